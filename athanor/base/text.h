@@ -1,0 +1,25 @@
+// Text for people: nearest names, bytes, durations.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor {
+
+/// The candidate with the smallest edit distance to `name` (Levenshtein), or "" when none is near.
+std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates);
+
+/// "Did you mean 'relu'?" when a candidate is near, else "Known: a, b, c".
+std::string nearest_hint(std::string_view name, const std::vector<std::string_view>& candidates);
+
+/// "1.50 GiB", "12.0 MiB", "640 B".
+std::string format_bytes(uint64_t bytes);
+
+/// "1h 02m", "3m 20s", "12.3 s", "4.5 ms", "12 us".
+std::string format_duration(double seconds);
+
+/// "a, b, c"
+std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
+
+}  // namespace athanor
