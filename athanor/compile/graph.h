@@ -1,0 +1,58 @@
+// Graph: what is to be computed, as a list that passes turn into other lists.
+#pragma once
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "athanor/compile/options.h"
+#include "athanor/graph/node.h"
+#include "athanor/kernels/kernel.h"
+
+namespace athanor {
+
+/// One value and how it is computed from earlier ones.
+struct GraphNode {
+  const Op* op = nullptr;
+  Attrs attrs;
+  std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
+  TensorType type;
+  Layout layout;
+  Epilogue epilogue;  // of contractions; a bias is the last input
+  std::source_location where;
+};
+
+/// A step's computation in topological order.
+struct Graph {
+  std::vector<GraphNode> nodes;
+  std::vector<int> inputs;   // the "input" nodes, in the order that values are bound to them
+  std::vector<int> outputs;  // the values that are asked for
+
+  int add(GraphNode node) {
+    nodes.push_back(std::move(node));
+    return static_cast<int>(nodes.size()) - 1;
+  }
+  GraphNode& operator[](int id) { return nodes[static_cast<size_t>(id)]; }
+  const GraphNode& operator[](int id) const { return nodes[static_cast<size_t>(id)]; }
+  /// How many nodes and outputs use each node.
+  std::vector<int> use_counts() const;
+};
+
+/// "%3 = add f32[2, 3] (%1, %2)", a line a node; for tests and debugging.
+std::string to_string(const Graph& graph);
+
+// The passes, in the order they run. Each gives a graph of the same meaning.
+
+/// Joins bias and activation into the contraction they follow, where nothing else uses what is between.
+Graph fuse_epilogues(const Graph& graph, const CompileOptions& options);
+/// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
+/// Throws Error(device) naming the op and the user's line for an op that neither has a kernel nor decomposes.
+Graph lower(const Graph& graph, const CompileOptions& options);
+/// Removes what computes nothing: identities, common subexpressions, dead nodes.
+Graph simplify(const Graph& graph);
+/// Chooses blocked layouts for what convolutions make and take, and adds reorders at the edges.
+Graph choose_layouts(const Graph& graph, const CompileOptions& options);
+
+/// Only the nodes that outputs need; inputs are kept, used or not.
+Graph remove_dead(const Graph& graph);
+
+}  // namespace athanor

@@ -1,0 +1,105 @@
+// Layouts: convolutions and pools keep their blocked activations from op to op; elementwise ops follow.
+#include <map>
+#include <utility>
+
+#include "athanor/compile/graph.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+// Rearranges between layouts; only this pass makes one, so it has no gradient.
+const Op& reorder_op() {
+  static const Op& op = define_op({
+      .name = "reorder",
+      .doc = "The same values in another memory layout; [N, C, H, W] -> [N, C, H, W].",
+      .infer = [](std::span<const TensorType> in, const Attrs&) { return in[0]; },
+      .differentiable = false,
+      .flops = [](std::span<const TensorType>, const TensorType&, const Attrs&) { return int64_t{0}; },
+  });
+  return op;
+}
+
+class LayoutPass {
+ public:
+  explicit LayoutPass(const Graph& source) : source_(source) {}
+
+  Graph run() {
+    for (const auto& node : source_.nodes) renamed_.push_back(place(node));
+    for (int input : source_.inputs) result_.inputs.push_back(renamed(input));
+    for (int output : source_.outputs) result_.outputs.push_back(in_layout(renamed(output), {}));
+    return std::move(result_);
+  }
+
+ private:
+  int renamed(int id) const { return renamed_[static_cast<size_t>(id)]; }
+
+  int place(const GraphNode& original) {
+    GraphNode node = original;
+    for (int& input : node.inputs) input = renamed(input);
+    std::vector<Layout> wanted(node.inputs.size());  // row-major
+    if (node.op->prim == Prim::none) {
+      wanted = of_kernel(node);
+    } else if (is_elementwise(node.op->prim)) {
+      // One blocked operand of the result's shape makes the whole op blocked.
+      for (int input : node.inputs)
+        if (result_[input].layout.block != 0 && result_[input].type.shape == node.type.shape)
+          node.layout = result_[input].layout;
+      for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = node.layout;
+    } else if (is_reduction(node.op->prim)) {
+      wanted[0] = result_[node.inputs[0]].layout;
+    }
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!is_elementwise(node.op->prim) || !is_virtual(node.inputs[i]))
+        node.inputs[i] = in_layout(node.inputs[i], wanted[i]);
+    return result_.add(std::move(node));
+  }
+
+  std::vector<Layout> of_kernel(GraphNode& node) const {
+    std::vector<TensorType> types;
+    for (int input : node.inputs) types.push_back(result_[input].type);
+    auto preferred = backend_of(node.type.device).preferred_layouts(*node.op, types, node.type, node.attrs);
+    std::vector<Layout> wanted(node.inputs.size());
+    if (preferred.empty()) return wanted;
+    node.layout = preferred.back();
+    preferred.pop_back();
+    for (size_t i = 0; i < wanted.size() && i < preferred.size(); ++i) wanted[i] = preferred[i];
+    return wanted;
+  }
+
+  // Values that are not in memory as they stand (constants, indices, broadcasts of small things) suit any layout.
+  bool is_virtual(int id) const {
+    const GraphNode& node = result_[id];
+    if (node.op->prim == Prim::constant || node.op->prim == Prim::iota) return true;
+    if (node.op->prim == Prim::broadcast) return result_[node.inputs[0]].layout.block == 0;
+    return node.op->prim == Prim::reshape && is_virtual(node.inputs[0]);
+  }
+
+  int in_layout(int id, Layout wanted) {
+    const Layout now = result_[id].layout;
+    if (now == wanted) return id;
+    const auto key = std::pair(id, wanted.block);
+    if (auto found = reordered_.find(key); found != reordered_.end()) return found->second;
+    GraphNode node{.op = &reorder_op(),
+                   .attrs = {{"from_block", int64_t{now.block}}, {"to_block", int64_t{wanted.block}}},
+                   .inputs = {id},
+                   .type = result_[id].type,
+                   .layout = wanted,
+                   .epilogue = {},
+                   .where = result_[id].where};
+    return reordered_[key] = result_.add(std::move(node));
+  }
+
+  const Graph& source_;
+  Graph result_;
+  std::vector<int> renamed_;
+  std::map<std::pair<int, int>, int> reordered_;
+};
+
+}  // namespace
+
+Graph choose_layouts(const Graph& graph, const CompileOptions& options) {
+  return options.enabled(Pass::layout) ? LayoutPass(graph).run() : graph;
+}
+
+}  // namespace athanor

@@ -1,0 +1,90 @@
+// Decomposition: ops without a kernel on their device become other ops, down to the primitives.
+#include <unordered_map>
+
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+#include "athanor/compile/graph.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+class Lowering {
+ public:
+  Lowering(const Graph& source, const CompileOptions& options) : source_(source), options_(options) {}
+
+  Graph run() {
+    std::vector<int> renamed;
+    for (const auto& node : source_.nodes) {
+      std::vector<int> inputs;
+      for (int input : node.inputs) inputs.push_back(renamed[static_cast<size_t>(input)]);
+      renamed.push_back(lower(node, inputs, 0));
+    }
+    for (int input : source_.inputs) result_.inputs.push_back(renamed[static_cast<size_t>(input)]);
+    for (int output : source_.outputs) result_.outputs.push_back(renamed[static_cast<size_t>(output)]);
+    return std::move(result_);
+  }
+
+ private:
+  // Adds `node`, applied to nodes of the result, in terms that have kernels; gives its place in the result.
+  int lower(const GraphNode& node, const std::vector<int>& inputs, int depth) {
+    std::vector<TensorType> types;
+    for (int input : inputs) types.push_back(result_[input].type);
+    Backend& backend = backend_of(node.type.device);
+    const bool dedicated = options_.enabled(Pass::dedicated) && node.op->prim == Prim::none &&
+                           backend.has_kernel(*node.op, types, node.type, node.attrs);
+    if (node.op->prim != Prim::none || dedicated) {
+      GraphNode copy = node;
+      copy.inputs = inputs;
+      return result_.add(std::move(copy));
+    }
+    if (!node.op->decompose || depth > 64)
+      throw Error(ErrorCode::device,
+                  fmt::format("{} has neither a kernel on {} nor a decomposition into primitives", node.op->name,
+                              to_string(node.type.device)),
+                  to_string(node.where), "Give the op a decomposition: docs/adding-an-op.md");
+    return decompose(node, inputs, depth);
+  }
+
+  int decompose(const GraphNode& node, const std::vector<int>& inputs, int depth) {
+    const SourceScope scope(node.where);
+    const NoGrad off;
+    std::vector<Tensor> placeholders;
+    std::unordered_map<const Node*, int> known;
+    static const Op& input_op = find_op("input");
+    for (int input : inputs) {
+      auto leaf = std::make_shared<Node>();
+      leaf->op = &input_op;
+      leaf->type = result_[input].type;
+      known[leaf.get()] = input;
+      placeholders.emplace_back(std::move(leaf));
+    }
+    const Tensor meaning = node.op->decompose(placeholders, node.attrs);
+    if (meaning.type() != node.type)
+      throw Error(ErrorCode::internal, fmt::format("{} decomposes to {}, not {}", node.op->name,
+                                                   to_string(meaning.type()), to_string(node.type)));
+    return import(*meaning.node(), known, depth);
+  }
+
+  // The nodes of a decomposition are few and shallow, so plain recursion is right.
+  int import(const Node& node, std::unordered_map<const Node*, int>& known, int depth) {
+    if (auto found = known.find(&node); found != known.end()) return found->second;
+    std::vector<int> inputs;
+    for (const auto& input : node.inputs) inputs.push_back(import(*input, known, depth));
+    GraphNode copy{.op = node.op, .attrs = node.attrs, .inputs = {}, .type = node.type, .layout = {}, .epilogue = {}, .where = node.where};
+    const int id = lower(copy, inputs, depth + 1);
+    known[&node] = id;
+    return id;
+  }
+
+  const Graph& source_;
+  const CompileOptions& options_;
+  Graph result_;
+};
+
+}  // namespace
+
+Graph lower(const Graph& graph, const CompileOptions& options) { return Lowering(graph, options).run(); }
+
+}  // namespace athanor

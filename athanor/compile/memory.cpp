@@ -1,0 +1,198 @@
+// Memory: the order of steps, updates in place, and where in the arena each temporary lies.
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <set>
+
+#include "athanor/compile/plan.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t alignment = 64;
+int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+int64_t size_of_value(const PlanValue& value) { return aligned(std::max<int64_t>(1, static_cast<int64_t>(value.type.bytes()))); }
+
+class MemoryPlanner {
+ public:
+  MemoryPlanner(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options)
+      : plan_(plan), donated_(donated), in_place_(options.enabled(Pass::inplace)) {}
+
+  void run() {
+    if (in_place_) pair_outputs();
+    schedule();
+    find_lifetimes();
+    settle_pairs();
+    place();
+  }
+
+ private:
+  PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
+  PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
+
+  // A donated input may become an output where a loop reads and writes both element for element.
+  void pair_outputs() {
+    std::set<int> taken;
+    for (auto& s : plan_.steps) {
+      if (!s.loop) continue;
+      for (int out : s.writes) {
+        if (value(out).kind != PlanValue::Kind::output) continue;
+        for (int in : s.reads) {
+          const PlanValue& from = value(in);
+          if (from.kind != PlanValue::Kind::input || !donated_[static_cast<size_t>(from.binding)] || taken.contains(in)) continue;
+          if (from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out)) continue;
+          value(out).in_place_of = in;
+          taken.insert(in);
+          break;
+        }
+      }
+    }
+  }
+
+  static bool walks_alike(const PlanStep& s, int in, int out) {
+    const LoopProgram& p = *s.loop;
+    const LoopOperand* written = nullptr;
+    for (const auto& o : p.operands)
+      if (s.buffers[static_cast<size_t>(o.buffer)].value == out) written = &o;
+    for (const auto& o : p.operands)
+      if (s.buffers[static_cast<size_t>(o.buffer)].value == in &&
+          (o.dtype != written->dtype || o.offset != written->offset || o.strides != written->strides)) return false;
+    for (const auto& store : p.epilogue_stores)  // written after the loop: reads of the loop are done
+      if (&p.operands[static_cast<size_t>(store.operand)] == written) return false;
+    return true;
+  }
+
+  // Kahn's algorithm; among the steps that are ready, one that frees more memory than it takes, else the oldest.
+  // Whoever overwrites an input waits for its other readers.
+  void schedule() {
+    const int n = static_cast<int>(plan_.steps.size());
+    std::vector<int> writer(plan_.values.size(), -1), uses(plan_.values.size(), 0), waiting(static_cast<size_t>(n), 0);
+    std::vector<std::set<int>> successors(static_cast<size_t>(n));
+    for (int s = 0; s < n; ++s)
+      for (int v : step(s).writes) writer[static_cast<size_t>(v)] = s;
+    const auto depend = [&](int later, int earlier) {
+      if (earlier >= 0 && earlier != later && successors[static_cast<size_t>(earlier)].insert(later).second) ++waiting[static_cast<size_t>(later)];
+    };
+    for (int s = 0; s < n; ++s)
+      for (int v : step(s).reads) depend(s, writer[static_cast<size_t>(v)]), ++uses[static_cast<size_t>(v)];
+    // Steps are in topological order now, so a reader of the old value that comes before is safe to wait for; one
+    // that comes after may itself wait for the update: then there is no update in place.
+    for (int s = 0; s < n; ++s)
+      for (int out : step(s).writes) {
+        const int in = value(out).in_place_of;
+        if (in < 0) continue;
+        std::vector<int> readers;
+        for (int r = 0; r < n; ++r)
+          if (r != s && std::find(step(r).reads.begin(), step(r).reads.end(), in) != step(r).reads.end()) readers.push_back(r);
+        if (reaches(successors, s, readers)) value(out).in_place_of = -1;
+        else for (int r : readers) depend(s, r);
+      }
+    std::set<int> ready;
+    for (int s = 0; s < n; ++s)
+      if (waiting[static_cast<size_t>(s)] == 0) ready.insert(s);
+    std::vector<PlanStep> ordered;
+    while (!ready.empty()) {
+      int chosen = *ready.begin();
+      int64_t most = 0;
+      for (int s : ready) {
+        const int64_t freed = freed_by(s, uses);
+        if (freed > most) most = freed, chosen = s;
+      }
+      ready.erase(chosen);
+      for (int v : step(chosen).reads) --uses[static_cast<size_t>(v)];
+      for (int later : successors[static_cast<size_t>(chosen)])
+        if (--waiting[static_cast<size_t>(later)] == 0) ready.insert(later);
+      ordered.push_back(std::move(step(chosen)));
+    }
+    plan_.steps = std::move(ordered);
+  }
+
+  static bool reaches(const std::vector<std::set<int>>& successors, int from, const std::vector<int>& targets) {
+    std::vector<int> stack{from};
+    std::set<int> seen;
+    while (!stack.empty()) {
+      const int s = stack.back();
+      stack.pop_back();
+      if (!seen.insert(s).second) continue;
+      if (s != from && std::find(targets.begin(), targets.end(), s) != targets.end()) return true;
+      for (int later : successors[static_cast<size_t>(s)]) stack.push_back(later);
+    }
+    return false;
+  }
+
+  // Temporary bytes that end with a step, less those that begin with it.
+  int64_t freed_by(int s, const std::vector<int>& uses) {
+    int64_t freed = 0;
+    for (int v : step(s).reads)
+      if (value(v).kind == PlanValue::Kind::temporary && uses[static_cast<size_t>(v)] == 1) freed += size_of_value(value(v));
+    for (int v : step(s).writes)
+      if (value(v).in_place_of < 0) freed -= size_of_value(value(v));
+    return freed;
+  }
+
+  void find_lifetimes() {
+    for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
+      for (const auto* list : {&step(s).reads, &step(s).writes})
+        for (int v : *list) {
+          if (value(v).first_step < 0) value(v).first_step = s;
+          value(v).last_step = s;
+        }
+  }
+
+  // An update in place must be the input's last use.
+  void settle_pairs() {
+    for (auto& v : plan_.values)
+      if (v.in_place_of >= 0 && value(v.in_place_of).last_step > v.first_step) v.in_place_of = -1;
+  }
+
+  struct Block {
+    int first, last;
+    int64_t bytes, offset = -1;
+    int value = -1, step = -1;  // a temporary, or a step's scratch
+  };
+
+  // Largest first, each at the lowest offset that is free for its whole life.
+  void place() {
+    std::vector<Block> blocks;
+    for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
+      if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0)
+        blocks.push_back({value(v).first_step, value(v).last_step, size_of_value(value(v)), -1, v, -1});
+    for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
+      if (step(s).kernel.scratch_bytes > 0)
+        blocks.push_back({s, s, aligned(static_cast<int64_t>(step(s).kernel.scratch_bytes)), -1, -1, s});
+    std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
+    std::vector<const Block*> placed;
+    int64_t bump = 0;
+    for (auto& block : blocks) {
+      if (in_place_) {
+        int64_t offset = 0;
+        for (const Block* other : placed) {  // sorted by offset
+          if (other->last < block.first || other->first > block.last) continue;
+          if (other->offset >= offset + block.bytes) break;
+          offset = std::max(offset, other->offset + other->bytes);
+        }
+        block.offset = offset;
+      } else {
+        block.offset = bump;  // no reuse: every temporary has bytes of its own
+        bump += block.bytes;
+      }
+      placed.insert(std::upper_bound(placed.begin(), placed.end(), &block,
+                                     [](const Block* a, const Block* b) { return a->offset < b->offset; }), &block);
+      plan_.arena_bytes = std::max(plan_.arena_bytes, block.offset + block.bytes);
+      if (block.value >= 0) value(block.value).offset = block.offset;
+      else step(block.step).scratch_offset = block.offset;
+    }
+  }
+
+  Plan& plan_;
+  const std::vector<bool>& donated_;
+  bool in_place_;
+};
+
+}  // namespace
+
+void plan_memory(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options) {
+  MemoryPlanner(plan, donated, options).run();
+}
+
+}  // namespace athanor

@@ -1,0 +1,52 @@
+// What the compiler may do: passes that can be switched off, and how kernels are chosen.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor {
+
+/// The parts of the compiler that can be switched off, with ATHANOR_DISABLE=fuse,layout or ScopedDisable. Results
+/// agree whatever is off; only speed and memory differ.
+enum class Pass : uint8_t {
+  dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into primitives
+  epilogue,   // bias and activation computed inside a contraction's kernel
+  simplify,   // algebraic identities, common subexpressions, dead code
+  layout,     // blocked layouts kept from op to op
+  fuse,       // elementwise ops and reductions joined into one loop
+  inplace,    // parameters updated where they lie; buffers reused
+  tune,       // kernels chosen by timing; off: the backend's best guess
+};
+constexpr int pass_count = 7;
+
+struct CompileOptions {
+  uint32_t disabled = 0;  // a bit for each Pass
+  bool deterministic = false;  // choose kernels without timing
+  bool check_nan = false;      // after each step of a plan, look for NaN and infinity
+  bool enabled(Pass pass) const { return (disabled >> static_cast<int>(pass) & 1) == 0; }
+};
+
+/// "fuse"
+std::string_view to_string(Pass pass);
+
+/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC and ATHANOR_CHECK_NAN.
+/// Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
+CompileOptions& compile_options();
+
+/// Passes named "fuse,layout" as bits. Throws Error(name).
+uint32_t parse_passes(std::string_view names);
+
+/// Switches passes off while it lives.
+class ScopedDisable {
+ public:
+  explicit ScopedDisable(std::string_view names);
+  ~ScopedDisable();
+  ScopedDisable(const ScopedDisable&) = delete;
+  ScopedDisable& operator=(const ScopedDisable&) = delete;
+
+ private:
+  uint32_t before_;
+};
+
+}  // namespace athanor

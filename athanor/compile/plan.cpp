@@ -1,0 +1,83 @@
+#include "athanor/compile/plan.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+
+#include "athanor/base/error.h"
+#include "athanor/compile/views.h"
+#include "athanor/kernels/tuner.h"
+
+namespace athanor {
+
+std::string PlanStep::name() const {
+  // Many ops: the first of each name, in order, with how often it occurs.
+  std::vector<std::pair<std::string, int>> counted;
+  for (const auto& op : ops) {
+    auto same = std::find_if(counted.begin(), counted.end(), [&](const auto& c) { return c.first == op; });
+    if (same == counted.end()) counted.emplace_back(op, 1);
+    else ++same->second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [op, count] : counted) parts.push_back(count == 1 ? op : fmt::format("{}({})", op, count));
+  return parts.empty() ? "copy" : fmt::format("{}", fmt::join(parts, "+"));
+}
+
+int64_t Plan::flops() const {
+  int64_t total = 0;
+  for (const auto& step : steps) total += step.flops;
+  return total;
+}
+
+int64_t Plan::bytes() const {
+  int64_t total = 0;
+  for (const auto& step : steps) total += step.bytes;
+  return total;
+}
+
+int64_t Plan::planned_memory_bytes() const {
+  int64_t total = arena_bytes;
+  for (const auto& value : values)
+    if (value.kind == PlanValue::Kind::input || (value.kind == PlanValue::Kind::output && value.in_place_of < 0))
+      total += static_cast<int64_t>(value.type.bytes());
+  return total;
+}
+
+int Plan::kernels_off_device() const {
+  int count = 0;
+  for (const auto& step : steps) count += step.device != device;
+  return count;
+}
+
+void choose_kernels(Plan& plan, const CompileOptions& options) {
+  const bool measure = options.enabled(Pass::tune) && !options.deterministic;
+  for (auto& step : plan.steps) {
+    Backend& backend = backend_of(step.device);
+    if (step.loop) {
+      step.kernel = backend.loop_kernel(step.device.index, *step.loop);
+      step.why = "generated for this loop";
+      continue;
+    }
+    auto candidates = backend.candidates(step.device.index, *step.request);
+    if (candidates.empty())
+      throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()), step.where);
+    Choice choice = choose(step.device, *step.request, candidates, measure);
+    step.kernel = std::move(candidates[choice.index]);
+    step.why = std::move(choice.why);
+    step.measured = std::move(choice.measured);
+  }
+}
+
+Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Graph graph = lower(fuse_epilogues(source, options), options);
+  graph = options.enabled(Pass::simplify) ? simplify(graph) : remove_dead(graph);
+  Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
+  choose_kernels(plan, options);
+  plan_memory(plan, donated, options);
+  plan.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace athanor

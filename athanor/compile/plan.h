@@ -1,0 +1,88 @@
+// Plan: what will run, as data: every kernel, on which device, why that kernel, on which bytes at which address.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/compile/graph.h"
+#include "athanor/compile/options.h"
+#include "athanor/kernels/kernel.h"
+#include "athanor/kernels/loop_program.h"
+
+namespace athanor {
+
+/// A block of memory that steps read and write.
+struct PlanValue {
+  enum class Kind : uint8_t { input, output, temporary };
+  TensorType type;
+  Layout layout;
+  Kind kind = Kind::temporary;
+  int binding = -1;      // of inputs and outputs: which one
+  int in_place_of = -1;  // of outputs: the input whose memory it takes over
+  int64_t offset = -1;   // of temporaries: bytes into the arena
+  int first_step = -1, last_step = -1;  // between which it is alive
+};
+
+/// Where a kernel's argument starts.
+struct BufferRef {
+  int value = -1;
+  int64_t byte_offset = 0;
+};
+
+/// One kernel launch.
+struct PlanStep {
+  std::vector<std::string> ops;          // the ops that it computes: {"conv2d", "bias", "relu"}
+  Device device;
+  std::optional<KernelRequest> request;  // a kernel for an op, or
+  std::optional<LoopProgram> loop;       // a fused loop
+  std::vector<BufferRef> buffers;        // what it is launched with, in order
+  std::vector<int> reads, writes;        // values
+  std::string where;                     // the user's line of the last op
+  int64_t flops = 0, bytes = 0;          // arithmetic, and memory read and written at least
+  // Filled in when kernels are chosen:
+  Candidate kernel;
+  std::string why;                                       // "fastest of 3", "only one", ...
+  std::vector<std::pair<std::string, double>> measured;  // candidates and their seconds
+  int64_t scratch_offset = -1;
+
+  /// "conv2d+bias+relu"
+  std::string name() const;
+};
+
+struct Plan {
+  Device device;
+  std::vector<PlanValue> values;
+  std::vector<PlanStep> steps;        // in the order they run
+  std::vector<int> inputs, outputs;   // values, by binding
+  int64_t arena_bytes = 0;            // temporaries and scratch together, at their fullest
+  double compile_seconds = 0;
+
+  int64_t flops() const;
+  int64_t bytes() const;
+  /// Inputs, outputs that need memory of their own, and the arena.
+  int64_t planned_memory_bytes() const;
+  /// Steps that do not run on the plan's device.
+  int kernels_off_device() const;
+};
+
+/// Steps for a graph of primitives and ops with kernels. `donated[i]`: input i is not needed afterwards.
+Plan make_steps(const Graph& graph, const CompileOptions& options);
+/// Picks a kernel for every step.
+void choose_kernels(Plan& plan, const CompileOptions& options);
+/// Orders the steps, lets outputs take over donated inputs, and gives every temporary its place in the arena.
+void plan_memory(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
+
+/// All passes: from what is asked for to a plan that can run.
+Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
+
+/// The plan as a table for people, with totals.
+std::string explain(const Plan& plan);
+/// The plan as data (schema: docs/architecture.md).
+nlohmann::json to_json(const Plan& plan);
+
+}  // namespace athanor

@@ -1,0 +1,155 @@
+// Simplification: identities, common subexpressions and dead nodes.
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "athanor/compile/graph.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+class Simplifier {
+ public:
+  explicit Simplifier(const Graph& source) : source_(source) {}
+
+  Graph run() {
+    std::vector<int> renamed;
+    for (const auto& original : source_.nodes) {
+      GraphNode node = original;
+      for (int& input : node.inputs) input = renamed[static_cast<size_t>(input)];
+      renamed.push_back(place(std::move(node)));
+    }
+    for (int input : source_.inputs) result_.inputs.push_back(renamed[static_cast<size_t>(input)]);
+    for (int output : source_.outputs) result_.outputs.push_back(renamed[static_cast<size_t>(output)]);
+    return remove_dead(result_);
+  }
+
+ private:
+  int place(GraphNode node) {
+    if (node.op->prim == Prim::input) return result_.add(std::move(node));
+    if (const auto same = identity(node)) return *same;
+    merge_movement(node);
+    if (const auto same = identity(node)) return *same;
+    const uint64_t hash = hash_of(node);
+    for (auto [it, end] = seen_.equal_range(hash); it != end; ++it)
+      if (equal(result_[it->second], node)) return it->second;
+    const int id = result_.add(std::move(node));
+    seen_.emplace(hash, id);
+    return id;
+  }
+
+  static uint64_t hash_of(const GraphNode& node) {
+    uint64_t hash = reinterpret_cast<uintptr_t>(node.op) ^ node.attrs.hash();
+    for (int input : node.inputs) hash = hash * 0x9E3779B97F4A7C15ULL + static_cast<uint64_t>(input) + 1;
+    return hash ^ static_cast<uint64_t>(node.type.shape.size());
+  }
+
+  static bool equal(const GraphNode& a, const GraphNode& b) {
+    return a.op == b.op && a.inputs == b.inputs && a.type == b.type && a.attrs == b.attrs && a.epilogue == b.epilogue;
+  }
+
+  // The number that a node has everywhere, seen through broadcasts and reshapes.
+  std::optional<double> number(int id) const {
+    const GraphNode& node = result_[id];
+    if (node.op->prim == Prim::constant) return node.attrs.number("value");
+    if (node.op->prim == Prim::broadcast || node.op->prim == Prim::reshape) return number(node.inputs[0]);
+    return std::nullopt;
+  }
+  bool is(int id, double value) const { return number(id) == value; }
+
+  // The earlier value that a node only repeats.
+  std::optional<int> identity(const GraphNode& node) const {
+    const auto in = [&](size_t i) { return node.inputs[i]; };
+    const auto in_type = [&](size_t i) -> const TensorType& { return result_[in(i)].type; };
+    switch (node.op->prim) {
+      case Prim::reshape:
+      case Prim::broadcast:
+        if (in_type(0).shape == node.type.shape) return in(0);
+        break;
+      case Prim::permute: {
+        const Ints& axes = node.attrs.ints("axes");
+        Ints straight(axes.size());
+        std::iota(straight.begin(), straight.end(), 0);
+        if (axes == straight) return in(0);
+        break;
+      }
+      case Prim::slice:
+        if (in_type(0).shape == node.type.shape && in_type(0).shape.size() > 0) {
+          const Ints& step = node.attrs.ints("step");
+          // The same extents with positive steps can only be the whole.
+          bool whole = true;
+          for (int i = 0; i < node.type.shape.rank(); ++i)
+            whole &= node.type.shape[i] == 1 || step[static_cast<size_t>(i)] == 1;
+          if (whole) return in(0);
+        }
+        break;
+      case Prim::pad:
+        if (in_type(0).shape == node.type.shape) return whole_pad(node) ? std::optional(in(0)) : std::nullopt;
+        break;
+      case Prim::cast:
+        if (in_type(0).dtype == node.type.dtype) return in(0);
+        break;
+      case Prim::concat:
+        if (node.inputs.size() == 1) return in(0);
+        break;
+      case Prim::add:
+        if (is(in(0), 0)) return in(1);
+        if (is(in(1), 0)) return in(0);
+        break;
+      case Prim::sub:
+        if (is(in(1), 0)) return in(0);
+        break;
+      case Prim::mul:
+        if (is(in(0), 1)) return in(1);
+        if (is(in(1), 1)) return in(0);
+        break;
+      case Prim::div:
+        if (is(in(1), 1)) return in(0);
+        break;
+      case Prim::sum:
+      case Prim::prod:
+      case Prim::reduce_max:
+      case Prim::reduce_min:
+        if (node.attrs.ints("axes").empty()) return in(0);
+        break;
+      default: break;
+    }
+    return std::nullopt;
+  }
+
+  static bool whole_pad(const GraphNode& node) {
+    for (const char* side : {"low", "high"})
+      for (int64_t n : node.attrs.ints(side))
+        if (n != 0) return false;
+    return true;
+  }
+
+  // reshape of reshape, broadcast of broadcast, permute of permute: one of each.
+  void merge_movement(GraphNode& node) {
+    while (is_movement(node.op->prim) && node.inputs.size() == 1) {
+      const GraphNode& below = result_[node.inputs[0]];
+      if (below.op != node.op) return;
+      if (node.op->prim == Prim::reshape || node.op->prim == Prim::broadcast) {
+        node.inputs[0] = below.inputs[0];
+      } else if (node.op->prim == Prim::permute) {
+        Ints axes = node.attrs.ints("axes");
+        for (int64_t& axis : axes) axis = below.attrs.ints("axes")[static_cast<size_t>(axis)];
+        node.attrs.set("axes", axes);
+        node.inputs[0] = below.inputs[0];
+      } else {
+        return;
+      }
+    }
+  }
+
+  const Graph& source_;
+  Graph result_;
+  std::unordered_multimap<uint64_t, int> seen_;
+};
+
+}  // namespace
+
+Graph simplify(const Graph& graph) { return Simplifier(graph).run(); }
+
+}  // namespace athanor

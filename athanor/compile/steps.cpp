@@ -1,0 +1,171 @@
+// From a graph of primitives to the steps of a plan.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/compile/emit.h"
+#include "athanor/compile/plan.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+class StepMaker {
+ public:
+  StepMaker(const Graph& graph, const CompileOptions& options)
+      : graph_(graph), views_(find_views(graph)), fusion_(fuse(graph, views_, options.enabled(Pass::fuse))) {}
+
+  Plan run() {
+    make_bound_values();
+    // Groups and kernels of ops together, by level; within a level by age, which keeps the user's order.
+    struct Pending {
+      int level, age, group, node;
+    };
+    std::vector<Pending> order;
+    for (int g = 0; g < static_cast<int>(fusion_.groups.size()); ++g) {
+      const LoopGroup& group = fusion_.groups[static_cast<size_t>(g)];
+      int age = 0;
+      for (const auto* list : {&group.body, &group.reductions, &group.epilogue})
+        for (int id : *list) age = std::max(age, id);
+      order.push_back({group.level, age, g, -1});
+    }
+    const std::vector<int> levels = op_levels();
+    for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id)
+      if (is_kernel_op(id)) order.push_back({levels[static_cast<size_t>(id)], id, -1, id});
+    std::sort(order.begin(), order.end(), [](const Pending& a, const Pending& b) {
+      return a.level != b.level ? a.level < b.level : a.age < b.age;
+    });
+    for (const auto& item : order) item.group >= 0 ? add_loop(fusion_.groups[static_cast<size_t>(item.group)]) : add_kernel(item.node);
+    return std::move(plan_);
+  }
+
+ private:
+  const GraphNode& node(int id) const { return graph_[id]; }
+  const View& view(int id) const { return views_[static_cast<size_t>(id)]; }
+
+  bool is_kernel_op(int id) const {
+    const Prim p = node(id).op->prim;
+    return view(id).kind == View::Kind::memory && view(id).base == id && p != Prim::input && !is_elementwise(p) && !is_reduction(p);
+  }
+
+  void make_bound_values() {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const int v = value_of(graph_.inputs[i]);
+      plan_.values[static_cast<size_t>(v)].kind = PlanValue::Kind::input;
+      plan_.values[static_cast<size_t>(v)].binding = static_cast<int>(i);
+      plan_.inputs.push_back(v);
+    }
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const int v = value_of(view(graph_.outputs[i]).base);
+      plan_.values[static_cast<size_t>(v)].kind = PlanValue::Kind::output;
+      plan_.values[static_cast<size_t>(v)].binding = static_cast<int>(i);
+      plan_.outputs.push_back(v);
+    }
+    if (!graph_.outputs.empty()) plan_.device = node(graph_.outputs.front()).type.device;
+  }
+
+  int value_of(int base) {
+    auto [it, fresh] = values_.emplace(base, static_cast<int>(plan_.values.size()));
+    if (fresh) plan_.values.push_back({.type = node(base).type, .layout = node(base).layout});
+    return it->second;
+  }
+
+  // The level of each kernel op: above everything it reads.
+  std::vector<int> op_levels() const {
+    std::vector<int> levels(graph_.nodes.size(), 0);
+    for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id) {
+      if (!is_kernel_op(id)) continue;
+      for (int input : node(id).inputs) {
+        const int base = view(input).base;
+        if (view(input).kind != View::Kind::memory) continue;
+        const int group = fusion_.group_of[static_cast<size_t>(base)];
+        const int below = group >= 0 ? fusion_.groups[static_cast<size_t>(group)].level : levels[static_cast<size_t>(base)];
+        levels[static_cast<size_t>(id)] = std::max(levels[static_cast<size_t>(id)], below + 1);
+      }
+    }
+    return levels;
+  }
+
+  void finish(PlanStep step, int last) {
+    step.device = node(last).type.device;
+    step.where = node(last).where.line() == 0 ? std::string() : to_string(node(last).where);
+    plan_.steps.push_back(std::move(step));
+  }
+
+  void add_loop(const LoopGroup& group) {
+    EmittedLoop loop = emit_loop(graph_, views_, fusion_, group);
+    if (loop.writes.empty()) return;
+    PlanStep step;
+    std::set<int> memory;
+    for (int id : loop.reads) step.reads.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
+    for (int id : loop.writes) step.writes.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
+    for (int id : loop.computed) step.ops.push_back(op_name(id));
+    step.flops = loop.program.flops();
+    step.bytes = bytes_of(loop.program);
+    step.loop = std::move(loop.program);
+    finish(std::move(step), loop.computed.empty() ? loop.writes.back() : *std::max_element(loop.computed.begin(), loop.computed.end()));
+  }
+
+  std::string op_name(int id) const {
+    const GraphNode& n = node(id);
+    const bool copy = n.op->prim == Prim::cast && node(n.inputs[0]).type.dtype == n.type.dtype;
+    return copy ? "copy" : n.op->name;
+  }
+
+  // Each operand once, without what broadcasting repeats.
+  static int64_t bytes_of(const LoopProgram& program) {
+    int64_t bytes = 0;
+    for (const auto& operand : program.operands) {
+      auto elements = static_cast<int64_t>(size_of(operand.dtype));
+      for (size_t d = 0; d < program.space.size(); ++d)
+        if (operand.strides[d] != 0) elements *= program.space[d];
+      bytes += elements;
+    }
+    return bytes;
+  }
+
+  void add_kernel(int id) {
+    const GraphNode& n = node(id);
+    PlanStep step;
+    KernelRequest request{.op = n.op, .attrs = n.attrs, .inputs = {}, .output = describe(id), .epilogue = n.epilogue};
+    std::vector<TensorType> types;
+    for (int input : n.inputs) {
+      request.inputs.push_back(describe(input));
+      types.push_back(node(input).type);
+      const View& v = view(input);
+      const int value = value_of(v.base);
+      step.buffers.push_back({value, v.offset * static_cast<int64_t>(size_of(node(input).type.dtype))});
+      if (std::find(step.reads.begin(), step.reads.end(), value) == step.reads.end()) step.reads.push_back(value);
+      step.bytes += static_cast<int64_t>(node(input).type.bytes());
+    }
+    step.writes.push_back(value_of(id));
+    step.buffers.push_back({value_of(id), 0});
+    step.bytes += static_cast<int64_t>(n.type.bytes());
+    if (n.op->flops) step.flops = n.op->flops(types, n.type, n.attrs);
+    step.ops.push_back(n.op->name);
+    if (n.epilogue.bias) step.ops.emplace_back("bias");
+    if (!n.epilogue.activation.empty()) step.ops.push_back(n.epilogue.activation);
+    step.request = std::move(request);
+    finish(std::move(step), id);
+  }
+
+  OperandDesc describe(int id) const {
+    const View& v = view(id);
+    const GraphNode& n = node(id);
+    const Layout layout = node(v.base).layout;
+    return {n.type.dtype, n.type.shape, layout, layout.block != 0 ? contiguous_strides(n.type.shape) : v.strides};
+  }
+
+  const Graph& graph_;
+  std::vector<View> views_;
+  Fusion fusion_;
+  Plan plan_;
+  std::map<int, int> values_;
+};
+
+}  // namespace
+
+Plan make_steps(const Graph& graph, const CompileOptions& options) { return StepMaker(graph, options).run(); }
+
+}  // namespace athanor

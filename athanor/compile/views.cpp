@@ -1,0 +1,224 @@
+#include "athanor/compile/views.h"
+
+#include <optional>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+// Strides that walk `strides` over `from` in the order of `to`, when there are such.
+std::optional<Ints> reshape_strides(const Shape& from, const Ints& strides, const Shape& to) {
+  Ints result(static_cast<size_t>(to.rank()), 0);
+  if (to.size() == 0) return result;
+  // Both shapes are cut into the shortest runs of equal size; within a run, memory must be walked evenly.
+  int i = 0, j = 0;
+  while (i < from.rank() || j < to.rank()) {
+    const int i0 = i, j0 = j;
+    int64_t size_from = i < from.rank() ? from[i++] : 1, size_to = j < to.rank() ? to[j++] : 1;
+    while (size_from != size_to) {
+      if (size_from < size_to) size_from *= from[i++];
+      else size_to *= to[j++];
+    }
+    int64_t stride = 0, extent = 1;  // of the run of `from`, merged
+    for (int k = i - 1; k >= i0; --k) {
+      if (from[k] == 1) continue;
+      const int64_t s = strides[static_cast<size_t>(k)];
+      if (extent == 1) stride = s;
+      else if (s != stride * extent) return std::nullopt;
+      extent *= from[k];
+    }
+    for (int k = j - 1; k >= j0; --k) {
+      result[static_cast<size_t>(k)] = stride;
+      stride *= to[k];
+    }
+  }
+  return result;
+}
+
+std::optional<View> view_of(const GraphNode& node, const View& input, const Shape& from) {
+  View view = input;
+  const Shape& to = node.type.shape;
+  const auto at = [](const Ints& v, int i) { return v[static_cast<size_t>(i)]; };
+  switch (node.op->prim) {
+    case Prim::reshape: {
+      auto strides = reshape_strides(from, input.strides, to);
+      if (!strides) return std::nullopt;
+      view.strides = *strides;
+      break;
+    }
+    case Prim::permute:
+      view.strides.clear();
+      for (int64_t axis : node.attrs.ints("axes")) view.strides.push_back(at(input.strides, static_cast<int>(axis)));
+      break;
+    case Prim::broadcast: {
+      view.strides.assign(static_cast<size_t>(to.rank()), 0);
+      const int shift = to.rank() - from.rank();
+      for (int i = 0; i < from.rank(); ++i)
+        if (from[i] == to[i + shift]) view.strides[static_cast<size_t>(i + shift)] = at(input.strides, i);
+      break;
+    }
+    case Prim::slice:
+      for (int i = 0; i < to.rank(); ++i) {
+        view.offset += at(node.attrs.ints("start"), i) * at(input.strides, i);
+        view.strides[static_cast<size_t>(i)] *= at(node.attrs.ints("step"), i);
+      }
+      break;
+    case Prim::unfold: {
+      const auto axis = node.attrs.integer("axis");
+      const int64_t stride = at(input.strides, static_cast<int>(axis));
+      view.strides[static_cast<size_t>(axis)] = stride * node.attrs.integer("step");
+      view.strides.insert(view.strides.begin() + axis + 1, stride * node.attrs.integer("dilation"));
+      break;
+    }
+    default: return std::nullopt;
+  }
+  return view;
+}
+
+bool is_view_op(Prim p) {
+  return p == Prim::reshape || p == Prim::permute || p == Prim::broadcast || p == Prim::slice || p == Prim::unfold;
+}
+
+// The view of a node that is no movement: itself.
+View own_view(const Graph& graph, int id) {
+  const GraphNode& node = graph[id];
+  View view;
+  view.base = id;
+  if (node.op->prim == Prim::constant) {
+    view.kind = View::Kind::constant;
+    view.value = node.attrs.number("value");
+    view.strides.assign(static_cast<size_t>(node.type.shape.rank()), 0);
+  } else if (node.op->prim == Prim::iota) {
+    view.kind = View::Kind::index;
+    view.strides.assign(static_cast<size_t>(node.type.shape.rank()), 0);
+    view.strides[static_cast<size_t>(node.attrs.integer("axis"))] = 1;
+  } else {
+    view.strides = contiguous_strides(node.type.shape);
+  }
+  return view;
+}
+
+class Copies {
+ public:
+  explicit Copies(const Graph& source) : source_(source) {}
+
+  Graph run() {
+    for (const auto& original : source_.nodes) {
+      GraphNode node = original;
+      for (int& input : node.inputs) input = renamed(input);
+      place(std::move(node));
+    }
+    for (int input : source_.inputs) result_.inputs.push_back(renamed(input));
+    std::set<int> taken;
+    for (int output : source_.outputs) {
+      int id = dense(renamed(output));
+      // An output needs memory that is its own: not an input's, and not another output's.
+      const auto base = [&] { return views_[static_cast<size_t>(id)].base; };
+      if (taken.contains(base()) || result_[base()].op->prim == Prim::input) id = copy(id);
+      taken.insert(base());
+      result_.outputs.push_back(id);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  int renamed(int id) const { return renamed_[static_cast<size_t>(id)]; }
+
+  int add(GraphNode node, View view) {
+    views_.push_back(std::move(view));
+    return result_.add(std::move(node));
+  }
+
+  void place(GraphNode node) {
+    const Prim prim = node.op->prim;
+    if (is_view_op(prim)) {
+      int input = node.inputs[0];
+      auto view = view_of(node, views_[static_cast<size_t>(input)], result_[input].type.shape);
+      if (!view) {
+        node.inputs[0] = input = copy(input);
+        view = view_of(node, views_[static_cast<size_t>(input)], result_[input].type.shape);
+      }
+      renamed_.push_back(add(std::move(node), *view));
+      return;
+    }
+    const bool loop = is_elementwise(prim) || is_reduction(prim) || prim == Prim::input;
+    if (!loop)
+      for (int& input : node.inputs) {
+        // Primitive kernels walk any strides; kernels of whole ops want dense memory.
+        const bool in_memory = views_[static_cast<size_t>(input)].kind == View::Kind::memory;
+        if (prim == Prim::none || !in_memory) input = dense(input);
+      }
+    View view = own_view_of(node);
+    renamed_.push_back(add(std::move(node), std::move(view)));
+  }
+
+  View own_view_of(const GraphNode& node) {
+    result_.nodes.push_back(node);
+    View view = own_view(result_, static_cast<int>(result_.nodes.size()) - 1);
+    result_.nodes.pop_back();
+    return view;
+  }
+
+  int copy(int id) {
+    static const Op& cast = find_op("cast");
+    const GraphNode& from = result_[id];
+    GraphNode node{.op = &cast,
+                   .attrs = {{"dtype", from.type.dtype}},
+                   .inputs = {id},
+                   .type = from.type,
+                   .layout = {},
+                   .epilogue = {},
+                   .where = from.where};
+    View view = own_view_of(node);
+    return add(std::move(node), std::move(view));
+  }
+
+  // `id`, or a copy when it is not all of some node's memory in order.
+  int dense(int id) {
+    const View& view = views_[static_cast<size_t>(id)];
+    if (view.kind == View::Kind::memory && view.is_whole(result_[id].type.shape, result_[view.base].type.shape)) {
+      // A blocked base can only be read as itself.
+      if (view.base == id || result_[view.base].layout.block == 0) return id;
+    }
+    return copy(id);
+  }
+
+  const Graph& source_;
+  Graph result_;
+  std::vector<View> views_;
+  std::vector<int> renamed_;
+};
+
+}  // namespace
+
+bool View::is_whole(const Shape& shape, const Shape& base_shape) const {
+  if (kind != Kind::memory || offset != 0 || shape.size() != base_shape.size()) return false;
+  int64_t stride = 1;
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    if (shape[i] != 1 && strides[static_cast<size_t>(i)] != stride) return false;
+    stride *= shape[i];
+  }
+  return true;
+}
+
+std::vector<View> find_views(const Graph& graph) {
+  std::vector<View> views;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const GraphNode& node = graph.nodes[i];
+    if (!is_view_op(node.op->prim)) {
+      views.push_back(own_view(graph, static_cast<int>(i)));
+      continue;
+    }
+    auto view = view_of(node, views[static_cast<size_t>(node.inputs[0])], graph[node.inputs[0]].type.shape);
+    if (!view) throw Error(ErrorCode::internal, "a reshape needs a copy that was not added", to_string(node.where));
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+Graph add_copies(const Graph& graph) { return Copies(graph).run(); }
+
+}  // namespace athanor

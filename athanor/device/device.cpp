@@ -1,0 +1,90 @@
+#include "athanor/device/device.h"
+
+#include <array>
+#include <atomic>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+
+namespace athanor {
+namespace {
+
+constexpr size_t max_providers = 8, max_devices = 64;
+
+std::vector<std::unique_ptr<DeviceProvider>>& providers() {
+  static std::vector<std::unique_ptr<DeviceProvider>> list;
+  return list;
+}
+
+struct Count {
+  std::atomic<int64_t> current{0}, peak{0};
+};
+
+Count& count_of(Device device) {
+  static std::array<std::array<Count, max_devices>, max_providers> counts;
+  return counts.at(device.provider).at(device.index);
+}
+
+}  // namespace
+
+uint8_t register_provider(std::unique_ptr<DeviceProvider> provider) {
+  providers().push_back(std::move(provider));
+  return static_cast<uint8_t>(providers().size() - 1);
+}
+
+DeviceProvider& provider_of(Device device) { return *providers().at(device.provider); }
+
+std::vector<DeviceInfo> list_devices() {
+  std::vector<DeviceInfo> all;
+  for (const auto& provider : providers())
+    for (auto& info : provider->devices()) all.push_back(std::move(info));
+  return all;
+}
+
+DeviceInfo info_of(Device device) {
+  return provider_of(device).devices().at(device.index);
+}
+
+std::string to_string(Device device) {
+  const std::string name = provider_of(device).name();
+  return name == "cpu" ? name : name + ":" + std::to_string(device.index);
+}
+
+Device parse_device(const std::string& name) {
+  const auto all = list_devices();
+  std::vector<std::string> names;
+  for (const auto& info : all) {
+    const std::string full = to_string(info.device);
+    const std::string provider = provider_of(info.device).name();
+    // A provider's bare name means its first device. With one provider, "auto" has nothing to choose between.
+    if (name == full || (name == provider && info.device.index == 0) || name == "auto") return info.device;
+    names.push_back(full);
+  }
+  names.push_back("auto");
+  throw Error(ErrorCode::device, "there is no device '" + name + "'", {},
+              nearest_hint(name, {names.begin(), names.end()}) + " Devices here: " + join(names));
+}
+
+std::shared_ptr<Storage> allocate(Device device, size_t bytes) {
+  return provider_of(device).allocate(device.index, bytes);
+}
+
+MemoryUse memory_use(Device device) {
+  const Count& count = count_of(device);
+  return {static_cast<uint64_t>(count.current.load()), static_cast<uint64_t>(count.peak.load())};
+}
+
+void reset_peak_memory(Device device) {
+  Count& count = count_of(device);
+  count.peak = count.current.load();
+}
+
+void count_memory(Device device, int64_t bytes) {
+  Count& count = count_of(device);
+  const int64_t now = count.current += bytes;
+  int64_t peak = count.peak.load();
+  while (now > peak && !count.peak.compare_exchange_weak(peak, now)) {
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,94 @@
+// Devices, what is known of them, and memory on them.
+#pragma once
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Names a device: which provider (registered backend) and which of its devices. A small value.
+struct Device {
+  uint8_t provider = 0;
+  uint8_t index = 0;
+  auto operator<=>(const Device&) const = default;
+};
+
+/// A value that was read somewhere, and where: {"2", "cpuid"}, {"24.0 GiB", "sysconf"}.
+struct Property {
+  std::string value;
+  std::string source;
+};
+
+struct DeviceInfo {
+  Device device;
+  std::string name;   // "AMD EPYC, 2 cores"
+  std::string kind;   // "cpu", "gpu", ...
+  uint64_t memory_bytes = 0;
+  std::map<std::string, Property> properties;
+};
+
+/// Memory on a device. Freed with its last owner.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Device device() const { return device_; }
+  size_t bytes() const { return bytes_; }
+  /// The address that the device's kernels use; on the CPU an ordinary pointer.
+  void* address() const { return address_; }
+  /// Copies between host memory and this memory; waits until the copy is done.
+  virtual void read(void* destination, size_t offset, size_t count) const = 0;
+  virtual void write(const void* source, size_t offset, size_t count) = 0;
+
+ protected:
+  Storage(Device device, size_t bytes, void* address) : device_(device), bytes_(bytes), address_(address) {}
+
+ private:
+  Device device_;
+  size_t bytes_;
+  void* address_;
+};
+
+/// One kind of device: the CPU, OpenCL, CUDA, HIP. Each backend registers one when the program starts.
+class DeviceProvider {
+ public:
+  virtual ~DeviceProvider() = default;
+  /// "cpu", "opencl", ...
+  virtual std::string name() const = 0;
+  /// Every device that the runtime lists; never throws for a missing runtime, gives {}.
+  virtual std::vector<DeviceInfo> devices() = 0;
+  /// Throws Error(out_of_memory) with what was asked and what there is. 64-byte aligned at least; not cleared.
+  virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
+};
+
+/// Adds a provider for the life of the program; gives its id for Device::provider.
+uint8_t register_provider(std::unique_ptr<DeviceProvider> provider);
+DeviceProvider& provider_of(Device device);
+std::vector<DeviceInfo> list_devices();
+DeviceInfo info_of(Device device);
+
+/// "cpu", "opencl:0".
+std::string to_string(Device device);
+
+/// The device that a name means: "cpu", "opencl:1", or "auto", the fastest. Throws Error(device) for an unknown one,
+/// with what there is.
+Device parse_device(const std::string& name);
+
+std::shared_ptr<Storage> allocate(Device device, size_t bytes);
+
+/// Bytes now held by Storage objects of a device, and the most that were at once (since reset_peak_memory).
+struct MemoryUse {
+  uint64_t current = 0, peak = 0;
+};
+MemoryUse memory_use(Device device);
+void reset_peak_memory(Device device);
+/// For providers: counts an allocation (positive) or a release (negative).
+void count_memory(Device device, int64_t bytes);
+
+}  // namespace athanor

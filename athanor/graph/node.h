@@ -1,0 +1,101 @@
+// Nodes: the typed, immutable vertices of the graph that tensors are handles on.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "athanor/device/device.h"
+#include "athanor/graph/dtype.h"
+#include "athanor/graph/shape.h"
+
+namespace athanor {
+
+struct Op;
+class Tensor;
+
+/// The type of a value: what is checked at every call.
+struct TensorType {
+  DType dtype = DType::f32;
+  Shape shape;
+  Device device;
+  bool operator==(const TensorType&) const = default;
+  size_t bytes() const { return static_cast<size_t>(shape.size()) * size_of(dtype); }
+};
+
+/// "f32[64, 3, 32, 32]"
+std::string to_string(const TensorType& type);
+
+using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType>;
+
+/// What an op is told besides its tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string literals; few, so a
+/// plain list.
+class Attrs {
+ public:
+  using Entry = std::pair<const char*, AttrValue>;
+  Attrs() = default;
+  Attrs(std::initializer_list<Entry> entries) : entries_(entries) {}
+
+  /// The value of `name`; throws Error(internal) when it is missing or of another type.
+  template <class T>
+  const T& get(const char* name) const {
+    return std::get<T>(find(name));
+  }
+  int64_t integer(const char* name) const { return get<int64_t>(name); }
+  double number(const char* name) const { return get<double>(name); }
+  bool flag(const char* name) const { return get<bool>(name); }
+  const Ints& ints(const char* name) const { return get<Ints>(name); }
+  const std::string& text(const char* name) const { return get<std::string>(name); }
+  DType dtype(const char* name) const { return get<DType>(name); }
+  bool has(const char* name) const;
+  /// Replaces or adds an entry.
+  void set(const char* name, AttrValue value);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  bool operator==(const Attrs& other) const;
+  uint64_t hash() const;
+
+ private:
+  const AttrValue& find(const char* name) const;
+  std::vector<Entry> entries_;
+};
+
+/// "axis=1, stride=[2, 2]"
+std::string to_string(const Attrs& attrs);
+
+/// Where a parameter's gradient gathers; shared by the nodes that hold the parameter's successive values.
+struct GradSlot;
+
+/// A vertex: an op applied to inputs. Immutable but for its value, which evaluation fills in.
+struct Node {
+  const Op* op = nullptr;
+  std::vector<std::shared_ptr<Node>> inputs;
+  Attrs attrs;
+  TensorType type;
+  std::source_location where;          // the user's line that made it
+  uint64_t id = 0;                     // grows with creation: inputs have smaller ids
+  std::shared_ptr<Storage> value;      // row-major elements, once evaluated
+  std::shared_ptr<GradSlot> slot;      // set on leaves that gather gradients
+  bool requires_grad = false;
+  bool spent = false;                  // backward() went through: inputs may be dropped once evaluated
+  std::atomic<int> handles{0};         // Tensors that refer to this node
+
+  /// Notes of the evaluation under way: which one visited this node, where it stands in its list, and how many of the
+  /// evaluation's edges lead here.
+  struct Visit {
+    uint64_t by = 0;
+    int place = 0, edges = 0;
+    long owners = 0;
+  };
+  Visit visit;
+
+  ~Node();
+};
+
+using NodePtr = std::shared_ptr<Node>;
+
+}  // namespace athanor

@@ -1,0 +1,89 @@
+// Ops: everything about an operation in one declaration.
+#pragma once
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/graph/node.h"
+#include "athanor/graph/primitive.h"
+#include "athanor/graph/tensor.h"
+
+namespace athanor {
+
+/// A float64 array: what an op's reference meaning computes with.
+struct RefArray {
+  Shape shape;
+  std::vector<double> data;  // row-major
+
+  RefArray() = default;
+  explicit RefArray(const Shape& s, double fill = 0) : shape(s), data(static_cast<size_t>(s.size()), fill) {}
+  double& operator[](int64_t i) { return data[static_cast<size_t>(i)]; }
+  double operator[](int64_t i) const { return data[static_cast<size_t>(i)]; }
+};
+
+/// One input of a test case: random in [low, high). Without a dtype, the case is run for each of the op's dtypes.
+struct Sample {
+  Shape shape;
+  double low = -2, high = 2;
+  std::optional<DType> dtype = {};
+};
+
+/// Inputs and attributes to test an op with, on every backend: against `reference`, and against finite differences.
+struct OpCase {
+  std::vector<Sample> inputs;
+  Attrs attrs = {};
+};
+
+/// What an op's gradient sees.
+struct GradArgs {
+  const std::vector<Tensor>& inputs;
+  const Tensor& output;
+  const Tensor& grad;  // of the output: same type as it
+  const Attrs& attrs;
+  const std::vector<bool>& needed;  // which inputs want a gradient; others may be given as {}
+};
+
+/// An operation: name, meaning, types, gradient, decomposition and tests, together.
+struct Op {
+  /// The field's standard term: "conv2d".
+  std::string name;
+  /// One line: what it means, with shapes.
+  std::string doc;
+  /// Set for the primitives; all others decompose.
+  Prim prim = Prim::none;
+  /// How many tensors it takes; -1: one or more.
+  int arity = 1;
+  /// The dtypes that tests run it with (first: the one for gradients when float). Inference decides what is accepted.
+  std::vector<DType> dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  /// The result's type; throws Error(shape|dtype|value) for what does not fit. The device is filled in by the caller.
+  std::function<TensorType(std::span<const TensorType>, const Attrs&)> infer;
+  /// The gradient of each input. Without one, the decomposition is differentiated.
+  std::function<std::vector<Tensor>(const GradArgs&)> grad = {};
+  /// The same in terms of other ops; empty for primitives.
+  std::function<Tensor(const std::vector<Tensor>&, const Attrs&)> decompose = {};
+  /// The meaning, in plain float64 loops; independent of the decomposition.
+  std::function<RefArray(std::span<const RefArray>, const Attrs&)> reference = {};
+  std::vector<OpCase> cases = {};
+  /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
+  bool differentiable = true;
+  /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
+  std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
+  /// Allowed relative error of f32 results, in units of f32's epsilon times the reduction's length... see tests.
+  double tolerance = 1;
+};
+
+/// Adds an op for the life of the program; throws Error(internal) when the name is taken.
+const Op& define_op(Op op);
+/// Throws Error(name) with the nearest match.
+const Op& find_op(const std::string& name);
+/// In order of definition.
+const std::vector<const Op*>& all_ops();
+
+/// Makes a node: checks types and devices, and records the caller's line. Throws Error at that line.
+Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs = {});
+/// The same by name, for ops that have no function of their own: call("mish", {x}).
+Tensor call(const std::string& op, const std::vector<Operand>& inputs, Attrs attrs = {});
+
+}  // namespace athanor

@@ -1,0 +1,221 @@
+#include "athanor/graph/tensor.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+thread_local bool recording = true;
+thread_local const std::source_location* scope = nullptr;
+thread_local std::source_location scope_location;
+thread_local std::vector<std::weak_ptr<Node>> pending;
+std::atomic<uint64_t> next_id{1};
+Evaluator evaluator = nullptr;
+
+NodePtr make_leaf(const TensorType& type, std::shared_ptr<Storage> value) {
+  static const Op& input = find_op("input");
+  auto node = std::make_shared<Node>();
+  node->op = &input;
+  node->type = type;
+  node->value = std::move(value);
+  node->id = next_id++;
+  return node;
+}
+
+Tensor constant(double value, DType dtype, Device device) {
+  static const Op& op = find_op("constant");
+  auto node = std::make_shared<Node>();
+  node->op = &op;
+  node->attrs = {{"value", value}, {"dtype", dtype}};
+  node->type = {dtype, {}, device};
+  node->id = next_id++;
+  return Tensor(std::move(node));
+}
+
+// The dtype and device that numbers among the operands take.
+Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
+  if (!operand.is_number()) return operand.tensor();
+  if (!operand.integral() && !is_float(dtype)) dtype = DType::f32;
+  return constant(operand.number(), dtype, device);
+}
+
+std::string describe(const std::vector<Tensor>& tensors) {
+  std::vector<std::string> types;
+  for (const auto& t : tensors) types.push_back(to_string(t.type()));
+  return fmt::format("({})", fmt::join(types, ", "));
+}
+
+}  // namespace
+
+Tensor::Tensor(NodePtr node) : node_(std::move(node)) {
+  if (node_) node_->handles.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Tensor::release() {
+  if (node_) node_->handles.fetch_sub(1, std::memory_order_relaxed);
+}
+
+Tensor Tensor::from(const HostArray& array, Device device) {
+  auto storage = allocate(device, array.bytes.size());
+  storage->write(array.bytes.data(), 0, array.bytes.size());
+  return Tensor(make_leaf({array.dtype, array.shape, device}, std::move(storage)));
+}
+
+Tensor Tensor::scalar(double value, DType dtype, Device device) {
+  return from(from_doubles(dtype, {}, std::span(&value, 1)), device);
+}
+
+Tensor Tensor::scalar(int64_t value, DType dtype, Device device) {
+  if (dtype == DType::i64) return from(HostArray::of<int64_t>({}, std::span<const int64_t>(&value, 1)), device);
+  return scalar(static_cast<double>(value), dtype, device);
+}
+
+const Tensor& Tensor::eval() const {
+  if (!node_->value) athanor::eval({*this});
+  return *this;
+}
+
+double Tensor::item() const {
+  if (size() != 1)
+    throw Error(ErrorCode::shape, fmt::format("item() of a tensor {} with {} elements", to_string(type()), size()), {},
+                "It needs exactly one: reduce it first, or use to_vector()");
+  return to_doubles(to_host())[0];
+}
+
+HostArray Tensor::to_host() const {
+  eval();
+  HostArray array(dtype(), shape());
+  node_->value->read(array.bytes.data(), 0, array.bytes.size());
+  return array;
+}
+
+Tensor& Tensor::requires_grad(bool on) {
+  if (on && !is_float(dtype()))
+    throw Error(ErrorCode::dtype, fmt::format("a tensor of {} cannot have a gradient", to_string(dtype())), {},
+                "Only floats can");
+  // A new leaf, so that what was built on the old handle stays as it was.
+  node_->requires_grad = on;
+  if (on && !node_->slot) node_->slot = std::make_shared<GradSlot>();
+  if (!on) node_->slot = nullptr;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return node_->slot ? node_->slot->grad : Tensor(); }
+
+void Tensor::set_grad(Tensor value) const {
+  if (!node_->slot) throw Error(ErrorCode::value, "set_grad on a tensor that gathers no gradient", {}, "Call requires_grad() first");
+  node_->slot->grad = std::move(value);
+}
+
+Tensor Tensor::detach() const {
+  if (!node_->requires_grad) return *this;
+  static const Op& identity = find_op("detach");
+  return apply(identity, {*this});
+}
+
+void Tensor::check_count(size_t values, const Shape& shape) {
+  if (static_cast<int64_t>(values) != shape.size())
+    throw Error(ErrorCode::shape, fmt::format("{} values were given for shape {}", values, to_string(shape)), {},
+                fmt::format("It needs {}", shape.size()));
+}
+
+void Tensor::check_dtype(DType wanted) const {
+  if (wanted != dtype())
+    throw Error(ErrorCode::dtype, fmt::format("a tensor of {} was read as {}", to_string(dtype()), to_string(wanted)), {},
+                fmt::format("Cast it first: cast(x, DType::{})", to_string(wanted)));
+}
+
+SourceScope::SourceScope(const std::source_location& where) : outermost_(scope == nullptr) {
+  if (outermost_) {
+    scope_location = where;
+    scope = &scope_location;
+  }
+}
+
+SourceScope::~SourceScope() {
+  if (outermost_) scope = nullptr;
+}
+
+const std::source_location* SourceScope::current() { return scope; }
+
+GradMode::GradMode(bool record) : before_(recording) { recording = record; }
+GradMode::~GradMode() { recording = before_; }
+bool grad_enabled() { return recording; }
+
+Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
+  const std::source_location where = scope                                   ? *scope
+                                     : inputs.empty() ? std::source_location::current()
+                                                      : inputs.front().where();
+  auto node = std::make_shared<Node>();
+  std::vector<Tensor> tensors;
+  std::vector<TensorType> types;
+  tensors.reserve(inputs.size());
+  types.reserve(inputs.size());
+  const Tensor* first = nullptr;
+  for (const auto& input : inputs)
+    if (!input.is_number()) {
+      first = &input.tensor();
+      break;
+    }
+  for (const auto& input : inputs) {
+    tensors.push_back(as_tensor(input, first ? first->dtype() : DType::f32, first ? first->device() : Device{}));
+    types.push_back(tensors.back().type());
+  }
+  try {
+    if (op.arity >= 0 && static_cast<int>(inputs.size()) != op.arity)
+      throw Error(ErrorCode::usage, fmt::format("{} takes {} tensors, {} were given", op.name, op.arity, inputs.size()));
+    if (op.arity < 0 && inputs.empty()) throw Error(ErrorCode::usage, op.name + " takes at least one tensor");
+    for (const auto& type : types)
+      if (type.device != types.front().device)
+        throw Error(ErrorCode::device,
+                    fmt::format("tensors on {} and {} together", to_string(types.front().device), to_string(type.device)),
+                    {}, "Move one of them: x.to(device)");
+    node->type = op.infer(types, attrs);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}{}: {}", op.name, describe(tensors), error.problem()),
+                error.where().empty() ? to_string(where) : error.where(), error.hint());
+  }
+  if (!types.empty()) node->type.device = types.front().device;
+  node->op = &op;
+  node->attrs = std::move(attrs);
+  node->where = where;
+  node->id = next_id++;
+  node->inputs.reserve(tensors.size());
+  for (const auto& t : tensors) {
+    node->requires_grad |= t.node()->requires_grad;
+    node->inputs.push_back(t.node());
+  }
+  node->requires_grad = node->requires_grad && recording && op.differentiable && is_float(node->type.dtype);
+  pending.push_back(node);
+  return Tensor(std::move(node));
+}
+
+Tensor call(const std::string& op, const std::vector<Operand>& inputs, Attrs attrs) {
+  return apply(find_op(op), inputs, std::move(attrs));
+}
+
+std::vector<NodePtr> pending_nodes() {
+  std::vector<NodePtr> live;
+  std::vector<std::weak_ptr<Node>> still;
+  for (auto& weak : pending) {
+    NodePtr node = weak.lock();
+    if (!node || node->value) continue;
+    still.push_back(std::move(weak));
+    if (node->handles.load(std::memory_order_relaxed) > 0) live.push_back(std::move(node));
+  }
+  pending = std::move(still);
+  return live;
+}
+
+void set_evaluator(Evaluator e) { evaluator = e; }
+
+void eval(const std::vector<Tensor>& values) {
+  std::vector<NodePtr> nodes;
+  for (const auto& value : values) nodes.push_back(value.node());
+  evaluator(nodes);
+}
+
+}  // namespace athanor

@@ -1,0 +1,171 @@
+// Tensor: a lazy, typed handle on a graph node.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/graph/host_array.h"
+#include "athanor/graph/node.h"
+
+namespace athanor {
+
+/// A value of known shape, dtype and device, computed when it is asked for.
+///
+/// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever changed
+/// in place. A default-constructed Tensor is empty: `defined()` is false and nothing else may be called.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(NodePtr node);
+  Tensor(const Tensor& other) : Tensor(other.node_) {}
+  Tensor(Tensor&& other) noexcept : node_(std::move(other.node_)) { other.node_ = nullptr; }
+  Tensor& operator=(Tensor other) noexcept {
+    std::swap(node_, other.node_);
+    return *this;
+  }
+  ~Tensor() { release(); }
+
+  /// A tensor holding a copy of the array, on `device`.
+  static Tensor from(const HostArray& array, Device device = {});
+  /// A tensor of the values; their number must be shape.size().
+  template <class T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
+    check_count(values.size(), shape);
+    return from(HostArray::of<T>(shape, std::span<const T>(values)), device);
+  }
+  /// A scalar that is an input of plans: another value does not need another plan (a learning rate, a random key).
+  static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
+  static Tensor scalar(int64_t value, DType dtype, Device device = {});
+
+  bool defined() const { return node_ != nullptr; }
+  const Shape& shape() const { return node_->type.shape; }
+  /// The extent of an axis; negative axes count from the end. Throws Error(shape) when out of range.
+  int64_t size(int axis) const { return shape()[normalize_axis(axis, shape().rank())]; }
+  int64_t size() const { return shape().size(); }
+  int rank() const { return shape().rank(); }
+  DType dtype() const { return node_->type.dtype; }
+  Device device() const { return node_->type.device; }
+  const TensorType& type() const { return node_->type; }
+
+  /// Computes the value now, together with everything pending.
+  const Tensor& eval() const;
+  /// The only element. Throws Error(shape) when there is not exactly one.
+  double item() const;
+  /// The elements, row-major, on the host.
+  HostArray to_host() const;
+  template <class T>
+  std::vector<T> to_vector() const {
+    const HostArray host = to_host();
+    check_dtype(dtype_of<T>);
+    const auto values = host.as<T>();
+    return {values.begin(), values.end()};
+  }
+
+  /// Makes this value a leaf that gathers gradients. Throws Error(dtype) unless it is a float.
+  Tensor& requires_grad(bool on = true);
+  bool needs_grad() const { return node_->requires_grad; }
+  /// Adds the gradients of this scalar to every leaf it depends on. The graph behind it is then spent: its inner
+  /// values are not kept for another backward().
+  void backward() const;
+  /// The gathered gradient of a leaf; empty before backward().
+  Tensor grad() const;
+  void set_grad(Tensor value) const;
+  /// The same value without its history.
+  Tensor detach() const;
+
+  const NodePtr& node() const { return node_; }
+
+ private:
+  static void check_count(size_t values, const Shape& shape);
+  void check_dtype(DType wanted) const;
+  void release();
+  NodePtr node_;
+};
+
+struct GradSlot {
+  Tensor grad;
+};
+
+/// An argument of an operation: a tensor or a number, and the line of the caller, for errors and `explain`.
+/// A number takes the dtype of the other operand (f32 beside integers when it has a fraction).
+class Operand {
+ public:
+  // Implicit on purpose: this is what makes `relu(x)` and `2 * x` know their line.
+  Operand(const Tensor& tensor, std::source_location where = std::source_location::current())
+      : tensor_(tensor), where_(where) {}
+  Operand(double number, std::source_location where = std::source_location::current())
+      : number_(number), where_(where) {}
+  Operand(int number, std::source_location where = std::source_location::current())
+      : number_(number), integral_(true), where_(where) {}
+  Operand(int64_t number, std::source_location where = std::source_location::current())
+      : number_(static_cast<double>(number)), integral_(true), where_(where) {}
+
+  bool is_number() const { return !tensor_.defined(); }
+  const Tensor& tensor() const { return tensor_; }
+  double number() const { return number_; }
+  bool integral() const { return integral_; }
+  const std::source_location& where() const { return where_; }
+  const Tensor* operator->() const { return &tensor_; }
+  operator const Tensor&() const { return tensor_; }
+
+ private:
+  Tensor tensor_;
+  double number_ = 0;
+  bool integral_ = false;
+  std::source_location where_;
+};
+
+/// While one lives, nodes made on this thread carry its line: library code that builds many nodes for one call of the
+/// user's opens one with the user's line. The outermost wins.
+class SourceScope {
+ public:
+  explicit SourceScope(const std::source_location& where);
+  ~SourceScope();
+  SourceScope(const SourceScope&) = delete;
+  SourceScope& operator=(const SourceScope&) = delete;
+  /// The line of the outermost scope on this thread; null without one.
+  static const std::source_location* current();
+
+ private:
+  bool outermost_;
+};
+
+/// While one lives, history for gradients is recorded on this thread, or not.
+class GradMode {
+ public:
+  explicit GradMode(bool record);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+struct NoGrad : GradMode {
+  NoGrad() : GradMode(false) {}
+};
+struct WithGrad : GradMode {
+  WithGrad() : GradMode(true) {}
+};
+bool grad_enabled();
+
+/// The gradients of `outputs` (weighted by `seeds`: same types; {} means ones) with respect to `inputs`, as graph
+/// values that can be differentiated again. An input that nothing depends on gets zeros.
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& seeds = {});
+
+/// Computes these values, and everything pending with them, as one plan.
+void eval(const std::vector<Tensor>& values);
+
+/// What the runtime provides to the graph: computes the given nodes. Set once, when the program starts.
+using Evaluator = void (*)(const std::vector<NodePtr>& nodes);
+void set_evaluator(Evaluator evaluator);
+
+/// Nodes made on this thread that some Tensor still refers to and that have no value yet, oldest first.
+std::vector<NodePtr> pending_nodes();
+
+}  // namespace athanor

@@ -1,0 +1,94 @@
+// Kernels and their candidates: the contract between the compiler and the backends.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/device/device.h"
+#include "athanor/graph/op.h"
+#include "athanor/kernels/loop_program.h"
+
+namespace athanor {
+
+/// How the elements of a dense tensor lie in memory.
+///
+/// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b], which oneDNN calls
+/// nChw8c and nChw16c.
+struct Layout {
+  int block = 0;
+  bool operator==(const Layout&) const = default;
+};
+
+/// "row-major", "nChw16c"
+std::string to_string(Layout layout);
+
+/// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows): `strides`,
+/// in elements, says how; blocked ones and outputs are always dense.
+struct OperandDesc {
+  DType dtype = DType::f32;
+  Shape shape;
+  Layout layout;
+  Ints strides;  // one per axis; those of the row-major order for blocked operands (and then without meaning)
+  bool dense() const { return strides == contiguous_strides(shape); }
+  bool operator==(const OperandDesc&) const = default;
+};
+
+/// What is done to each element of a contraction's result before it is stored.
+struct Epilogue {
+  /// The last input is a vector, added along the result's channel axis (1 of a convolution, the last of a matmul).
+  bool bias = false;
+  /// "", "relu", "tanh" or "sigmoid".
+  std::string activation;
+  bool operator==(const Epilogue&) const = default;
+};
+
+/// An op that wants a kernel: everything a backend needs to say which kernels it has.
+struct KernelRequest {
+  const Op* op = nullptr;
+  Attrs attrs;
+  std::vector<OperandDesc> inputs;
+  OperandDesc output;
+  Epilogue epilogue;
+
+  /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1] ...".
+  std::string key() const;
+};
+
+/// A compiled kernel, launched many times.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory where some was asked for.
+  virtual void run(std::span<void* const> buffers) const = 0;
+};
+
+/// One way to compute a request. All candidates of a request mean the same; which one runs is measured.
+struct Candidate {
+  std::string name;  // "oneDNN winograd", "generic"
+  size_t scratch_bytes = 0;
+  std::shared_ptr<const Kernel> kernel;
+};
+
+/// A backend: devices that run kernels.
+class Backend : public DeviceProvider {
+ public:
+  /// The kernels for a request, best guess first; {} when this backend has none and the op must decompose. Never
+  /// {} for a primitive.
+  virtual std::vector<Candidate> candidates(int device, const KernelRequest& request) = 0;
+  /// Whether candidates() would give any, for this op, whatever the layouts: cheap, asked for every node.
+  virtual bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                          const Attrs& attrs) = 0;
+  /// The layouts that the op's kernels work best with: inputs in order, then the output. {} means row-major.
+  virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
+                                                const TensorType& output, const Attrs& attrs) = 0;
+  /// A kernel for a fused loop; buffers as the program numbers them. Every backend can generate every loop.
+  virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
+};
+
+/// The backend of a device.
+Backend& backend_of(Device device);
+
+}  // namespace athanor

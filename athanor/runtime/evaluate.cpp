@@ -1,0 +1,193 @@
+#include "athanor/runtime/evaluate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <unordered_map>
+
+#include "athanor/base/error.h"
+#include "athanor/runtime/executor.h"
+
+namespace athanor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A plan holds an arena layout and kernels, a few hundred KiB; more different steps than this are rare.
+constexpr size_t max_cached_plans = 256;
+
+// Everything that decides the plan, as words that are compared whole.
+using PlanKey = std::vector<uint64_t>;
+struct KeyHash {
+  size_t operator()(const PlanKey& key) const {
+    uint64_t hash = key.size();
+    for (uint64_t word : key) hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 32;
+    return hash;
+  }
+};
+
+// The nodes between what has values and what is asked for.
+struct Collected {
+  std::vector<Node*> nodes;            // oldest first: inputs before users
+  std::vector<int> input_places;       // of nodes with a value
+  std::vector<NodePtr> roots;
+  std::vector<bool> donated;           // by input
+};
+
+Collected collect(std::vector<NodePtr> roots) {
+  static std::atomic<uint64_t> evaluations{0};
+  const uint64_t mark = ++evaluations;
+  Collected result;
+  result.roots = std::move(roots);
+  std::vector<Node*> stack;
+  const auto reach = [&](Node* node) {
+    if (node->visit.by == mark) return;
+    node->visit = {.by = mark};
+    stack.push_back(node);
+  };
+  for (const auto& root : result.roots) reach(root.get());
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    stack.pop_back();
+    result.nodes.push_back(node);
+    if (node->value) continue;
+    if (node->op->prim == Prim::input)
+      throw Error(ErrorCode::internal, "an input without a value was evaluated", to_string(node->where));
+    for (const auto& input : node->inputs) {
+      reach(input.get());
+      ++input->visit.edges;
+      input->visit.owners = input.use_count();
+    }
+  }
+  std::sort(result.nodes.begin(), result.nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+  // A root that can still be differentiated keeps its history, and with it the values that history refers to.
+  bool history_kept = false;
+  for (const auto& root : result.roots) history_kept |= root->requires_grad && !root->spent && !root->slot;
+  for (size_t i = 0; i < result.nodes.size(); ++i) {
+    Node* node = result.nodes[i];
+    node->visit.place = static_cast<int>(i);
+    if (!node->value) continue;
+    result.input_places.push_back(static_cast<int>(i));
+    // An input that nothing but this evaluation refers to will not be missed: its memory may be taken over.
+    result.donated.push_back(!history_kept && node->handles.load() == 0 && node->visit.owners == node->visit.edges &&
+                             node->value.use_count() == 1);
+  }
+  return result;
+}
+
+PlanKey key_of(const Collected& collected, const CompileOptions& options) {
+  PlanKey key;
+  key.reserve(collected.nodes.size() * 6 + 8);
+  key.push_back(options.disabled | uint64_t{options.deterministic} << 32);
+  size_t input = 0;
+  for (const Node* node : collected.nodes) {
+    key.push_back(reinterpret_cast<uintptr_t>(node->value ? nullptr : node->op));
+    key.push_back(static_cast<uint64_t>(node->type.dtype) | static_cast<uint64_t>(node->type.device.provider) << 8 |
+                  static_cast<uint64_t>(node->type.device.index) << 16 | static_cast<uint64_t>(node->type.shape.rank()) << 24);
+    for (int64_t d : node->type.shape) key.push_back(static_cast<uint64_t>(d));
+    if (node->value) {
+      key.push_back(collected.donated[input++]);
+      continue;
+    }
+    key.push_back(node->attrs.hash());
+    for (const auto& in : node->inputs) key.push_back(static_cast<uint64_t>(in->visit.place));
+  }
+  for (const auto& root : collected.roots) key.push_back(static_cast<uint64_t>(root->visit.place));
+  return key;
+}
+
+Graph graph_of(const Collected& collected) {
+  static const Op& input_op = find_op("input");
+  Graph graph;
+  for (const Node* node : collected.nodes) {
+    GraphNode copy{.op = node->value ? &input_op : node->op, .attrs = {}, .inputs = {}, .type = node->type, .layout = {}, .epilogue = {}, .where = node->where};
+    if (!node->value) {
+      copy.attrs = node->attrs;
+      for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);
+    }
+    graph.add(std::move(copy));
+  }
+  graph.inputs = collected.input_places;
+  for (const auto& root : collected.roots) graph.outputs.push_back(root->visit.place);
+  return graph;
+}
+
+struct State {
+  std::unordered_map<PlanKey, std::shared_ptr<const Plan>, KeyHash> plans;
+  std::list<const PlanKey*> order;  // oldest first
+  std::shared_ptr<const Plan> last;
+  EvaluationStats stats;
+};
+State& state() {
+  thread_local State instance;
+  return instance;
+}
+
+std::shared_ptr<const Plan> find_plan(const Collected& collected, Clock::time_point start) {
+  State& s = state();
+  PlanKey key = key_of(collected, compile_options());
+  if (auto found = s.plans.find(key); found != s.plans.end()) {
+    ++s.stats.plans_reused;
+    s.stats.rebuild_seconds += seconds_since(start);
+    return found->second;
+  }
+  auto plan = std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options()));
+  ++s.stats.plans_compiled;
+  s.stats.compile_seconds += plan->compile_seconds;
+  if (s.plans.size() >= max_cached_plans) {
+    s.plans.erase(*s.order.front());
+    s.order.pop_front();
+  }
+  const auto entry = s.plans.emplace(std::move(key), plan).first;
+  s.order.push_back(&entry->first);
+  return plan;
+}
+
+// What is asked for and everything pending that someone still holds, without doubles and without values.
+std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
+  std::vector<NodePtr> roots = pending_nodes();
+  for (const auto& node : asked)
+    if (!node->value) roots.push_back(node);
+  std::sort(roots.begin(), roots.end(), [](const NodePtr& a, const NodePtr& b) { return a->id < b->id; });
+  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+  return roots;
+}
+
+void evaluate(const std::vector<NodePtr>& asked) {
+  const auto start = Clock::now();
+  std::vector<NodePtr> roots = roots_of(asked);
+  if (roots.empty()) return;
+  const Collected collected = collect(std::move(roots));
+  const auto plan = find_plan(collected, start);
+  const auto run_start = Clock::now();
+  std::vector<std::shared_ptr<Storage>> inputs;
+  for (int place : collected.input_places) inputs.push_back(collected.nodes[static_cast<size_t>(place)]->value);
+  auto outputs = execute(*plan, inputs, compile_options().check_nan);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Node& root = *collected.roots[i];
+    root.value = std::move(outputs[i]);
+    if (!root.requires_grad || root.spent || root.slot) root.inputs.clear();
+  }
+  state().stats.run_seconds += seconds_since(run_start);
+  state().last = plan;
+}
+
+[[maybe_unused]] const bool registered = (set_evaluator(evaluate), true);
+
+}  // namespace
+
+const EvaluationStats& evaluation_stats() { return state().stats; }
+void reset_evaluation_stats() { state().stats = {}; }
+std::shared_ptr<const Plan> last_plan() { return state().last; }
+void clear_plan_cache() { state().plans.clear(), state().order.clear(); }
+
+std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values) {
+  std::vector<NodePtr> asked;
+  for (const auto& value : values) asked.push_back(value.node());
+  const Collected collected = collect(roots_of(asked));
+  return find_plan(collected, Clock::now());
+}
+
+}  // namespace athanor

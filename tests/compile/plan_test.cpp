@@ -1,0 +1,208 @@
+// The compiler's promises about plans: what fuses, what is updated in place, that memory never overlaps.
+#include "athanor/compile/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "athanor/base/error.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+Tensor ramp(const Shape& shape, double scale = 0.1) {
+  std::vector<float> values(static_cast<size_t>(shape.size()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(scale * (static_cast<double>(i % 23) - 11));
+  return Tensor::from(values, shape);
+}
+
+// No two temporaries (or scratch blocks) that are alive at the same step share a byte.
+void expect_no_overlap(const Plan& plan) {
+  struct Block {
+    int first, last;
+    int64_t begin, end;
+  };
+  std::vector<Block> blocks;
+  for (const auto& v : plan.values)
+    if (v.kind == PlanValue::Kind::temporary && v.first_step >= 0)
+      blocks.push_back({v.first_step, v.last_step, v.offset, v.offset + static_cast<int64_t>(v.type.bytes())});
+  for (int s = 0; s < static_cast<int>(plan.steps.size()); ++s) {
+    const auto& step = plan.steps[static_cast<size_t>(s)];
+    if (step.scratch_offset >= 0)
+      blocks.push_back({s, s, step.scratch_offset, step.scratch_offset + static_cast<int64_t>(step.kernel.scratch_bytes)});
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    EXPECT_LE(blocks[i].end, plan.arena_bytes);
+    for (size_t j = 0; j < i; ++j) {
+      const bool together = blocks[i].first <= blocks[j].last && blocks[j].first <= blocks[i].last;
+      const bool overlap = blocks[i].begin < blocks[j].end && blocks[j].begin < blocks[i].end;
+      EXPECT_FALSE(together && overlap) << "blocks " << i << " and " << j;
+    }
+  }
+}
+
+TEST(Plan, AChainOfElementwiseOpsIsOneStep) {
+  const Tensor x = ramp({31, 17}), y = ramp({17});
+  const Tensor z = exp(-(x * 2.0 + y)) / (1.0 + abs(x));
+  const auto plan = plan_for({z});
+  ASSERT_EQ(plan->steps.size(), 1U);
+  EXPECT_TRUE(plan->steps[0].loop.has_value());
+  EXPECT_EQ(plan->arena_bytes, 0);
+}
+
+TEST(Plan, SwitchedOffFusionRunsEachOpAlone) {
+  const ScopedDisable off("fuse");
+  const Tensor x = ramp({31, 17});
+  const Tensor z = exp(-(x * x));
+  EXPECT_EQ(plan_for({z})->steps.size(), 3U);
+}
+
+TEST(Plan, AReductionTakesItsProducersAndItsEpilogue) {
+  const Tensor x = ramp({64, 100});
+  const Tensor norm = sqrt(sum(x * x, {1}) / 100.0);
+  EXPECT_EQ(plan_for({norm})->steps.size(), 1U);
+}
+
+TEST(Plan, SiblingReductionsShareOneWalk) {
+  const Tensor x = ramp({64, 100}), y = ramp({64, 100});
+  const Tensor a = sum(x * y, {0}), b = sum(x, {0});
+  EXPECT_EQ(plan_for({a, b})->steps.size(), 1U);
+}
+
+TEST(Plan, NormalisationReadsItsInputThreeTimesAndStoresOnce) {
+  const Tensor x = ramp({8, 16, 5, 5});
+  const Tensor y = relu(batch_norm(x, ramp({16}), ramp({16})));
+  const auto plan = plan_for({y});
+  EXPECT_EQ(plan->steps.size(), 3U);  // mean; variance; normalise, scale, shift and ReLU together
+  int64_t large = 0;
+  for (const auto& v : plan->values)
+    if (v.kind == PlanValue::Kind::temporary && v.type.shape.size() >= x.size()) ++large;
+  EXPECT_EQ(large, 0) << explain(*plan);
+}
+
+TEST(Plan, BiasAndActivationJoinTheContraction) {
+  const Tensor x = ramp({12, 20}), w = ramp({7, 20}), b = ramp({7});
+  const auto plan = plan_for({relu(linear(x, w, b))});
+  ASSERT_EQ(plan->steps.size(), 1U) << explain(*plan);
+  EXPECT_EQ(plan->steps[0].name(), "batch_matmul+bias+relu");
+}
+
+TEST(Plan, ParametersAreUpdatedWhereTheyLie) {
+  Tensor p = ramp({50, 40}), m = ramp({50, 40});
+  p.eval(), m.eval();
+  const void* before_p = p.node()->value->address();
+  const void* before_m = m.node()->value->address();
+  const Tensor g = ramp({50, 40}, 0.3);
+  m = 0.9 * m + g;
+  p = p - 0.1 * m;
+  p.eval();
+  EXPECT_EQ(p.node()->value->address(), before_p);
+  EXPECT_EQ(m.node()->value->address(), before_m);
+  EXPECT_EQ(last_plan()->steps.size(), 1U);
+}
+
+TEST(Plan, AValueThatSomeoneHoldsIsNotOverwritten) {
+  Tensor p = ramp({50});
+  p.eval();
+  const Tensor old = p;
+  const auto before = old.to_vector<float>();
+  p = p - 1.0;
+  p.eval();
+  EXPECT_EQ(old.to_vector<float>(), before);
+  EXPECT_FLOAT_EQ(p.to_vector<float>()[0], before[0] - 1);
+}
+
+TEST(Plan, AParameterStillReadLaterIsUpdatedAfterwards) {
+  Tensor p = ramp({300, 300});
+  p.eval();
+  const auto old = p.to_vector<float>();
+  const Tensor x = ramp({10, 300});
+  const Tensor y = matmul(x, p);
+  p = p * 2.0;
+  const Tensor z = matmul(y, transpose(ramp({10, 300}), 0, 1));
+  eval({z});
+  Tensor expected = matmul(matmul(x, Tensor::from(old, {300, 300})), transpose(ramp({10, 300}), 0, 1));
+  const auto got = z.to_vector<float>(), want = expected.to_vector<float>();
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-3);
+}
+
+TEST(Plan, TemporariesNeverOverlap) {
+  Tensor x = ramp({16, 1, 14, 14}), w1 = ramp({16, 1, 3, 3}), w2 = ramp({32, 16, 3, 3});
+  w1.requires_grad(), w2.requires_grad();
+  const Tensor h = relu(conv2d(x, w1, {}, {.padding = 1}));
+  const Tensor y = max_pool2d(relu(conv2d(h, w2, {}, {.padding = 1})), 2);
+  const Tensor loss = mean(y * y);
+  loss.backward();
+  const Tensor g1 = w1.grad(), g2 = w2.grad();
+  for (const char* disabled : {"", "layout", "inplace", "dedicated", "fuse", "epilogue"}) {
+    const ScopedDisable off(disabled);
+    expect_no_overlap(*plan_for({loss, g1, g2}));
+  }
+}
+
+TEST(Plan, MemoryIsReused) {
+  Tensor x = ramp({1000, 100});
+  for (int i = 0; i < 12; ++i) x = softmax(x * 2.0, 1);
+  const auto plan = plan_for({x});
+  EXPECT_LE(plan->arena_bytes, 4 * 400'000 + 100'000);
+}
+
+TEST(Plan, TheSecondStepReusesThePlanWhateverTheScalars) {
+  Tensor p = ramp({20});
+  p.eval();
+  reset_evaluation_stats();
+  for (int i = 0; i < 5; ++i) {
+    p = p - Tensor::scalar(0.1 * i) * p;
+    p.eval();
+  }
+  EXPECT_LE(evaluation_stats().plans_compiled, 1);
+  EXPECT_GE(evaluation_stats().plans_reused, 4);
+}
+
+TEST(Plan, AnOpWithoutKernelOrDecompositionIsNamedWithTheCallersLine) {
+  static const Op& op = define_op({.name = "test_unkernelled", .doc = "Cannot run.", .infer = [](auto in, const Attrs&) { return in[0]; }});
+  const Tensor x = ramp({3});
+  const auto line = std::source_location::current().line() + 1;
+  const Tensor y = apply(op, {x});
+  try {
+    plan_for({y});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("test_unkernelled"), std::string::npos) << error.what();
+    EXPECT_NE(error.where().find("plan_test.cpp:" + std::to_string(line)), std::string::npos) << error.where();
+  }
+}
+
+TEST(Plan, OutputsThatAreViewsOrRepeatedHaveMemoryOfTheirOwn) {
+  const Tensor x = ramp({4, 6});
+  const Tensor y = x * 2.0;
+  const Tensor t = transpose(y, 0, 1), r = reshape(y, {24}), b = broadcast_to(Tensor::scalar(3.0), {5});
+  eval({y, t, r, b});
+  EXPECT_NE(y.node()->value, r.node()->value);
+  EXPECT_EQ(r.to_vector<float>(), y.to_vector<float>());
+  EXPECT_EQ(t.to_vector<float>()[1], y.to_vector<float>()[6]);
+  EXPECT_EQ(b.to_vector<float>(), std::vector<float>(5, 3.0F));
+}
+
+TEST(Plan, ExplainAndJsonSayTheSame) {
+  const auto plan = plan_for({relu(linear(ramp({12, 20}), ramp({7, 20}), ramp({7})))});
+  const auto json = to_json(*plan);
+  EXPECT_EQ(json["kernels_total"], plan->steps.size());
+  EXPECT_EQ(json["kernels_off_device"], 0);
+  const std::string text = explain(*plan);
+  EXPECT_NE(text.find("batch_matmul+bias+relu"), std::string::npos);
+  EXPECT_NE(text.find("f32[12, 7]"), std::string::npos) << text;
+  EXPECT_EQ(plan->flops(), 2 * 12 * 20 * 7);
+}
+
+TEST(Plan, UnknownPassesAreNamedWithTheNearest) {
+  try {
+    parse_passes("fuze");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'fuse'"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace athanor
