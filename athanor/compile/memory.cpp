@@ -23,6 +23,7 @@ class MemoryPlanner {
     schedule();
     find_lifetimes();
     settle_pairs();
+    if (in_place_) pair_temporaries();
     place();
   }
 
@@ -145,6 +146,30 @@ class MemoryPlanner {
       if (v.in_place_of >= 0 && value(v.in_place_of).last_step > v.first_step) v.in_place_of = -1;
   }
 
+  // A loop may write its result over an operand that nothing needs afterwards.
+  void pair_temporaries() {
+    const auto is_temporary = [&](int v) { return value(v).kind == PlanValue::Kind::temporary; };
+    for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
+      if (!step(s).loop) continue;
+      std::set<int> taken;
+      for (int out : step(s).writes) {
+        if (!is_temporary(out)) continue;
+        for (int in : step(s).reads) {
+          if (!is_temporary(in) || value(in).last_step != s || taken.contains(in)) continue;
+          if (value(in).type.bytes() != value(out).type.bytes() || !walks_alike(step(s), in, out)) continue;
+          value(out).in_place_of = in;
+          taken.insert(in);
+          break;
+        }
+      }
+    }
+  }
+  // The first of a chain of temporaries that share their memory.
+  int owner(int v) {
+    while (value(v).kind == PlanValue::Kind::temporary && value(v).in_place_of >= 0) v = value(v).in_place_of;
+    return v;
+  }
+
   struct Block {
     int first, last;
     int64_t bytes, offset = -1;
@@ -156,6 +181,11 @@ class MemoryPlanner {
     std::vector<Block> blocks;
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0)
+      {
+        if (const int first = owner(v); first != v) value(first).last_step = std::max(value(first).last_step, value(v).last_step);
+      }
+    for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
+      if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0 && owner(v) == v)
         blocks.push_back({value(v).first_step, value(v).last_step, size_of_value(value(v)), -1, v, -1});
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
       if (step(s).kernel.scratch_bytes > 0)
@@ -182,6 +212,8 @@ class MemoryPlanner {
       if (block.value >= 0) value(block.value).offset = block.offset;
       else step(block.step).scratch_offset = block.offset;
     }
+    for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
+      if (owner(v) != v) value(v).offset = value(owner(v)).offset;
   }
 
   Plan& plan_;

@@ -23,7 +23,7 @@ struct PlanValue {
   Layout layout;
   Kind kind = Kind::temporary;
   int binding = -1;      // of inputs and outputs: which one
-  int in_place_of = -1;  // of outputs: the input whose memory it takes over
+  int in_place_of = -1;  // the value whose memory it takes over: of outputs an input, of temporaries another
   int64_t offset = -1;   // of temporaries: bytes into the arena
   int first_step = -1, last_step = -1;  // between which it is alive
 };

@@ -24,7 +24,7 @@ void expect_no_overlap(const Plan& plan) {
   };
   std::vector<Block> blocks;
   for (const auto& v : plan.values)
-    if (v.kind == PlanValue::Kind::temporary && v.first_step >= 0)
+    if (v.kind == PlanValue::Kind::temporary && v.first_step >= 0 && v.in_place_of < 0)
       blocks.push_back({v.first_step, v.last_step, v.offset, v.offset + static_cast<int64_t>(v.type.bytes())});
   for (int s = 0; s < static_cast<int>(plan.steps.size()); ++s) {
     const auto& step = plan.steps[static_cast<size_t>(s)];

@@ -1,0 +1,42 @@
+// A matrix multiplication: extents, strides, epilogue.
+#pragma once
+#include "athanor/backends/cpu/generic/epilogue.h"
+#include "athanor/kernels/kernel.h"
+
+namespace athanor::cpu {
+
+/// [batch, m, k] x [batch, k, n] -> [batch, m, n]; the result is dense.
+struct GemmShape {
+  struct Strides {
+    int64_t batch, row, column;  // in elements
+  };
+  int64_t batch, m, n, k;
+  Strides a, b;
+  bool bias;
+  int64_t bias_stride = 0;
+  Activation activation;
+
+  /// Of a batch_matmul. A batch that shares b, as a linear layer's does, becomes one taller matrix.
+  explicit GemmShape(const KernelRequest& request)
+      : batch(request.output.shape[0]),
+        m(request.output.shape[1]),
+        n(request.output.shape[2]),
+        k(request.inputs[0].shape[2]),
+        a{strides_of(request.inputs[0])},
+        b{strides_of(request.inputs[1])},
+        bias(request.epilogue.bias),
+        activation(activation_of(request.epilogue.activation)) {
+    if (bias) bias_stride = request.inputs[2].strides.back();
+    if (batch > 1 && b.batch == 0 && a.batch == m * a.row) {
+      m *= batch;
+      batch = 1;
+    }
+  }
+
+ private:
+  static Strides strides_of(const OperandDesc& operand) {
+    return {operand.strides[0], operand.strides[1], operand.strides[2]};
+  }
+};
+
+}  // namespace athanor::cpu

@@ -1,0 +1,44 @@
+// How kernels compute with each element type.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "athanor/graph/dtype.h"
+
+namespace athanor::cpu {
+
+/// `Acc` is what sums of T are gathered in: float for the half types, the unsigned type for integers (so that
+/// overflow wraps), and uint32_t for bool (a sum of booleans is true when it is not 0).
+template <class T>
+struct Arithmetic {
+  using Acc = T;
+};
+template <> struct Arithmetic<f16> { using Acc = float; };
+template <> struct Arithmetic<bf16> { using Acc = float; };
+template <> struct Arithmetic<int64_t> { using Acc = uint64_t; };
+template <> struct Arithmetic<int32_t> { using Acc = uint32_t; };
+template <> struct Arithmetic<int8_t> { using Acc = uint32_t; };  // wraps modulo 2^8 when stored
+template <> struct Arithmetic<uint8_t> { using Acc = uint32_t; };
+template <> struct Arithmetic<bool> { using Acc = uint32_t; };
+
+template <class T>
+using Acc = typename Arithmetic<T>::Acc;
+
+template <class T>
+inline Acc<T> load(T value) {
+  if constexpr (std::is_same_v<T, bf16>)
+    return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);  // inline: this is in inner loops
+  else
+    return static_cast<Acc<T>>(value);
+}
+
+template <class T>
+inline T store(Acc<T> value) {
+  if constexpr (std::is_same_v<T, bool>)
+    return value != 0;
+  else
+    return static_cast<T>(value);
+}
+
+}  // namespace athanor::cpu

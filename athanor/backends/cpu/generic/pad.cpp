@@ -1,0 +1,68 @@
+// pad: a value around (or, with negative amounts, cuts off) each axis.
+#include <algorithm>
+#include <cstring>
+
+#include "athanor/backends/cpu/generic/candidates.h"
+#include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/parallel.h"
+
+namespace athanor::cpu {
+namespace {
+
+struct Pad {
+  OperandDesc input, output;
+  Ints low;
+};
+
+template <class T>
+void run_pad(const Pad& pad, const T* from, T* to, T value) {
+  const int last = pad.output.shape.rank() - 1;
+  if (last < 0) {
+    *to = *from;
+    return;
+  }
+  const auto at = [](const Ints& values, int axis) { return values[static_cast<size_t>(axis)]; };
+  const int64_t width = pad.output.shape[last], stride = at(pad.input.strides, last), low = at(pad.low, last);
+  // Columns [begin, end) of a row come from the input, those around it are the value.
+  const int64_t begin = std::clamp<int64_t>(low, 0, width);
+  const int64_t end = std::clamp<int64_t>(pad.input.shape[last] + low, begin, width);
+  const int64_t rows = product(pad.output.shape, 0, last);
+  parallel_for(rows, rows * width, [&](int64_t first, int64_t beyond, int) {
+    for (int64_t row = first; row < beyond; ++row) {
+      int64_t rest = row, offset = -low * stride;
+      bool inside = true;
+      for (int axis = last; axis-- > 0;) {
+        const int64_t index = rest % pad.output.shape[axis] - at(pad.low, axis);
+        rest /= pad.output.shape[axis];
+        inside = inside && index >= 0 && index < pad.input.shape[axis];
+        offset += index * at(pad.input.strides, axis);
+      }
+      T* out = to + row * width;
+      std::fill(out, out + (inside ? begin : width), value);
+      if (!inside) continue;
+      if (stride == 1)
+        std::copy(from + (offset + begin), from + (offset + end), out + begin);
+      else
+        for (int64_t i = begin; i < end; ++i) out[i] = from[offset + i * stride];
+      std::fill(out + end, out + width, value);
+    }
+  });
+}
+
+}  // namespace
+
+Candidate pad_kernel(const KernelRequest& request) {
+  const Pad pad{request.inputs[0], request.output, request.attrs.ints("low")};
+  const double value = request.attrs.number("value");
+  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+    T filler;
+    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) filler = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, bool>) filler = value != 0;
+    else filler = static_cast<T>(value);
+    return function_candidate("generic pad", 0, [pad, filler](Buffers buffers) {
+      run_pad(pad, static_cast<const T*>(buffers[0]), static_cast<T*>(buffers[1]), filler);
+    });
+  });
+}
+
+}  // namespace athanor::cpu

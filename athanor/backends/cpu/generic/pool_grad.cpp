@@ -1,0 +1,112 @@
+// max_pool2d_grad and avg_pool2d_grad, in row-major and blocked layouts.
+//
+// oneDNN's maximum needs the positions that its forward pass stored; these kernels find them again from x, which
+// costs less than storing and reading them.
+#include <limits>
+
+#include "athanor/backends/cpu/generic/candidates.h"
+#include "athanor/backends/cpu/generic/numeric.h"
+#include "athanor/backends/cpu/generic/pool_shape.h"
+#include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/parallel.h"
+#include "athanor/base/error.h"
+
+namespace athanor::cpu {
+namespace {
+
+// The first maximum of the window takes the whole gradient; a NaN counts as the maximum.
+template <class T, int block>
+void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy, Acc<T>* dx) {
+  using A = Acc<T>;
+  A best[block];
+  int32_t taker[block] = {};
+  const int64_t first = (window.top * shape.width + window.left) * block;
+  for (int c = 0; c < block; ++c) best[c] = load(plane[first + c]);
+  int32_t position = 0;
+  for (int64_t y = window.top; y < window.bottom; ++y)
+    for (int64_t x = window.left; x < window.right; ++x, ++position) {
+      const T* element = plane + (y * shape.width + x) * block;
+      for (int c = 0; c < block; ++c) {
+        const A value = load(element[c]);
+        const bool greater = (value > best[c]) | (value != value);
+        best[c] = greater ? value : best[c];
+        taker[c] = greater ? position : taker[c];
+      }
+    }
+  position = 0;
+  for (int64_t y = window.top; y < window.bottom; ++y)
+    for (int64_t x = window.left; x < window.right; ++x, ++position) {
+      A* sum = dx + (y * shape.width + x) * block;
+      for (int c = 0; c < block; ++c) sum[c] += taker[c] == position ? load(dy[c]) : A{0};
+    }
+}
+
+template <class T, int block>
+void average_window(const PoolShape& shape, const PoolShape::Window& window, const T* dy, Acc<T>* dx) {
+  using A = Acc<T>;
+  const A scale = A{1} / static_cast<A>(shape.divisor(window));
+  for (int64_t y = window.top; y < window.bottom; ++y)
+    for (int64_t x = window.left; x < window.right; ++x)
+      for (int c = 0; c < block; ++c) dx[(y * shape.width + x) * block + c] += load(dy[c]) * scale;
+}
+
+/// Sums of the half types are gathered in `scratch`, a plane of floats for each thread.
+template <class T, int block>
+void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* scratch, int threads) {
+  parallel_for(
+      shape.planes, shape.planes * shape.plane_size(),
+      [&](int64_t begin, int64_t end, int thread) {
+        for (int64_t plane = begin; plane < end; ++plane) {
+          Acc<T>* sums;
+          if constexpr (std::is_same_v<T, Acc<T>>) sums = dx + plane * shape.plane_size();
+          else sums = scratch + thread * shape.plane_size();
+          std::fill_n(sums, shape.plane_size(), Acc<T>{0});
+          const T* gradient = dy + plane * shape.out_plane_size();
+          for (int64_t row = 0; row < shape.out_height; ++row)
+            for (int64_t column = 0; column < shape.out_width; ++column, gradient += block) {
+              const auto window = shape.window(row, column);
+              if (window.size() == 0) continue;
+              if (shape.max) max_window<T, block>(shape, window, x + plane * shape.plane_size(), gradient, sums);
+              else average_window<T, block>(shape, window, gradient, sums);
+            }
+          if constexpr (!std::is_same_v<T, Acc<T>>)
+            for (int64_t i = 0; i < shape.plane_size(); ++i) dx[plane * shape.plane_size() + i] = store<T>(sums[i]);
+        }
+      },
+      threads);
+}
+
+template <class T>
+Candidate make(const KernelRequest& request, const PoolShape& shape) {
+  const int threads = cpu_threads();
+  const size_t gradient = request.inputs.size() - 1;  // x, dy or only dy
+  size_t copies = 0;
+  const MergedInput x(request, 0, {}, copies), dy(request, static_cast<int>(gradient), {}, copies);
+  const size_t sums =
+      std::is_same_v<T, Acc<T>> ? 0 : static_cast<size_t>(threads * shape.plane_size()) * sizeof(Acc<T>);
+  return function_candidate("generic pool gradient", aligned(copies) + sums, [=](Buffers buffers) {
+    const size_t output = gradient + 1;
+    const T* from_x = x.resolve<T>(buffers);
+    const T* from_dy = gradient == 0 ? from_x : dy.resolve<T>(buffers);
+    T* to = static_cast<T*>(buffers[output]);
+    auto* scratch = buffers.size() > output + 1
+                        ? reinterpret_cast<Acc<T>*>(static_cast<std::byte*>(buffers[output + 1]) + aligned(copies))
+                        : nullptr;
+    if (shape.block == 16) run_grad<T, 16>(shape, from_x, from_dy, to, scratch, threads);
+    else if (shape.block == 8) run_grad<T, 8>(shape, from_x, from_dy, to, scratch, threads);
+    else run_grad<T, 1>(shape, from_x, from_dy, to, scratch, threads);
+  });
+}
+
+}  // namespace
+
+Candidate pool_grad_kernel(const KernelRequest& request) {
+  PoolShape shape(request, request.output, request.inputs.back());
+  shape.block = std::max(request.output.layout.block, 1);
+  return visit_dtype(request.output.dtype, [&]<class T>(T) -> Candidate {
+    if constexpr (is_float(dtype_of<T>)) return make<T>(request, shape);
+    else throw Error(ErrorCode::internal, "a pooling gradient of " + std::string(to_string(request.output.dtype)));
+  });
+}
+
+}  // namespace athanor::cpu

@@ -1,0 +1,92 @@
+// Elements between memory and tiles.
+#include <cstring>
+
+#include "athanor/backends/cpu/loops/tiling.h"
+
+namespace athanor::loops {
+namespace {
+
+// Addresses travel as integers: strides may be negative and the origin outside the buffer.
+template <class T>
+T* address(int64_t at) {
+  return reinterpret_cast<T*>(static_cast<intptr_t>(at));
+}
+
+template <class T>
+void gather_row(T* dst, int64_t src, int64_t n, int64_t stride) {
+  if (stride == static_cast<int64_t>(sizeof(T))) {
+    std::memcpy(dst, address<const T>(src), static_cast<size_t>(n) * sizeof(T));
+  } else if (stride == 0) {
+    const T value = *address<const T>(src);
+    for (int64_t i = 0; i < n; ++i) dst[i] = value;
+  } else {
+    for (int64_t i = 0; i < n; ++i) dst[i] = *address<const T>(src + i * stride);
+  }
+}
+
+template <class T>
+void scatter_row(int64_t dst, const T* src, int64_t n, int64_t stride) {
+  if (stride == static_cast<int64_t>(sizeof(T))) {
+    std::memcpy(address<T>(dst), src, static_cast<size_t>(n) * sizeof(T));
+  } else {
+    for (int64_t i = 0; i < n; ++i) *address<T>(dst + i * stride) = src[i];
+  }
+}
+
+/// Walks the rows (the innermost dimension) of dims[d...]; returns the end of what the rows take in the tile.
+template <class T, class Row>
+T* each_row(T* tile, int64_t at, const Walker::Dim* dims, size_t rank, int64_t extent, const Row& row) {
+  if (rank == 1) {
+    row(tile, at, extent, dims[0].stride);
+    return tile + extent;
+  }
+  if (rank == 2) {  // without a recursive call for every row, which may be short
+    const int64_t length = dims[1].extent, stride = dims[1].stride;
+    for (int64_t i = 0; i < extent; ++i, tile += length, at += dims[0].stride) row(tile, at, length, stride);
+    return tile;
+  }
+  for (int64_t i = 0; i < extent; ++i, at += dims[0].stride)
+    tile = each_row(tile, at, dims + 1, rank - 1, dims[1].extent, row);
+  return tile;
+}
+
+template <class F>
+void by_size(int64_t item, const F& f) {
+  switch (item) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
+  }
+}
+
+}  // namespace
+
+void gather(void* dst, int64_t src, const Walker& w, int64_t rows) {
+  by_size(w.item, [&](auto tag) {
+    using T = decltype(tag);
+    each_row(static_cast<T*>(dst), src, w.dims.data(), w.dims.size(), rows * w.per_row,
+             [](T* tile, int64_t at, int64_t n, int64_t stride) { gather_row(tile, at, n, stride); });
+  });
+}
+
+void scatter(int64_t dst, const void* src, const Walker& w, int64_t rows) {
+  if (w.dims.empty()) {
+    std::memcpy(address<void>(dst), src, static_cast<size_t>(w.item));
+    return;
+  }
+  by_size(w.item, [&](auto tag) {
+    using T = decltype(tag);
+    each_row(static_cast<const T*>(src), dst, w.dims.data(), w.dims.size(), rows * w.per_row,
+             [](const T* tile, int64_t at, int64_t n, int64_t stride) { scatter_row(at, tile, n, stride); });
+  });
+}
+
+void fill_index(int64_t* dst, int64_t first, const Walker& w, int64_t rows) {
+  each_row(dst, first, w.dims.data(), w.dims.size(), rows * w.per_row,
+           [](int64_t* tile, int64_t at, int64_t n, int64_t stride) {
+             for (int64_t i = 0; i < n; ++i) tile[i] = at + i * stride;
+           });
+}
+
+}  // namespace athanor::loops

@@ -1,0 +1,212 @@
+// The second half of lowering: from values to instructions on registers.
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "athanor/backends/cpu/loops/code.h"
+
+namespace athanor::loops {
+
+using Kind = Instruction::Kind;
+
+static constexpr int at_the_end = std::numeric_limits<int>::max();
+
+Code Lowering::finish(int extra) {
+  count_uses();
+  fuse();
+  choose_direct_stores();
+  Code code;
+  allocate(code);
+  emit(code);
+  drop_unused_walkers(code, extra);
+  return code;
+}
+
+void Lowering::drop_unused_walkers(Code& code, int extra) {
+  positions_.assign(walkers_.size(), -1);
+  const auto renumber = [&](int& w) {
+    if (w < 0) return;
+    int& position = positions_[static_cast<size_t>(w)];
+    if (position < 0) {
+      position = static_cast<int>(code.walkers.size());
+      code.walkers.push_back(walkers_[static_cast<size_t>(w)]);
+    }
+    w = position;
+  };
+  renumber(extra);
+  for (auto* list : {&code.once, &code.each})
+    for (Instruction& i : *list) {
+      renumber(i.walker);
+      renumber(i.target);
+    }
+}
+
+void Lowering::count_uses() {
+  for (const Store& s : stores_) ++node(s.value).uses;
+  for (int k : kept_) ++node(k).uses;
+  for (size_t i = nodes_.size(); i-- > 0;)  // sources stand before their users
+    if (nodes_[i].uses > 0)
+      for (int s : nodes_[i].sources) ++node(s).uses;
+}
+
+void Lowering::fuse() {
+  // A value that only `user` needs, and that is not computed once for a whole tile while the user is not.
+  const auto absorbs = [&](const Node& user, int value, Op op) {
+    const Node& n = node(value);
+    return n.kind == Kind::step && n.op == op && n.uses == 1 && n.uniform == user.uniform;
+  };
+  for (Node& n : nodes_) {
+    if (n.uses == 0 || n.kind != Kind::step) continue;
+    if (n.type == DType::f32 || n.type == DType::f64) {
+      const auto multiply_add = [&](Op op, int product, int other) {
+        Node& p = node(product);
+        p.uses = 0;
+        n.op = op;
+        n.sources = {p.sources[0], p.sources[1], other};
+      };
+      if (n.op == Op::add && absorbs(n, n.sources[1], Op::mul)) multiply_add(Op::fma, n.sources[1], n.sources[0]);
+      else if (n.op == Op::add && absorbs(n, n.sources[0], Op::mul)) multiply_add(Op::fma, n.sources[0], n.sources[1]);
+      else if (n.op == Op::sub && absorbs(n, n.sources[0], Op::mul)) multiply_add(Op::fms, n.sources[0], n.sources[1]);
+      else if (n.op == Op::sub && absorbs(n, n.sources[1], Op::mul)) multiply_add(Op::fnma, n.sources[1], n.sources[0]);
+    }
+    if (n.op == Op::where && absorbs(n, n.sources[0], Op::less)) {
+      Node& less = node(n.sources[0]);
+      if (node(less.sources[0]).type != n.type || find_step(Op::where_less, n.type, n.type) == nullptr) continue;
+      less.uses = 0;
+      n.op = Op::where_less;
+      n.sources = {less.sources[0], less.sources[1], n.sources[1], n.sources[2]};
+    }
+  }
+}
+
+void Lowering::choose_direct_stores() {
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    if (nodes_[i].uses > 0)
+      for (int s : nodes_[i].sources) node(s).last_use = static_cast<int>(i);
+  for (const Store& s : stores_) node(s.value).last_use = at_the_end;
+  for (int k : kept_) node(k).last_use = at_the_end;
+
+  // Operands that one tile both reads in place and overwrites (an update in place; the buffers may differ and still be
+  // the same memory) must not change before their last use.
+  const auto overlaps = [&](const Node& n, const Store& s) {
+    return n.uses > 0 && n.walker >= 0 && n.kind != Kind::index &&
+           walkers_[static_cast<size_t>(n.walker)].same_place(walkers_[static_cast<size_t>(s.walker)]);
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& n = nodes_[i];
+    const auto overwritten = [&](const Store& s) { return s.value != static_cast<int>(i) && overlaps(n, s); };
+    if (n.kind == Kind::point && n.last_use == at_the_end && std::any_of(stores_.begin(), stores_.end(), overwritten))
+      n.kind = Kind::gather;
+  }
+  for (Store& s : stores_) {
+    Node& n = node(s.value);
+    const bool computed = n.kind == Kind::step || n.kind == Kind::gather || n.kind == Kind::index;
+    const bool contiguous = walkers_[static_cast<size_t>(s.walker)].form == Walker::Form::contiguous;
+    if (!computed || !contiguous || n.uniform || n.direct >= 0) continue;
+    bool safe = true;
+    for (size_t i = 0; i < nodes_.size() && safe; ++i) {
+      const int until = nodes_[i].kind == Kind::point ? nodes_[i].last_use : static_cast<int>(i);
+      safe = !overlaps(nodes_[i], s) || until <= s.value;
+    }
+    if (!safe) continue;
+    n.direct = s.walker;
+    s.direct = true;
+  }
+}
+
+void Lowering::allocate(Code& code) {
+  constexpr int64_t line = 64;
+  // Not a multiple of 4096 apart: loads and stores at equal low address bits disturb each other.
+  constexpr int64_t skew = 3 * line;
+  std::map<int64_t, std::vector<int64_t>> free;  // by bytes of an element
+  const auto release = [&](const Node& n) {
+    if (!n.persistent && n.direct < 0 && n.kind != Kind::point)
+      free[static_cast<int64_t>(size_of(n.type))].push_back(code.registers[static_cast<size_t>(n.reg)]);
+  };
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& n = nodes_[i];
+    if (n.uses == 0) continue;
+    const auto item = static_cast<int64_t>(size_of(n.type));
+    const bool loaded = n.kind == Kind::splat || n.kind == Kind::gather || n.kind == Kind::index;
+    const bool repeats = loaded && walkers_[static_cast<size_t>(n.walker)].repeats && n.direct < 0;
+    n.persistent = n.uniform || repeats || n.last_use == at_the_end;
+    for (size_t k = 0; k < n.sources.size(); ++k) {
+      const Node& s = node(n.sources[k]);
+      const bool again = std::find(n.sources.begin(), n.sources.begin() + k, n.sources[k]) != n.sources.begin() + k;
+      if (s.last_use == static_cast<int>(i) && !again) release(s);
+    }
+    n.reg = static_cast<int>(code.registers.size());
+    if (n.kind == Kind::point || n.direct >= 0) {
+      code.registers.push_back(-1);
+      code.tile_bytes += item;
+    } else if (n.uniform) {
+      code.registers.push_back(code.scratch_bytes);
+      code.scratch_bytes += static_cast<int64_t>(uniform_lanes) * item;
+    } else if (auto& slots = free[item]; !n.persistent && !slots.empty()) {
+      code.registers.push_back(slots.back());
+      slots.pop_back();
+    } else {
+      code.registers.push_back(code.scratch_bytes);
+      code.scratch_bytes += (tiling_.tile_size() * item + line - 1) / line * line + skew;
+      code.tile_bytes += item;
+    }
+  }
+}
+
+/// Rough nanoseconds per element, to judge whether threads pay.
+static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, Op op) {
+  if (i.uniform) return 0;
+  const double item = static_cast<double>(i.item);
+  switch (i.kind) {
+    case Kind::gather: return walkers[static_cast<size_t>(i.walker)].repeats ? 0 : 0.4;
+    case Kind::index: return 0.2;
+    case Kind::point: return item * 0.01;
+    case Kind::store: return walkers[static_cast<size_t>(i.walker)].form == Walker::Form::strided ? 0.4 : item * 0.01;
+    case Kind::constant:
+    case Kind::splat: return 0;
+    case Kind::step: break;
+  }
+  switch (op) {
+    case Op::exp: case Op::log: case Op::tanh: case Op::erf: return item == 8 ? 5 : 0.3;
+    case Op::sin: case Op::cos: case Op::pow: case Op::random_uniform: return item == 8 ? 10 : 0.6;
+    case Op::mod: return 5;
+    default: return item * 0.012;
+  }
+}
+
+void Lowering::emit(Code& code) {
+  const auto put = [&](const Instruction& i, Op op, bool invariant) {
+    (invariant ? code.once : code.each).push_back(i);
+    code.cost_ns += cost_of(i, walkers_, op);
+  };
+  for (const Node& n : nodes_) {
+    if (n.uses == 0 || n.external) continue;
+    Instruction i;
+    i.kind = n.kind;
+    i.uniform = n.uniform;
+    i.dst = n.reg;
+    i.walker = n.walker;
+    i.item = static_cast<int64_t>(size_of(n.type));
+    i.bits = n.bits;
+    i.target = n.direct;
+    i.cached = n.persistent && n.kind != Kind::step && n.kind != Kind::point;
+    for (int s : n.sources) {
+      if (node(s).uniform && !n.uniform) i.uniform_sources |= 1U << i.sources;
+      i.src[static_cast<size_t>(i.sources++)] = register_of(s);
+    }
+    if (n.kind == Kind::step) i.fn = find_step(n.op, node(n.sources.back()).type, n.type);
+    put(i, n.op, n.invariant);
+  }
+  for (const Store& s : stores_) {
+    if (s.direct) continue;
+    Instruction i;
+    i.kind = Kind::store;
+    i.walker = s.walker;
+    i.item = static_cast<int64_t>(size_of(type(s.value)));
+    i.src[0] = register_of(s.value);
+    i.sources = 1;
+    put(i, Op::copy, false);
+  }
+}
+
+}  // namespace athanor::loops

@@ -1,0 +1,178 @@
+#include "athanor/backends/cpu/loops/execute.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace athanor::loops {
+
+using Form = ReducePlan::Form;
+
+static constexpr int64_t no_index = std::numeric_limits<int64_t>::max();
+
+Worker& Worker::of_this_thread() {
+  thread_local Worker worker;
+  return worker;
+}
+
+std::byte* Worker::partials(int64_t bytes) {
+  if (partials_.size() < static_cast<size_t>(bytes)) partials_.resize(static_cast<size_t>(bytes));
+  return partials_.data();
+}
+
+void Worker::enter(const Plan& plan, std::span<void* const> buffers) {
+  constexpr size_t page = 4096;
+  const size_t wanted = static_cast<size_t>(plan.scratch_bytes) + page;
+  if (memory_.size() < wanted) memory_.resize(wanted);
+  const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
+  scratch_ = memory_.data() + ((begin + page - 1) / page * page - begin);
+  body_.enter(plan.tiling, plan.code, buffers, scratch_);
+  if (plan.reduce.form != Form::none)
+    epilogue_.enter(plan.epilogue_tiling, plan.epilogue, buffers, scratch_ + plan.epilogue_scratch);
+}
+
+void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last) {
+  if (first >= last) return;
+  enter(plan, buffers);
+  body_.seek(first);
+  for (int64_t tile = first; tile < last; ++tile) {
+    body_.run_tile();
+    body_.advance();
+  }
+}
+
+static void fill_with(void* dst, uint64_t bits, size_t item, int64_t n) {
+  auto* p = static_cast<std::byte*>(dst);
+  for (int64_t i = 0; i < n; ++i, p += item) std::memcpy(p, &bits, item);
+}
+
+void Worker::clear(const Plan& plan) {
+  const ReducePlan& r = plan.reduce;
+  const bool columns = r.form == Form::columns;
+  const int64_t n = columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
+  for (const ReductionPlan& red : r.reductions) {
+    fill_with(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), n);
+    if (columns && red.fns.flush != nullptr) fill_with(scratch(red.running), red.identity, size_of(red.type), n);
+    if (red.index >= 0) std::fill_n(scratch<int64_t>(red.indices), n, no_index);
+  }
+}
+
+void Worker::accumulate(const Plan& plan, bool flush) {
+  const ReducePlan& r = plan.reduce;
+  const auto n = static_cast<size_t>(body_.elements());
+  for (const ReductionPlan& red : r.reductions) {
+    const void* source = body_.reg(red.source);
+    const auto* index = red.index >= 0 ? static_cast<const int64_t*>(body_.reg(red.index)) : nullptr;
+    int64_t* indices = red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr;
+    if (r.form == Form::rows) {
+      const int64_t place = body_.at(r.place_walker);
+      const size_t length = r.row_length == 0 ? n : static_cast<size_t>(r.row_length);
+      auto* acc = scratch<std::byte>(red.wide) + place * static_cast<int64_t>(size_of(red.fns.wide));
+      red.fns.fold_rows(acc, indices == nullptr ? nullptr : indices + place, source, index, n / length, length);
+    } else if (red.fns.flush == nullptr) {
+      red.fns.accumulate(scratch(red.wide), indices, source, index, n);
+    } else {
+      red.fns.accumulate(scratch(red.running), nullptr, source, nullptr, n);
+      if (flush) red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(plan.tiling.tile_size()));
+    }
+  }
+}
+
+/// Of a tile's accumulators, those of its reduced rows into the first row.
+void Worker::fold_columns(const Plan& plan) {
+  const ReducePlan& r = plan.reduce;
+  if (r.form != Form::columns || r.kept_rows) return;
+  for (const ReductionPlan& red : r.reductions) {
+    auto* wide = scratch<std::byte>(red.wide);
+    int64_t* indices = red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr;
+    for (int64_t at = r.kept; at < plan.tiling.tile_size(); at += r.kept)
+      red.fns.accumulate_wide(wide, indices, wide + at * static_cast<int64_t>(size_of(red.fns.wide)),
+                              indices == nullptr ? nullptr : indices + at, static_cast<size_t>(r.kept));
+  }
+}
+
+/// Calls f(reduction, its values, its indices, how many) for a unit's partial results.
+template <class F>
+static void each_partial(const Plan& plan, std::byte* partial, const F& f) {
+  const ReducePlan& r = plan.reduce;
+  const int64_t kept = r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
+  const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  for (const ReductionPlan& red : r.reductions) {
+    const int64_t bytes = kept * static_cast<int64_t>(size_of(red.fns.wide));
+    auto* indices = red.index >= 0 ? reinterpret_cast<int64_t*>(partial + round(bytes)) : nullptr;
+    f(red, partial, indices, kept);
+    partial += round(bytes) + (red.index >= 0 ? round(kept * 8) : 0);
+  }
+}
+
+void Worker::save(const Plan& plan, std::byte* partial) {
+  each_partial(plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
+    std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
+    if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
+  });
+}
+
+void Worker::merge(const Plan& plan, std::byte* partial) {
+  each_partial(plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
+    red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr, values,
+                            indices, static_cast<size_t>(kept));
+  });
+}
+
+void Worker::finish_unit(const Plan& plan, int64_t unit) {
+  epilogue_.seek(unit);
+  const auto kept = static_cast<size_t>(plan.reduce.kept * (plan.reduce.kept_rows ? epilogue_.rows() : 1));
+  for (const ReductionPlan& red : plan.reduce.reductions) {
+    void* result = scratch(red.wide);
+    if (red.index >= 0) {
+      auto* indices = scratch<int64_t>(red.indices);
+      std::replace(indices, indices + kept, no_index, int64_t{0});
+      result = indices;
+    }
+    if (red.narrow != nullptr) {
+      const void* const source[] = {result};
+      red.narrow(scratch(red.narrowed), source, kept, 0);
+      result = scratch(red.narrowed);
+    }
+    if (red.result >= 0) epilogue_.set_reg(red.result, result);
+  }
+  epilogue_.run_tile();
+}
+
+void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+                        std::byte* partials) {
+  if (first >= last) return;
+  constexpr int64_t flush_every = 32;  // bounds the error of f32 sums
+  enter(plan, buffers);
+  const ReducePlan& r = plan.reduce;
+  const int64_t steps = r.tiles_per_unit / r.tiles_per_step;
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t unit = i / r.pieces, piece = i % r.pieces;
+    const int64_t begin = steps * piece / r.pieces * r.tiles_per_step;
+    const int64_t end = steps * (piece + 1) / r.pieces * r.tiles_per_step;
+    clear(plan);
+    if (!plan.no_elements) {
+      body_.seek(unit * r.tiles_per_unit + begin);
+      for (int64_t t = begin; t < end; ++t) {
+        body_.run_tile();
+        accumulate(plan, (t - begin) % flush_every == flush_every - 1 || t + 1 == end);
+        body_.advance();
+      }
+      fold_columns(plan);
+    }
+    if (r.pieces == 1) finish_unit(plan, unit);
+    else save(plan, partials + i * r.partial_bytes);
+  }
+}
+
+void Worker::combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials) {
+  enter(plan, buffers);
+  const ReducePlan& r = plan.reduce;
+  for (int64_t unit = 0; unit < r.units; ++unit) {
+    clear(plan);
+    for (int64_t piece = 0; piece < r.pieces; ++piece) merge(plan, partials + (unit * r.pieces + piece) * r.partial_bytes);
+    finish_unit(plan, unit);
+  }
+}
+
+}  // namespace athanor::loops

@@ -1,0 +1,74 @@
+// Running a plan on one thread.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "athanor/backends/cpu/loops/plan.h"
+
+namespace athanor::loops {
+
+/// Where one thread stands in the tiles of a Tiling, and its registers. Kept from run to run, so that nothing is
+/// allocated on the way.
+class Frame {
+ public:
+  /// Takes the operands' addresses from `buffers` and runs what is done once.
+  void enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers, std::byte* scratch);
+  /// Goes to a tile, counted in the loops' order.
+  void seek(int64_t tile);
+  void advance();
+  void run_tile();
+
+  int64_t rows() const;
+  int64_t elements() const { return rows() * tiling_->row_size; }
+  void* reg(int r) const { return registers_[static_cast<size_t>(r)]; }
+  void set_reg(int r, void* p) { registers_[static_cast<size_t>(r)] = p; }
+  int64_t at(int walker) const { return at_[static_cast<size_t>(walker)]; }
+
+ private:
+  void run(const Instruction& i, int64_t rows, size_t n);
+
+  const Tiling* tiling_ = nullptr;
+  const Code* code_ = nullptr;
+  std::vector<int64_t> origin_, at_, last_, last_rows_;  // of each walker
+  std::vector<void*> registers_;
+  std::vector<int64_t> trip_;  // of each loop
+};
+
+/// A thread's frames and scratch memory.
+class Worker {
+ public:
+  static Worker& of_this_thread();
+
+  /// Tiles [first, last) of a plan without reductions.
+  void run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
+  /// Pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first % pieces, ...). With
+  /// one piece a unit the epilogue follows at once; otherwise partial results go to `partials`.
+  void run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last, std::byte* partials);
+  /// Combines the partial results of every unit and runs the epilogues.
+  void combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials);
+
+  /// Memory for partial results, of the thread that starts the others.
+  std::byte* partials(int64_t bytes);
+
+ private:
+  void enter(const Plan& plan, std::span<void* const> buffers);
+  void clear(const Plan& plan);
+  void accumulate(const Plan& plan, bool flush);
+  void fold_columns(const Plan& plan);
+  void save(const Plan& plan, std::byte* partial);
+  void merge(const Plan& plan, std::byte* partial);
+  void finish_unit(const Plan& plan, int64_t unit);
+
+  template <class T = void>
+  T* scratch(int64_t offset) const {
+    return reinterpret_cast<T*>(scratch_ + offset);
+  }
+
+  Frame body_, epilogue_;
+  std::vector<std::byte> memory_, partials_;
+  std::byte* scratch_ = nullptr;
+};
+
+}  // namespace athanor::loops

@@ -1,0 +1,106 @@
+#include <cstring>
+#include <limits>
+
+#include "athanor/backends/cpu/loops/execute.h"
+
+namespace athanor::loops {
+
+using Kind = Instruction::Kind;
+
+static void fill(void* dst, uint64_t bits, int64_t item, size_t n) {
+  switch (item) {
+    case 1: std::memset(dst, static_cast<int>(bits & 0xff), n); break;
+    case 2:
+      for (size_t i = 0; i < n; ++i) static_cast<uint16_t*>(dst)[i] = static_cast<uint16_t>(bits);
+      break;
+    case 4:
+      for (size_t i = 0; i < n; ++i) static_cast<uint32_t*>(dst)[i] = static_cast<uint32_t>(bits);
+      break;
+    default:
+      for (size_t i = 0; i < n; ++i) static_cast<uint64_t*>(dst)[i] = bits;
+  }
+}
+
+void Frame::enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers, std::byte* scratch) {
+  tiling_ = &tiling;
+  code_ = &code;
+  origin_.clear();
+  for (const Walker& w : code.walkers) {
+    const int64_t base = w.buffer < 0 ? 0 : reinterpret_cast<intptr_t>(buffers[static_cast<size_t>(w.buffer)]);
+    origin_.push_back(base + w.offset);
+  }
+  at_ = origin_;
+  last_rows_.assign(code.walkers.size(), -1);
+  last_.resize(code.walkers.size());
+  trip_.assign(tiling.loops.size(), 0);
+  registers_.clear();
+  for (int64_t offset : code.registers) registers_.push_back(offset < 0 ? nullptr : scratch + offset);
+  for (const Instruction& i : code.once) run(i, 1, uniform_lanes);
+}
+
+void Frame::seek(int64_t tile) {
+  for (size_t l = trip_.size(); l-- > 0;) {
+    trip_[l] = tile % tiling_->loops[l].extent;
+    tile /= tiling_->loops[l].extent;
+  }
+  for (size_t w = 0; w < at_.size(); ++w) {
+    at_[w] = origin_[w];
+    for (size_t l = 0; l < trip_.size(); ++l) at_[w] += trip_[l] * code_->walkers[w].loop_strides[l];
+  }
+}
+
+void Frame::advance() {
+  for (size_t l = trip_.size(); l-- > 0;) {
+    const bool wraps = ++trip_[l] == tiling_->loops[l].extent;
+    const int64_t trips = wraps ? 1 - trip_[l] : 1;
+    for (size_t w = 0; w < at_.size(); ++w) at_[w] += trips * code_->walkers[w].loop_strides[l];
+    if (!wraps) return;
+    trip_[l] = 0;
+  }
+}
+
+int64_t Frame::rows() const {
+  if (tiling_->cut < 0) return 1;
+  const int64_t left = tiling_->cut_extent - trip_[static_cast<size_t>(tiling_->cut)] * tiling_->rows;
+  return left < tiling_->rows ? left : tiling_->rows;
+}
+
+void Frame::run_tile() {
+  const int64_t count = rows();
+  const auto n = static_cast<size_t>(count * tiling_->row_size);
+  for (const Instruction& i : code_->each) run(i, count, i.uniform ? uniform_lanes : n);
+}
+
+inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
+  const auto w = static_cast<size_t>(i.walker);
+  if (i.target >= 0) set_reg(i.dst, reinterpret_cast<void*>(at(i.target)));
+  if (i.cached) {
+    if (last_rows_[w] >= count && last_[w] == at_[w]) return;
+    last_rows_[w] = count;
+    last_[w] = at_[w];
+  }
+  switch (i.kind) {
+    case Kind::step: {
+      const void* sources[max_sources];
+      for (int k = 0; k < i.sources; ++k) sources[k] = reg(i.src[static_cast<size_t>(k)]);
+      i.fn(reg(i.dst), sources, n, i.uniform_sources);
+      break;
+    }
+    case Kind::point: set_reg(i.dst, reinterpret_cast<void*>(at_[w])); break;
+    case Kind::gather: gather(reg(i.dst), at_[w], code_->walkers[w], count); break;
+    case Kind::store: scatter(at_[w], reg(i.src[0]), code_->walkers[w], count); break;
+    case Kind::constant: fill(reg(i.dst), i.bits, i.item, n); break;
+    case Kind::splat: {
+      uint64_t bits = 0;
+      std::memcpy(&bits, reinterpret_cast<const void*>(at_[w]), static_cast<size_t>(i.item));
+      fill(reg(i.dst), bits, i.item, n);
+      break;
+    }
+    case Kind::index:
+      if (i.uniform) fill(reg(i.dst), static_cast<uint64_t>(at_[w]), 8, n);
+      else fill_index(static_cast<int64_t*>(reg(i.dst)), at_[w], code_->walkers[w], count);
+      break;
+  }
+}
+
+}  // namespace athanor::loops

@@ -1,0 +1,138 @@
+// Loops over lanes, shared by the files that are compiled once per instruction set (Highway's foreach_target).
+#if defined(ATHANOR_LOOPS_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef ATHANOR_LOOPS_LANES_INL_H
+#undef ATHANOR_LOOPS_LANES_INL_H
+#else
+#define ATHANOR_LOOPS_LANES_INL_H
+#endif
+
+#include <cstring>
+#include <type_traits>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace athanor::loops::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Loads the first n lanes (the others are 0), touching no memory beyond them.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> load_some(D d, const T* p, size_t n) {
+#if HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(d, n), d, p);
+#else
+  alignas(64) T lanes[64 / sizeof(T)] = {};
+  std::memcpy(lanes, p, n * sizeof(T));
+  return hn::Load(d, lanes);
+#endif
+}
+
+/// Stores the first n lanes.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE void store_some(D d, hn::Vec<D> v, T* p, size_t n) {
+#if HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(v, hn::FirstN(d, n), d, p);
+#else
+  alignas(64) T lanes[64 / sizeof(T)];
+  hn::Store(v, d, lanes);
+  std::memcpy(p, lanes, n * sizeof(T));
+#endif
+}
+
+/// A source: an array, or one value that stands in every lane.
+template <class T>
+struct Source {
+  const T* p;
+  size_t mask;  // 0 keeps every index at 0
+  Source(const void* const* src, int k, unsigned uniform)
+      : p(static_cast<const T*>(src[k])), mask((uniform >> k & 1) ? 0 : ~size_t{0}) {}
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, size_t i) const {
+    return hn::LoadU(d, p + (i & mask));
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> load_some(D d, size_t i, size_t n) const {
+    return mask == 0 ? hn::LoadU(d, p) : HWY_NAMESPACE::load_some(d, p + i, n);
+  }
+};
+
+/// Maximum and minimum that are NaN where either is (x86's instructions give the second operand then).
+template <class D, class V>
+HWY_INLINE V max_of(D, V a, V b) {
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Max(a, b);
+  else return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Max(a, b)));
+}
+template <class D, class V>
+HWY_INLINE V min_of(D, V a, V b) {
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Min(a, b);
+  else return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b)));
+}
+
+// Vector loops: F maps vectors to a vector of the same type.
+template <class T, class F>
+void vector_loop1(void* dst, const void* const* src, size_t n, unsigned) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* a = static_cast<const T*>(src[0]);
+  auto* out = static_cast<T*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, hn::LoadU(d, a + i)), d, out + i);
+  if (i < n) store_some(d, F()(d, load_some(d, a + i, n - i)), out + i, n - i);
+}
+
+template <class T, class F>
+void vector_loop2(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const Source<T> a(src, 0, uniform), b(src, 1, uniform);
+  auto* out = static_cast<T*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, a.load(d, i), b.load(d, i)), d, out + i);
+  if (i < n) {
+    const size_t rest = n - i;
+    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest)), out + i, rest);
+  }
+}
+
+template <class T, class F>
+void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const Source<T> a(src, 0, uniform), b(src, 1, uniform), c(src, 2, uniform);
+  auto* out = static_cast<T*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(F()(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, out + i);
+  if (i < n) {
+    const size_t rest = n - i;
+    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest), c.load_some(d, i, rest)), out + i, rest);
+  }
+}
+
+// Scalar loops, which the compiler vectorises where it can: F maps values.
+template <class Out, class In, class F>
+void scalar_loop1(void* dst, const void* const* src, size_t n, unsigned) {
+  const auto* a = static_cast<const In*>(src[0]);
+  auto* out = static_cast<Out*>(dst);
+  for (size_t i = 0; i < n; ++i) out[i] = F()(a[i]);
+}
+
+template <class T, class F>
+void scalar_loop2(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const auto* a = static_cast<const T*>(src[0]);
+  const auto* b = static_cast<const T*>(src[1]);
+  auto* out = static_cast<T*>(dst);
+  if (uniform == 1) {
+    const T x = *a;
+    for (size_t i = 0; i < n; ++i) out[i] = F()(x, b[i]);
+  } else if (uniform == 2) {
+    const T y = *b;
+    for (size_t i = 0; i < n; ++i) out[i] = F()(a[i], y);
+  } else {
+    for (size_t i = 0; i < n; ++i) out[i] = F()(a[i], b[i]);
+  }
+}
+
+}  // namespace athanor::loops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // include guard per target

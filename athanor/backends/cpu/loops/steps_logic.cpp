@@ -1,0 +1,190 @@
+#include "athanor/backends/cpu/loops/tables.h"
+#include "athanor/backends/cpu/loops/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "athanor/backends/cpu/loops/steps_logic.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "athanor/backends/cpu/loops/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace athanor::loops::HWY_NAMESPACE {
+namespace {
+
+struct And { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::And(a, b); } };
+struct Or { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Or(a, b); } };
+struct Xor { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Xor(a, b); } };
+struct Copy { template <class D, class V> HWY_INLINE V operator()(D, V a) const { return a; } };
+// Of booleans, which are 0 or 1:
+struct Below { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::AndNot(a, b); } };
+struct Same {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const { return hn::Xor(hn::Xor(a, b), hn::Set(d, uint8_t{1})); }
+};
+
+struct Less { template <class V> HWY_INLINE auto operator()(V a, V b) const { return hn::Lt(a, b); } };
+struct Equal { template <class V> HWY_INLINE auto operator()(V a, V b) const { return hn::Eq(a, b); } };
+
+/// Lanes of T as many as bytes in a (partial) vector of u8.
+template <class D>
+using Bytes = hn::Rebind<uint8_t, D>;
+
+/// A mask as bytes 0 and 1.
+template <class D, class M>
+HWY_INLINE hn::Vec<Bytes<D>> to_bytes(D d, M mask) {
+  if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    const hn::RebindToUnsigned<D> du;
+    return hn::IfThenElseZero(hn::RebindMask(du, mask), hn::Set(du, uint8_t{1}));
+  } else {
+    const hn::RebindToUnsigned<D> du;
+    using U = hn::TFromD<decltype(du)>;
+    return hn::TruncateTo(Bytes<D>(), hn::IfThenElseZero(hn::RebindMask(du, mask), hn::Set(du, U{1})));
+  }
+}
+
+/// Bytes 0 and 1 as a mask of lanes of T.
+template <class D>
+HWY_INLINE hn::Mask<D> to_mask(D d, hn::Vec<Bytes<D>> bytes) {
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (sizeof(hn::TFromD<D>) == 1) {
+    return hn::RebindMask(d, hn::Ne(bytes, hn::Zero(du)));
+  } else if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(du, bytes), hn::Zero(du)));
+  } else {
+    const hn::Rebind<uint32_t, D> d32;
+    return hn::RebindMask(d, hn::Ne(hn::PromoteTo(du, hn::PromoteTo(d32, bytes)), hn::Zero(du)));
+  }
+}
+
+template <class T, class F>
+void compare_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const hn::ScalableTag<T> d;
+  const Bytes<decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  const Source<T> a(src, 0, uniform), b(src, 1, uniform);
+  auto* out = static_cast<uint8_t*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(to_bytes(d, F()(a.load(d, i), b.load(d, i))), d8, out + i);
+  if (i < n) {
+    const size_t rest = n - i;
+    store_some(d8, to_bytes(d, F()(a.load_some(d, i, rest), b.load_some(d, i, rest))), out + i, rest);
+  }
+}
+
+template <class T>
+void where_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const hn::ScalableTag<T> d;
+  const Bytes<decltype(d)> d8;
+  const size_t lanes = hn::Lanes(d);
+  const Source<uint8_t> c(src, 0, uniform);
+  const Source<T> a(src, 1, uniform), b(src, 2, uniform);
+  auto* out = static_cast<T*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::IfThenElse(to_mask(d, c.load(d8, i)), a.load(d, i), b.load(d, i)), d, out + i);
+  if (i < n) {
+    const size_t rest = n - i;
+    const auto mask = to_mask(d, c.load_some(d8, i, rest));
+    store_some(d, hn::IfThenElse(mask, a.load_some(d, i, rest), b.load_some(d, i, rest)), out + i, rest);
+  }
+}
+
+template <class T>
+void where_less_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  const Source<T> a(src, 0, uniform), b(src, 1, uniform), u(src, 2, uniform), v(src, 3, uniform);
+  auto* out = static_cast<T*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreU(hn::IfThenElse(hn::Lt(a.load(d, i), b.load(d, i)), u.load(d, i), v.load(d, i)), d, out + i);
+  if (i < n) {
+    const size_t rest = n - i;
+    const auto mask = hn::Lt(a.load_some(d, i, rest), b.load_some(d, i, rest));
+    store_some(d, hn::IfThenElse(mask, u.load_some(d, i, rest), v.load_some(d, i, rest)), out + i, rest);
+  }
+}
+
+template <class T>
+void copy_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
+  if (uniform == 0) {
+    std::memcpy(dst, src[0], n * sizeof(T));
+    return;
+  }
+  const T value = *static_cast<const T*>(src[0]);
+  auto* out = static_cast<T*>(dst);
+  for (size_t i = 0; i < n; ++i) out[i] = value;
+}
+
+template <class T>
+StepFn typed_step(Op op) {
+  switch (op) {
+    case Op::less: return compare_loop<T, Less>;
+    case Op::equal: return compare_loop<T, Equal>;
+    case Op::where_less: return where_less_loop<T>;
+    default: return nullptr;
+  }
+}
+
+template <class T>
+StepFn bits_step(Op op) {
+  switch (op) {
+    case Op::bit_and: return vector_loop2<T, And>;
+    case Op::bit_or: return vector_loop2<T, Or>;
+    case Op::bit_xor: return vector_loop2<T, Xor>;
+    case Op::floor: return vector_loop1<T, Copy>;
+    default: return typed_step<T>(op);
+  }
+}
+
+/// Arithmetic on 0 and 1 with the result != 0.
+StepFn bool_step(Op op) {
+  switch (op) {
+    case Op::neg:
+    case Op::abs: return vector_loop1<uint8_t, Copy>;
+    case Op::add:
+    case Op::max: return vector_loop2<uint8_t, Or>;
+    case Op::sub: return vector_loop2<uint8_t, Xor>;
+    case Op::mul:
+    case Op::div:
+    case Op::min: return vector_loop2<uint8_t, And>;
+    case Op::less: return vector_loop2<uint8_t, Below>;
+    case Op::equal: return vector_loop2<uint8_t, Same>;
+    default: return bits_step<uint8_t>(op);
+  }
+}
+
+StepFn sized_step(Op op, size_t size) {
+  switch (size) {
+    case 1: return op == Op::copy ? copy_loop<uint8_t> : where_loop<uint8_t>;
+    case 2: return op == Op::copy ? copy_loop<uint16_t> : nullptr;
+    case 4: return op == Op::copy ? copy_loop<uint32_t> : where_loop<uint32_t>;
+    default: return op == Op::copy ? copy_loop<uint64_t> : where_loop<uint64_t>;
+  }
+}
+
+}  // namespace
+
+StepFn logic(Op op, DType type) {
+  if (op == Op::copy || op == Op::where) return sized_step(op, size_of(type));
+  switch (type) {
+    case DType::f64: return typed_step<double>(op);
+    case DType::f32: return typed_step<float>(op);
+    case DType::i64: return bits_step<int64_t>(op);
+    case DType::i32: return bits_step<int32_t>(op);
+    case DType::i8: return bits_step<int8_t>(op);
+    case DType::u8: return bits_step<uint8_t>(op);
+    case DType::b8: return bool_step(op);
+    default: return nullptr;
+  }
+}
+
+}  // namespace athanor::loops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace athanor::loops {
+HWY_EXPORT(logic);
+StepFn logic_step(Op op, DType type) { return HWY_DYNAMIC_DISPATCH(logic)(op, type); }
+}  // namespace athanor::loops
+#endif

@@ -1,0 +1,216 @@
+#include <cmath>
+#include <limits>
+
+#include "athanor/backends/cpu/loops/tables.h"
+#include "athanor/backends/cpu/loops/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "athanor/backends/cpu/loops/steps_reduce.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "athanor/backends/cpu/loops/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace athanor::loops::HWY_NAMESPACE {
+namespace {
+
+template <class T>
+HWY_INLINE bool is_nan(T a) {
+  return a != a;
+}
+
+// What is combined: on vectors, on values, and the value that changes nothing.
+struct Sum {
+  template <class T>
+  static constexpr bool vectorised = true;
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const { return hn::Add(a, b); }
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const { return static_cast<T>(a + b); }
+  template <class T>
+  static constexpr T identity() { return 0; }
+};
+struct Product {
+  template <class T>
+  static constexpr bool vectorised = hwy::IsFloat<T>() || std::is_same_v<T, int32_t>;
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const { return hn::Mul(a, b); }
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const {
+    if constexpr (hwy::IsFloat<T>()) return a * b;
+    else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+  template <class T>
+  static constexpr T identity() { return 1; }
+};
+struct Largest {
+  template <class T>
+  static constexpr bool vectorised = true;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const { return max_of(d, a, b); }
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const { return is_nan(a) || a > b ? a : b; }
+  template <class T>
+  static constexpr T identity() {
+    return hwy::IsFloat<T>() ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+  }
+};
+struct Smallest {
+  template <class T>
+  static constexpr bool vectorised = true;
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const { return min_of(d, a, b); }
+  template <class T>
+  HWY_INLINE T operator()(T a, T b) const { return is_nan(a) || a < b ? a : b; }
+  template <class T>
+  static constexpr T identity() {
+    return hwy::IsFloat<T>() ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  }
+};
+
+/// One row, in four vectors of partial results: quicker than one, and with rounding errors as if in 64 pieces (AVX-512).
+template <class T, class F>
+HWY_INLINE T fold_row(const T* p, size_t n) {
+  const F f;
+  if constexpr (!F::template vectorised<T>) {
+    T r = F::template identity<T>();
+    for (size_t i = 0; i < n; ++i) r = f(r, p[i]);
+    return r;
+  } else {
+    const hn::ScalableTag<T> d;
+    const size_t lanes = hn::Lanes(d);
+    const auto identity = hn::Set(d, F::template identity<T>());
+    auto r0 = identity;
+    size_t i = 0;
+    if (n >= 4 * lanes) {
+      auto r1 = identity, r2 = identity, r3 = identity;
+      for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        r0 = f(d, r0, hn::LoadU(d, p + i));
+        r1 = f(d, r1, hn::LoadU(d, p + i + lanes));
+        r2 = f(d, r2, hn::LoadU(d, p + i + 2 * lanes));
+        r3 = f(d, r3, hn::LoadU(d, p + i + 3 * lanes));
+      }
+      r0 = f(d, f(d, r0, r1), f(d, r2, r3));
+    }
+    for (; i + lanes <= n; i += lanes) r0 = f(d, r0, hn::LoadU(d, p + i));
+    if (i < n) {
+      const auto rest = hn::IfThenElse(hn::FirstN(d, n - i), load_some(d, p + i, n - i), identity);
+      r0 = f(d, r0, rest);
+    }
+    alignas(64) T last[64 / sizeof(T)];
+    hn::Store(r0, d, last);
+    for (size_t width = lanes / 2; width > 0; width /= 2)
+      for (size_t j = 0; j < width; ++j) last[j] = f(last[j], last[j + width]);
+    return last[0];
+  }
+}
+
+template <class T, class W, class F>
+void fold_rows(void* acc, int64_t*, const void* src, const int64_t*, size_t rows, size_t len) {
+  auto* a = static_cast<W*>(acc);
+  const auto* p = static_cast<const T*>(src);
+  for (size_t r = 0; r < rows; ++r) a[r] = F()(a[r], static_cast<W>(fold_row<T, F>(p + r * len, len)));
+}
+
+template <class T, class F>
+void accumulate(void* acc, int64_t*, const void* src, const int64_t*, size_t n) {
+  const void* const sources[] = {acc, src};
+  if constexpr (F::template vectorised<T>) vector_loop2<T, F>(acc, sources, n, 0);
+  else scalar_loop2<T, F>(acc, sources, n, 0);
+}
+
+template <class T, class W, class F>
+void flush(void* wide, void* acc, size_t n) {
+  auto* w = static_cast<W*>(wide);
+  auto* a = static_cast<T*>(acc);
+  for (size_t i = 0; i < n; ++i) {
+    w[i] = F()(w[i], static_cast<W>(a[i]));
+    a[i] = F::template identity<T>();
+  }
+}
+
+// argmax: NaN above all, the lower index among equals.
+template <class T>
+HWY_INLINE bool beats(T a, int64_t ia, T b, int64_t ib) {
+  const bool equal = a == b || (is_nan(a) && is_nan(b));
+  return a > b || (is_nan(a) && !is_nan(b)) || (equal && ia < ib);
+}
+template <class T>
+void argmax_rows(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t rows, size_t len) {
+  auto* a = static_cast<T*>(acc);
+  const auto* p = static_cast<const T*>(src);
+  for (size_t r = 0; r < rows; ++r, p += len, index += len) {
+    const T top = fold_row<T, Largest>(p, len);
+    size_t i = 0;
+    while (i + 1 < len && !(p[i] == top || (is_nan(top) && is_nan(p[i])))) ++i;
+    if (beats(top, index[i], a[r], acc_index[r])) {
+      a[r] = top;
+      acc_index[r] = index[i];
+    }
+  }
+}
+template <class T>
+void argmax_accumulate(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t n) {
+  auto* a = static_cast<T*>(acc);
+  const auto* p = static_cast<const T*>(src);
+  for (size_t i = 0; i < n; ++i) {
+    const bool better = beats(p[i], index[i], a[i], acc_index[i]);
+    a[i] = better ? p[i] : a[i];
+    acc_index[i] = better ? index[i] : acc_index[i];
+  }
+}
+
+template <class T, class F>
+ReduceFns reduce_fns(DType type) {
+  return {type, fold_rows<T, T, F>, accumulate<T, F>, accumulate<T, F>, nullptr};
+}
+
+/// f32 sums and products are gathered in f64, so that their error does not grow with the number of elements.
+template <class F>
+ReduceFns widened() {
+  return {DType::f64, fold_rows<float, double, F>, accumulate<float, F>, accumulate<double, F>, flush<float, double, F>};
+}
+
+template <class T>
+ReduceFns typed(Prim prim, DType type) {
+  switch (prim) {
+    case Prim::sum:
+      if constexpr (std::is_same_v<T, float>) return widened<Sum>();
+      else return reduce_fns<T, Sum>(type);
+    case Prim::prod:
+      if constexpr (std::is_same_v<T, float>) return widened<Product>();
+      else return reduce_fns<T, Product>(type);
+    case Prim::reduce_max: return reduce_fns<T, Largest>(type);
+    case Prim::reduce_min: return reduce_fns<T, Smallest>(type);
+    case Prim::argmax: return {type, argmax_rows<T>, argmax_accumulate<T>, argmax_accumulate<T>, nullptr};
+    default: return {};
+  }
+}
+
+}  // namespace
+
+ReduceFns reduction(Prim prim, DType type) {
+  switch (type) {
+    case DType::f64: return typed<double>(prim, type);
+    case DType::f32: return typed<float>(prim, type);
+    case DType::i64: return typed<int64_t>(prim, type);
+    case DType::i32: return typed<int32_t>(prim, type);
+    case DType::i8: return typed<int8_t>(prim, type);
+    case DType::u8: return typed<uint8_t>(prim, type);
+    case DType::b8:  // of 0 and 1 a sum is their maximum (their or), a product their minimum
+      if (prim == Prim::sum) return typed<uint8_t>(Prim::reduce_max, type);
+      if (prim == Prim::prod) return typed<uint8_t>(Prim::reduce_min, type);
+      return typed<uint8_t>(prim, type);
+    default: return {};
+  }
+}
+
+}  // namespace athanor::loops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace athanor::loops {
+HWY_EXPORT(reduction);
+ReduceFns reduce_steps(Prim prim, DType type) { return HWY_DYNAMIC_DISPATCH(reduction)(prim, type); }
+}  // namespace athanor::loops
+#endif

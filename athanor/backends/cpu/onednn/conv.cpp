@@ -1,0 +1,167 @@
+// conv2d, conv2d_input_grad and conv2d_weight_grad.
+//
+// Activations come in the layouts of the request. Weights and their gradients are row-major in the graph; kernels
+// reorder them to and from the primitive's format, which costs little beside the convolution.
+#include <algorithm>
+#include <type_traits>
+
+#include "athanor/backends/cpu/onednn/candidates.h"
+#include "athanor/backends/cpu/onednn/sequence.h"
+
+namespace athanor::cpu {
+namespace {
+
+using memory = dnnl::memory;
+using dnnl::algorithm;
+using dnnl::prop_kind;
+
+OperandDesc dense(OperandDesc operand) {
+  operand.strides = contiguous_strides(operand.shape);
+  return operand;
+}
+
+/// The convolution that a request is, or is a gradient of.
+struct Conv {
+  const KernelRequest& request;
+  OperandDesc x, w, y;  // w: [O, I, H, W], with groups [G, O / G, I / G, H, W]
+  memory::dims strides, dilates, padding;
+
+  explicit Conv(const KernelRequest& r)
+      : request(r),
+        strides(r.attrs.ints("stride")),
+        dilates(r.attrs.ints("dilation")),
+        padding(r.attrs.ints("padding")) {
+    const std::string& name = r.op->name;
+    if (name == "conv2d") x = r.inputs[0], w = r.inputs[1], y = r.output;
+    else if (name == "conv2d_input_grad") x = r.output, w = r.inputs[1], y = r.inputs[0];
+    else x = r.inputs[0], w = r.output, y = r.inputs[1];
+    for (auto& dilation : dilates) --dilation;  // oneDNN counts the gaps
+    if (const int64_t groups = r.attrs.integer("groups"); groups > 1)
+      w.shape = w.shape.with(0, w.shape[0] / groups).insert(0, groups);
+    x = dense(x), w = dense(w), y = dense(y);  // Sequence::make_dense sees to it
+  }
+};
+
+/// What a primitive's argument is: an input of the request, or its output.
+struct Role {
+  int argument;  // DNNL_ARG_SRC, ...
+  int input;     // -1: the output
+  memory::desc format;
+  bool weights = false;
+};
+
+std::vector<Role> roles_of(const Conv& conv) {
+  const auto x = memory_desc(conv.x), w = memory_desc(conv.w), y = memory_desc(conv.y);
+  const std::string& name = conv.request.op->name;
+  if (name == "conv2d_input_grad")
+    return {{DNNL_ARG_DIFF_DST, 0, y}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DIFF_SRC, -1, x}};
+  if (name == "conv2d_weight_grad")
+    return {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_DIFF_DST, 1, y}, {DNNL_ARG_DIFF_WEIGHTS, -1, w, true}};
+  std::vector<Role> roles = {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DST, -1, y}};
+  if (conv.request.epilogue.bias) roles.push_back({DNNL_ARG_BIAS, 2, memory_desc(dense(conv.request.inputs[2])), true});
+  return roles;
+}
+
+template <class Primitive>
+Candidate build(const Conv& conv, const typename Primitive::primitive_desc& found, const std::string& name) {
+  Sequence sequence(conv.request);
+  for (size_t i = 0; i < conv.request.inputs.size(); ++i) sequence.make_dense(i);
+  const std::vector<Role> roles = roles_of(conv);
+  std::vector<Sequence::Argument> arguments;
+  for (const Role& role : roles) {
+    const memory::desc wanted = found.query_md(dnnl::query::exec_arg_md, role.argument);
+    const Place place = role.input < 0 ? sequence.output(role.format, wanted)
+                                       : sequence.input(static_cast<size_t>(role.input), role.format, wanted);
+    arguments.push_back({role.argument, wanted, place});
+  }
+  sequence.add(Primitive(found), found.scratchpad_desc(), arguments);
+  for (size_t i = 0; i < roles.size(); ++i)
+    if (roles[i].input < 0) sequence.store_output(roles[i].format, arguments[i].format, arguments[i].place);
+  return std::move(sequence).finish(name);
+}
+
+bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
+
+/// Whether it takes or gives activations in another layout than the request's.
+template <class Description>
+bool reorders_activations(const Conv& conv, const Description& found) {
+  return std::ranges::any_of(roles_of(conv), [&](const Role& role) {
+    return !role.weights && found.query_md(dnnl::query::exec_arg_md, role.argument) != role.format;
+  });
+}
+
+/// Offers the first implementation that a description finds, and the first by matrix multiplication.
+template <class Primitive, class Description>
+void offer(const Conv& conv, std::optional<Description> found, algorithm how, bool own_layouts,
+           bool with_reference, std::vector<Candidate>& candidates) {
+  if (!found) return;
+  const bool with_gemm = !own_layouts;
+  const std::string label = std::string(how == algorithm::convolution_winograd ? "winograd" : "direct") +
+                            (own_layouts ? " reordered" : "");
+  bool first = true;
+  do {
+    const std::string implementation = found->impl_info_str();
+    const bool gemm = contains(implementation, "gemm") && !contains(implementation, "brg");
+    if (contains(implementation, "ref") && !with_reference) continue;
+    if (!first && !(gemm && with_gemm)) continue;
+    if (own_layouts && !reorders_activations(conv, *found)) return;  // offered already
+    first = false;
+    const std::string name = "oneDNN " + (gemm ? "gemm" : label) + " " + implementation;
+    if (std::ranges::none_of(candidates, [&](const Candidate& known) { return known.name == name; }))
+      candidates.push_back(build<Primitive>(conv, *found, name));
+    if (gemm || !with_gemm) return;
+  } while (found->next_impl());
+}
+
+/// The formats that a description is asked for: those of the request, or oneDNN's own choice of activation layouts.
+void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool with_reference,
+                     std::vector<Candidate>& candidates) {
+  const KernelRequest& request = conv.request;
+  const memory::dims &strides = conv.strides, &dilates = conv.dilates, &padding = conv.padding;
+  const memory::desc x = own_layouts ? any_format(conv.x) : memory_desc(conv.x);
+  const memory::desc y = own_layouts ? any_format(conv.y) : memory_desc(conv.y);
+  const memory::desc w = any_format(conv.w);
+  const auto forward = [&](prop_kind kind, const dnnl::primitive_attr& attr) {
+    return describe<dnnl::convolution_forward>(attr, kind, how, x, w, y, strides, dilates, padding, padding);
+  };
+  const auto attr = primitive_attributes(request.epilogue.activation);
+  const auto add = [&]<class Primitive>(std::type_identity<Primitive>, auto found) {
+    offer<Primitive>(conv, std::move(found), how, own_layouts, with_reference, candidates);
+  };
+  if (request.op->name == "conv2d" && request.epilogue.bias) {
+    const memory::desc bias = memory_desc(dense(request.inputs[2]));
+    add(std::type_identity<dnnl::convolution_forward>{},
+        describe<dnnl::convolution_forward>(attr, prop_kind::forward_inference, how, x, w, bias, y, strides, dilates,
+                                            padding, padding));
+    return;
+  }
+  if (request.op->name == "conv2d") {
+    add(std::type_identity<dnnl::convolution_forward>{}, forward(prop_kind::forward_inference, attr));
+    return;
+  }
+  const auto hint = forward(prop_kind::forward_training, attr);
+  if (!hint) return;
+  if (request.op->name == "conv2d_input_grad")
+    add(std::type_identity<dnnl::convolution_backward_data>{},
+        describe_gradient<dnnl::convolution_backward_data>(attr, *hint, how, x, w, y, strides, dilates, padding,
+                                                           padding));
+  else
+    add(std::type_identity<dnnl::convolution_backward_weights>{},
+        describe_gradient<dnnl::convolution_backward_weights>(attr, *hint, how, x, w, y, strides, dilates, padding,
+                                                              padding));
+}
+
+}  // namespace
+
+std::vector<Candidate> onednn_conv(const KernelRequest& request) {
+  const Conv conv(request);
+  std::vector<Candidate> candidates;
+  for (const bool own_layouts : {false, true})
+    for (const auto how : {algorithm::convolution_winograd, algorithm::convolution_direct})
+      offer_algorithm(conv, how, own_layouts, false, candidates);
+  // has_kernel() promised one, however slow.
+  if (candidates.empty()) offer_algorithm(conv, algorithm::convolution_direct, false, true, candidates);
+  return candidates;
+}
+
+}  // namespace athanor::cpu

@@ -1,0 +1,39 @@
+// max_pool2d and avg_pool2d.
+#include <fmt/format.h>
+
+#include "athanor/backends/cpu/onednn/candidates.h"
+#include "athanor/backends/cpu/onednn/sequence.h"
+
+namespace athanor::cpu {
+
+static dnnl::algorithm algorithm_of(const KernelRequest& request) {
+  if (request.op->name == "max_pool2d") return dnnl::algorithm::pooling_max;
+  return request.attrs.flag("count_include_pad") ? dnnl::algorithm::pooling_avg_include_padding
+                                                 : dnnl::algorithm::pooling_avg_exclude_padding;
+}
+
+std::vector<Candidate> onednn_pool(const KernelRequest& request) {
+  const Attrs& attrs = request.attrs;
+  const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
+  if (padding[0] >= kernel[0] || padding[1] >= kernel[1]) return {};  // windows that see no element
+  Sequence sequence(request);
+  const auto from = memory_desc(sequence.make_dense(0)), to = memory_desc(request.output);
+#if DNNL_VERSION_MAJOR >= 3
+  const auto found = describe<dnnl::pooling_forward>(primitive_attributes(), dnnl::prop_kind::forward_inference,
+                                                     algorithm_of(request), from, to, stride, kernel, Ints{0, 0},
+                                                     padding, padding);
+#else
+  const auto found = describe<dnnl::pooling_forward>(primitive_attributes(), dnnl::prop_kind::forward_inference,
+                                                     algorithm_of(request), from, to, stride, kernel, padding, padding);
+#endif
+  if (!found) return {};
+  const std::string implementation = found->impl_info_str();
+  if (implementation.find("ref") != std::string::npos) return {};
+  sequence.add(dnnl::pooling_forward(*found), found->scratchpad_desc(),
+               {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
+  std::vector<Candidate> candidates;
+  candidates.push_back(std::move(sequence).finish("oneDNN pool " + implementation));
+  return candidates;
+}
+
+}  // namespace athanor::cpu

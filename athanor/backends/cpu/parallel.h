@@ -1,0 +1,50 @@
+// Loops over several threads.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+
+#include "athanor/backends/cpu/threads.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace athanor::cpu {
+
+/// Calls body(begin, end, thread) for disjoint ranges that cover [0, count), one range a thread. `work` is the rough
+/// number of elements that the whole loop touches: below some ten thousand, waking threads costs more than it gives.
+/// `thread` is below `max_threads`. When ranges throw, the exception of the first of them is thrown here.
+template <class Body>
+void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cpu_threads()) {
+  if (count <= 0) return;
+#ifdef _OPENMP
+  constexpr int64_t worthwhile = 16 * 1024;
+  const int64_t threads = std::min({int64_t{max_threads}, count, work / worthwhile + 1});
+  if (threads > 1 && !omp_in_parallel()) {
+    std::exception_ptr error;
+    int error_thread = -1;
+#pragma omp parallel num_threads(static_cast<int>(threads))
+    {
+      const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
+      const int64_t begin = count * me / team, end = count * (me + 1) / team;
+      try {
+        if (begin < end) body(begin, end, static_cast<int>(me));
+      } catch (...) {
+#pragma omp critical(athanor_parallel_for)
+        if (error_thread < 0 || me < error_thread) {
+          error = std::current_exception();
+          error_thread = static_cast<int>(me);
+        }
+      }
+    }
+    if (error) std::rethrow_exception(error);
+    return;
+  }
+#endif
+  static_cast<void>(work);
+  static_cast<void>(max_threads);
+  body(int64_t{0}, count, 0);
+}
+
+}  // namespace athanor::cpu

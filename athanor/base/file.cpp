@@ -1,0 +1,162 @@
+#include "athanor/base/file.h"
+
+#include <fmt/format.h>
+
+#include <new>
+
+#include "athanor/base/os/file.h"
+#include "athanor/base/text.h"
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+std::string space_hint(const fs::path& path, uint64_t needed) {
+  std::error_code ignored;
+  const fs::path folder = folder_of(path);
+  const fs::space_info space = fs::space(folder, ignored);
+  if (ignored) return "Free some disk space, or write to another disk";
+  return fmt::format("{} needed, {} free in '{}': free some space, or write to another disk",
+                     format_bytes(needed), format_bytes(space.available), folder.string());
+}
+
+std::string hint_for(std::errc reason, const fs::path& path, uint64_t needed) {
+  const std::string folder = folder_of(path).string();
+  switch (reason) {
+    case std::errc::no_space_on_device:
+      return space_hint(path, needed);
+    case std::errc::file_too_large:
+      return fmt::format(
+          "{} needed, more than the process or the file system allows in a file (see 'ulimit -f')",
+          format_bytes(needed));
+    case std::errc::permission_denied:
+    case std::errc::operation_not_permitted:
+      return fmt::format("Check the permissions of the file and of the folder '{}'", folder);
+    case std::errc::read_only_file_system:
+      return fmt::format("'{}' is on a read-only file system: choose another folder", folder);
+    case std::errc::no_such_file_or_directory:
+      return is_folder(folder) ? "Check the name" : fmt::format("The folder '{}' does not exist", folder);
+    case std::errc::not_a_directory:
+      return "A part of the path that should be a folder is a file";
+    case std::errc::is_a_directory:
+      return "This is a folder, a file is needed";
+    case std::errc::filename_too_long:
+      return "Choose a shorter name";
+    case std::errc::too_many_files_open:
+      return "Close some files, or raise the limit with 'ulimit -n'";
+    case std::errc::io_error:
+      return "The disk reports a defect (see 'dmesg')";
+    default:
+      return {};
+  }
+}
+
+/// The file to put the new content in: `path` with symbolic links followed, so that a link stays a link.
+/// Links to nothing count too, which is why this is not left to canonical().
+fs::path target_of(fs::path path) {
+  constexpr int most_links = 40;  // as Linux
+  std::error_code failed;
+  for (int i = 0; i < most_links && fs::is_symlink(path, failed); ++i)
+    path = folder_of(path) / fs::read_symlink(path);  // an absolute link replaces the folder
+  return path;
+}
+
+void write_all(os::File& file, std::span<const Bytes> parts) {
+  for (const Bytes part : parts) file.write(part);
+  file.sync();
+}
+
+void write_by_rename(const fs::path& path, std::span<const Bytes> parts) {
+  fs::path temporary = path;
+  temporary += ".tmp";
+  os::File file(temporary, os::Open::scratch);
+  try {
+    write_all(file, parts);
+    os::replace_file(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+  os::sync_folder(path.parent_path());
+}
+
+/// Fills `content` with what `path` holds.
+template <class Container>
+void read_into(Container& content, const fs::path& path) try {
+  os::File file(path, os::Open::read);
+  size_t length = 0;
+  // The size is only a first guess: pipes and /proc report 0, and a file may grow. One byte more finds the
+  // end.
+  content.resize(static_cast<size_t>(file.size()) + 1);
+  for (;;) {
+    length += file.read(std::as_writable_bytes(std::span(content)).subspan(length));
+    if (length < content.size()) break;
+    content.resize(content.size() * 2);
+  }
+  content.resize(length);
+} catch (const std::system_error& error) {
+  throw file_error("read", path, error.code());
+} catch (const std::exception&) {  // bad_alloc or length_error
+  throw Error(ErrorCode::out_of_memory, "the file does not fit into memory", path.string());
+}
+
+}  // namespace
+
+Error file_error(std::string_view verb, const fs::path& path, const std::error_code& reason,
+                 uint64_t needed) {
+  const auto known = static_cast<std::errc>(reason.default_error_condition().value());
+  return {ErrorCode::io, fmt::format("cannot {} the file: {}", verb, reason.message()), path.string(),
+          hint_for(known, path, needed)};
+}
+
+std::vector<std::byte> read_file(const fs::path& path) {
+  std::vector<std::byte> content;
+  read_into(content, path);
+  return content;
+}
+
+std::string read_text_file(const fs::path& path) {
+  std::string content;
+  read_into(content, path);
+  return content;
+}
+
+void write_file_atomically(const fs::path& path, std::span<const Bytes> parts) {
+  uint64_t needed = 0;
+  for (const Bytes part : parts) needed += part.size();
+  try {
+    const fs::path target = target_of(path);
+    std::error_code ignored;
+    const fs::file_status status = fs::status(target, ignored);
+    if (fs::is_directory(status)) throw std::system_error(std::make_error_code(std::errc::is_a_directory));
+    if (!fs::exists(status) || fs::is_regular_file(status)) {
+      write_by_rename(target, parts);
+    } else {
+      os::File file(target, os::Open::write);
+      write_all(file, parts);
+    }
+  } catch (const std::system_error& error) {
+    throw file_error("write", path, error.code(), needed);
+  }
+}
+
+void write_file_atomically(const fs::path& path, std::initializer_list<Bytes> parts) {
+  write_file_atomically(path, std::span(parts.begin(), parts.size()));
+}
+
+void write_file_atomically(const fs::path& path, std::string_view text) {
+  write_file_atomically(path, {bytes_of(text)});
+}
+
+}  // namespace athanor

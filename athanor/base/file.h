@@ -1,0 +1,45 @@
+// Whole files: read, and written so that a crash leaves the old content or the new, never a mixture.
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "athanor/base/error.h"
+
+namespace athanor {
+
+using Bytes = std::span<const std::byte>;
+
+/// The bytes of a string, not copied.
+inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+/// The whole content of a file. Throws Error(io) with the system's reason, Error(out_of_memory) when it is
+/// larger than memory.
+std::vector<std::byte> read_file(const std::filesystem::path& path);
+/// The same as text, bytes unchanged.
+std::string read_text_file(const std::filesystem::path& path);
+
+/// Makes `parts`, one after the other, the content of `path`.
+///
+/// They are written to "PATH.tmp" beside it, brought to the disk (fsync) and renamed, so that readers, and a
+/// machine that loses power, see the old file or the new one; what a killed writer leaves is reused. Writers
+/// of the same path wait for each other. A symbolic link is followed; a device or pipe (/dev/stdout) is
+/// written directly.
+///
+/// Throws Error(io): the path, the system's reason, and what to do (for a full disk: how much is needed and
+/// how much is free). Then `path` is as it was and the temporary file is gone.
+void write_file_atomically(const std::filesystem::path& path, std::span<const Bytes> parts);
+void write_file_atomically(const std::filesystem::path& path, std::initializer_list<Bytes> parts);
+void write_file_atomically(const std::filesystem::path& path, std::string_view text);
+
+/// The Error(io) for a failed file operation, "cannot VERB the file: REASON (at PATH). HINT". `needed` is the
+/// number of bytes that were to be written, if any.
+Error file_error(std::string_view verb, const std::filesystem::path& path, const std::error_code& reason,
+                 uint64_t needed = 0);
+
+}  // namespace athanor

@@ -1,0 +1,34 @@
+// A file that grows by a line at a time, and can be taken back to where it was: metrics.jsonl.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "athanor/base/os/file.h"
+
+namespace athanor {
+
+/// Appends lines to a file. A line is written in one call and is there, for readers, when write() returns.
+///
+/// To resume a run at the very line, store size() with the checkpoint (after sync()) and open the log with
+/// it: lines that the killed run wrote later are cut off, and are written again by the resumed one.
+class LineLog {
+ public:
+  /// Opens `path`, or creates it, and cuts it to its first `keep_bytes`. Throws Error(io) when the system
+  /// refuses, Error(format) when the file is shorter or `keep_bytes` is not the end of a line.
+  explicit LineLog(std::filesystem::path path, uint64_t keep_bytes = 0);
+
+  /// Appends `line` and a newline. Throws Error(io); then nothing of the line stays.
+  void write(std::string_view line);
+  /// Returns when all lines are on the disk.
+  void sync();
+  /// The bytes in the file, all whole lines.
+  uint64_t size() const { return size_; }
+
+ private:
+  std::filesystem::path path_;
+  os::File file_;
+  uint64_t size_;
+};
+
+}  // namespace athanor

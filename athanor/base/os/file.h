@@ -1,0 +1,49 @@
+// Files as the operating system gives them.
+//
+// The only code that knows file descriptors. Everything here reports failure as std::system_error with the
+// system's own code; athanor/base/file.h turns that into messages for people.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace athanor::os {
+
+enum class Open {
+  read,     // an existing file, for reading
+  write,    // for writing in place; created when missing
+  append,   // every write goes to the end; created when missing
+  scratch,  // created or emptied, and locked against other processes and threads until closed
+};
+
+/// An open file; closed on destruction.
+class File {
+ public:
+  File(const std::filesystem::path& path, Open how);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  /// Fills `out` and returns its size, or less when the file ends before.
+  size_t read(std::span<std::byte> out);
+  /// Writes all of `data` or throws; a size limit of the process is an error here, not a signal.
+  void write(std::span<const std::byte> data);
+  uint64_t size() const;
+  void truncate(uint64_t size);
+  /// Returns when the content is on the disk.
+  void sync();
+
+ private:
+  intptr_t handle_;  // a file descriptor, or a HANDLE on Windows
+};
+
+/// Gives `from` the name `to` in one step, replacing what had it.
+void replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Returns when the names in `folder` are on the disk; at once for a folder that may not be read.
+void sync_folder(const std::filesystem::path& folder);
+
+}  // namespace athanor::os

@@ -1,0 +1,42 @@
+// Which examples make up which batch, and making it; used by dataloader.cpp only.
+#pragma once
+#include <array>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "athanor/data/dataloader.h"
+
+namespace athanor {
+
+/// The pure part of a DataLoader: from an epoch and a batch's number to the batch. Safe to use from several
+/// threads.
+class BatchPlan {
+ public:
+  /// As DataLoader's constructor.
+  BatchPlan(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+
+  const Dataset& dataset() const { return *dataset_; }
+  int64_t batches() const { return batches_; }
+  /// `batch` is in [0, batches()).
+  Batch make(int64_t epoch, int64_t batch) const;
+
+ private:
+  using Order = std::shared_ptr<const std::vector<int64_t>>;
+  Order order_of(int64_t epoch) const;
+
+  std::shared_ptr<const Dataset> dataset_;
+  LoaderOptions options_;
+  int64_t batches_;
+
+  // The last even and the last odd epoch's order: at the end of an epoch workers ask for it and the next by
+  // turns.
+  struct KnownOrder {
+    int64_t epoch = -1;
+    Order order;
+  };
+  mutable std::mutex mutex_;
+  mutable std::array<KnownOrder, 2> known_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,65 @@
+// Batches, made ready by worker threads.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "athanor/data/dataset.h"
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+
+struct LoaderOptions {
+  int64_t batch_size = 32;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  bool drop_last = false;  // leave out a last batch that is not full
+  int workers = 0;         // threads; 0 makes each batch in next()
+  int prefetch = 4;        // batches that workers may be ahead
+};
+
+struct Batch {
+  HostArray inputs;  // f32 [B, C, H, W]
+  HostArray labels;  // i64 [B]
+};
+
+/// Where a loader is: `next_batch` of `epoch` is what next() gives.
+struct LoaderState {
+  int64_t epoch = 0, next_batch = 0;
+  bool operator==(const LoaderState&) const = default;
+};
+
+/// Goes through a dataset epoch by epoch.
+///
+/// Which examples are in which batch depends on the dataset, batch_size, shuffle, seed, drop_last and the
+/// epoch's number; never on workers or prefetch. One thread at a time may use a loader; it can be destroyed
+/// at any time.
+class DataLoader {
+ public:
+  /// Throws Error(value) for options out of range or a dataset without a single batch.
+  DataLoader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
+  ~DataLoader();
+  DataLoader(DataLoader&& other) noexcept;
+  DataLoader& operator=(DataLoader&& other) noexcept;
+
+  /// The next batch, or nothing, once, at the end of an epoch; the call after that starts the next epoch.
+  ///
+  /// What the dataset throws, in whichever thread, is thrown here, and a label out of range is an
+  /// Error(value); the loader stays where it was, so that the next call tries the same batch again.
+  std::optional<Batch> next();
+
+  /// Batches in an epoch.
+  int64_t batches() const;
+  const Dataset& dataset() const;
+
+  /// To be stored with a checkpoint. A loader with the same dataset and options that is given it goes on with
+  /// the very batch that this one would.
+  LoaderState state() const;
+  /// Throws Error(value) for a batch that the epoch does not have.
+  void restore(const LoaderState& state);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace athanor

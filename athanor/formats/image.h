@@ -1,0 +1,24 @@
+// Pictures to arrays: PNG (ISO/IEC 15948) and JPEG (ISO/IEC 10918-1), by libpng and libjpeg.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "athanor/base/file.h"
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+
+/// The picture in a PNG or JPEG file, told apart by content: u8 [height, width, channels], 1 channel for
+/// grey, 3 for red, green, blue. Palettes are looked up, 16-bit samples scaled to 8, transparency is dropped;
+/// gamma, colour profile and EXIF orientation are not applied (as in Pillow's convert("L") and
+/// convert("RGB")).
+///
+/// Throws Error(io) when it cannot be read, Error(format) when it is neither, truncated, corrupt, or a JPEG
+/// in CMYK or with arithmetic coding.
+HostArray read_image(const std::filesystem::path& path);
+
+/// The same from memory; `name` stands for the file in errors. Memory is taken in proportion to the data: a
+/// picture larger than so few bytes can encode is an error before any is.
+HostArray parse_image(Bytes data, const std::string& name);
+
+}  // namespace athanor

@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include <csetjmp>
+#include <cstdio>  // before jpeglib.h, which needs FILE
+
+#include <jpeglib.h>
+// clang-format off
+#include <jerror.h>  // after jpeglib.h
+// clang-format on
+
+#include "athanor/formats/bytes.h"
+#include "athanor/formats/image_codecs.h"
+
+namespace athanor {
+namespace {
+
+/// A progressive file may repeat scans without end, each costing a pass over the picture. Encoders write
+/// about ten.
+constexpr int most_scans = 500;
+
+/// libjpeg's state and what our callbacks need. libjpeg reports errors through callbacks that must not
+/// return; ours longjmp, which must not pass over C++ objects: the functions that call setjmp below hold
+/// none, and return false after an error.
+struct Decoder {
+  jpeg_decompress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf after_error{};
+  char message[JMSG_LENGTH_MAX] = "";
+
+  Decoder() = default;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+[[noreturn]] void on_error(j_common_ptr jpeg) {
+  auto* decoder = static_cast<Decoder*>(jpeg->client_data);
+  jpeg->err->format_message(jpeg, decoder->message);
+  std::longjmp(decoder->after_error, 1);
+}
+
+/// libjpeg only warns about lost data and goes on with grey; for us it is an error. Irregularities that do
+/// not touch the picture, which some cameras write, are let through.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  const int code = jpeg->err->msg_code;
+  if (code != JWRN_EXTRANEOUS_DATA && code != JWRN_ADOBE_XFORM && code != JWRN_JFIF_MAJOR) on_error(jpeg);
+}
+
+void on_progress(j_common_ptr jpeg) {
+  auto* decoder = static_cast<Decoder*>(jpeg->client_data);
+  if (decoder->jpeg.input_scan_number <= most_scans) return;
+  std::snprintf(decoder->message, sizeof decoder->message, "more than %d scans", most_scans);
+  std::longjmp(decoder->after_error, 1);
+}
+
+bool read_header(Decoder& decoder, Bytes data) {
+  if (setjmp(decoder.after_error) != 0) return false;
+  decoder.jpeg.err = jpeg_std_error(&decoder.errors);
+  decoder.errors.error_exit = on_error;
+  decoder.errors.emit_message = on_message;
+  decoder.jpeg.client_data = &decoder;
+  jpeg_create_decompress(&decoder.jpeg);
+  decoder.progress.progress_monitor = on_progress;
+  decoder.jpeg.progress = &decoder.progress;
+  jpeg_mem_src(&decoder.jpeg, reinterpret_cast<const unsigned char*>(data.data()), data.size());
+  jpeg_read_header(&decoder.jpeg, TRUE);
+  return true;
+}
+
+bool start(Decoder& decoder, J_COLOR_SPACE output) {
+  if (setjmp(decoder.after_error) != 0) return false;
+  decoder.jpeg.out_color_space = output;
+  jpeg_start_decompress(&decoder.jpeg);
+  return true;
+}
+
+bool read_pixels(Decoder& decoder, JSAMPLE* pixels, size_t stride) {
+  if (setjmp(decoder.after_error) != 0) return false;
+  while (decoder.jpeg.output_scanline < decoder.jpeg.output_height) {
+    JSAMPROW row = pixels + decoder.jpeg.output_scanline * stride;
+    jpeg_read_scanlines(&decoder.jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&decoder.jpeg);
+  return true;
+}
+
+/// Throws for what we do not decode, and when the picture cannot be in so few bytes: Huffman coding spends at
+/// least a bit on each block of 8 x 8 pixels.
+void check_supported(const Decoder& decoder, Bytes data, const std::string& name) {
+  const jpeg_decompress_struct& jpeg = decoder.jpeg;
+  if (jpeg.arith_code)
+    throw format_error("arithmetic coding is not supported", name, "frame header", "Save it as a usual JPEG");
+  if (jpeg.jpeg_color_space != JCS_GRAYSCALE && jpeg.jpeg_color_space != JCS_YCbCr &&
+      jpeg.jpeg_color_space != JCS_RGB)
+    throw format_error(fmt::format("{} components that are not grey or RGB", jpeg.num_components), name,
+                       "frame header", "Convert the picture to RGB");
+  if (uint64_t{jpeg.image_width} * jpeg.image_height / 512 > data.size())
+    throw format_error(fmt::format("a picture of {} x {} pixels is declared, more than {} bytes can hold",
+                                   jpeg.image_width, jpeg.image_height, data.size()),
+                       name, "frame header");
+}
+
+}  // namespace
+
+bool is_jpeg(Bytes data) {
+  return data.size() >= 3 && data[0] == std::byte{0xff} && data[1] == std::byte{0xd8} &&
+         data[2] == std::byte{0xff};
+}
+
+HostArray parse_jpeg(Bytes data, const std::string& name) {
+  Decoder decoder;
+  const auto check = [&](bool ok) {
+    if (ok) return;
+    const auto* source = decoder.jpeg.src;
+    const size_t left = source == nullptr ? data.size() : std::min(source->bytes_in_buffer, data.size());
+    throw format_error(fmt::format("corrupt JPEG: {}", decoder.message), name,
+                       byte_place(data.size() - left));
+  };
+  check(read_header(decoder, data));
+  check_supported(decoder, data, name);
+  const bool grey = decoder.jpeg.jpeg_color_space == JCS_GRAYSCALE;
+  check(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB));
+  HostArray picture(DType::u8, {decoder.jpeg.output_height, decoder.jpeg.output_width, grey ? 1 : 3});
+  const size_t stride = size_t{decoder.jpeg.output_width} * (grey ? 1 : 3);
+  check(read_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  return picture;
+}
+
+}  // namespace athanor

@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+#include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <new>
+
+#include "athanor/formats/bytes.h"
+#include "athanor/formats/image_codecs.h"
+
+namespace athanor {
+namespace {
+
+constexpr size_t signature_bytes = 8;
+
+/// libpng's state and what our callbacks need. libpng reports errors by longjmp, which must not pass over C++
+/// objects: the functions that call setjmp below hold none, and return false after an error.
+struct Decoder {
+  Bytes data;
+  size_t at = 0;
+  char message[160] = "";
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+
+  explicit Decoder(Bytes bytes) : data(bytes) {}
+  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  auto* decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  std::snprintf(decoder->message, sizeof decoder->message, "%s", message);
+  png_longjmp(png, 1);
+}
+
+void on_warning(png_structp /*png*/, png_const_charp /*message*/) {
+}  // only ancillary chunks, which we do not use, cause them
+
+void on_read(png_structp png, png_bytep out, size_t length) {
+  auto* decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  if (length > decoder->data.size() - decoder->at) png_error(png, "the data ends too early");
+  std::memcpy(out, decoder->data.data() + decoder->at, length);
+  decoder->at += length;
+}
+
+/// Reads up to the first pixel.
+bool read_header(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_read_fn(decoder.png, &decoder, on_read);
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+  // Else a fuzzer never gets past the checksums.
+  png_set_crc_action(decoder.png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
+  png_set_option(decoder.png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
+#endif
+  png_read_info(decoder.png, decoder.info);
+  return true;
+}
+
+/// Asks for 8-bit grey or RGB, whatever the file has.
+bool set_output(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_palette_to_rgb(decoder.png);
+  png_set_expand_gray_1_2_4_to_8(decoder.png);
+  png_set_scale_16(decoder.png);
+  png_set_strip_alpha(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  return true;
+}
+
+/// Reads the pixels and the rest of the file.
+bool read_pixels(Decoder& decoder, png_bytep pixels, size_t stride) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  const png_uint_32 height = png_get_image_height(decoder.png, decoder.info);
+  const int passes = png_get_interlace_type(decoder.png, decoder.info) == PNG_INTERLACE_ADAM7 ? 7 : 1;
+  for (int pass = 0; pass < passes; ++pass)
+    for (png_uint_32 y = 0; y < height; ++y) png_read_row(decoder.png, pixels + y * stride, nullptr);
+  png_read_end(decoder.png, nullptr);
+  return true;
+}
+
+/// Throws when even the best compression (deflate's 1 to 1032) cannot get the picture into the file.
+void check_size(const Decoder& decoder, const std::string& name) {
+  const uint64_t width = png_get_image_width(decoder.png, decoder.info);
+  const uint64_t height = png_get_image_height(decoder.png, decoder.info);
+  const uint64_t raw = height * png_get_rowbytes(decoder.png, decoder.info);
+  if (raw / 1032 > decoder.data.size())
+    throw format_error(fmt::format("a picture of {} x {} pixels is declared, more than {} bytes can hold",
+                                   width, height, decoder.data.size()),
+                       name, "chunk IHDR");
+}
+
+}  // namespace
+
+bool is_png(Bytes data) {
+  return data.size() >= signature_bytes &&
+         png_sig_cmp(reinterpret_cast<png_const_bytep>(data.data()), 0, signature_bytes) == 0;
+}
+
+HostArray parse_png(Bytes data, const std::string& name) {
+  Decoder decoder(data);
+  const auto check = [&](bool ok) {
+    if (!ok)
+      throw format_error(fmt::format("corrupt PNG: {}", decoder.message), name, byte_place(decoder.at));
+  };
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
+  if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
+  if (decoder.info == nullptr) throw std::bad_alloc();
+  check(read_header(decoder));
+  check_size(decoder, name);
+  check(set_output(decoder));
+  HostArray picture(DType::u8, {png_get_image_height(decoder.png, decoder.info),
+                                png_get_image_width(decoder.png, decoder.info),
+                                png_get_channels(decoder.png, decoder.info)});
+  const size_t stride = png_get_rowbytes(decoder.png, decoder.info);
+  check(read_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  return picture;
+}
+
+}  // namespace athanor

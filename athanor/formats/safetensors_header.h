@@ -1,0 +1,31 @@
+// The JSON header of a safetensors file, to and from text; used by safetensors.cpp only.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "athanor/formats/safetensors.h"
+
+namespace athanor {
+
+/// The bytes of the length field that every file starts with.
+constexpr uint64_t safetensors_length_bytes = 8;
+
+/// The N of the length field `field`, checked against the size of the file and the limit of the
+/// specification.
+uint64_t parse_safetensors_length(Bytes field, uint64_t file_size, const std::string& name);
+
+/// The header in `text` (the bytes after the length field), checked against the size of the file.
+SafeTensorsHeader parse_safetensors_header(std::string_view text, uint64_t file_size,
+                                           const std::string& name);
+
+/// A tensor's name and array, not copied.
+using NamedArray = std::pair<std::string_view, const HostArray*>;
+
+/// The length field and the header for `tensors`, whose elements follow in that order.
+std::string format_safetensors_header(std::span<const NamedArray> tensors,
+                                      const std::map<std::string, std::string>& metadata);
+
+}  // namespace athanor

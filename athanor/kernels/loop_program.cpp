@@ -1,0 +1,197 @@
+#include "athanor/kernels/loop_program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+namespace athanor {
+
+static constexpr std::array<std::string_view, static_cast<size_t>(Prim::none) + 1> prim_names = {
+    "input",      "constant",    "iota",    "neg",     "exp",        "log",       "sin",
+    "cos",        "tanh",        "erf",     "sqrt",    "floor",      "abs",       "cast",
+    "add",        "sub",         "mul",     "div",     "mod",        "pow",       "max",
+    "min",        "less",        "equal",   "bit_and", "bit_or",     "bit_xor",   "where",
+    "random_uniform", "reshape", "permute", "broadcast", "slice",    "unfold",    "pad",
+    "concat",     "fold",        "sum",     "prod",    "reduce_max", "reduce_min", "argmax",
+    "dot_general", "take_along", "scatter_add", "cumsum", "argsort", "none"};
+static_assert(prim_names.back() == "none");
+
+std::string_view to_string(Prim prim) { return prim_names[static_cast<size_t>(prim)]; }
+
+static int64_t product(const Ints& space) {
+  return std::accumulate(space.begin(), space.end(), int64_t{1}, std::multiplies<>());
+}
+
+int64_t LoopProgram::iterations() const { return product(space); }
+
+int64_t LoopProgram::flops() const {
+  const auto arithmetic = [](const std::vector<LoopStep>& steps) {
+    return std::count_if(steps.begin(), steps.end(),
+                         [](const LoopStep& s) { return s.kind == LoopStep::Kind::primitive; });
+  };
+  int64_t kept = 1;
+  for (size_t d = 0; d < space.size(); ++d)
+    if (!reduced[d]) kept *= space[d];
+  return iterations() * (arithmetic(body) + static_cast<int64_t>(reductions.size())) + kept * arithmetic(epilogue);
+}
+
+namespace {
+
+/// The stride vectors that decide which dimensions may merge, each with a weight in bytes for ordering.
+struct StrideSet {
+  std::vector<Ints*> all;
+  std::vector<std::pair<const Ints*, int64_t>> memory;  // of the operands that are used
+};
+
+/// Epilogue accesses see index 0 along reduced dimensions, so their strides there do not matter, and neither do those
+/// of operands that nothing uses: both become 0, which merges with anything.
+StrideSet collect_strides(LoopProgram& p) {
+  std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
+  const auto mark = [](std::vector<bool>& used, const std::vector<LoopStep>& steps,
+                       const std::vector<LoopStore>& stores) {
+    for (const LoopStep& s : steps)
+      if (s.kind == LoopStep::Kind::load) used[static_cast<size_t>(s.operand)] = true;
+    for (const LoopStore& s : stores) used[static_cast<size_t>(s.operand)] = true;
+  };
+  mark(in_body, p.body, p.stores);
+  mark(in_epilogue, p.epilogue, p.epilogue_stores);
+  StrideSet set;
+  for (size_t i = 0; i < p.operands.size(); ++i) {
+    Ints& strides = p.operands[i].strides;
+    for (size_t d = 0; d < p.space.size(); ++d)
+      if (!in_body[i] && (!in_epilogue[i] || p.reduced[d])) strides[d] = 0;
+    set.all.push_back(&strides);
+    if (in_body[i] || in_epilogue[i]) set.memory.emplace_back(&strides, size_of(p.operands[i].dtype));
+  }
+  for (LoopStep& s : p.body)
+    if (s.kind == LoopStep::Kind::index) set.all.push_back(&s.index_strides);
+  for (LoopStep& s : p.epilogue) {
+    if (s.kind != LoopStep::Kind::index) continue;
+    for (size_t d = 0; d < p.space.size(); ++d)
+      if (p.reduced[d]) s.index_strides[d] = 0;
+    set.all.push_back(&s.index_strides);
+  }
+  return set;
+}
+
+void select_dims(LoopProgram& p, const StrideSet& set, const std::vector<size_t>& order) {
+  const auto pick = [&](auto values) {
+    auto result = values;
+    result.clear();
+    for (size_t d : order) result.push_back(values[d]);
+    return result;
+  };
+  p.space = pick(p.space);
+  p.reduced = pick(p.reduced);
+  for (Ints* strides : set.all) *strides = pick(*strides);
+}
+
+/// Outermost the dimension with the longest strides, innermost the one that most operands walk contiguously.
+std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
+  const size_t rank = p.space.size();
+  std::vector<int64_t> weight(rank), contiguous(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    for (const auto& [strides, bytes] : set.memory) {
+      weight[d] += std::abs((*strides)[d]) * bytes;
+      contiguous[d] += 2 * (std::abs((*strides)[d]) == 1);
+    }
+    for (const LoopStore& s : p.stores)  // a contiguous store is worth a little more than a contiguous load
+      contiguous[d] += std::abs(p.operands[static_cast<size_t>(s.operand)].strides[d]) == 1;
+  }
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return weight[a] > weight[b]; });
+  auto innermost = order.begin();
+  for (auto it = order.begin(); it != order.end(); ++it)
+    if (contiguous[*it] >= contiguous[*innermost]) innermost = it;
+  if (rank > 0) std::rotate(innermost, innermost + 1, order.end());
+
+  const bool ordered = std::any_of(p.reductions.begin(), p.reductions.end(),
+                                   [](const LoopReduction& r) { return r.prim == Prim::argmax; });
+  if (ordered) {  // reduced dimensions keep their order among themselves
+    std::vector<size_t> reduced_dims;
+    for (size_t d = 0; d < rank; ++d)
+      if (p.reduced[d]) reduced_dims.push_back(d);
+    auto next = reduced_dims.begin();
+    for (size_t& d : order)
+      if (p.reduced[d]) d = *next++;
+  }
+  return order;
+}
+
+void merge_neighbours(LoopProgram& p, const StrideSet& set) {
+  std::vector<size_t> kept;
+  for (size_t d = 0; d < p.space.size(); ++d) {
+    const bool merges = !kept.empty() && p.reduced[kept.back()] == p.reduced[d] &&
+                        std::all_of(set.all.begin(), set.all.end(), [&](const Ints* strides) {
+                          return (*strides)[kept.back()] == (*strides)[d] * p.space[d];
+                        });
+    if (!merges) {
+      kept.push_back(d);
+      continue;
+    }
+    p.space[kept.back()] *= p.space[d];
+    for (Ints* strides : set.all) (*strides)[kept.back()] = (*strides)[d];
+  }
+  select_dims(p, set, kept);
+}
+
+}  // namespace
+
+LoopProgram simplify(LoopProgram program) {
+  program.reduced.resize(program.space.size());
+  const StrideSet set = collect_strides(program);
+  std::vector<size_t> longer;
+  for (size_t d = 0; d < program.space.size(); ++d)
+    if (program.space[d] != 1) longer.push_back(d);
+  select_dims(program, set, longer);
+  if (program.iterations() == 0) return program;
+  select_dims(program, set, memory_order(program, set));
+  merge_neighbours(program, set);
+  return program;
+}
+
+static std::string describe(const LoopOperand& o) {
+  return fmt::format("{} buffer{}[{} + ({})]", to_string(o.dtype), o.buffer, o.offset, fmt::join(o.strides, ", "));
+}
+
+static std::string describe(const LoopStep& s, const LoopProgram& p) {
+  switch (s.kind) {
+    case LoopStep::Kind::load:
+      return fmt::format("load {}", describe(p.operands[static_cast<size_t>(s.operand)]));
+    case LoopStep::Kind::constant:
+      return is_float(s.type) ? fmt::format("constant {}", s.value) : fmt::format("constant {}", s.int_value);
+    case LoopStep::Kind::index:
+      return fmt::format("index {} + ({})", s.index_offset, fmt::join(s.index_strides, ", "));
+    case LoopStep::Kind::primitive: break;
+  }
+  std::string text(to_string(s.prim));
+  for (int r : {s.a, s.b, s.c})
+    if (r >= 0) text += fmt::format(" r{}", r);
+  return text;
+}
+
+std::string to_string(const LoopProgram& p) {
+  std::vector<std::string> extents;
+  for (size_t d = 0; d < p.space.size(); ++d)
+    extents.push_back(fmt::format("{}{}", p.space[d], p.reduced[d] ? " reduced" : ""));
+  std::string text = fmt::format("for [{}], {} buffers\n", fmt::join(extents, ", "), p.buffers);
+  size_t r = 0;
+  const auto list = [&](const std::vector<LoopStep>& steps, const std::vector<LoopStore>& stores) {
+    for (const LoopStep& s : steps) text += fmt::format("  r{} = {} {}\n", r++, to_string(s.type), describe(s, p));
+    for (const LoopStore& s : stores)
+      text += fmt::format("  store r{} to {}\n", s.source, describe(p.operands[static_cast<size_t>(s.operand)]));
+  };
+  list(p.body, p.stores);
+  for (const LoopReduction& red : p.reductions)
+    text += fmt::format("  r{} = {} {} r{}\n", r++, to_string(red.type), to_string(red.prim), red.source);
+  list(p.epilogue, p.epilogue_stores);
+  return text;
+}
+
+}  // namespace athanor

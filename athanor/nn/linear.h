@@ -1,0 +1,27 @@
+// Dense layers and look-up tables.
+#pragma once
+#include "athanor/nn/module.h"
+
+namespace athanor::nn {
+
+/// x [..., I] -> x weight^T + bias [..., O]. weight [O, I], bias [O]: uniform in ± 1 / sqrt(I).
+class Linear : public Module {
+ public:
+  Linear(int64_t inputs, int64_t outputs, bool with_bias = true);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;
+};
+
+/// Integers [...] in [0, V) -> rows of weight [V, D]: [..., D]. weight: normal.
+class Embedding : public Module {
+ public:
+  Embedding(int64_t entries, int64_t dimensions);
+  Tensor forward(const Tensor& labels) override;
+  std::string describe() const override;
+
+  Parameter weight;
+};
+
+}  // namespace athanor::nn

@@ -1,0 +1,83 @@
+// Normalisation layers.
+#pragma once
+#include <optional>
+
+#include "athanor/nn/module.h"
+
+namespace athanor::nn {
+
+struct BatchNormOptions {
+  double eps = 1e-5;
+  /// Weight of a batch in the running statistics; none: all batches weigh alike.
+  std::optional<double> momentum = 0.1;
+  bool affine = true;  // with weight and bias
+};
+
+/// Each channel of x [N, C, ...] with mean 0 and variance 1, times weight [C] (ones) plus bias [C] (zeros).
+///
+/// In training by the batch's own statistics, which are gathered: running = (1 - momentum) running + momentum
+/// batch, the variance with correction 1. In evaluation by the running ones.
+class BatchNorm : public Module {
+ public:
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;                                 // undefined unless affine
+  Buffer running_mean, running_var, num_batches_tracked;  // [C], [C], i64
+
+ protected:
+  BatchNorm(const char* name, int rank, int64_t channels, const BatchNormOptions& options);
+
+ private:
+  void gather(const Tensor& x);
+
+  const char* name_;
+  int rank_;  // of x; 2 also takes 3
+  BatchNormOptions options_;
+  int64_t channels_;
+};
+
+/// BatchNorm of [N, C] or [N, C, L].
+class BatchNorm1d : public BatchNorm {
+ public:
+  explicit BatchNorm1d(int64_t channels, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm1d", 2, channels, options) {}
+};
+/// BatchNorm of [N, C, H, W].
+class BatchNorm2d : public BatchNorm {
+ public:
+  explicit BatchNorm2d(int64_t channels, const BatchNormOptions& options = {})
+      : BatchNorm("BatchNorm2d", 4, channels, options) {}
+};
+
+/// Normalises over the last axes, which have extents `shape`; weight (ones) and bias (zeros) have that shape.
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(const Shape& shape, double eps = 1e-5, bool affine = true);
+  explicit LayerNorm(int64_t features) : LayerNorm(Shape{features}) {}
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;
+
+ private:
+  Shape shape_;
+  double eps_;
+};
+
+/// Normalises each of `groups` groups of channels of x [N, C, ...]; weight [C] (ones), bias [C] (zeros).
+class GroupNorm : public Module {
+ public:
+  /// Throws Error(value) when groups does not divide channels.
+  GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5, bool affine = true);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;
+
+ private:
+  int64_t groups_, channels_;
+  double eps_;
+};
+
+}  // namespace athanor::nn

@@ -1,0 +1,110 @@
+// For authors of ops: helpers to declare ops and to write the functions that apply them. docs/adding-an-op.md walks
+// through an example.
+#pragma once
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/graph/op.h"
+
+/// Opens the declarations of one source file's ops: ATHANOR_OPS(mish) { define_op({...}); } in athanor/ops/mish.cpp.
+/// The build collects these, so that the ops are known from the start.
+#define ATHANOR_OPS(file)      \
+  void define_ops_in_##file(); \
+  void define_ops_in_##file()
+
+namespace athanor {
+
+// ---- Types ----
+
+using Infer = std::function<TensorType(std::span<const TensorType>, const Attrs&)>;
+
+/// Which dtypes an op takes.
+enum class Accept { floats, numbers, integers, all };
+/// Throws Error(dtype) with a hint unless the type is accepted.
+void check_dtype(const TensorType& type, Accept accept);
+/// Inputs of one type, which is also the result's.
+Infer same_type(Accept accept);
+
+/// The dtypes that tests run an op with.
+std::vector<DType> float_dtypes();    // f32, f64, f16, bf16
+std::vector<DType> number_dtypes();   // these and the integers
+std::vector<DType> integer_dtypes();  // i64, i32, i8, u8
+std::vector<DType> all_dtypes();
+
+// ---- Values ----
+
+/// A scalar known when the graph is built.
+Tensor constant(double value, DType dtype, Device device = {});
+/// The number as a tensor of x's type.
+Tensor constant_like(double value, const Tensor& x);
+/// The operand as a tensor; a number becomes an f32 or i64 scalar.
+Tensor as_tensor(const Operand& operand);
+/// The operand as a float tensor: integers and bool become f32.
+Tensor as_float(const Operand& operand);
+/// f16 and bf16 as f32, others unchanged: what compositions of several steps compute in, so as to round once.
+Tensor widened(const Tensor& x);
+/// The operands as tensors of one dtype and, by broadcasting, one shape.
+std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
+
+// ---- Functions ----
+
+/// Rethrows the error that is being handled; one without a place gets "name(f32[2, 3], ...): " and the user's line.
+[[noreturn]] void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands);
+
+/// Runs the body of a public function: nodes made in it carry the line of the first operand, and errors name the
+/// function, its operands' types and that line.
+template <class Body, class... Operands>
+auto in_call(const char* name, Body&& body, const Operand& first, const Operands&... others) {
+  const SourceScope scope(first.where());
+  try {
+    return body();
+  } catch (const Error&) {
+    rethrow_in_call(name, {&first, &others...});
+  }
+}
+
+// ---- Declarations ----
+
+/// The gradient of an elementwise op with one input, from input, output and the output's gradient.
+using UnaryGrad = std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& dy)>;
+
+/// An elementwise primitive of one float.
+struct UnaryPrimitive {
+  std::string name, doc;
+  Prim prim;
+  double (*value)(double);
+  UnaryGrad grad;
+  double low = -2, high = 2;  // what tests run it with
+  Accept accept = Accept::floats;
+};
+void define_primitive(UnaryPrimitive op);
+
+/// An elementwise op of one float that is composed of others. Both rules see f32 in place of f16 and bf16.
+struct UnaryComposite {
+  std::string name, doc;
+  std::function<Tensor(const Tensor& x, const Attrs&)> decompose;
+  std::function<double(double, const Attrs&)> value;
+  UnaryGrad grad = {};           // without one, the decomposition is differentiated
+  std::vector<Attrs> attrs = {{}};  // to test with
+  double low = -4, high = 4;
+};
+void define_composite(UnaryComposite op);
+
+/// Shapes that elementwise ops are tested with.
+std::vector<Shape> test_shapes();
+
+// ---- Reference meanings ----
+
+/// Calls f(index) for every index of a shape, in row-major order.
+void for_each_index(const Shape& shape, const std::function<void(const Ints&)>& f);
+/// Where an index stands in row-major order.
+int64_t offset_of(const Shape& shape, const Ints& index);
+/// f of each element.
+RefArray map(const RefArray& x, const std::function<double(double)>& f);
+/// f of each pair of elements of two arrays of one shape.
+RefArray map(const RefArray& x, const RefArray& y, const std::function<double(double, double)>& f);
+
+}  // namespace athanor

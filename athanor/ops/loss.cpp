@@ -1,0 +1,181 @@
+#include "athanor/ops/loss.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "athanor/ops/activations.h"
+#include "athanor/ops/creation.h"
+#include "athanor/ops/define.h"
+#include "athanor/ops/elementwise.h"
+#include "athanor/ops/movement.h"
+#include "athanor/ops/reduction.h"
+
+namespace athanor {
+namespace {
+
+// Logits [N, C, ...] and labels [N, ...]; the class axis is 1.
+TensorType infer(std::span<const TensorType> in, const Attrs&) {
+  const Shape &logits = in[0].shape, &labels = in[1].shape;
+  check_dtype(in[0], Accept::floats);
+  if (in[1].dtype != DType::i64)
+    throw Error(ErrorCode::dtype, fmt::format("takes labels of i64, not {}", to_string(in[1].dtype)), {},
+                "Cast them first: cast(labels, DType::i64)");
+  if (logits.rank() < 2 || logits.erase(1) != labels)
+    throw Error(ErrorCode::shape, fmt::format("logits {} and labels {} do not fit", to_string(logits), to_string(labels)),
+                {}, "They are [N, C] and [N], or [N, C, ...] and [N, ...]");
+  return {in[0].dtype, {}, {}};
+}
+
+// What the labels ask for: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...], which is
+// 1 / count for those that count and 0 for the others. By comparison and not by scatter, so that it fuses.
+struct Target {
+  Tensor share, weight;
+};
+
+Target target_of(const Tensor& labels, const Tensor& logits, const Attrs& attrs) {
+  const double smoothing = attrs.number("label_smoothing");
+  const int64_t classes = logits.size(1);
+  const Tensor label = unsqueeze(labels, 1);
+  Ints class_shape(static_cast<size_t>(logits.rank()), 1);
+  class_shape[1] = classes;
+  Tensor share = cast(equal(label, iota(class_shape, 1, logits.device())), logits.dtype());
+  if (smoothing != 0) share = share * (1 - smoothing) + smoothing / static_cast<double>(classes);
+  const Tensor counts = cast(not_equal(label, attrs.integer("ignore_index")), logits.dtype());
+  return {share, counts / sum(counts)};
+}
+
+Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor logits = widened(in[0]);
+  const Target target = target_of(in[1], logits, attrs);
+  const Tensor of_label = sum(log_softmax(logits, 1) * target.share, 1, true);
+  return cast(-sum(of_label * target.weight), in[0].dtype());
+}
+
+std::vector<Tensor> grad(const GradArgs& a) {
+  const Tensor logits = widened(a.inputs[0]);
+  const Target target = target_of(a.inputs[1], logits, a.attrs);
+  const Tensor dx = (softmax(logits, 1) - target.share) * (target.weight * widened(a.grad));
+  return {cast(dx, a.inputs[0].dtype()), Tensor()};
+}
+
+RefArray reference(std::span<const RefArray> in, const Attrs& attrs) {
+  const Shape& shape = in[0].shape;
+  const int64_t classes = shape[1], inner = shape.size() == 0 ? 1 : shape.size() / (shape[0] * classes);
+  const double smoothing = attrs.number("label_smoothing");
+  double total = 0, count = 0;
+  for (int64_t i = 0; i < in[1].shape.size(); ++i) {
+    if (static_cast<int64_t>(in[1][i]) == attrs.integer("ignore_index")) continue;
+    const int64_t first = i / inner * classes * inner + i % inner;
+    double power = 0, mean = 0;
+    for (int64_t c = 0; c < classes; ++c) power += std::exp(in[0][first + c * inner]);
+    for (int64_t c = 0; c < classes; ++c) mean += (std::log(power) - in[0][first + c * inner]) / static_cast<double>(classes);
+    const double own = std::log(power) - in[0][first + static_cast<int64_t>(in[1][i]) * inner];
+    total += (1 - smoothing) * own + smoothing * mean;
+    ++count;
+  }
+  return RefArray(Shape{}, total / count);
+}
+
+OpCase label_case(const Shape& logits, double smoothing, int64_t ignored) {
+  return {{{logits, -5, 5}, {logits.erase(1), 0, static_cast<double>(logits[1]), DType::i64}},
+          {{"label_smoothing", smoothing}, {"ignore_index", ignored}}};
+}
+
+void check_options(const LabelOptions& options) {
+  if (options.label_smoothing < 0 || options.label_smoothing > 1)
+    throw Error(ErrorCode::value, fmt::format("a label smoothing of {}", options.label_smoothing), {},
+                "It is a share, in [0, 1]");
+}
+
+Attrs attributes(const LabelOptions& options) {
+  return {{"label_smoothing", options.label_smoothing}, {"ignore_index", options.ignore_index}};
+}
+
+Tensor as_labels(const Operand& labels) {
+  const Tensor value = as_tensor(labels);
+  return is_int(value.dtype()) ? cast(value, DType::i64) : value;
+}
+
+// x and target as floats of one shape, which must agree without broadcasting.
+std::pair<Tensor, Tensor> alike(const Operand& x, const Operand& target) {
+  const Tensor value = as_float(x), wanted = cast(as_tensor(target), value.dtype());
+  if (value.shape() != wanted.shape())
+    throw Error(ErrorCode::shape, "the target's shape differs", {}, "Broadcast or reshape it to fit");
+  return {value, wanted};
+}
+
+}  // namespace
+
+ATHANOR_OPS(loss) {
+  define_op({.name = "cross_entropy",
+             .doc = "the mean of -log(softmax(logits)[label]): logits [N, C, ...], labels i64 [N, ...]",
+             .arity = 2,
+             .infer = infer,
+             .grad = grad,
+             .decompose = decompose,
+             .reference = reference,
+             .cases = {label_case({17, 10}, 0, -100), label_case({5, 3}, 0.1, -100), label_case({13, 7}, 0, 3),
+                       label_case({3, 5, 2, 3}, 0.2, 0), label_case({1, 3}, 0, -100)},
+             .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return 6 * in[0].shape.size(); },
+             .tolerance = 4});
+}
+
+Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options) {
+  static const Op& op = find_op("cross_entropy");
+  return in_call(
+      "cross_entropy",
+      [&] {
+        check_options(options);
+        return apply(op, {logits, as_labels(labels)}, attributes(options));
+      },
+      logits, labels);
+}
+
+Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options) {
+  return in_call(
+      "nll_loss",
+      [&] {
+        check_options(options);
+        const Tensor value = as_tensor(log_probabilities), label = as_labels(labels), wide = widened(value);
+        const std::array types = {value.type(), label.type()};
+        infer(types, {});
+        const Target target = target_of(label, wide, attributes(options));
+        // Not by a product: -infinity * 0 would be NaN.
+        const Tensor chosen = where(not_equal(target.share, 0), wide * target.share, 0);
+        return cast(-sum(sum(chosen, 1, true) * target.weight), value.dtype());
+      },
+      log_probabilities, labels);
+}
+
+Tensor mse_loss(Operand x, Operand target) {
+  return in_call(
+      "mse_loss",
+      [&] {
+        const auto [value, wanted] = alike(x, target);
+        return mean(square(value - wanted));
+      },
+      x, target);
+}
+
+Tensor l1_loss(Operand x, Operand target) {
+  return in_call(
+      "l1_loss",
+      [&] {
+        const auto [value, wanted] = alike(x, target);
+        return mean(abs(value - wanted));
+      },
+      x, target);
+}
+
+Tensor binary_cross_entropy_with_logits(Operand x, Operand target) {
+  return in_call(
+      "binary_cross_entropy_with_logits",
+      [&] {
+        const auto [value, wanted] = alike(x, target);
+        return mean(softplus(value) - value * wanted);
+      },
+      x, target);
+}
+
+}  // namespace athanor

@@ -1,0 +1,28 @@
+// Softmax and losses. Losses are scalars: means over the batch.
+#pragma once
+#include "athanor/graph/tensor.h"
+
+namespace athanor {
+
+/// exp(x) / sum(exp(x)) along an axis, without overflow.
+Tensor softmax(Operand x, int axis = -1);
+/// log(softmax(x))
+Tensor log_softmax(Operand x, int axis = -1);
+
+struct LabelOptions {
+  double label_smoothing = 0;   // this share of the target is spread evenly over all classes
+  int64_t ignore_index = -100;  // labels that do not count
+};
+/// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in [0, C).
+/// NaN when every label is ignored.
+Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options = {});
+/// The same for logarithms of probabilities (as log_softmax along axis 1 gives).
+Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options = {});
+/// mean((x - target)^2)
+Tensor mse_loss(Operand x, Operand target);
+/// mean(|x - target|)
+Tensor l1_loss(Operand x, Operand target);
+/// The mean of -(t log(sigmoid(x)) + (1 - t) log(1 - sigmoid(x))), without overflow; targets in [0, 1].
+Tensor binary_cross_entropy_with_logits(Operand x, Operand target);
+
+}  // namespace athanor

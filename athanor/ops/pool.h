@@ -1,0 +1,25 @@
+// Pooling over windows of [N, C, H, W].
+#pragma once
+#include <optional>
+
+#include "athanor/graph/tensor.h"
+#include "athanor/ops/conv.h"
+
+namespace athanor {
+
+struct PoolOptions {
+  std::optional<Pair> stride = {};  // default: the kernel, so that windows do not overlap
+  Pair padding = 0;                 // at most half the kernel
+  bool count_include_pad = true;    // whether averages count the padding
+};
+
+/// The largest element of each window; padding never wins. The gradient goes to the first largest.
+Tensor max_pool2d(Operand x, Pair kernel, const PoolOptions& options = {});
+/// The average of each window.
+Tensor avg_pool2d(Operand x, Pair kernel, const PoolOptions& options = {});
+/// Windows chosen so that the result is [N, C, output.height, output.width]: row i averages
+/// [floor(i H / OH), ceil((i + 1) H / OH)).
+Tensor adaptive_avg_pool2d(Operand x, Pair output);
+Tensor adaptive_max_pool2d(Operand x, Pair output);
+
+}  // namespace athanor

@@ -1,0 +1,62 @@
+// Reductions, scans and order.
+#pragma once
+#include <initializer_list>
+#include <utility>
+
+#include "athanor/graph/tensor.h"
+
+namespace athanor {
+
+/// The axes of a reduction: nothing for all, one, or a list. Negative axes count from the end.
+struct Axes {
+  bool all = false;
+  Ints list;
+  Axes() : all(true) {}
+  Axes(int axis) : list{axis} {}
+  Axes(std::initializer_list<int64_t> axes) : list(axes) {}
+  Axes(Ints axes) : list(std::move(axes)) {}
+};
+
+/// The sum; of bool and integers as i64. Nothing sums to 0.
+Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
+/// Integers and bool give f32.
+Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
+/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 is that of the values.
+Tensor var(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
+/// sqrt(var)
+Tensor stddev(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
+Tensor prod(Operand x, const Axes& axes = {}, bool keep_dims = false);
+/// The largest (smallest) element, NaN if any is. Equal largest elements share the gradient.
+Tensor max(Operand x, const Axes& axes = {}, bool keep_dims = false);
+Tensor min(Operand x, const Axes& axes = {}, bool keep_dims = false);
+/// i64: where the largest (smallest) element along an axis stands; the first of equals.
+Tensor argmax(Operand x, int axis = -1, bool keep_dims = false);
+Tensor argmin(Operand x, int axis = -1, bool keep_dims = false);
+/// log(sum(exp(x))), without overflow.
+Tensor logsumexp(Operand x, const Axes& axes = {}, bool keep_dims = false);
+/// sum(|x|^p)^(1/p); p may be infinity.
+Tensor norm(Operand x, const Axes& axes = {}, bool keep_dims = false, double p = 2);
+/// bool: whether all (any) elements are not 0.
+Tensor all(Operand x, const Axes& axes = {}, bool keep_dims = false);
+Tensor any(Operand x, const Axes& axes = {}, bool keep_dims = false);
+
+/// Mean and variance (correction 0) together, axes kept with extent 1.
+struct Moments {
+  Tensor mean, var;
+};
+Moments moments(Operand x, const Axes& axes = {});
+
+/// Running sums along an axis; of bool and narrow integers as i64.
+Tensor cumsum(Operand x, int axis);
+
+/// Stable; NaN last (when descending: first).
+Tensor sort(Operand x, int axis = -1, bool descending = false);
+/// i64: the order that sorts.
+Tensor argsort(Operand x, int axis = -1, bool descending = false);
+struct TopK {
+  Tensor values, indices;
+};
+/// The k largest (smallest) along an axis, best first; k at most the extent.
+TopK topk(Operand x, int64_t k, int axis = -1, bool largest = true);
+
+}  // namespace athanor

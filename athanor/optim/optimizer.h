@@ -1,0 +1,104 @@
+// What optimizers have in common.
+#pragma once
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "athanor/nn/module.h"
+
+namespace athanor::optim {
+
+/// Parameters that are trained alike.
+struct ParamGroup {
+  std::vector<nn::Parameter> parameters;
+  double lr_factor = 1;                     // times the optimizer's rate
+  std::optional<double> weight_decay = {};  // instead of the optimizer's
+};
+
+/// Moves parameters down their gradients.
+///
+///     loss.backward();
+///     optimizer.step();
+///     print(loss.item());  // runs forward, backward and update as one plan
+///
+/// step() only extends the graph. It CONSUMES the gradients: it takes them from the parameters, so that the
+/// plan need not keep them in memory and the next backward() starts from nothing; zero_grad() is needed only
+/// to drop gradients unused. To look at a gradient, keep a handle on it (parameter.grad()) before step().
+///
+/// Rates and all numbers that change from step to step are inputs of the plan, so that every step runs the
+/// same plan. Parameters and state are updated where they lie in memory.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// One update of every parameter that has a gradient.
+  void step(std::source_location where = std::source_location::current());
+  /// Drops the gradients.
+  void zero_grad() const;
+
+  double lr() const { return lr_; }
+  /// For the steps to come; see schedule.h. Throws Error(value) unless it is finite and not negative.
+  void set_lr(double lr);
+  /// The number of steps made.
+  int64_t steps() const { return steps_; }
+
+  /// "step" (i64), "lr" (f64), and the state of each parameter: "fc1.weight.exp_avg".
+  nn::StateDict state_dict() const;
+  /// Throws Error(name|shape) as Module::load_state_dict; then nothing was changed.
+  void load_state_dict(const nn::StateDict& state);
+
+ protected:
+  /// `state_names`: what is kept for each parameter, at first zeros of its type. Throws Error(value) without
+  /// parameters, for one that is given twice, or for two of one name.
+  Optimizer(std::vector<ParamGroup> groups, double lr, std::vector<std::string> state_names);
+
+  /// The numbers that this step's update ops read (one vector for a group): called before steps_ grows.
+  struct Rates {
+    double lr, weight_decay;  // of the group
+    int64_t step;             // 1, 2, ...
+  };
+  virtual std::vector<double> numbers(const Rates& rates) const = 0;
+  /// The parameter's new value; replaces the state's elements by new ones.
+  virtual Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
+                        const Tensor& numbers) const = 0;
+  /// Weight decay of groups that do not say.
+  virtual double default_weight_decay() const = 0;
+
+ private:
+  struct Entry {
+    nn::Parameter parameter;
+    std::vector<Tensor> state;
+  };
+  struct Group {
+    std::vector<Entry> entries;
+    double lr_factor;
+    std::optional<double> weight_decay;
+  };
+  std::vector<Group> groups_;
+  std::vector<std::string> state_names_;
+  double lr_;
+  int64_t steps_ = 0;
+};
+
+/// One group of all.
+inline std::vector<ParamGroup> group(std::vector<nn::Parameter> parameters) {
+  return {{.parameters = std::move(parameters)}};
+}
+
+struct OptimizerOptions {
+  double lr = 1e-3;
+  std::optional<double> weight_decay = {};        // none: the optimizer's own default
+  double momentum = 0.9;                          // sgd
+  bool nesterov = false;                          // sgd
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
+};
+/// "sgd", "adam" or "adamw". Throws Error(name) with the nearest match.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<nn::Parameter> parameters,
+                                          const OptimizerOptions& options = {});
+const std::vector<std::string>& optimizer_names();
+
+}  // namespace athanor::optim

@@ -1,0 +1,121 @@
+#include "athanor/train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/formats/safetensors.h"
+#include "athanor/nn/models.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* format_name = "athanor-checkpoint-1";
+constexpr const char* hint = "Take another checkpoint, or start a new run";
+
+json to_json(const ExampleSpec& spec) {
+  return {{"input", spec.input.to_ints()},
+          {"classes", spec.classes},
+          {"class_names", spec.class_names},
+          {"mean", spec.normalization.mean},
+          {"stddev", spec.normalization.stddev}};
+}
+
+ExampleSpec spec_from_json(const json& source) {
+  ExampleSpec spec;
+  spec.input = Shape(source.at("input").get<Ints>());
+  source.at("classes").get_to(spec.classes);
+  source.at("class_names").get_to(spec.class_names);
+  source.at("mean").get_to(spec.normalization.mean);
+  source.at("stddev").get_to(spec.normalization.stddev);
+  const size_t channels = static_cast<size_t>(spec.input.rank() == 3 ? spec.input[0] : 0);
+  const auto fits = [&](const std::vector<float>& values) { return values.size() == 1 || values.size() == channels; };
+  if (channels == 0 || spec.classes < 1 || !fits(spec.normalization.mean) || !fits(spec.normalization.stddev))
+    throw Error(ErrorCode::format, "the description of the training data is inconsistent");
+  return spec;
+}
+
+json to_json(const RunState& state) {
+  json epochs = json::array();
+  for (const auto& epoch : state.epochs) epochs.push_back(athanor::to_json(epoch));
+  return {{"step", state.step},
+          {"loader", {{"epoch", state.loader.epoch}, {"next_batch", state.loader.next_batch}}},
+          {"random", {{"seed", state.random.seed}, {"draws", state.random.draws}}},
+          {"metrics_bytes", state.metrics_bytes},
+          {"epoch_sum", athanor::to_json(state.epoch_sum)},
+          {"epochs", epochs},
+          {"train_seconds", state.train_seconds}};
+}
+
+RunState state_from_json(const json& source) {
+  RunState state;
+  source.at("step").get_to(state.step);
+  state.loader = {source.at("loader").at("epoch"), source.at("loader").at("next_batch")};
+  state.random = {source.at("random").at("seed"), source.at("random").at("draws")};
+  source.at("metrics_bytes").get_to(state.metrics_bytes);
+  state.epoch_sum = metrics_sum_from_json(source.at("epoch_sum"));
+  for (const auto& epoch : source.at("epochs")) state.epochs.push_back(epoch_metrics_from_json(epoch));
+  source.at("train_seconds").get_to(state.train_seconds);
+  return state;
+}
+
+/// The tensors whose names begin with `prefix`, without it.
+nn::StateDict with_prefix(std::map<std::string, HostArray>& tensors, std::string_view prefix) {
+  nn::StateDict state;
+  for (auto& [name, array] : tensors)
+    if (name.starts_with(prefix)) state.emplace(name.substr(prefix.size()), std::move(array));
+  return state;
+}
+
+}  // namespace
+
+void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) {
+  SafeTensors content;
+  for (auto& [name, array] : checkpoint.model) content.tensors.emplace("model." + name, std::move(array));
+  for (auto& [name, array] : checkpoint.optimizer) content.tensors.emplace("optimizer." + name, std::move(array));
+  content.metadata = {{"format", format_name},
+                      {"config", athanor::to_json(checkpoint.config).dump()},
+                      {"threads", std::to_string(checkpoint.threads)},
+                      {"data", to_json(checkpoint.data).dump()},
+                      {"state", to_json(checkpoint.state).dump()},
+                      {"kernels", json(checkpoint.kernels).dump()}};
+  write_safetensors(path, content);
+}
+
+Checkpoint read_checkpoint(const std::filesystem::path& path) {
+  SafeTensors content = read_safetensors(path);
+  if (content.metadata["format"] != format_name)
+    throw Error(ErrorCode::format, "the file is no checkpoint that this Athanor wrote", path.string(), hint);
+  Checkpoint checkpoint;
+  try {
+    const auto part = [&](const char* name) { return json::parse(content.metadata.at(name)); };
+    checkpoint.config = train_config_from_json(part("config"), path.string());
+    checkpoint.threads = part("threads");
+    checkpoint.data = spec_from_json(part("data"));
+    checkpoint.state = state_from_json(part("state"));
+    part("kernels").get_to(checkpoint.kernels);
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::format, fmt::format("the checkpoint is damaged: {}", error.what()), path.string(), hint);
+  }
+  checkpoint.model = with_prefix(content.tensors, "model.");
+  checkpoint.optimizer = with_prefix(content.tensors, "optimizer.");
+  return checkpoint;
+}
+
+std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path) {
+  try {
+    auto model = nn::make_model(checkpoint.config.model, checkpoint.data.input, checkpoint.data.classes);
+    model->load_state_dict(checkpoint.model);
+    return model;
+  } catch (const Error& error) {
+    throw Error(ErrorCode::format, fmt::format("the checkpoint does not fit its model: {}", error.problem()),
+                path.string(), hint);
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,199 @@
+#include "athanor/train/config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/nn/models.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t most_threads = 1024, most_workers = 256;
+
+/// May a resumed run give this field another value?
+enum class OnResume { keep, may_change };
+
+/// Calls f(name, field, on_resume) for every field: the one list that reading, writing and comparing share.
+template <class Config, class F>
+void for_each_field(Config& config, F&& f) {
+  using enum OnResume;
+  f("model", config.model, keep);
+  f("data", config.data, keep);
+  f("device", config.device, may_change);
+  f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
+  f("batch_size", config.batch_size, keep);
+  f("optimizer", config.optimizer, keep);
+  f("lr", config.lr, keep);
+  f("momentum", config.momentum, keep);
+  f("weight_decay", config.weight_decay, keep);
+  f("schedule", config.schedule, keep);
+  f("warm_up", config.warm_up, keep);
+  f("label_smoothing", config.label_smoothing, keep);
+  f("clip_norm", config.clip_norm, keep);
+  f("seed", config.seed, keep);
+  f("threads", config.threads, keep);
+  f("workers", config.workers, may_change);
+  f("max_steps", config.max_steps, may_change);
+  f("checkpoint_every", config.checkpoint_every, may_change);
+  f("deterministic", config.deterministic, keep);
+  f("check_nan", config.check_nan, may_change);
+}
+
+template <class T>
+json field_to_json(const T& value) {
+  if constexpr (std::is_same_v<T, std::optional<double>>)
+    return value ? json(*value) : json();
+  else if constexpr (std::is_same_v<T, CheckpointInterval>)
+    return to_string(value);
+  else
+    return value;
+}
+
+template <class T>
+void field_from_json(const json& value, T& field) {
+  if constexpr (std::is_same_v<T, std::optional<double>>) {
+    field = value.is_null() ? std::nullopt : std::optional(value.get<double>());
+  } else if constexpr (std::is_same_v<T, CheckpointInterval>) {
+    field = parse_checkpoint_interval(value.get<std::string>());
+  } else {
+    field = value.get<T>();
+  }
+}
+
+[[noreturn]] void refuse(const std::string& field, const std::string& problem, const std::string& hint) {
+  throw Error(ErrorCode::usage, problem, option_name(field), hint);
+}
+
+void check_range(const std::string& field, int64_t value, int64_t least, int64_t most) {
+  if (value < least)
+    refuse(field, fmt::format("{} is too small", value), fmt::format("Give a whole number from {} on", least));
+  if (value > most)
+    refuse(field, fmt::format("{} is too large", value), fmt::format("Give at most {}", most));
+}
+
+/// `share`: must lie in [0, 1); otherwise in [0, infinity).
+void check_number(const std::string& field, double value, bool share) {
+  if (!std::isfinite(value)) refuse(field, fmt::format("{} is not a finite number", value), "Give a number");
+  if (value < 0 || (share && value >= 1))
+    refuse(field, fmt::format("{} is out of range", value),
+           share ? "Give a number from 0 up to, but not including, 1" : "Give a number from 0 on");
+}
+
+void check_name(const std::string& field, const std::string& name, const std::vector<std::string>& names) {
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  refuse(field, fmt::format("there is no {} '{}'", field, name),
+         fmt::format("{}{}", nearest(name, known).empty() ? "" : nearest_hint(name, known) + " ",
+                     fmt::format("Known: {}", fmt::join(known, ", "))));
+}
+
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+CheckpointInterval parse_checkpoint_interval(const std::string& text) {
+  const bool seconds = text.ends_with('s');
+  const auto number = parse_whole<int64_t>(std::string_view(text).substr(0, text.size() - (seconds ? 1 : 0)));
+  if (!number || *number < 1)
+    refuse("checkpoint_every", fmt::format("'{}' is not an interval", text),
+           "Give a number of steps ('200') or of seconds ('30s')");
+  return seconds ? CheckpointInterval{static_cast<double>(*number), 0} : CheckpointInterval{0, *number};
+}
+
+std::string to_string(const CheckpointInterval& interval) {
+  return interval.steps > 0 ? std::to_string(interval.steps) : fmt::format("{:.0f}s", interval.seconds);
+}
+
+double default_lr(const std::string& optimizer) { return optimizer == "sgd" ? 0.1 : 0.003; }
+
+double TrainConfig::learning_rate() const { return lr.value_or(default_lr(optimizer)); }
+
+void TrainConfig::validate() const {
+  check_name("model", model, nn::model_names());
+  check_name("optimizer", optimizer, optim::optimizer_names());
+  check_name("schedule", schedule, optim::schedule_names());
+  check_range("epochs", epochs, 1, 1'000'000);
+  check_range("batch_size", batch_size, 1, INT32_MAX);
+  check_range("threads", threads, 0, most_threads);
+  check_range("workers", workers, 0, most_workers);
+  check_range("max_steps", max_steps, 0, INT64_MAX);
+  check_number("lr", learning_rate(), false);
+  if (learning_rate() == 0) refuse("lr", "a learning rate of 0 learns nothing", "Give a number above 0");
+  check_range("warm_up", warm_up, 0, INT32_MAX);
+  if (warm_up > 0 && schedule == "one-cycle")
+    refuse("warm_up", "the one-cycle schedule has a warm-up of its own", "Choose another --schedule, or leave it out");
+  check_number("momentum", momentum, true);
+  check_number("weight_decay", weight_decay, false);
+  check_number("label_smoothing", label_smoothing, true);
+  check_number("clip_norm", clip_norm, false);
+}
+
+nlohmann::json to_json(const TrainConfig& config) {
+  json result = json::object();
+  for_each_field(config, [&](const char* name, const auto& field, OnResume) { result[name] = field_to_json(field); });
+  return result;
+}
+
+TrainConfig train_config_from_json(const nlohmann::json& source_json, const std::string& source) {
+  TrainConfig config;
+  std::vector<std::string> known;
+  for_each_field(config, [&](const char* name, auto& field, OnResume) {
+    known.emplace_back(name);
+    try {
+      field_from_json(source_json.at(name), field);
+    } catch (const std::exception&) {
+      throw Error(ErrorCode::format, fmt::format("the option '{}' is missing or not as it was written", name), source,
+                  "Restore the file, or start a new run in another folder");
+    }
+  });
+  for (const auto& [name, value] : source_json.items())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(ErrorCode::format, fmt::format("the option '{}' is unknown", name), source,
+                  "The run may be from a newer Athanor");
+  return config;
+}
+
+TrainConfig resume_config(const TrainConfig& stored, const TrainConfig& given,
+                          const std::function<bool(const std::string& field)>& was_given,
+                          const std::filesystem::path& folder) {
+  json result = to_json(stored);
+  const json wanted = to_json(given);
+  for_each_field(stored, [&](const std::string& name, const auto&, OnResume on_resume) {
+    if (!was_given(name) || wanted[name] == result[name]) return;
+    if (on_resume == OnResume::keep)
+      refuse(name, fmt::format("{} was given, but the run in '{}' has {}, and another value would change its numbers",
+                               wanted[name].dump(), folder.string(), result[name].dump()),
+             fmt::format("Leave {} out to go on with the run, or start another one in another --out",
+                         option_name(name)));
+    result[name] = wanted[name];
+  });
+  return train_config_from_json(result, folder.string());
+}
+
+std::string option_name(std::string field) {
+  for (char& c : field)
+    if (c == '_') c = '-';
+  return "--" + field;
+}
+
+}  // namespace athanor

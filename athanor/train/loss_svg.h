@@ -1,0 +1,21 @@
+// A picture of a run: loss and accuracy, step by step.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/train/metrics.h"
+
+namespace athanor {
+
+struct Curves {
+  std::string title, subtitle;
+  std::vector<StepMetrics> steps;
+  std::vector<EpochMetrics> epochs;  // drawn as points: the test pictures
+  int64_t steps_in_all = 0;          // the width of the picture, when more than there are
+};
+
+/// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows what every
+/// batch gave, faintly, and its running mean.
+std::string draw_curves(const Curves& curves);
+
+}  // namespace athanor

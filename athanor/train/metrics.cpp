@@ -1,0 +1,80 @@
+#include "athanor/train/metrics.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+
+namespace athanor {
+
+using nlohmann::json;
+
+std::string to_line(const StepMetrics& metrics) {
+  const nlohmann::ordered_json line{{"step", metrics.step},
+                                    {"epoch", metrics.epoch},
+                                    {"loss", metrics.loss},
+                                    {"accuracy", metrics.accuracy},
+                                    {"lr", metrics.lr}};
+  return line.dump();
+}
+
+std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
+  const std::string text = read_text_file(path);
+  std::vector<StepMetrics> result;
+  std::string_view rest = text;
+  for (int64_t number = 1; !rest.empty(); ++number) {
+    const size_t end = rest.find('\n');
+    try {
+      const json line = json::parse(rest.substr(0, end));
+      result.push_back({line.at("step"), line.at("epoch"), line.at("loss"), line.at("accuracy"), line.at("lr")});
+    } catch (const json::exception&) {
+      throw Error(ErrorCode::format, "the line is not a step's metrics", fmt::format("{}:{}", path.string(), number),
+                  "The file was changed: restore it, or start a new run");
+    }
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+  }
+  return result;
+}
+
+void MetricsSum::add(double mean, int64_t correct_ones, int64_t count) {
+  loss += mean * static_cast<double>(count);
+  correct += correct_ones;
+  pictures += count;
+}
+
+json to_json(const MetricsSum& sum) {
+  return {{"loss", sum.loss}, {"correct", sum.correct}, {"pictures", sum.pictures}};
+}
+
+json to_json(const EpochMetrics& epoch) {
+  return {{"epoch", epoch.epoch},
+          {"step", epoch.step},
+          {"train_loss", epoch.train_loss},
+          {"train_accuracy", epoch.train_accuracy},
+          {"test_loss", epoch.test_loss},
+          {"test_accuracy", epoch.test_accuracy}};
+}
+
+MetricsSum metrics_sum_from_json(const json& source) {
+  MetricsSum sum;
+  source.at("loss").get_to(sum.loss);
+  source.at("correct").get_to(sum.correct);
+  source.at("pictures").get_to(sum.pictures);
+  return sum;
+}
+
+EpochMetrics epoch_metrics_from_json(const json& source) {
+  EpochMetrics epoch;
+  source.at("epoch").get_to(epoch.epoch);
+  source.at("step").get_to(epoch.step);
+  source.at("train_loss").get_to(epoch.train_loss);
+  source.at("train_accuracy").get_to(epoch.train_accuracy);
+  source.at("test_loss").get_to(epoch.test_loss);
+  source.at("test_accuracy").get_to(epoch.test_accuracy);
+  return epoch;
+}
+
+}  // namespace athanor

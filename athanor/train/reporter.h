@@ -1,0 +1,47 @@
+// What a run tells whoever watches it.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "athanor/data/dataset.h"
+#include "athanor/device/device.h"
+#include "athanor/train/config.h"
+#include "athanor/train/metrics.h"
+#include "athanor/train/run_folder.h"
+#include "athanor/train/summary.h"
+
+namespace athanor {
+
+/// Known before the first step.
+struct RunFacts {
+  TrainConfig config;
+  RunFolder folder;
+  DeviceInfo device;
+  std::string device_why;      // "the only device"
+  int64_t threads = 0, parameters = 0;
+  int64_t train_pictures = 0, test_pictures = 0;
+  ExampleSpec data;
+  int64_t steps_before = 0;    // made by the run that is gone on with
+  int64_t steps_in_epoch = 0;
+  int64_t steps_in_all = 0;    // when nothing stops it
+};
+
+/// Known after the first step.
+struct StepFacts {
+  double compile_seconds = 0;  // choosing and making kernels
+  int64_t kernels = 0, planned_memory_bytes = 0;
+};
+
+/// Calls come from the thread that trains, which waits for them.
+class Reporter {
+ public:
+  virtual ~Reporter() = default;
+  virtual void started(const RunFacts&) {}
+  virtual void compiled(const StepFacts&) {}
+  virtual void stepped(const StepMetrics&, double /*seconds*/) {}
+  virtual void tested(int64_t /*done*/, int64_t /*of*/) {}
+  virtual void epoch_ended(const EpochMetrics&) {}
+  virtual void ended(const Summary&) {}
+};
+
+}  // namespace athanor

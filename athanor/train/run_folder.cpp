@@ -1,0 +1,101 @@
+#include "athanor/train/run_folder.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path runs = "runs";
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+}  // namespace
+
+bool RunFolder::has_run() const { return is_there(config()) || is_there(checkpoint()) || is_there(metrics()); }
+
+void RunFolder::create() const {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  if (failed || !fs::is_directory(path))
+    throw Error(ErrorCode::io,
+                fmt::format("the run's folder cannot be made: {}", failed ? failed.message() : "a file has that name"),
+                path.string(), "Choose another folder with --out");
+  const fs::path probe = path / ".writable";
+  try {
+    write_file_atomically(probe, std::string_view());
+  } catch (const Error& error) {
+    throw Error(ErrorCode::io, fmt::format("nothing can be written into the run's folder: {}", error.problem()),
+                path.string(), "Choose another folder with --out");
+  }
+  fs::remove(probe, failed);
+}
+
+RunFolder new_run_folder(const TrainConfig& config) {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  fs::path data = fs::path(config.data).lexically_normal();
+  if (!data.has_filename()) data = data.parent_path();
+  const std::string name =
+      fmt::format("{}-{}-{:%Y-%m-%d-%H%M%S}", config.model, data.filename().string(), fmt::localtime(now));
+  fs::path path = runs / name;
+  for (int number = 2; is_there(path); ++number) path = runs / fmt::format("{}-{}", name, number);
+  return {path};
+}
+
+std::optional<RunFolder> newest_run() {
+  std::optional<RunFolder> newest;
+  fs::file_time_type newest_time;
+  std::error_code failed;
+  for (fs::directory_iterator at(runs, failed), end; !failed && at != end; at.increment(failed)) {
+    const RunFolder folder{at->path()};
+    std::error_code missing;
+    const auto time = fs::last_write_time(folder.checkpoint(), missing);
+    if (!missing && (!newest || time > newest_time)) newest = folder, newest_time = time;
+  }
+  return newest;
+}
+
+fs::path find_checkpoint(const std::string& path) {
+  if (path.empty()) {
+    if (const auto run = newest_run()) return run->checkpoint();
+    throw Error(ErrorCode::io, "there is no trained model in ./runs", {},
+                "Name one with --checkpoint FILE_OR_FOLDER, or train one with 'athanor train'");
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    if (is_there(path)) return path;
+    throw Error(ErrorCode::io, "there is no such checkpoint", path, "Give the folder of a run, or its checkpoint.safetensors");
+  }
+  const RunFolder folder{path};
+  if (!is_there(folder.checkpoint()))
+    throw Error(ErrorCode::io, "the folder holds no checkpoint.safetensors", path,
+                folder.has_run() ? "The run has not saved itself yet" : "Give the folder of a run");
+  return folder.checkpoint();
+}
+
+TrainConfig read_config(const RunFolder& folder) {
+  const std::string source = folder.config().string();
+  const auto json = nlohmann::json::parse(read_text_file(folder.config()), nullptr, false);
+  if (!json.is_object())
+    throw Error(ErrorCode::format, "the file is not JSON", source, "Restore it, or start a new run in another folder");
+  return train_config_from_json(json, source);
+}
+
+void write_json(const fs::path& path, const nlohmann::ordered_json& document) {
+  write_file_atomically(path, document.dump(2) + "\n");
+}
+
+}  // namespace athanor

@@ -1,0 +1,44 @@
+#include "athanor/train/summary.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace athanor {
+
+nlohmann::ordered_json to_json(const Summary& summary) {
+  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
+  for (const auto& epoch : summary.epochs) epochs.push_back(to_json(epoch));
+  return {{"model", summary.config.model},
+          {"data", summary.config.data},
+          {"device", summary.device},
+          {"threads", summary.threads},
+          {"seed", summary.config.seed},
+          {"batch_size", summary.config.batch_size},
+          {"steps", summary.steps},
+          {"epochs", summary.epochs.size()},
+          {"train_loss", summary.train_loss},
+          {"test_loss", summary.test_loss},
+          {"test_accuracy", summary.test_accuracy},
+          {"images_per_second", summary.images_per_second},
+          {"step_ms_median", summary.step_ms_median},
+          {"rebuild_ms_median", summary.rebuild_ms_median},
+          {"train_seconds", summary.train_seconds},
+          {"parameters", summary.parameters},
+          {"peak_memory_bytes", summary.peak_memory_bytes},
+          {"planned_memory_bytes", summary.planned_memory_bytes},
+          {"kernels_total", summary.kernels_total},
+          {"kernels_off_device", summary.kernels_off_device},
+          {"plans_compiled", summary.plans_compiled},
+          {"compile_seconds", summary.compile_seconds},
+          {"epoch_metrics", epochs}};
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+}  // namespace athanor

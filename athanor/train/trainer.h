@@ -1,0 +1,93 @@
+// Trainer: a whole run, from its options to the files it leaves.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "athanor/base/line_log.h"
+#include "athanor/compile/plan.h"
+#include "athanor/data/dataloader.h"
+#include "athanor/nn/module.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+#include "athanor/train/checkpoint.h"
+#include "athanor/train/reporter.h"
+
+namespace athanor {
+
+enum class RunEnd { finished, interrupted };
+
+/// Trains a model by its TrainConfig and keeps the run's folder: config.json, metrics.jsonl, checkpoint.safetensors,
+/// loss.svg, and at the end summary.json and plan.json.
+///
+/// Numbers depend on the options that resume_config() protects, on the data and on the number of threads: not on
+/// workers, nor on whether, when and how often the run was killed and resumed. Which kernels run is part of that: they
+/// are chosen by timing when a plan is first made, and stored with the run.
+///
+/// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each time).
+class Trainer {
+ public:
+  /// Opens everything. A new run starts in `folder`, which is made; with `resume`, the run there goes on from its last
+  /// checkpoint, or from the start when it did not get that far; `config` is then what resume_config() gives. Seeds
+  /// default_generator() and sets the number of CPU threads of the process.
+  ///
+  /// Throws Error(usage) for options that are wrong, and what opening the data, the device or the checkpoint throws;
+  /// then a new run has left no folder.
+  Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter);
+
+  /// Trains to the end, or until a signal or request_interrupt() stops it (see interrupt.h): then the step under way is
+  /// finished and the run saved.
+  ///
+  /// Throws Error(numeric) naming the step when the loss is no longer a number, Error(io) when a file cannot be written;
+  /// the last checkpoint stays.
+  RunEnd run();
+
+  /// Whether there is nothing left to do.
+  bool finished() const;
+  int64_t steps() const { return state_.step; }
+  const std::vector<EpochMetrics>& epochs() const { return state_.epochs; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class Svg { if_old, now };
+
+  RunFacts facts(Device device, const std::string& device_why) const;
+  void go_on_from(Checkpoint checkpoint);
+  void check_same_data(const ExampleSpec& stored) const;
+  bool at_end() const;
+  bool epoch_is_over() const;
+  int64_t last_step() const;
+  void step();
+  /// False when it was interrupted.
+  bool finish_epoch();
+  std::optional<MetricsSum> test();
+  bool checkpoint_is_due() const;
+  void save(Svg svg);
+  void write_svg() const;
+  void finish();
+  [[noreturn]] void stop_at_nan(double loss) const;
+
+  TrainConfig config_;
+  RunFolder folder_;
+  Reporter& reporter_;
+  Device device_;
+  std::shared_ptr<const Dataset> train_, test_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  optim::Schedule schedule_;
+  std::optional<DataLoader> loader_;
+  std::optional<LineLog> log_;
+  RunState state_;
+  std::vector<StepMetrics> metrics_;          // of the whole run
+  std::shared_ptr<const Plan> plan_;          // of the last step
+  std::optional<MetricsSum> tested_;          // after the last step, when it was
+  std::vector<double> step_seconds_, rebuild_seconds_;
+  int64_t saved_step_ = 0;
+  Clock::time_point saved_at_, drawn_at_;
+};
+
+/// The options of the run in a folder. Throws Error(io|format).
+TrainConfig stored_config(const RunFolder& folder);
+
+}  // namespace athanor

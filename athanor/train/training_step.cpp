@@ -1,0 +1,34 @@
+#include "athanor/train/training_step.h"
+
+#include "athanor/ops/elementwise.h"
+#include "athanor/ops/loss.h"
+#include "athanor/ops/reduction.h"
+#include "athanor/optim/clip.h"
+
+namespace athanor {
+namespace {
+
+// The logits' handle ends here, so that they need not outlive the plan.
+PendingStep forward(nn::Module& model, const Tensor& pictures, const Tensor& labels, double label_smoothing) {
+  const Tensor logits = model(pictures);
+  return {cross_entropy(logits, labels, {.label_smoothing = label_smoothing}),
+          sum(equal(argmax(logits.detach(), 1), labels))};
+}
+
+}  // namespace
+
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures, const Tensor& labels,
+                          const StepOptions& options) {
+  PendingStep step = forward(model, pictures, labels, options.label_smoothing);
+  step.loss.backward();
+  if (options.clip_norm > 0) optim::clip_grad_norm(model.parameters(), options.clip_norm);
+  optimizer.step();
+  return step;
+}
+
+PendingStep test_step(nn::Module& model, const Tensor& pictures, const Tensor& labels) {
+  const NoGrad no_history;
+  return forward(model, pictures, labels, 0);
+}
+
+}  // namespace athanor

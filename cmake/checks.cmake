@@ -1,0 +1,23 @@
+# Tests that are not of one source folder: how the sources look, the fuzzers, the sanitizers, the installed package.
+# A check whose build is not there (./test makes them all) is reported as skipped.
+function(add_check name)
+  cmake_parse_arguments(PARSE_ARGV 1 check "" "TIMEOUT" "COMMAND")
+  add_test(NAME ${name} COMMAND ${check_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${check_TIMEOUT} SKIP_RETURN_CODE 77 LABELS check)
+endfunction()
+
+add_check(check_format TIMEOUT 120 COMMAND tools/check-format)
+add_check(check_tidy TIMEOUT 1800 COMMAND tools/check-tidy)
+set_tests_properties(check_tidy PROPERTIES PROCESSORS 2 COST 1000)
+foreach(reader idx npy safetensors image)
+  add_check(fuzz_${reader} TIMEOUT 120 COMMAND tools/run-fuzzer ${reader} 10)
+endforeach()
+add_check(sanitizers TIMEOUT 1800 COMMAND tools/run-sanitized)
+set_tests_properties(sanitizers PROPERTIES PROCESSORS 2 COST 900)
+add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}
+  -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -P tests/install/install_and_find_package.cmake)
+
+# All the programs of tests/, and nothing else: what the sanitizers run.
+get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests PROPERTY BUILDSYSTEM_TARGETS)
+list(FILTER programs INCLUDE REGEX "^test_")
+add_custom_target(sanitized_tests DEPENDS ${programs})

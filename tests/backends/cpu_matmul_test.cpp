@@ -1,0 +1,114 @@
+#include "athanor/backends/cpu/threads.h"
+#include "cpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+const Op matmul = make_op("batch_matmul", Prim::batch_matmul);
+
+double activated(const std::string& activation, double value) {
+  if (activation == "relu") return std::max(value, 0.0);
+  if (activation == "tanh") return std::tanh(value);
+  if (activation == "sigmoid") return 1 / (1 + std::exp(-value));
+  return value;
+}
+
+std::vector<double> expected(const std::vector<Value>& inputs, const Epilogue& epilogue) {
+  const int64_t batch = inputs[0].desc.shape[0], m = inputs[0].desc.shape[1], k = inputs[0].desc.shape[2];
+  const int64_t n = inputs[1].desc.shape[2];
+  std::vector<double> result;
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = epilogue.bias ? inputs[2].values[static_cast<size_t>(j)] : 0;
+        for (int64_t p = 0; p < k; ++p)
+          sum += inputs[0].values[static_cast<size_t>((b * m + i) * k + p)] *
+                 inputs[1].values[static_cast<size_t>((b * k + p) * n + j)];
+        result.push_back(activated(epilogue.activation, sum));
+      }
+  return result;
+}
+
+// A stride of 0 repeats the first element, so the values have to be read back.
+Value strided(DType dtype, const Shape& shape, unsigned seed, const Ints& strides) {
+  Value value = random_value(dtype, shape, seed, {}, strides);
+  std::vector<double> repeated;
+  HostArray one(dtype, Shape{1});
+  for (int64_t i = 0; i < shape.size(); ++i) {
+    std::memcpy(one.bytes.data(),
+                static_cast<std::byte*>(value.address()) + offset_of(value.desc, i) * static_cast<int64_t>(size_of(dtype)),
+                size_of(dtype));
+    repeated.push_back(to_doubles(one)[0]);
+  }
+  value.values = repeated;
+  return value;
+}
+
+void check(std::vector<Value> inputs, const Epilogue& epilogue = {}) {
+  const DType dtype = inputs[0].desc.dtype;
+  const Shape out{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+  auto want = expected(inputs, epilogue);
+  if (!is_float(dtype)) {
+    if (dtype == DType::b8)
+      for (double& value : want) value = value != 0;
+    want = to_doubles(from_doubles(dtype, out, want));
+  }
+  expect_all_near(run_all(matmul, {}, inputs, dtype, out, {}, epilogue), want, tolerance_of(dtype),
+                  to_string(dtype).data() + to_string(inputs[0].desc.shape) + to_string(inputs[1].desc.shape));
+}
+
+TEST(CpuMatmul, EveryTypeAndOddShapes) {
+  const int64_t shapes[][4] = {{1, 1, 1, 1},   {1, 3, 17, 5},  {2, 13, 7, 31}, {1, 65, 33, 129}, {3, 1, 40, 1},
+                               {1, 128, 10, 64}, {1, 5, 0, 3}, {2, 0, 3, 4},   {0, 2, 3, 4},     {1, 2, 3, 0}};
+  for (int type = 0; type < dtype_count; ++type)
+    for (const auto& [b, m, k, n] : shapes) {
+      const auto dtype = static_cast<DType>(type);
+      check({random_value(dtype, {b, m, k}, 1), random_value(dtype, {b, k, n}, 2)});
+    }
+}
+
+TEST(CpuMatmul, LargerThanABlock) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16})
+    check({random_value(dtype, {1, 251, 523}, 1), random_value(dtype, {1, 523, 601}, 2)});
+}
+
+TEST(CpuMatmul, Strides) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32}) {
+    const int64_t b = 3, m = 17, k = 19, n = 23;
+    const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {0, 1, m}, {2 * m * k, 2 * k, 2}};
+    const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, n, 1}, {0, 1, k}, {0, 0, 1}, {k * n, n, 0}};
+    for (const auto& left : a_strides)
+      for (const auto& right : b_strides) check({strided(dtype, {b, m, k}, 1, left), strided(dtype, {b, k, n}, 2, right)});
+    check({strided(dtype, {1, m, k}, 1, {7, 1, m}), strided(dtype, {1, k, n}, 2, {0, 1, k})});
+    check({strided(dtype, {1, 1, k}, 1, {0, 0, 1}), strided(dtype, {1, k, 1}, 2, {0, 1, 0})});
+    check({strided(dtype, {1, m, 1}, 1, {0, 1, 5}), strided(dtype, {1, 1, n}, 2, {0, 9, 1})});
+    check({strided(dtype, {1, m, k}, 1, {0, -k, 1}), strided(dtype, {1, k, n}, 2, {0, n, -1})});
+  }
+}
+
+TEST(CpuMatmul, Epilogues) {
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (const char* activation : {"", "relu", "tanh", "sigmoid"})
+      for (const int64_t batch : {1, 2})
+        for (const bool bias : {false, true}) {
+          std::vector<Value> inputs = {random_value(dtype, {batch, 17, 33}, 1), random_value(dtype, {batch, 33, 20}, 2)};
+          if (bias) inputs.push_back(random_value(dtype, {20}, 3));
+          check(inputs, {bias, activation});
+        }
+  check({random_value(DType::f32, {1, 17, 33}, 1), random_value(DType::f32, {1, 33, 20}, 2),
+         strided(DType::f32, {20}, 3, {2})},
+        {true, "relu"});
+}
+
+TEST(CpuMatmul, AnyNumberOfThreads) {
+  for (const int threads : {1, 2, 5}) {
+    set_cpu_threads(threads);
+    EXPECT_EQ(cpu_threads(), threads);
+    check({random_value(DType::f32, {1, 100, 130}, 1), random_value(DType::f32, {1, 130, 90}, 2)});
+  }
+  set_cpu_threads(0);
+  EXPECT_THROW(set_cpu_threads(-1), std::exception);
+}
+
+}  // namespace
+}  // namespace athanor::testing

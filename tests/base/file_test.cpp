@@ -1,0 +1,138 @@
+#include "athanor/base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::expect_error;
+using testing::TempFolder;
+
+size_t files_in(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+/// Lets files grow to `bytes` only, while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit lower{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &lower);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(File, ReadsBackWhatWasWritten) {
+  const TempFolder folder;
+  const std::string text("one\0two\n", 8);
+  write_file_atomically(folder / "f", text);
+  EXPECT_EQ(read_text_file(folder / "f"), text);
+  EXPECT_EQ(read_file(folder / "f").size(), 8);
+  write_file_atomically(folder / "f", {bytes_of("a"), bytes_of(""), bytes_of("bc")});
+  EXPECT_EQ(read_text_file(folder / "f"), "abc");
+  write_file_atomically(folder / "f", "");
+  EXPECT_EQ(read_text_file(folder / "f"), "");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(File, ReadsFilesWithoutAKnownSize) { EXPECT_FALSE(read_text_file("/proc/self/status").empty()); }
+
+TEST(File, MissingFilesAndFoldersAreNamed) {
+  const TempFolder folder;
+  expect_error(ErrorCode::io, {"cannot read", "missing", "Check the name"},
+               [&] { read_file(folder / "missing"); });
+  expect_error(ErrorCode::io, {"cannot write", "no/f", "does not exist"},
+               [&] { write_file_atomically(folder / "no/f", "x"); });
+  expect_error(ErrorCode::io, {"cannot read", "This is a folder"}, [&] { read_file(folder.path()); });
+  expect_error(ErrorCode::io, {"cannot write", "This is a folder"},
+               [&] { write_file_atomically(folder.path(), "x"); });
+}
+
+TEST(File, AFileIsNoFolder) {
+  const TempFolder folder;
+  write_file_atomically(folder / "file", "x");
+  expect_error(ErrorCode::io, {"cannot write", "should be a folder is a file"},
+               [&] { write_file_atomically(folder / "file/inside", "y"); });
+}
+
+TEST(File, FullDiskSaysWhatIsNeededAndFree) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
+  expect_error(ErrorCode::io, {"/dev/full", "No space left", "5 B needed", "free in '/dev'"},
+               [] { write_file_atomically("/dev/full", "hello"); });
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST(File, AFailedWriteLeavesTheOldFileAndNoOther) {
+  const TempFolder folder;
+  write_file_atomically(folder / "f", "old");
+  const std::string large(100000, 'x');
+  {
+    const FileSizeLimit limit(4096);
+    expect_error(ErrorCode::io, {"cannot write", "97.7 KiB needed", "ulimit -f"},
+                 [&] { write_file_atomically(folder / "f", large); });
+  }
+  EXPECT_EQ(read_text_file(folder / "f"), "old");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(File, FollowsSymbolicLinks) {
+  const TempFolder folder;
+  fs::create_directory(folder / "real");
+  fs::create_symlink("real/f", folder / "link");
+  write_file_atomically(folder / "link", "1");
+  write_file_atomically(folder / "link", "2");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_text_file(folder / "real/f"), "2");
+}
+
+TEST(File, WritersOfOnePathDoNotMix) {
+  const TempFolder folder;
+  std::vector<std::thread> writers;
+  for (char c = 'a'; c < 'e'; ++c)
+    writers.emplace_back([&, c] {
+      for (int i = 0; i < 20; ++i) write_file_atomically(folder / "f", std::string(50000, c));
+    });
+  for (auto& writer : writers) writer.join();
+  const std::string content = read_text_file(folder / "f");
+  EXPECT_EQ(content, std::string(50000, content[0]));
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(File, AKilledWriterLeavesTheOldContentOrTheNew) {
+  const TempFolder folder;
+  write_file_atomically(folder / "f", "old");
+  for (int delay_ms : {3, 7, 11, 19}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (char c = 'a';; c = c == 'z' ? 'a' : static_cast<char>(c + 1))
+        write_file_atomically(folder / "f", std::string(1 << 20, c));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::string content = read_text_file(folder / "f");
+    EXPECT_TRUE(content == "old" || content == std::string(1 << 20, content[0]));
+  }
+  write_file_atomically(folder / "f", "after");  // takes over what the killed writer left
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+}  // namespace
+}  // namespace athanor

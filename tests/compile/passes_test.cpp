@@ -1,0 +1,131 @@
+// Each pass on its own: what it changes, and that the meaning stays.
+#include <gtest/gtest.h>
+
+#include "athanor/compile/graph.h"
+#include "athanor/compile/views.h"
+#include "athanor/graph/op.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+// Graphs by hand: an input of a shape, and ops on what was added before.
+class Builder {
+ public:
+  int input(const Shape& shape, DType dtype = DType::f32) {
+    GraphNode node{.op = &find_op("input"), .attrs = {}, .inputs = {}, .type = {dtype, shape, {}}, .layout = {}, .epilogue = {}, .where = {}};
+    graph.inputs.push_back(graph.add(std::move(node)));
+    return graph.inputs.back();
+  }
+  int op(const std::string& name, const std::vector<int>& inputs, Attrs attrs = {}) {
+    const Op& op = find_op(name);
+    std::vector<TensorType> types;
+    for (int i : inputs) types.push_back(graph[i].type);
+    GraphNode node{.op = &op, .attrs = attrs, .inputs = inputs, .type = op.infer(types, attrs), .layout = {}, .epilogue = {}, .where = {}};
+    return graph.add(std::move(node));
+  }
+  Graph output(int id) {
+    graph.outputs = {id};
+    return graph;
+  }
+  Graph graph;
+};
+
+int count(const Graph& graph, const std::string& op) {
+  int n = 0;
+  for (const auto& node : graph.nodes) n += node.op->name == op;
+  return n;
+}
+
+TEST(Simplify, SharesCommonSubexpressions) {
+  Builder b;
+  const int x = b.input({3});
+  const Graph g = simplify(b.output(b.op("add", {b.op("exp", {x}), b.op("exp", {x})})));
+  EXPECT_EQ(count(g, "exp"), 1);
+}
+
+TEST(Simplify, DropsIdentities) {
+  Builder b;
+  const int x = b.input({3});
+  const int zero = b.op("broadcast", {b.op("constant", {}, {{"value", 0.0}, {"dtype", DType::f32}})}, {{"shape", Ints{3}}});
+  const int one = b.op("broadcast", {b.op("constant", {}, {{"value", 1.0}, {"dtype", DType::f32}})}, {{"shape", Ints{3}}});
+  const int y = b.op("div", {b.op("mul", {one, b.op("sub", {b.op("add", {x, zero}), zero})}), one});
+  const Graph g = simplify(b.output(b.op("reshape", {y}, {{"shape", Ints{3}}})));
+  EXPECT_EQ(g.nodes.size(), 1U) << to_string(g);
+}
+
+TEST(Simplify, KeepsInputsThatNothingUses) {
+  Builder b;
+  b.input({2});
+  const int y = b.input({2});
+  const Graph g = simplify(b.output(b.op("neg", {y})));
+  EXPECT_EQ(g.inputs.size(), 2U);
+}
+
+TEST(Simplify, MergesMovement) {
+  Builder b;
+  const int x = b.input({2, 3, 4});
+  const int there = b.op("permute", {x}, {{"axes", Ints{2, 0, 1}}});
+  const int back = b.op("permute", {there}, {{"axes", Ints{1, 2, 0}}});
+  EXPECT_EQ(simplify(b.output(back)).nodes.size(), 1U);
+}
+
+TEST(Views, SlicesPermutesAndBroadcastsCostNothing) {
+  Builder b;
+  const int x = b.input({4, 6});
+  const int s = b.op("slice", {x}, {{"start", Ints{3, 1}}, {"size", Ints{2, 3}}, {"step", Ints{-2, 2}}});
+  const int p = b.op("permute", {s}, {{"axes", Ints{1, 0}}});
+  const int r = b.op("broadcast", {p}, {{"shape", Ints{5, 3, 2}}});
+  const Graph g = b.output(r);
+  const View view = find_views(g)[static_cast<size_t>(r)];
+  EXPECT_EQ(view.base, x);
+  EXPECT_EQ(view.offset, 3 * 6 + 1);
+  EXPECT_EQ(view.strides, (Ints{0, 2, -12}));
+}
+
+TEST(Views, AReshapeOfTransposedMemoryIsCopied) {
+  Builder b;
+  const int x = b.input({4, 6});
+  const int t = b.op("permute", {x}, {{"axes", Ints{1, 0}}});
+  const int split = b.op("reshape", {t}, {{"shape", Ints{2, 3, 4}}});  // splits an axis: a view
+  const int flat = b.op("reshape", {t}, {{"shape", Ints{24}}});        // joins two: not one
+  b.graph.outputs = {b.op("neg", {split}), b.op("neg", {flat})};
+  EXPECT_EQ(count(add_copies(b.graph), "cast"), 1);
+}
+
+TEST(Layout, StaysBlockedBetweenConvolutions) {
+  const Tensor x = uniform({2, 16, 8, 8}), w1 = uniform({32, 16, 3, 3}), w2 = uniform({16, 32, 3, 3});
+  const Tensor y = conv2d(relu(conv2d(x, w1) * 2.0), w2);
+  const auto plan = plan_for({y});
+  int reorders = 0;
+  bool blocked = false;
+  for (const auto& step : plan->steps) reorders += step.name() == "reorder";
+  for (const auto& value : plan->values) blocked |= value.layout.block != 0;
+  if (!blocked) GTEST_SKIP() << "this CPU or build has no blocked convolutions";
+  EXPECT_EQ(reorders, 2) << explain(*plan);  // in, and out
+}
+
+TEST(Passes, ResultsAgreeWhateverIsSwitchedOff) {
+  manual_seed(3);
+  const Tensor x = normal({4, 16, 9, 9}), w = normal({32, 16, 3, 3}, 0, 0.1), b = normal({32}), scale = normal({32}), shift = normal({32});
+  const Tensor fc = normal({10, 32 * 16}, 0, 0.1), labels = Tensor::from<int64_t>({1, 9, 0, 3}, {4});
+  eval({x, w, b, scale, shift, fc});
+  const auto losses = [&] {
+    Tensor w1 = w + 0.0, fc1 = fc + 0.0;
+    w1.requires_grad(), fc1.requires_grad();
+    const Tensor h = relu(batch_norm(conv2d(x, w1, b, {.padding = 1}), scale, shift));
+    const Tensor loss = cross_entropy(matmul(flatten(max_pool2d(h, 2), 1), transpose(fc1)), labels);
+    loss.backward();
+    return std::vector<double>{loss.item(), norm(w1.grad()).item(), norm(fc1.grad()).item()};
+  };
+  const auto expected = losses();
+  for (const char* off : {"dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", "dedicated,fuse,simplify,layout,inplace"}) {
+    const ScopedDisable disable(off);
+    const auto got = losses();
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-4 * std::abs(expected[i])) << off << " " << i;
+  }
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,86 @@
+#include "athanor/formats/image.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/formats/corpus.h"
+#include "tests/support/expect_error.h"
+
+namespace athanor {
+namespace {
+
+using testing::corpus_file;
+using testing::corpus_path;
+using testing::expect_error;
+using testing::with_byte;
+
+void expect_picture(const std::string& name, const Shape& shape, const std::vector<double>& values) {
+  const HostArray picture = read_image(corpus_path("image/" + name));
+  EXPECT_EQ(picture.dtype, DType::u8) << name;
+  EXPECT_EQ(picture.shape, shape) << name;
+  EXPECT_EQ(to_doubles(picture), values) << name;
+}
+
+TEST(Image, ReadsEveryKindOfPng) {
+  expect_picture("grey.png", {3, 4, 1}, {0, 50, 100, 150, 200, 250, 30, 60, 90, 120, 7, 255});
+  expect_picture("grey1.png", {2, 8, 1}, {255, 0, 255, 0, 0, 255, 0, 255, 0, 0, 0, 0, 255, 255, 255, 255});
+  expect_picture("grey16.png", {1, 4, 1}, {255, 0, 128, 1});
+  expect_picture("rgb.png", {2, 2, 3}, {255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30});
+  expect_picture("rgba.png", {1, 2, 3}, {255, 0, 0, 10, 20, 30});
+  expect_picture("palette.png", {2, 2, 3}, {1, 2, 3, 200, 100, 50, 200, 100, 50, 1, 2, 3});
+  expect_picture("interlaced.png", {1, 1, 1}, {77});
+}
+
+// cjpeg was given a ramp: red grows to the right, green downwards, blue is 128.
+TEST(Image, ReadsJpeg) {
+  for (const char* name : {"image/rgb.jpg", "image/progressive.jpg"}) {
+    const HostArray picture = read_image(corpus_path(name));
+    ASSERT_EQ(picture.shape, (Shape{16, 16, 3})) << name;
+    const auto pixels = picture.as<uint8_t>();
+    for (int y = 0; y < 16; ++y)
+      for (int x = 0; x < 16; ++x) {
+        const auto at = static_cast<size_t>(3 * (16 * y + x));
+        EXPECT_NEAR(pixels[at], 16 * x, 12) << name << " " << x << " " << y;
+        EXPECT_NEAR(pixels[at + 1], 16 * y, 12) << name << " " << x << " " << y;
+        EXPECT_NEAR(pixels[at + 2], 128, 20) << name << " " << x << " " << y;
+      }
+  }
+  const HostArray grey = read_image(corpus_path("image/grey.jpg"));
+  ASSERT_EQ(grey.shape, (Shape{16, 16, 1}));
+  EXPECT_NEAR(grey.as<uint8_t>()[255], 0.299 * 240 + 0.587 * 240 + 0.114 * 128, 5);
+}
+
+TEST(Image, EveryTruncationIsAnError) {
+  for (const char* name : {"image/grey.png", "image/palette.png", "image/interlaced.png", "image/rgb.jpg",
+                           "image/grey.jpg", "image/progressive.jpg"}) {
+    const auto data = corpus_file(name);
+    for (size_t length = 0; length < data.size(); ++length)
+      expect_error(ErrorCode::format, {"cut.img"},
+                   [&] { parse_image(Bytes(data).first(length), "cut.img"); });
+  }
+}
+
+TEST(Image, ErrorsSayWhatAndWhere) {
+  expect_error(ErrorCode::format, {"neither a PNG nor a JPEG", "a.gif, byte 0"},
+               [] { parse_image(bytes_of("GIF89a"), "a.gif"); });
+  const auto png = corpus_file("image/grey.png");
+  expect_error(ErrorCode::format, {"corrupt PNG", "CRC", "f, byte"},
+               [&] { parse_image(with_byte(png, 19, 5), "f"); });
+  const auto jpeg = corpus_file("image/rgb.jpg");
+  const auto ends_early = with_byte(with_byte(jpeg, jpeg.size() - 40, 0xff), jpeg.size() - 39, 0xd9);
+  expect_error(ErrorCode::format, {"corrupt JPEG: Corrupt JPEG data", "f, byte"},
+               [&] { parse_image(ends_early, "f"); });
+}
+
+TEST(Image, HugeExtentsTakeNoMemory) {
+  auto jpeg = corpus_file("image/rgb.jpg");
+  for (size_t i = 0; i + 8 < jpeg.size(); ++i)
+    if (jpeg[i] == std::byte{0xff} && jpeg[i + 1] == std::byte{0xc0})  // the frame header: height and width
+      jpeg[i + 5] = jpeg[i + 7] = std::byte{0xff};
+  expect_error(ErrorCode::format, {"65296 x 65296", "more than 701 bytes can hold"},
+               [&] { parse_image(jpeg, "f"); });
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,23 @@
+#!/usr/bin/env python3
+"""Loads the safetensors file that safetensors_test.cpp wrote, with the reference package; exits 0 when all is there."""
+import sys
+
+import numpy as np
+from safetensors import safe_open
+
+RAMP = np.arange(12).reshape(2, 2, 3)
+KINDS = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1", "u8": "u1", "bool": "?"}
+
+with safe_open(sys.argv[1], framework="np") as file:
+    assert file.metadata() == {"step": "7", "plan": '{"a": [1, 2]}\n'}, file.metadata()
+    for name, kind in KINDS.items():
+        tensor = file.get_tensor(name)
+        assert tensor.dtype == np.dtype(kind), (name, tensor.dtype)
+        np.testing.assert_array_equal(tensor, RAMP.astype(kind))
+    # NumPy has no bfloat16, so only what the header says of it is compared.
+    assert file.get_slice("bf16").get_dtype() == "BF16" and file.get_slice("bf16").get_shape() == [2, 2, 3]
+    assert file.get_tensor("scalar").shape == () and file.get_tensor("scalar") == 2.5
+    assert file.get_tensor("empty").shape == (3, 0)
+    assert np.isnan(file.get_tensor("nan")).all()
+    np.testing.assert_array_equal(file.get_tensor('layer."1"/weight \u00e9'), [1, 2, 3])
+    assert len(list(file.keys())) == len(KINDS) + 5
