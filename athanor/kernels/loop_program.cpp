@@ -91,17 +91,25 @@ void select_dims(LoopProgram& p, const StrideSet& set, const std::vector<size_t>
   for (Ints* strides : set.all) *strides = pick(*strides);
 }
 
-/// Outermost the dimension with the longest strides, innermost the one that most operands walk contiguously.
+/// Outermost the dimension with the longest strides, innermost the one along which most bytes are contiguous.
 std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
   const size_t rank = p.space.size();
-  std::vector<int64_t> weight(rank), contiguous(rank);
+  const auto touched = [&](const Ints& strides) {  // elements of an operand, fewer than iterations where it broadcasts
+    double n = 1;
+    for (size_t d = 0; d < rank; ++d)
+      if (strides[d] != 0) n *= static_cast<double>(p.space[d]);
+    return n;
+  };
+  std::vector<double> weight(rank), contiguous(rank);
   for (size_t d = 0; d < rank; ++d) {
     for (const auto& [strides, bytes] : set.memory) {
-      weight[d] += std::abs((*strides)[d]) * bytes;
-      contiguous[d] += 2 * (std::abs((*strides)[d]) == 1);
+      weight[d] += static_cast<double>(std::abs((*strides)[d]) * bytes);
+      if (std::abs((*strides)[d]) == 1) contiguous[d] += touched(*strides) * static_cast<double>(bytes);
     }
-    for (const LoopStore& s : p.stores)  // a contiguous store is worth a little more than a contiguous load
-      contiguous[d] += std::abs(p.operands[static_cast<size_t>(s.operand)].strides[d]) == 1;
+    for (const LoopStore& s : p.stores) {  // a contiguous store is worth more than a contiguous load
+      const LoopOperand& o = p.operands[static_cast<size_t>(s.operand)];
+      if (std::abs(o.strides[d]) == 1) contiguous[d] += 0.5 * touched(o.strides) * static_cast<double>(size_of(o.dtype));
+    }
   }
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});

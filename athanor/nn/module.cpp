@@ -31,7 +31,8 @@ Tensor Module::operator()(const Operand& x) {
     return forward(x.tensor());
   } catch (const Error& error) {
     if (!children_.empty() || error.problem().starts_with("in ")) throw;  // the innermost module says it
-    std::string name = path_.empty() ? describe() : fmt::format("{} ({})", path_.substr(0, path_.size() - 1), describe());
+    std::string name =
+        path_.empty() ? describe() : fmt::format("{} ({})", path_.substr(0, path_.size() - 1), describe());
     throw Error(error.code(), fmt::format("in {}: {}", name, error.problem()), error.where(), error.hint());
   }
 }

@@ -13,7 +13,8 @@ namespace {
 std::string quoted(const std::vector<std::string>& names) {
   constexpr size_t shown = 5;
   std::string text;
-  for (size_t i = 0; i < names.size() && i < shown; ++i) text += fmt::format("{}'{}'", i > 0 ? ", " : "", names[i]);
+  for (size_t i = 0; i < names.size() && i < shown; ++i)
+    text += fmt::format("{}'{}'", i > 0 ? ", " : "", names[i]);
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }
@@ -40,7 +41,8 @@ void check_names(const StateDict& state, const std::vector<std::pair<std::string
       hint = fmt::format("Is '{}' there meant as '{}'?", near, missing.front());
   }
   if (hint.empty()) hint = "Was it saved from a model of another kind?";
-  throw Error(ErrorCode::name, fmt::format("the state does not fit {}: {}", owner, join(problems, "; ")), {}, hint);
+  throw Error(ErrorCode::name, fmt::format("the state does not fit {}: {}", owner, join(problems, "; ")), {},
+              hint);
 }
 
 }  // namespace
@@ -69,7 +71,8 @@ std::vector<Tensor> from_state_dict(const StateDict& state,
   for (const auto& [name, type] : wanted) {
     const HostArray& array = state.at(name);
     values.push_back(Tensor::from(
-        array.dtype == type.dtype ? array : from_doubles(type.dtype, type.shape, to_doubles(array)), type.device));
+        array.dtype == type.dtype ? array : from_doubles(type.dtype, type.shape, to_doubles(array)),
+        type.device));
   }
   return values;
 }

@@ -31,35 +31,38 @@ Tensor gelu_tanh_grad(const Tensor& x, const Tensor&, const Tensor& dy) {
 }
 
 void define_rectifiers() {
-  define_composite({.name = "relu",
-                    .doc = "max(x, 0); the gradient at 0 is 0",
-                    .decompose = [](const Tensor& x, const Attrs&) { return maximum(x, 0); },
-                    .value = [](double x, const Attrs&) { return std::max(x, 0.0); },
-                    // By the output, so that x need not be kept.
-                    .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return where(less(0, y), dy, 0); }});
+  define_composite(
+      {.name = "relu",
+       .doc = "max(x, 0); the gradient at 0 is 0",
+       .decompose = [](const Tensor& x, const Attrs&) { return maximum(x, 0); },
+       .value = [](double x, const Attrs&) { return std::max(x, 0.0); },
+       // By the output, so that x need not be kept.
+       .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return where(less(0, y), dy, 0); }});
   define_composite({.name = "leaky_relu",
                     .doc = "x where x > 0, slope * x elsewhere",
                     .decompose = [](const Tensor& x,
                                     const Attrs& a) { return where(less(0, x), x, x * a.number("slope")); },
                     .value = [](double x, const Attrs& a) { return x > 0 ? x : x * a.number("slope"); },
                     .attrs = {{{"slope", 0.01}}, {{"slope", 0.3}}}});
-  define_composite({.name = "elu",
-                    .doc = "x where x > 0, alpha * (exp(x) - 1) elsewhere",
-                    .decompose =
-                        [](const Tensor& x, const Attrs& a) {
-                          // Of the smaller of x and 0, lest the branch that is not taken overflows.
-                          return where(less(0, x), x, a.number("alpha") * expm1(minimum(x, 0)));
-                        },
-                    .value = [](double x, const Attrs& a) { return x > 0 ? x : a.number("alpha") * std::expm1(x); },
-                    .attrs = {{{"alpha", 1.0}}, {{"alpha", 0.5}}}});
+  define_composite(
+      {.name = "elu",
+       .doc = "x where x > 0, alpha * (exp(x) - 1) elsewhere",
+       .decompose =
+           [](const Tensor& x, const Attrs& a) {
+             // Of the smaller of x and 0, lest the branch that is not taken overflows.
+             return where(less(0, x), x, a.number("alpha") * expm1(minimum(x, 0)));
+           },
+       .value = [](double x, const Attrs& a) { return x > 0 ? x : a.number("alpha") * std::expm1(x); },
+       .attrs = {{{"alpha", 1.0}}, {{"alpha", 0.5}}}});
 }
 
 void define_smooth() {
-  define_composite({.name = "gelu",
-                    .doc = "x * P(X <= x) for a standard normal X, by erf",
-                    .decompose = [](const Tensor& x, const Attrs&) { return 0.5 * x * (1 + erf(x * root_half)); },
-                    .value = [](double x, const Attrs&) { return 0.5 * x * std::erfc(-x * root_half); },
-                    .grad = gelu_grad});
+  define_composite(
+      {.name = "gelu",
+       .doc = "x * P(X <= x) for a standard normal X, by erf",
+       .decompose = [](const Tensor& x, const Attrs&) { return 0.5 * x * (1 + erf(x * root_half)); },
+       .value = [](double x, const Attrs&) { return 0.5 * x * std::erfc(-x * root_half); },
+       .grad = gelu_grad});
   define_composite({.name = "gelu_tanh",
                     .doc = "GELU's approximation by tanh",
                     .decompose =
@@ -71,13 +74,14 @@ void define_smooth() {
                           return 0.5 * x * (1 + std::tanh(root_two_by_pi * (x + 0.044715 * x * x * x)));
                         },
                     .grad = gelu_tanh_grad});
-  define_composite({.name = "sigmoid",
-                    .doc = "1 / (1 + exp(-x))",
-                    .decompose = [](const Tensor& x, const Attrs&) { return 1 / (1 + exp(-x)); },
-                    .value = [](double x, const Attrs&) { return logistic(x); },
-                    .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y * (1 - y)); },
-                    .low = -10,
-                    .high = 10});
+  define_composite(
+      {.name = "sigmoid",
+       .doc = "1 / (1 + exp(-x))",
+       .decompose = [](const Tensor& x, const Attrs&) { return 1 / (1 + exp(-x)); },
+       .value = [](double x, const Attrs&) { return logistic(x); },
+       .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y * (1 - y)); },
+       .low = -10,
+       .high = 10});
   define_composite({.name = "silu",
                     .doc = "x * sigmoid(x)",
                     .decompose = [](const Tensor& x, const Attrs&) { return x * sigmoid(x); },
@@ -87,23 +91,22 @@ void define_smooth() {
                           const Tensor s = sigmoid(x);
                           return dy * (s * (1 + x * (1 - s)));
                         }});
-  define_composite({.name = "softplus",
-                    .doc = "log(1 + exp(x)), without overflow",
-                    .decompose = [](const Tensor& x,
-                                    const Attrs&) { return maximum(x, 0) + log_of_1_plus(exp(-abs(x))); },
-                    .value =
-                        [](double x, const Attrs&) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
-                    .grad = [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sigmoid(x); },
-                    .low = -20,
-                    .high = 20});
-  define_composite({.name = "log_sigmoid",
-                    .doc = "log(sigmoid(x)), without overflow",
-                    .decompose = [](const Tensor& x, const Attrs&) { return -softplus(-x); },
-                    .value =
-                        [](double x, const Attrs&) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); },
-                    .grad = [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sigmoid(-x); },
-                    .low = -20,
-                    .high = 20});
+  define_composite(
+      {.name = "softplus",
+       .doc = "log(1 + exp(x)), without overflow",
+       .decompose = [](const Tensor& x, const Attrs&) { return maximum(x, 0) + log_of_1_plus(exp(-abs(x))); },
+       .value = [](double x, const Attrs&) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
+       .grad = [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sigmoid(x); },
+       .low = -20,
+       .high = 20});
+  define_composite(
+      {.name = "log_sigmoid",
+       .doc = "log(sigmoid(x)), without overflow",
+       .decompose = [](const Tensor& x, const Attrs&) { return -softplus(-x); },
+       .value = [](double x, const Attrs&) { return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x))); },
+       .grad = [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sigmoid(-x); },
+       .low = -20,
+       .high = 20});
 }
 
 void define_piecewise() {

@@ -15,8 +15,8 @@ namespace {
 using Rule = Tensor (*)(const Tensor& x, const Attrs&);
 using Value = double (*)(double x, const Attrs&);
 
-void define(const char* name, const char* doc, Rule decompose, Value value, UnaryGrad grad = {}, double low = -4,
-            double high = 4) {
+void define(const char* name, const char* doc, Rule decompose, Value value, UnaryGrad grad = {},
+            double low = -4, double high = 4) {
   define_composite({.name = name,
                     .doc = doc,
                     .decompose = decompose,
@@ -53,8 +53,9 @@ void define_rounding() {
       "trunc", "x rounded towards zero",
       [](const Tensor& x, const Attrs&) { return where(less(x, 0), -floor(-x), floor(x)); },
       [](double x, const Attrs&) { return std::trunc(x); }, no_gradient);
-  define("round", "the nearest integer, the even one of two", round_half_even,
-         [](double x, const Attrs&) { return std::nearbyint(x); }, no_gradient);
+  define(
+      "round", "the nearest integer, the even one of two", round_half_even,
+      [](double x, const Attrs&) { return std::nearbyint(x); }, no_gradient);
 }
 
 std::vector<OpCase> one_input_cases(const Attrs& attrs = {}) {
@@ -71,7 +72,8 @@ void define_others() {
              .grad = [](const GradArgs& a) { return std::vector{constant_like(0, a.grad)}; },
              .decompose =
                  [](const std::vector<Tensor>& in, const Attrs&) {
-                   return where(less(0, in[0]), constant_like(1, in[0]), where(less(in[0], 0), constant_like(-1, in[0]), 0));
+                   return where(less(0, in[0]), constant_like(1, in[0]),
+                                where(less(in[0], 0), constant_like(-1, in[0]), 0));
                  },
              .reference =
                  [](std::span<const RefArray> in, const Attrs&) {
@@ -84,7 +86,8 @@ void define_others() {
              .grad =
                  [](const GradArgs& a) {
                    const Tensor& x = a.inputs[0];
-                   const Tensor inside = less_equal(a.attrs.number("low"), x) & less_equal(x, a.attrs.number("high"));
+                   const Tensor inside =
+                       less_equal(a.attrs.number("low"), x) & less_equal(x, a.attrs.number("high"));
                    return std::vector{where(inside, a.grad, 0)};
                  },
              .decompose =
@@ -135,10 +138,14 @@ ATHANOR_OPS(arithmetic) {
       "rsqrt", "1 / sqrt(x)", [](const Tensor& x, const Attrs&) { return 1 / sqrt(x); },
       [](double x, const Attrs&) { return 1 / std::sqrt(x); },
       [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * -0.5 * (y * y * y); }, 0.25, 4);
-  define("log1p", "log(1 + x), accurate near 0", accurate_log1p, [](double x, const Attrs&) { return std::log1p(x); },
-         [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (1 + x); }, -0.5, 3);
-  define("expm1", "exp(x) - 1, accurate near 0", accurate_expm1, [](double x, const Attrs&) { return std::expm1(x); },
-         [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + 1); });
+  define(
+      "log1p", "log(1 + x), accurate near 0", accurate_log1p,
+      [](double x, const Attrs&) { return std::log1p(x); },
+      [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (1 + x); }, -0.5, 3);
+  define(
+      "expm1", "exp(x) - 1, accurate near 0", accurate_expm1,
+      [](double x, const Attrs&) { return std::expm1(x); },
+      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + 1); });
   define_rounding();
   define_others();
 }
@@ -195,7 +202,8 @@ Tensor clamp(Operand x, double low, double high) {
       [&] {
         const Tensor value = as_tensor(x);
         if (!(low <= high))
-          throw Error(ErrorCode::value, fmt::format("the range [{}, {}] is empty", low, high), {}, "low comes first");
+          throw Error(ErrorCode::value, fmt::format("the range [{}, {}] is empty", low, high), {},
+                      "low comes first");
         if (is_float(value.dtype())) return apply(op, {value}, {{"low", low}, {"high", high}});
         Tensor result = value;
         visit_dtype(value.dtype(), [&](auto tag) {
@@ -203,8 +211,10 @@ Tensor clamp(Operand x, double low, double high) {
           if constexpr (std::is_integral_v<T>) {
             constexpr auto lowest = static_cast<double>(std::numeric_limits<T>::lowest());
             constexpr auto highest = static_cast<double>(std::numeric_limits<T>::max());
-            if (low > lowest) result = maximum(result, static_cast<int64_t>(std::ceil(std::min(low, highest))));
-            if (high < highest) result = minimum(result, static_cast<int64_t>(std::floor(std::max(high, lowest))));
+            if (low > lowest)
+              result = maximum(result, static_cast<int64_t>(std::ceil(std::min(low, highest))));
+            if (high < highest)
+              result = minimum(result, static_cast<int64_t>(std::floor(std::max(high, lowest))));
           }
         });
         return result;
@@ -226,7 +236,8 @@ Tensor floor_divide(Operand a, Operand b) {
         if (is_float(quotient.dtype())) return floor(div(x[0], x[1]));
         // Truncation went up where there is a rest and the signs differ.
         const Tensor rest = mod(x[0], x[1]);
-        return quotient - cast(not_equal(rest, 0) & not_equal(less(rest, 0), less(x[1], 0)), quotient.dtype());
+        return quotient -
+               cast(not_equal(rest, 0) & not_equal(less(rest, 0), less(x[1], 0)), quotient.dtype());
       },
       a, b);
 }
@@ -249,7 +260,8 @@ Tensor pow(Operand a, Operand b) {
       [&] {
         if (b.is_number() && !a.is_number()) {
           const double e = b.number();
-          const bool whole = e == std::floor(e), exact = is_float(a->dtype()) ? e >= 0 && e <= 4 : e >= 0 && e <= 63;
+          const bool whole = e == std::floor(e),
+                     exact = is_float(a->dtype()) ? e >= 0 && e <= 4 : e >= 0 && e <= 63;
           if (whole && exact && a->dtype() != DType::b8) return whole_power(a, static_cast<int64_t>(e));
           if (e == 0.5) return sqrt(a);
           if (e == -1) return reciprocal(a);

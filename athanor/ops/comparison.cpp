@@ -59,18 +59,18 @@ void define_test(const char* name, const char* doc, std::vector<DType> dtypes, A
                  Tensor (*decompose)(const Tensor&), bool (*value)(double)) {
   std::vector<OpCase> cases;
   for (const Shape& shape : test_shapes()) cases.push_back({{{shape}}});
-  define_op({.name = name,
-             .doc = doc,
-             .dtypes = std::move(dtypes),
-             .infer = [accept](std::span<const TensorType> in,
-                               const Attrs& attrs) { return as_bool(same_type(accept)(in, attrs)); },
-             .decompose = [decompose](const std::vector<Tensor>& in, const Attrs&) { return decompose(in[0]); },
-             .reference =
-                 [value](std::span<const RefArray> in, const Attrs&) {
-                   return map(in[0], [&](double x) { return value(x) ? 1.0 : 0.0; });
-                 },
-             .cases = std::move(cases),
-             .differentiable = false});
+  define_op(
+      {.name = name,
+       .doc = doc,
+       .dtypes = std::move(dtypes),
+       .infer = [accept](std::span<const TensorType> in,
+                         const Attrs& attrs) { return as_bool(same_type(accept)(in, attrs)); },
+       .decompose = [decompose](const std::vector<Tensor>& in, const Attrs&) { return decompose(in[0]); },
+       .reference = [value](
+                        std::span<const RefArray> in,
+                        const Attrs&) { return map(in[0], [&](double x) { return value(x) ? 1.0 : 0.0; }); },
+       .cases = std::move(cases),
+       .differentiable = false});
 }
 
 // An elementwise comparison that is composed of others.
@@ -82,7 +82,8 @@ void define_derived(const char* name, const char* doc, Tensor (*decompose)(const
              .dtypes = number_dtypes(),
              .infer = [](std::span<const TensorType> in,
                          const Attrs& attrs) { return as_bool(same_type(Accept::all)(in, attrs)); },
-             .decompose = [decompose](const std::vector<Tensor>& in, const Attrs&) { return decompose(in[0], in[1]); },
+             .decompose = [decompose](const std::vector<Tensor>& in,
+                                      const Attrs&) { return decompose(in[0], in[1]); },
              .reference =
                  [value](std::span<const RefArray> in, const Attrs&) {
                    return map(in[0], in[1], [&](double a, double b) { return value(a, b) ? 1.0 : 0.0; });
@@ -93,10 +94,12 @@ void define_derived(const char* name, const char* doc, Tensor (*decompose)(const
 
 TensorType infer_where(std::span<const TensorType> in, const Attrs& attrs) {
   if (in[0].dtype != DType::b8)
-    throw Error(ErrorCode::dtype, "takes a bool as its condition", {}, "Compare it: x != 0 is not_equal(x, 0)");
+    throw Error(ErrorCode::dtype, "takes a bool as its condition", {},
+                "Compare it: x != 0 is not_equal(x, 0)");
   const TensorType type = same_type(Accept::all)(in.subspan(1), attrs);
   if (type.shape != in[0].shape)
-    throw Error(ErrorCode::shape, "takes inputs of one shape", {}, "Broadcast one of them: broadcast_to(x, shape)");
+    throw Error(ErrorCode::shape, "takes inputs of one shape", {},
+                "Broadcast one of them: broadcast_to(x, shape)");
   return type;
 }
 
@@ -135,12 +138,14 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 ATHANOR_OPS(comparison) {
-  define_comparison("less", "a < b, as bool; false where either is NaN", Prim::less, Accept::numbers, number_dtypes(),
-                    [](double a, double b) { return a < b; });
-  define_comparison("equal", "a == b, as bool; false where either is NaN", Prim::equal, Accept::all, all_dtypes(),
-                    [](double a, double b) { return a == b; });
-  define_bitwise("bit_and", "the bits that both have", Prim::bit_and, [](int64_t a, int64_t b) { return a & b; });
-  define_bitwise("bit_or", "the bits that either has", Prim::bit_or, [](int64_t a, int64_t b) { return a | b; });
+  define_comparison("less", "a < b, as bool; false where either is NaN", Prim::less, Accept::numbers,
+                    number_dtypes(), [](double a, double b) { return a < b; });
+  define_comparison("equal", "a == b, as bool; false where either is NaN", Prim::equal, Accept::all,
+                    all_dtypes(), [](double a, double b) { return a == b; });
+  define_bitwise("bit_and", "the bits that both have", Prim::bit_and,
+                 [](int64_t a, int64_t b) { return a & b; });
+  define_bitwise("bit_or", "the bits that either has", Prim::bit_or,
+                 [](int64_t a, int64_t b) { return a | b; });
   define_bitwise("bit_xor", "the bits that one of the two has", Prim::bit_xor,
                  [](int64_t a, int64_t b) { return a ^ b; });
   define_op({.name = "where",
@@ -158,15 +163,17 @@ ATHANOR_OPS(comparison) {
              .reference =
                  [](std::span<const RefArray> in, const Attrs&) {
                    RefArray result(in[1].shape);
-                   for (int64_t i = 0; i < result.shape.size(); ++i) result[i] = in[0][i] != 0 ? in[1][i] : in[2][i];
+                   for (int64_t i = 0; i < result.shape.size(); ++i)
+                     result[i] = in[0][i] != 0 ? in[1][i] : in[2][i];
                    return result;
                  },
-             .cases = [] {
-               std::vector<OpCase> cases;
-               for (const Shape& shape : test_shapes())
-                 cases.push_back({{{shape, 0, 2, DType::b8}, {shape}, {shape}}});
-               return cases;
-             }()});
+             .cases =
+                 [] {
+                   std::vector<OpCase> cases;
+                   for (const Shape& shape : test_shapes())
+                     cases.push_back({{{shape, 0, 2, DType::b8}, {shape}, {shape}}});
+                   return cases;
+                 }()});
 
   define_derived(
       "less_equal", "a <= b, as bool; false where either is NaN",

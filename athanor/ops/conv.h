@@ -26,13 +26,15 @@ Tensor conv2d(Operand x, Operand weight, const Tensor& bias = {}, const Conv2dOp
 
 /// The gradients of conv2d, which are convolutions themselves.
 /// dy [N, O, OH, OW], weight -> [N, C, H, W] = input_shape.
-Tensor conv2d_input_grad(Operand dy, Operand weight, const Shape& input_shape, const Conv2dOptions& options = {});
+Tensor conv2d_input_grad(Operand dy, Operand weight, const Shape& input_shape,
+                         const Conv2dOptions& options = {});
 /// x, dy -> [O, C/groups, KH, KW] = weight_shape.
-Tensor conv2d_weight_grad(Operand x, Operand dy, const Shape& weight_shape, const Conv2dOptions& options = {});
+Tensor conv2d_weight_grad(Operand x, Operand dy, const Shape& weight_shape,
+                          const Conv2dOptions& options = {});
 
 struct ConvTranspose2dOptions {
   Pair stride = 1;
-  Pair padding = 0;         // cut off the result on both sides
+  Pair padding = 0;  // cut off the result on both sides
   Pair dilation = 1;
   int64_t groups = 1;
   Pair output_padding = 0;  // added to the result at the end; less than stride (or dilation)

@@ -42,7 +42,8 @@ Tensor triangle(const char* name, const Operand& x, int64_t k, bool lower) {
         if (value.rank() < 2)
           throw Error(ErrorCode::shape, "takes matrices", {}, "It needs at least two axes: [..., M, N]");
         const auto [row, column] = grid(value.size(-2), value.size(-1), value.device());
-        return where(lower ? column <= row + k : column >= row + k, value, constant(0, value.dtype(), value.device()));
+        return where(lower ? column <= row + k : column >= row + k, value,
+                     constant(0, value.dtype(), value.device()));
       },
       x);
 }
@@ -61,15 +62,18 @@ ATHANOR_OPS(creation) {
              .doc = "a number known when the graph is built, a scalar",
              .prim = Prim::constant,
              .arity = 0,
-             .infer = [](std::span<const TensorType>,
-                         const Attrs& attrs) { return TensorType{attrs.dtype("dtype"), {}, {}}; },
-             .reference =
-                 [](std::span<const RefArray>, const Attrs& attrs) { return RefArray(Shape{}, attrs.number("value")); },
-             .cases = [] {
-               std::vector<OpCase> cases;
-               for (DType t : all_dtypes()) cases.push_back({{}, {{"value", 3.0}, {"dtype", t}}});
-               return cases;
-             }(),
+             .infer =
+                 [](std::span<const TensorType>, const Attrs& attrs) {
+                   return TensorType{attrs.dtype("dtype"), {}, {}};
+                 },
+             .reference = [](std::span<const RefArray>,
+                             const Attrs& attrs) { return RefArray(Shape{}, attrs.number("value")); },
+             .cases =
+                 [] {
+                   std::vector<OpCase> cases;
+                   for (DType t : all_dtypes()) cases.push_back({{}, {{"value", 3.0}, {"dtype", t}}});
+                   return cases;
+                 }(),
              .differentiable = false});
   define_op({.name = "iota",
              .doc = "i64[shape]: each element's index along an axis",
@@ -109,11 +113,12 @@ Tensor iota(const Shape& shape, int axis, Device device, std::source_location wh
   return result;
 }
 
-Tensor arange(double start, double stop, double step, DType dtype, Device device, std::source_location where) {
+Tensor arange(double start, double stop, double step, DType dtype, Device device,
+              std::source_location where) {
   const SourceScope scope(where);
   if (step == 0 || !std::isfinite((stop - start) / step))
-    throw Error(ErrorCode::value, fmt::format("arange from {} to {} by {}", start, stop, step), to_string(where),
-                "The step must not be 0, and all must be finite");
+    throw Error(ErrorCode::value, fmt::format("arange from {} to {} by {}", start, stop, step),
+                to_string(where), "The step must not be 0, and all must be finite");
   const auto count = static_cast<int64_t>(std::max(0.0, std::ceil((stop - start) / step)));
   const bool whole = start == std::floor(start) && step == std::floor(step);
   if (!is_float(dtype) && !whole)
@@ -130,7 +135,8 @@ Tensor arange(int64_t count, DType dtype, Device device, std::source_location wh
   return arange(0, static_cast<double>(count), 1, dtype, device, where);
 }
 
-Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device, std::source_location where) {
+Tensor linspace(double start, double stop, int64_t count, DType dtype, Device device,
+                std::source_location where) {
   const SourceScope scope(where);
   const double step = count > 1 ? (stop - start) / static_cast<double>(count - 1) : 0;
   const Tensor index = cast(iota({count}, 0, device), dtype == DType::f64 ? DType::f64 : DType::f32);

@@ -32,7 +32,8 @@ Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f
 /// The identity matrix [rows, columns]; columns < 0: as many as rows.
 Tensor eye(int64_t rows, int64_t columns = -1, DType dtype = DType::f32, Device device = {},
            std::source_location where = std::source_location::current());
-/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere (everywhere for a label outside [0, classes)).
+/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere (everywhere for a label outside [0,
+/// classes)).
 Tensor one_hot(Operand labels, int64_t classes, DType dtype = DType::f32);
 /// x [..., M, N] with zeros above (below) the k-th diagonal.
 Tensor tril(Operand x, int64_t k = 0);

@@ -15,7 +15,8 @@ void check_dtype(const TensorType& type, Accept accept) {
   if (accept == Accept::floats && !is_float(t)) fail("floats", "Cast it first: cast(x, DType::f32)");
   if (accept == Accept::numbers && t == DType::b8)
     fail("numbers", "Use logical_and, logical_or or logical_not, or cast it first: cast(x, DType::i64)");
-  if (accept == Accept::integers && is_float(t)) fail("integers or bool", "Cast it first: cast(x, DType::i64)");
+  if (accept == Accept::integers && is_float(t))
+    fail("integers or bool", "Cast it first: cast(x, DType::i64)");
 }
 
 Infer same_type(Accept accept) {
@@ -25,7 +26,8 @@ Infer same_type(Accept accept) {
       if (input.dtype != inputs[0].dtype)
         throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast one of them");
       if (input.shape != inputs[0].shape)
-        throw Error(ErrorCode::shape, "takes inputs of one shape", {}, "Broadcast one of them: broadcast_to(x, shape)");
+        throw Error(ErrorCode::shape, "takes inputs of one shape", {},
+                    "Broadcast one of them: broadcast_to(x, shape)");
     }
     return inputs[0];
   };
@@ -91,8 +93,9 @@ std::vector<Tensor> unified(std::initializer_list<const Operand*> operands) {
   std::vector<Tensor> result;
   result.reserve(operands.size());
   for (const Operand* operand : operands) {
-    const Tensor x = operand->is_number() ? constant(operand->number(), dtype, first ? first->device() : Device{})
-                                          : cast(operand->tensor(), dtype);
+    const Tensor x = operand->is_number()
+                         ? constant(operand->number(), dtype, first ? first->device() : Device{})
+                         : cast(operand->tensor(), dtype);
     result.push_back(broadcast_to(x, shape));
   }
   return result;
@@ -105,7 +108,8 @@ void rethrow_in_call(const char* name, std::initializer_list<const Operand*> ope
     if (!error.where().empty()) throw;
     std::vector<std::string> types;
     for (const Operand* operand : operands)
-      types.push_back(operand->is_number() ? fmt::format("{}", operand->number()) : to_string(operand->tensor().type()));
+      types.push_back(operand->is_number() ? fmt::format("{}", operand->number())
+                                           : to_string(operand->tensor().type()));
     const auto* where = SourceScope::current();
     throw Error(error.code(), fmt::format("{}({}): {}", name, fmt::join(types, ", "), error.problem()),
                 to_string(where ? *where : (*operands.begin())->where()), error.hint());
@@ -133,20 +137,22 @@ void define_composite(UnaryComposite op) {
   std::vector<OpCase> cases;
   for (const Attrs& attrs : op.attrs)
     for (const Shape& shape : test_shapes()) cases.push_back({{{shape, op.low, op.high}}, attrs});
-  Op declared{
-      .name = op.name,
-      .doc = op.doc,
-      .infer = same_type(Accept::floats),
-      .decompose = [rule = op.decompose](const std::vector<Tensor>& in, const Attrs& attrs) {
-        return cast(rule(widened(in[0]), attrs), in[0].dtype());
-      },
-      .reference = [value = op.value](std::span<const RefArray> in, const Attrs& attrs) {
-        return map(in[0], [&](double x) { return value(x, attrs); });
-      },
-      .cases = std::move(cases)};
+  Op declared{.name = op.name,
+              .doc = op.doc,
+              .infer = same_type(Accept::floats),
+              .decompose =
+                  [rule = op.decompose](const std::vector<Tensor>& in, const Attrs& attrs) {
+                    return cast(rule(widened(in[0]), attrs), in[0].dtype());
+                  },
+              .reference =
+                  [value = op.value](std::span<const RefArray> in, const Attrs& attrs) {
+                    return map(in[0], [&](double x) { return value(x, attrs); });
+                  },
+              .cases = std::move(cases)};
   if (op.grad)
     declared.grad = [rule = op.grad](const GradArgs& a) {
-      return std::vector{cast(rule(widened(a.inputs[0]), widened(a.output), widened(a.grad)), a.output.dtype())};
+      return std::vector{
+          cast(rule(widened(a.inputs[0]), widened(a.output), widened(a.grad)), a.output.dtype())};
     };
   define_op(std::move(declared));
 }
@@ -157,14 +163,16 @@ void for_each_index(const Shape& shape, const std::function<void(const Ints&)>& 
   for (;;) {
     f(index);
     int axis = shape.rank() - 1;
-    while (axis >= 0 && ++index[static_cast<size_t>(axis)] == shape[axis]) index[static_cast<size_t>(axis--)] = 0;
+    while (axis >= 0 && ++index[static_cast<size_t>(axis)] == shape[axis])
+      index[static_cast<size_t>(axis--)] = 0;
     if (axis < 0) return;
   }
 }
 
 int64_t offset_of(const Shape& shape, const Ints& index) {
   int64_t offset = 0;
-  for (int axis = 0; axis < shape.rank(); ++axis) offset = offset * shape[axis] + index[static_cast<size_t>(axis)];
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    offset = offset * shape[axis] + index[static_cast<size_t>(axis)];
   return offset;
 }
 

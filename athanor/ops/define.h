@@ -1,5 +1,5 @@
-// For authors of ops: helpers to declare ops and to write the functions that apply them. docs/adding-an-op.md walks
-// through an example.
+// For authors of ops: helpers to declare ops and to write the functions that apply them. docs/adding-an-op.md
+// walks through an example.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -9,11 +9,12 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/op.h"
 
-/// Opens the declarations of one source file's ops: ATHANOR_OPS(mish) { define_op({...}); } in athanor/ops/mish.cpp.
-/// The build collects these, so that the ops are known from the start.
-#define ATHANOR_OPS(file)      \
-  void define_ops_in_##file(); \
-  void define_ops_in_##file()
+/// Opens the declarations of one source file's ops: ATHANOR_OPS(mish) { define_op({...}); }. They are made
+/// when the program (or the library that the file is part of) starts.
+#define ATHANOR_OPS(family)                                                                      \
+  static void define_##family##_ops();                                                           \
+  [[maybe_unused]] static const bool family##_ops_are_defined = (define_##family##_ops(), true); \
+  static void define_##family##_ops()
 
 namespace athanor {
 
@@ -51,11 +52,12 @@ std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
 
 // ---- Functions ----
 
-/// Rethrows the error that is being handled; one without a place gets "name(f32[2, 3], ...): " and the user's line.
+/// Rethrows the error that is being handled; one without a place gets "name(f32[2, 3], ...): " and the user's
+/// line.
 [[noreturn]] void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands);
 
-/// Runs the body of a public function: nodes made in it carry the line of the first operand, and errors name the
-/// function, its operands' types and that line.
+/// Runs the body of a public function: nodes made in it carry the line of the first operand, and errors name
+/// the function, its operands' types and that line.
 template <class Body, class... Operands>
 auto in_call(const char* name, Body&& body, const Operand& first, const Operands&... others) {
   const SourceScope scope(first.where());
@@ -87,7 +89,7 @@ struct UnaryComposite {
   std::string name, doc;
   std::function<Tensor(const Tensor& x, const Attrs&)> decompose;
   std::function<double(double, const Attrs&)> value;
-  UnaryGrad grad = {};           // without one, the decomposition is differentiated
+  UnaryGrad grad = {};              // without one, the decomposition is differentiated
   std::vector<Attrs> attrs = {{}};  // to test with
   double low = -4, high = 4;
 };

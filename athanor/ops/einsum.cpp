@@ -5,6 +5,7 @@
 #include <map>
 
 #include "athanor/ops/define.h"
+#include "athanor/ops/elementwise.h"
 #include "athanor/ops/indexing.h"
 #include "athanor/ops/linalg.h"
 #include "athanor/ops/reduction.h"
@@ -99,7 +100,8 @@ Factor without_singles(Factor f, const Extents& extents) {
   std::string kept;
   for (size_t i = 0; i < f.labels.size(); ++i) {
     const char label = f.labels[i];
-    if (std::isdigit(static_cast<unsigned char>(label)) && f.value.size(static_cast<int>(i)) == 1 && extents.at(label) != 1) {
+    if (std::isdigit(static_cast<unsigned char>(label)) && f.value.size(static_cast<int>(i)) == 1 &&
+        extents.at(label) != 1) {
       dropped.push_back(static_cast<int64_t>(i));
     } else {
       kept += label;
@@ -170,14 +172,16 @@ Extents extents_of(const std::vector<Factor>& factors) {
       const auto [known, added] = extents.emplace(label, extent);
       if (added || known->second == extent) continue;
       if (!std::isdigit(static_cast<unsigned char>(label)) || (extent != 1 && known->second != 1))
-        fail(fmt::format("index '{}' has extents {} and {}", std::isdigit(static_cast<unsigned char>(label)) ? "..." : std::string(1, label),
+        fail(fmt::format("index '{}' has extents {} and {}",
+                         std::isdigit(static_cast<unsigned char>(label)) ? "..." : std::string(1, label),
                          known->second, extent));
       known->second = std::max(known->second, extent);
     }
   return extents;
 }
 
-// What NumPy gives without "->": the axes under "...", then the labels that appear once, in alphabetical order.
+// What NumPy gives without "->": the axes under "...", then the labels that appear once, in alphabetical
+// order.
 std::string implied_output(const std::vector<Factor>& factors) {
   std::map<char, int> counts;
   for (const Factor& f : factors)
@@ -202,7 +206,8 @@ Tensor einsum(const std::string& subscripts, const TensorList& operands) {
     const size_t arrow = text.find("->");
     const auto terms = split_terms(text.substr(0, arrow));
     const auto& values = operands.tensors();
-    if (terms.size() != values.size()) fail(fmt::format("{} terms for {} tensors", terms.size(), values.size()));
+    if (terms.size() != values.size())
+      fail(fmt::format("{} terms for {} tensors", terms.size(), values.size()));
     std::vector<Factor> factors;
     int ellipsis = 0;
     DType dtype = DType::b8;
@@ -210,15 +215,18 @@ Tensor einsum(const std::string& subscripts, const TensorList& operands) {
       const int open = values[i].rank() - static_cast<int>(expanded(terms[i], 0).size());
       const bool dots = terms[i].find("...") != std::string::npos;
       if (open < 0 || (!dots && open > 0))
-        fail(fmt::format("'{}' does not fit a tensor {}", terms[i], to_string(values[i].type())), "Give one letter an axis");
+        fail(fmt::format("'{}' does not fit a tensor {}", terms[i], to_string(values[i].type())),
+             "Give one letter an axis");
       factors.push_back({values[i], expanded(terms[i], open)});
       ellipsis = std::max(ellipsis, open);
       dtype = i == 0 ? values[i].dtype() : promote(dtype, values[i].dtype());
     }
     const Extents extents = extents_of(factors);
-    const std::string output = arrow == std::string::npos ? implied_output(factors) : expanded(text.substr(arrow + 2), ellipsis);
+    const std::string output =
+        arrow == std::string::npos ? implied_output(factors) : expanded(text.substr(arrow + 2), ellipsis);
     for (size_t i = 0; i < output.size(); ++i) {
-      if (!extents.contains(output[i])) fail(fmt::format("index '{}' of the result is in no term", output[i]));
+      if (!extents.contains(output[i]))
+        fail(fmt::format("index '{}' of the result is in no term", output[i]));
       if (output.find(output[i]) != i) fail(fmt::format("index '{}' is twice in the result", output[i]));
     }
     for (Factor& f : factors) {
@@ -229,9 +237,11 @@ Tensor einsum(const std::string& subscripts, const TensorList& operands) {
       size_t first = 0, second = 1;
       for (size_t i = 0; i < factors.size(); ++i)
         for (size_t j = i + 1; j < factors.size(); ++j)
-          if (result_size(factors, i, j, output, extents) < result_size(factors, first, second, output, extents))
+          if (result_size(factors, i, j, output, extents) <
+              result_size(factors, first, second, output, extents))
             first = i, second = j;
-      factors[first] = contracted(factors[first], factors[second], labels_beside(factors, first, second, output));
+      factors[first] =
+          contracted(factors[first], factors[second], labels_beside(factors, first, second, output));
       factors.erase(factors.begin() + static_cast<int64_t>(second));
     }
     const Factor result = summed_to(factors[0], output);

@@ -41,11 +41,14 @@ void define_primitive(BinaryPrimitive op) {
 std::vector<Tensor> extremum_grad(const GradArgs& a, bool largest) {
   const Tensor &x = a.inputs[0], &y = a.inputs[1], &dy = a.grad;
   const Tensor none = constant_like(0, dy), half = dy * 0.5;
-  const Tensor tie = equal(x, y), first = largest ? less(y, x) : less(x, y), second = largest ? less(x, y) : less(y, x);
+  const Tensor tie = equal(x, y), first = largest ? less(y, x) : less(x, y),
+               second = largest ? less(x, y) : less(y, x);
   return {where(first, dy, where(tie, half, none)), where(second, dy, where(tie, half, none))};
 }
 
-double propagate_nan(double a, double b, double chosen) { return std::isnan(a) || std::isnan(b) ? NAN : chosen; }
+double propagate_nan(double a, double b, double chosen) {
+  return std::isnan(a) || std::isnan(b) ? NAN : chosen;
+}
 
 std::vector<Tensor> pow_grad(const GradArgs& a) {
   const Tensor &x = a.inputs[0], &e = a.inputs[1];
@@ -57,7 +60,8 @@ std::vector<Tensor> pow_grad(const GradArgs& a) {
 }
 
 std::vector<Tensor> div_grad(const GradArgs& a) {
-  return {a.needed[0] ? a.grad / a.inputs[1] : Tensor(), a.needed[1] ? -a.grad * a.output / a.inputs[1] : Tensor()};
+  return {a.needed[0] ? a.grad / a.inputs[1] : Tensor(),
+          a.needed[1] ? -a.grad * a.output / a.inputs[1] : Tensor()};
 }
 
 std::vector<Tensor> mod_grad(const GradArgs& a) {
@@ -66,15 +70,15 @@ std::vector<Tensor> mod_grad(const GradArgs& a) {
 
 void define_functions() {
   const double two_by_root_pi = 2 / std::sqrt(std::numbers::pi);
-  define_primitive(UnaryPrimitive{
-      "neg", "-x", Prim::neg, [](double x) { return -x; },
-      [](const Tensor&, const Tensor&, const Tensor& dy) { return -dy; }, -2, 2, Accept::numbers});
-  define_primitive(UnaryPrimitive{
-      "exp", "e to the power of x", Prim::exp, [](double x) { return std::exp(x); },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y; }, -4, 4});
-  define_primitive(UnaryPrimitive{
-      "log", "the natural logarithm", Prim::log, [](double x) { return std::log(x); },
-      [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / x; }, 0.1, 4});
+  define_primitive(UnaryPrimitive{"neg", "-x", Prim::neg, [](double x) { return -x; },
+                                  [](const Tensor&, const Tensor&, const Tensor& dy) { return -dy; }, -2, 2,
+                                  Accept::numbers});
+  define_primitive(
+      UnaryPrimitive{"exp", "e to the power of x", Prim::exp, [](double x) { return std::exp(x); },
+                     [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y; }, -4, 4});
+  define_primitive(
+      UnaryPrimitive{"log", "the natural logarithm", Prim::log, [](double x) { return std::log(x); },
+                     [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / x; }, 0.1, 4});
   define_primitive(UnaryPrimitive{
       "sin", "the sine of an angle in radians", Prim::sin, [](double x) { return std::sin(x); },
       [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cos(x); }, -10, 10});
@@ -84,16 +88,15 @@ void define_functions() {
   define_primitive(UnaryPrimitive{
       "tanh", "the hyperbolic tangent", Prim::tanh, [](double x) { return std::tanh(x); },
       [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (1 - y * y); }, -4, 4});
-  define_primitive(UnaryPrimitive{
-      "erf", "the error function 2/sqrt(pi) * integral of exp(-t^2) from 0 to x", Prim::erf,
-      [](double x) { return std::erf(x); },
-      [two_by_root_pi](const Tensor& x, const Tensor&, const Tensor& dy) {
-        return dy * (two_by_root_pi * exp(-(x * x)));
-      },
-      -4, 4});
-  define_primitive(UnaryPrimitive{
-      "sqrt", "the square root", Prim::sqrt, [](double x) { return std::sqrt(x); },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * 0.5 / y; }, 0.1, 4});
+  define_primitive(UnaryPrimitive{"erf", "the error function 2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
+                                  Prim::erf, [](double x) { return std::erf(x); },
+                                  [two_by_root_pi](const Tensor& x, const Tensor&, const Tensor& dy) {
+                                    return dy * (two_by_root_pi * exp(-(x * x)));
+                                  },
+                                  -4, 4});
+  define_primitive(
+      UnaryPrimitive{"sqrt", "the square root", Prim::sqrt, [](double x) { return std::sqrt(x); },
+                     [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * 0.5 / y; }, 0.1, 4});
   define_primitive(UnaryPrimitive{
       "floor", "the largest integer not above x", Prim::floor, [](double x) { return std::floor(x); },
       [](const Tensor&, const Tensor&, const Tensor&) { return Tensor(); }, -10, 10});
@@ -104,31 +107,33 @@ void define_functions() {
 
 void define_arithmetic() {
   define_primitive(BinaryPrimitive{"add", "a + b", Prim::add, [](double a, double b) { return a + b; },
-                                   [](const GradArgs& a) { return std::vector{a.grad, a.grad}; }});
-  define_primitive(BinaryPrimitive{
-      "sub", "a - b", Prim::sub, [](double a, double b) { return a - b; },
-      [](const GradArgs& a) { return std::vector{a.grad, a.needed[1] ? -a.grad : Tensor()}; }});
+                                   [](const GradArgs& a) {
+                                     return std::vector{a.grad, a.grad};
+                                   }});
+  define_primitive(BinaryPrimitive{"sub", "a - b", Prim::sub, [](double a, double b) { return a - b; },
+                                   [](const GradArgs& a) {
+                                     return std::vector{a.grad, a.needed[1] ? -a.grad : Tensor()};
+                                   }});
   define_primitive(BinaryPrimitive{"mul", "a * b", Prim::mul, [](double a, double b) { return a * b; },
                                    [](const GradArgs& a) {
                                      return std::vector{a.needed[0] ? a.grad * a.inputs[1] : Tensor(),
                                                         a.needed[1] ? a.grad * a.inputs[0] : Tensor()};
                                    }});
   define_primitive(BinaryPrimitive{"div", "a / b; of integers truncated, and 0 where b is 0", Prim::div,
-                                   [](double a, double b) { return a / b; }, div_grad, Accept::numbers, -9, 9, 1, 4});
-  define_primitive(BinaryPrimitive{"mod", "C's fmod(a, b); of integers a % b, and 0 where b is 0", Prim::mod,
-                                   [](double a, double b) { return std::fmod(a, b); }, mod_grad, Accept::numbers, -9, 9,
+                                   [](double a, double b) { return a / b; }, div_grad, Accept::numbers, -9, 9,
                                    1, 4});
+  define_primitive(BinaryPrimitive{"mod", "C's fmod(a, b); of integers a % b, and 0 where b is 0", Prim::mod,
+                                   [](double a, double b) { return std::fmod(a, b); }, mod_grad,
+                                   Accept::numbers, -9, 9, 1, 4});
   define_primitive(BinaryPrimitive{"pow", "a to the power of b", Prim::pow,
-                                   [](double a, double b) { return std::pow(a, b); }, pow_grad, Accept::floats, 0.1, 3,
-                                   -2, 2});
-  define_primitive(BinaryPrimitive{
-      "max", "the larger of a and b, NaN if either is", Prim::max,
-      [](double a, double b) { return propagate_nan(a, b, std::max(a, b)); },
-      [](const GradArgs& a) { return extremum_grad(a, true); }});
-  define_primitive(BinaryPrimitive{
-      "min", "the smaller of a and b, NaN if either is", Prim::min,
-      [](double a, double b) { return propagate_nan(a, b, std::min(a, b)); },
-      [](const GradArgs& a) { return extremum_grad(a, false); }});
+                                   [](double a, double b) { return std::pow(a, b); }, pow_grad,
+                                   Accept::floats, 0.1, 3, -2, 2});
+  define_primitive(BinaryPrimitive{"max", "the larger of a and b, NaN if either is", Prim::max,
+                                   [](double a, double b) { return propagate_nan(a, b, std::max(a, b)); },
+                                   [](const GradArgs& a) { return extremum_grad(a, true); }});
+  define_primitive(BinaryPrimitive{"min", "the smaller of a and b, NaN if either is", Prim::min,
+                                   [](double a, double b) { return propagate_nan(a, b, std::min(a, b)); },
+                                   [](const GradArgs& a) { return extremum_grad(a, false); }});
 }
 
 Tensor of_float(const Op& op, const Operand& x) {
@@ -166,12 +171,13 @@ ATHANOR_OPS(elementwise) {
                  },
              .grad = [](const GradArgs& a) { return std::vector{cast(a.grad, a.inputs[0].dtype())}; },
              .reference = [](std::span<const RefArray> in, const Attrs&) { return in[0]; },
-             .cases = [] {
-               std::vector<OpCase> cases;
-               for (DType t : all_dtypes()) cases.push_back({{{{17}, -5, 5}}, {{"dtype", t}}});
-               cases.push_back({{{{3, 0}}}, {{"dtype", DType::f32}}});
-               return cases;
-             }()});
+             .cases =
+                 [] {
+                   std::vector<OpCase> cases;
+                   for (DType t : all_dtypes()) cases.push_back({{{{17}, -5, 5}}, {{"dtype", t}}});
+                   cases.push_back({{{{3, 0}}}, {{"dtype", DType::f32}}});
+                   return cases;
+                 }()});
 }
 
 Tensor neg(Operand x) {

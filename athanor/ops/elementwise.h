@@ -1,8 +1,9 @@
 // Elementwise arithmetic, comparison and logic.
 //
-// Operands broadcast as in NumPy and are promoted to one dtype (see promote()); a number takes the dtype of the tensor
-// beside it (f32 beside integers when it has a fraction, i64 beside bool). Functions of real numbers turn integers
-// into f32. All throw Error(shape) for shapes that do not broadcast and Error(dtype) for dtypes without the operation.
+// Operands broadcast as in NumPy and are promoted to one dtype (see promote()); a number takes the dtype of
+// the tensor beside it (f32 beside integers when it has a fraction, i64 beside bool). Functions of real
+// numbers turn integers into f32. All throw Error(shape) for shapes that do not broadcast and Error(dtype)
+// for dtypes without the operation.
 #pragma once
 #include "athanor/graph/tensor.h"
 
@@ -18,7 +19,8 @@ Tensor erf(Operand x);
 Tensor sqrt(Operand x);
 Tensor floor(Operand x);
 Tensor abs(Operand x);
-/// x converted: floats to integers truncate, then wrap; to bool: x != 0. The same tensor when it has that dtype.
+/// x converted: floats to integers truncate, then wrap; to bool: x != 0. The same tensor when it has that
+/// dtype.
 Tensor cast(Operand x, DType dtype);
 
 Tensor add(Operand a, Operand b);

@@ -24,8 +24,8 @@ TensorType infer_take_along(std::span<const TensorType> in, const Attrs& attrs) 
   check_index(in[1]);
   normalize_axis(axis, x.rank());
   if (index.rank() != x.rank() || index.with(axis, 0) != x.with(axis, 0))
-    throw Error(ErrorCode::shape,
-                fmt::format("x {} and index {} differ in more than axis {}", to_string(x), to_string(index), axis));
+    throw Error(ErrorCode::shape, fmt::format("x {} and index {} differ in more than axis {}", to_string(x),
+                                              to_string(index), axis));
   if (x[axis] == 0 && index.size() > 0)
     throw Error(ErrorCode::shape, fmt::format("axis {} has no elements to take", axis));
   return {in[0].dtype, index, {}};
@@ -121,50 +121,54 @@ Sample index_sample(const Shape& shape, double extent) { return {shape, 0, exten
 }  // namespace
 
 ATHANOR_OPS(gather) {
-  define_op({.name = "take_along",
-             .doc = "out[i, j] = x[index[i, j], j] for axis 0: NumPy's take_along_axis",
-             .prim = Prim::take_along,
-             .arity = 2,
-             .dtypes = all_dtypes(),
-             .infer = infer_take_along,
-             .grad =
-                 [](const GradArgs& a) {
-                   const int axis = axis_of(a.attrs);
-                   return std::vector{scatter_add(a.inputs[1], a.grad, axis, a.inputs[0].size(axis)), Tensor()};
-                 },
-             .reference = reference_take_along,
-             .cases = {{{{{7}}, index_sample({17}, 7)}, {{"axis", int64_t{0}}}},
-                       {{{{3, 5, 2}}, index_sample({3, 4, 2}, 5)}, {{"axis", int64_t{1}}}},
-                       {{{{3, 5}}, index_sample({3, 0}, 5)}, {{"axis", int64_t{1}}}}},
-             .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
-  define_op({.name = "scatter_add",
-             .doc = "zeros of `extent` along an axis, with every element of source added at its index",
-             .prim = Prim::scatter_add,
-             .arity = 2,
-             .dtypes = number_dtypes(),
-             .infer = infer_scatter_add,
-             .grad =
-                 [](const GradArgs& a) {
-                   return std::vector{Tensor(), gather(a.grad, a.inputs[0], axis_of(a.attrs))};
-                 },
-             .reference = reference_scatter_add,
-             .cases = {{{index_sample({17}, 7), {{17}}}, {{"axis", int64_t{0}}, {"extent", int64_t{7}}}},
-                       {{index_sample({3, 4, 2}, 5), {{3, 4, 2}}}, {{"axis", int64_t{1}}, {"extent", int64_t{5}}}},
-                       {{index_sample({0, 4}, 5), {{0, 4}}}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}},
-             .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return in[1].shape.size(); }});
-  define_op({.name = "take",
-             .doc = "slices of x [..., n, ...] picked along an axis by an index of any shape, which replaces the axis",
-             .arity = 2,
-             .dtypes = all_dtypes(),
-             .infer = infer_take,
-             .grad = take_grad,
-             .decompose = decompose_take,
-             .reference = reference_take,
-             .cases = {{{{{7, 3}}, index_sample({17}, 7)}, {{"axis", int64_t{0}}}},
-                       {{{{2, 5, 3}}, index_sample({2, 4}, 5)}, {{"axis", int64_t{1}}}},
-                       {{{{5, 3}}, index_sample({}, 3)}, {{"axis", int64_t{1}}}},
-                       {{{{5, 3}}, index_sample({0}, 5)}, {{"axis", int64_t{0}}}}},
-             .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
+  define_op(
+      {.name = "take_along",
+       .doc = "out[i, j] = x[index[i, j], j] for axis 0: NumPy's take_along_axis",
+       .prim = Prim::take_along,
+       .arity = 2,
+       .dtypes = all_dtypes(),
+       .infer = infer_take_along,
+       .grad =
+           [](const GradArgs& a) {
+             const int axis = axis_of(a.attrs);
+             return std::vector{scatter_add(a.inputs[1], a.grad, axis, a.inputs[0].size(axis)), Tensor()};
+           },
+       .reference = reference_take_along,
+       .cases = {{{{{7}}, index_sample({17}, 7)}, {{"axis", int64_t{0}}}},
+                 {{{{3, 5, 2}}, index_sample({3, 4, 2}, 5)}, {{"axis", int64_t{1}}}},
+                 {{{{3, 5}}, index_sample({3, 0}, 5)}, {{"axis", int64_t{1}}}}},
+       .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
+  define_op(
+      {.name = "scatter_add",
+       .doc = "zeros of `extent` along an axis, with every element of source added at its index",
+       .prim = Prim::scatter_add,
+       .arity = 2,
+       .dtypes = number_dtypes(),
+       .infer = infer_scatter_add,
+       .grad =
+           [](const GradArgs& a) {
+             return std::vector{Tensor(), gather(a.grad, a.inputs[0], axis_of(a.attrs))};
+           },
+       .reference = reference_scatter_add,
+       .cases = {{{index_sample({17}, 7), {{17}}}, {{"axis", int64_t{0}}, {"extent", int64_t{7}}}},
+                 {{index_sample({3, 4, 2}, 5), {{3, 4, 2}}}, {{"axis", int64_t{1}}, {"extent", int64_t{5}}}},
+                 {{index_sample({0, 4}, 5), {{0, 4}}}, {{"axis", int64_t{0}}, {"extent", int64_t{3}}}}},
+       .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return in[1].shape.size(); }});
+  define_op(
+      {.name = "take",
+       .doc =
+           "slices of x [..., n, ...] picked along an axis by an index of any shape, which replaces the axis",
+       .arity = 2,
+       .dtypes = all_dtypes(),
+       .infer = infer_take,
+       .grad = take_grad,
+       .decompose = decompose_take,
+       .reference = reference_take,
+       .cases = {{{{{7, 3}}, index_sample({17}, 7)}, {{"axis", int64_t{0}}}},
+                 {{{{2, 5, 3}}, index_sample({2, 4}, 5)}, {{"axis", int64_t{1}}}},
+                 {{{{5, 3}}, index_sample({}, 3)}, {{"axis", int64_t{1}}}},
+                 {{{{5, 3}}, index_sample({0}, 5)}, {{"axis", int64_t{0}}}}},
+       .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
 }
 
 namespace {

@@ -23,7 +23,8 @@ TensorType infer_slice(std::span<const TensorType> in, const Attrs& attrs) {
     const int64_t extent = shape[static_cast<int>(i)], last = start[i] + (size[i] - 1) * step[i];
     if (step[i] == 0) throw Error(ErrorCode::value, fmt::format("a step of 0 along axis {}", i));
     if (size[i] > 0 && (start[i] < 0 || start[i] >= extent || last < 0 || last >= extent))
-      throw Error(ErrorCode::value, fmt::format("elements {} to {} of axis {}, which has {}", start[i], last, i, extent));
+      throw Error(ErrorCode::value,
+                  fmt::format("elements {} to {} of axis {}, which has {}", start[i], last, i, extent));
   }
   return {in[0].dtype, size, {}};
 }
@@ -56,7 +57,8 @@ std::vector<Tensor> slice_grad(const GradArgs& a) {
   const Ints &start = a.attrs.ints("start"), &step = a.attrs.ints("step");
   Tensor dx = a.grad;
   for (int axis = 0; axis < dx.rank(); ++axis)
-    dx = unslice(dx, axis, a.inputs[0].size(axis), start[static_cast<size_t>(axis)], step[static_cast<size_t>(axis)]);
+    dx = unslice(dx, axis, a.inputs[0].size(axis), start[static_cast<size_t>(axis)],
+                 step[static_cast<size_t>(axis)]);
   return {dx};
 }
 
@@ -81,7 +83,8 @@ struct Range {
 
 // Python's rule: bounds from the end when negative, then cut to what there is.
 Range resolve(const Slice& slice, int64_t extent) {
-  if (slice.step == 0) throw Error(ErrorCode::value, "a slice with a step of 0", {}, "Steps may be negative, not 0");
+  if (slice.step == 0)
+    throw Error(ErrorCode::value, "a slice with a step of 0", {}, "Steps may be negative, not 0");
   const bool up = slice.step > 0;
   const int64_t lowest = up ? 0 : -1, highest = up ? extent : extent - 1;
   const auto bound = [&](int64_t value, int64_t open) {
@@ -123,7 +126,8 @@ Tensor slice(Operand x, const std::vector<Index>& indices) {
           ellipses += index.kind == Index::Kind::ellipsis;
         }
         if (named > value.rank() || ellipses > 1)
-          throw Error(ErrorCode::shape, fmt::format("{} indices and {} ellipses for {} axes", named, ellipses, value.rank()),
+          throw Error(ErrorCode::shape,
+                      fmt::format("{} indices and {} ellipses for {} axes", named, ellipses, value.rank()),
                       {}, "Give at most one index an axis, and one ellipsis");
         Ints start, size, step, shape;
         const auto whole = [&](int64_t extent) {
@@ -145,9 +149,10 @@ Tensor slice(Operand x, const std::vector<Index>& indices) {
           } else {
             const int64_t extent = value.shape()[axis];
             if (index.at < -extent || index.at >= extent)
-              throw Error(ErrorCode::value, fmt::format("index {} is out of range for axis {}, which has {}", index.at,
-                                                        axis, extent));
-            start.push_back(index.at < 0 ? index.at + extent : index.at), size.push_back(1), step.push_back(1);
+              throw Error(ErrorCode::value, fmt::format("index {} is out of range for axis {}, which has {}",
+                                                        index.at, axis, extent));
+            start.push_back(index.at < 0 ? index.at + extent : index.at), size.push_back(1),
+                step.push_back(1);
           }
         }
         if (ellipses == 0) rest();

@@ -33,8 +33,8 @@ struct Index {
   explicit Index(Kind k) : kind(k) {}
 };
 
-/// NumPy's x[...]: slice(x, {0, Slice(1, -1), Index::ellipsis, Slice(Slice::none, Slice::none, -1)}). Axes not named
-/// are kept whole. Throws Error(value) for an integer out of range; ranges are cut as in Python.
+/// NumPy's x[...]: slice(x, {0, Slice(1, -1), Index::ellipsis, Slice(Slice::none, Slice::none, -1)}). Axes
+/// not named are kept whole. Throws Error(value) for an integer out of range; ranges are cut as in Python.
 Tensor slice(Operand x, const std::vector<Index>& indices);
 /// Elements [start, stop) of one axis.
 Tensor slice(Operand x, int axis, int64_t start, int64_t stop, int64_t step = 1);
@@ -44,11 +44,11 @@ Tensor slice(Operand x, int axis, int64_t start, int64_t stop, int64_t step = 1)
 Tensor take(Operand x, Operand index, int axis = 0);
 /// Rows of weight [V, D] for labels [...]: [..., D]. The same as take(weight, labels, 0).
 Tensor embedding(Operand weight, Operand labels);
-/// out[i, j] = x[index[i, j], j] for axis 0: NumPy's take_along_axis, PyTorch's gather. The other extents of x and
-/// index broadcast. Indices must lie in [0, extent).
+/// out[i, j] = x[index[i, j], j] for axis 0: NumPy's take_along_axis, PyTorch's gather. The other extents of
+/// x and index broadcast. Indices must lie in [0, extent).
 Tensor gather(Operand x, Operand index, int axis);
-/// The transpose of gather: zeros with `extent` along the axis, to which every element of source is added at its
-/// index. Shapes of index and source are alike. Indices must lie in [0, extent).
+/// The transpose of gather: zeros with `extent` along the axis, to which every element of source is added at
+/// its index. Shapes of index and source are alike. Indices must lie in [0, extent).
 Tensor scatter_add(Operand index, Operand source, int axis, int64_t extent);
 
 }  // namespace athanor

@@ -20,10 +20,11 @@ TensorType infer_concat(std::span<const TensorType> in, const Attrs& attrs) {
   normalize_axis(axis, in[0].shape.rank());
   int64_t extent = 0;
   for (const auto& type : in) {
-    if (type.dtype != in[0].dtype) throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast them first");
+    if (type.dtype != in[0].dtype)
+      throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast them first");
     if (type.shape.rank() != in[0].shape.rank() || type.shape.with(axis, 0) != in[0].shape.with(axis, 0))
-      throw Error(ErrorCode::shape, fmt::format("shapes {} and {} differ in more than axis {}", to_string(in[0].shape),
-                                                to_string(type.shape), axis));
+      throw Error(ErrorCode::shape, fmt::format("shapes {} and {} differ in more than axis {}",
+                                                to_string(in[0].shape), to_string(type.shape), axis));
     extent += type.shape[axis];
   }
   return {in[0].dtype, in[0].shape.with(axis, extent), {}};
@@ -62,12 +63,13 @@ TensorType infer_pad(std::span<const TensorType> in, const Attrs& attrs) {
   const Ints &low = attrs.ints("low"), &high = attrs.ints("high");
   const auto rank = static_cast<size_t>(in[0].shape.rank());
   if (low.size() != rank || high.size() != rank)
-    throw Error(ErrorCode::shape, fmt::format("{} and {} widths for {} axes", low.size(), high.size(), rank), {},
-                "Give one below and one above for each axis");
+    throw Error(ErrorCode::shape, fmt::format("{} and {} widths for {} axes", low.size(), high.size(), rank),
+                {}, "Give one below and one above for each axis");
   Ints dims;
   for (size_t i = 0; i < rank; ++i) {
     if (low[i] < 0 || high[i] < 0)
-      throw Error(ErrorCode::value, fmt::format("negative width in [{}], [{}]", fmt::join(low, ", "), fmt::join(high, ", ")),
+      throw Error(ErrorCode::value,
+                  fmt::format("negative width in [{}], [{}]", fmt::join(low, ", "), fmt::join(high, ", ")),
                   {}, "Use slice() to take elements away");
     dims.push_back(in[0].shape[static_cast<int>(i)] + low[i] + high[i]);
   }
@@ -114,8 +116,8 @@ Tensor on_list(const char* name, const TensorList& list, Body&& body) {
     return body();
   } catch (const Error& error) {
     if (!error.where().empty()) throw;
-    throw Error(error.code(), fmt::format("{}: {}", name, error.problem()), to_string(*SourceScope::current()),
-                error.hint());
+    throw Error(error.code(), fmt::format("{}: {}", name, error.problem()),
+                to_string(*SourceScope::current()), error.hint());
   }
 }
 
@@ -161,8 +163,9 @@ Tensor stack(const TensorList& tensors, int axis) {
     auto list = promoted(tensors);
     for (Tensor& x : list) {
       if (x.shape() != tensors.tensors()[0].shape())
-        throw Error(ErrorCode::shape, fmt::format("shapes {} and {} differ", to_string(tensors.tensors()[0].shape()),
-                                                  to_string(x.shape())));
+        throw Error(ErrorCode::shape,
+                    fmt::format("shapes {} and {} differ", to_string(tensors.tensors()[0].shape()),
+                                to_string(x.shape())));
       x = unsqueeze(x, axis);
     }
     return concat(list, axis);
@@ -195,10 +198,12 @@ std::vector<Tensor> chunk(Operand x, int64_t parts, int axis) {
       "chunk",
       [&] {
         const Tensor value = as_tensor(x);
-        if (parts < 1) throw Error(ErrorCode::value, fmt::format("{} parts", parts), {}, "Ask for at least one");
+        if (parts < 1)
+          throw Error(ErrorCode::value, fmt::format("{} parts", parts), {}, "Ask for at least one");
         const int64_t extent = value.size(axis), size = std::max<int64_t>(1, (extent + parts - 1) / parts);
         Ints sizes;
-        for (int64_t start = 0; start < extent; start += size) sizes.push_back(std::min(size, extent - start));
+        for (int64_t start = 0; start < extent; start += size)
+          sizes.push_back(std::min(size, extent - start));
         if (sizes.empty()) sizes.push_back(0);
         return split(value, sizes, axis);
       },

@@ -13,12 +13,14 @@ namespace {
 TensorType infer_batch_matmul(std::span<const TensorType> in, const Attrs&) {
   const Shape &a = in[0].shape, &b = in[1].shape;
   check_dtype(in[0], Accept::numbers);
-  if (in[0].dtype != in[1].dtype) throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast one of them");
+  if (in[0].dtype != in[1].dtype)
+    throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast one of them");
   if (a.rank() != 3 || b.rank() != 3)
     throw Error(ErrorCode::shape, "takes [B, M, K] and [B, K, N]", {}, "matmul() takes other ranks");
   if (a[0] != b[0]) throw Error(ErrorCode::shape, fmt::format("{} matrices against {}", a[0], b[0]));
   if (a[2] != b[1])
-    throw Error(ErrorCode::shape, fmt::format("{} columns on the left against {} rows on the right", a[2], b[1]), {},
+    throw Error(ErrorCode::shape,
+                fmt::format("{} columns on the left against {} rows on the right", a[2], b[1]), {},
                 "They must be equal: transpose one of the matrices?");
   return {in[0].dtype, {a[0], a[1], b[2]}, {}};
 }
@@ -88,13 +90,13 @@ Ints distinct_axes(const Ints& contracted, const Ints& batch, int rank) {
 
 void check_pairs(const Shape& a, const Shape& b, const Ints& axes_a, const Ints& axes_b, const char* what) {
   if (axes_a.size() != axes_b.size())
-    throw Error(ErrorCode::shape, fmt::format("{} {} axes on the left against {} on the right", axes_a.size(), what,
-                                              axes_b.size()));
+    throw Error(ErrorCode::shape, fmt::format("{} {} axes on the left against {} on the right", axes_a.size(),
+                                              what, axes_b.size()));
   for (size_t i = 0; i < axes_a.size(); ++i) {
     const int64_t m = a[static_cast<int>(axes_a[i])], n = b[static_cast<int>(axes_b[i])];
     if (m != n)
-      throw Error(ErrorCode::shape, fmt::format("{} axis {} of the left has {}, axis {} of the right {}", what, axes_a[i],
-                                                m, axes_b[i], n));
+      throw Error(ErrorCode::shape, fmt::format("{} axis {} of the left has {}, axis {} of the right {}",
+                                                what, axes_a[i], m, axes_b[i], n));
   }
 }
 
@@ -115,10 +117,8 @@ ATHANOR_OPS(linalg) {
                        {{{{1, 64, 33}}, {{1, 33, 48}}}},
                        {{{{2, 3, 0}}, {{2, 0, 5}}}},
                        {{{{2, 0, 3}}, {{2, 3, 5}}}}},
-             .flops =
-                 [](std::span<const TensorType> in, const TensorType& out, const Attrs&) {
-                   return 2 * out.shape.size() * in[0].shape[2];
-                 },
+             .flops = [](std::span<const TensorType> in, const TensorType& out,
+                         const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
              .tolerance = 4});
 }
 
@@ -145,18 +145,21 @@ Tensor matmul(Operand a, Operand b) {
         if (column) y = unsqueeze(y, 1);
         const int64_t m = x.size(-2), k = x.size(-1), n = y.size(-1);
         if (y.size(-2) != k)
-          throw Error(ErrorCode::shape, fmt::format("{} columns on the left against {} rows on the right", k, y.size(-2)),
-                      {}, "They must be equal: transpose one of the matrices?");
+          throw Error(ErrorCode::shape,
+                      fmt::format("{} columns on the left against {} rows on the right", k, y.size(-2)), {},
+                      "They must be equal: transpose one of the matrices?");
         const Shape lead_x(x.shape().dims().first(static_cast<size_t>(x.rank() - 2)));
         const Shape lead_y(y.shape().dims().first(static_cast<size_t>(y.rank() - 2)));
         const Shape lead = broadcast_shapes(lead_x, lead_y);
         Ints dims = lead.to_ints();
         Tensor result;
-        if (lead_y.size() == 1 && lead == lead_x) {  // one matrix on the right: the rows of all on the left together
+        if (lead_y.size() == 1 &&
+            lead == lead_x) {  // one matrix on the right: the rows of all on the left together
           result = batch_matmul(reshape(x, {1, lead.size() * m, k}), reshape(y, {1, k, n}));
         } else {
           const auto all = [&](const Tensor& t, int64_t rows, int64_t columns) {
-            return reshape(broadcast_to(t, joined(lead.to_ints(), {rows, columns})), {lead.size(), rows, columns});
+            return reshape(broadcast_to(t, joined(lead.to_ints(), {rows, columns})),
+                           {lead.size(), rows, columns});
           };
           result = batch_matmul(all(x, m, k), all(y, k, n));
         }
@@ -172,12 +175,14 @@ Tensor linear(Operand x, Operand weight, const Tensor& bias) {
       "linear",
       [&] {
         if (as_tensor(weight).rank() != 2 || as_tensor(x).rank() == 0 || x->size(-1) != weight->size(1))
-          throw Error(ErrorCode::shape, "takes x [..., I] and a weight [O, I]", {},
-                      as_tensor(weight).rank() == 2 && as_tensor(x).rank() > 0
-                          ? fmt::format("x has {} features, the weight takes {}", x->size(-1), weight->size(1))
-                          : "");
+          throw Error(
+              ErrorCode::shape, "takes x [..., I] and a weight [O, I]", {},
+              as_tensor(weight).rank() == 2 && as_tensor(x).rank() > 0
+                  ? fmt::format("x has {} features, the weight takes {}", x->size(-1), weight->size(1))
+                  : "");
         if (bias.defined() && bias.shape() != Shape{weight->size(0)})
-          throw Error(ErrorCode::shape, fmt::format("the bias is {}, not [{}]", to_string(bias.shape()), weight->size(0)));
+          throw Error(ErrorCode::shape,
+                      fmt::format("the bias is {}, not [{}]", to_string(bias.shape()), weight->size(0)));
         const Tensor y = matmul(x, transpose(weight));
         return bias.defined() ? y + bias : y;
       },
@@ -193,10 +198,12 @@ Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& con
         const Shape &left = x.shape(), &right = y.shape();
         const Ints over_x = distinct_axes(contract_a, batch_a, left.rank());
         const Ints over_y = distinct_axes(contract_b, batch_b, right.rank());
-        const Ints for_x = distinct_axes(batch_a, {}, left.rank()), for_y = distinct_axes(batch_b, {}, right.rank());
+        const Ints for_x = distinct_axes(batch_a, {}, left.rank()),
+                   for_y = distinct_axes(batch_b, {}, right.rank());
         check_pairs(left, right, over_x, over_y, "contracted");
         check_pairs(left, right, for_x, for_y, "batch");
-        const Ints free_x = remaining(left.rank(), over_x, for_x), free_y = remaining(right.rank(), over_y, for_y);
+        const Ints free_x = remaining(left.rank(), over_x, for_x),
+                   free_y = remaining(right.rank(), over_y, for_y);
         const int64_t batch = product(left, for_x), k = product(left, over_x);
         const int64_t m = product(left, free_x), n = product(right, free_y);
         const Tensor result = batch_matmul(reshape(permute(x, joined(for_x, free_x, over_x)), {batch, m, k}),

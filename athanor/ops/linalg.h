@@ -7,28 +7,28 @@
 
 namespace athanor {
 
-/// As NumPy: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast; a vector is a row on the left, a column
-/// on the right, and its axis is dropped from the result.
+/// As NumPy: [..., M, K] x [..., K, N] -> [..., M, N], leading axes broadcast; a vector is a row on the left,
+/// a column on the right, and its axis is dropped from the result.
 Tensor matmul(Operand a, Operand b);
 /// [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor batch_matmul(Operand a, Operand b);
 /// x [..., I] times the transpose of weight [O, I], plus bias [O] when it is given: [..., O].
 Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
-/// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then what is left of a,
-/// then what is left of b.
-Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& contract_b, const Ints& batch_a = {},
-                   const Ints& batch_b = {});
-/// Einstein summation: einsum("bij,bjk->bik", {a, b}). Any number of operands, repeated indices (diagonals), "..." and
-/// results without "->" (indices that appear once, in alphabetical order) as in NumPy. Pairs with the smallest result
-/// are contracted first.
+/// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then what is
+/// left of a, then what is left of b.
+Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& contract_b,
+                   const Ints& batch_a = {}, const Ints& batch_b = {});
+/// Einstein summation: einsum("bij,bjk->bik", {a, b}). Any number of operands, repeated indices (diagonals),
+/// "..." and results without "->" (indices that appear once, in alphabetical order) as in NumPy. Pairs with
+/// the smallest result are contracted first.
 Tensor einsum(const std::string& subscripts, const TensorList& operands);
 
 struct AttentionOptions {
   bool causal = false;  // query i sees keys up to i + (S - T)
   double scale = 0;     // 0: 1 / sqrt(D)
 };
-/// softmax(q k^T * scale + mask) v: q [..., T, D], k [..., S, D], v [..., S, E] -> [..., T, E]. A mask [..., T, S] is
-/// bool (true: is seen) or is added. Vaswani et al., Attention Is All You Need (2017).
+/// softmax(q k^T * scale + mask) v: q [..., T, D], k [..., S, D], v [..., S, E] -> [..., T, E]. A mask [...,
+/// T, S] is bool (true: is seen) or is added. Vaswani et al., Attention Is All You Need (2017).
 Tensor scaled_dot_product_attention(Operand q, Operand k, Operand v, const Tensor& mask = {},
                                     const AttentionOptions& options = {});
 

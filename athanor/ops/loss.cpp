@@ -22,13 +22,15 @@ TensorType infer(std::span<const TensorType> in, const Attrs&) {
     throw Error(ErrorCode::dtype, fmt::format("takes labels of i64, not {}", to_string(in[1].dtype)), {},
                 "Cast them first: cast(labels, DType::i64)");
   if (logits.rank() < 2 || logits.erase(1) != labels)
-    throw Error(ErrorCode::shape, fmt::format("logits {} and labels {} do not fit", to_string(logits), to_string(labels)),
-                {}, "They are [N, C] and [N], or [N, C, ...] and [N, ...]");
+    throw Error(ErrorCode::shape,
+                fmt::format("logits {} and labels {} do not fit", to_string(logits), to_string(labels)), {},
+                "They are [N, C] and [N], or [N, C, ...] and [N, ...]");
   return {in[0].dtype, {}, {}};
 }
 
-// What the labels ask for: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...], which is
-// 1 / count for those that count and 0 for the others. By comparison and not by scatter, so that it fuses.
+// What the labels ask for: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...],
+// which is 1 / count for those that count and 0 for the others. By comparison and not by scatter, so that it
+// fuses.
 struct Target {
   Tensor share, weight;
 };
@@ -45,14 +47,19 @@ Target target_of(const Tensor& labels, const Tensor& logits, const Attrs& attrs)
   return {share, counts / sum(counts)};
 }
 
-Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
-  const Tensor logits = widened(in[0]);
-  const Target target = target_of(in[1], logits, attrs);
-  const Tensor of_label = sum(log_softmax(logits, 1) * target.share, 1, true);
-  return cast(-sum(of_label * target.weight), in[0].dtype());
+// The negative sum of the logarithms that the target asks for.
+Tensor likelihood_loss(const Tensor& log_probabilities, const Target& target) {
+  // A class without a share does not count, be its logarithm -infinity: that times 0 would be NaN.
+  const Tensor shares = where(not_equal(target.share, 0), log_probabilities * target.share, 0);
+  return -sum(sum(shares, 1, true) * target.weight);
 }
 
-std::vector<Tensor> grad(const GradArgs& a) {
+Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor logits = widened(in[0]);
+  return cast(likelihood_loss(log_softmax(logits, 1), target_of(in[1], logits, attrs)), in[0].dtype());
+}
+
+std::vector<Tensor> logits_grad(const GradArgs& a) {
   const Tensor logits = widened(a.inputs[0]);
   const Target target = target_of(a.inputs[1], logits, a.attrs);
   const Tensor dx = (softmax(logits, 1) - target.share) * (target.weight * widened(a.grad));
@@ -69,7 +76,8 @@ RefArray reference(std::span<const RefArray> in, const Attrs& attrs) {
     const int64_t first = i / inner * classes * inner + i % inner;
     double power = 0, mean = 0;
     for (int64_t c = 0; c < classes; ++c) power += std::exp(in[0][first + c * inner]);
-    for (int64_t c = 0; c < classes; ++c) mean += (std::log(power) - in[0][first + c * inner]) / static_cast<double>(classes);
+    for (int64_t c = 0; c < classes; ++c)
+      mean += (std::log(power) - in[0][first + c * inner]) / static_cast<double>(classes);
     const double own = std::log(power) - in[0][first + static_cast<int64_t>(in[1][i]) * inner];
     total += (1 - smoothing) * own + smoothing * mean;
     ++count;
@@ -108,17 +116,19 @@ std::pair<Tensor, Tensor> alike(const Operand& x, const Operand& target) {
 }  // namespace
 
 ATHANOR_OPS(loss) {
-  define_op({.name = "cross_entropy",
-             .doc = "the mean of -log(softmax(logits)[label]): logits [N, C, ...], labels i64 [N, ...]",
-             .arity = 2,
-             .infer = infer,
-             .grad = grad,
-             .decompose = decompose,
-             .reference = reference,
-             .cases = {label_case({17, 10}, 0, -100), label_case({5, 3}, 0.1, -100), label_case({13, 7}, 0, 3),
-                       label_case({3, 5, 2, 3}, 0.2, 0), label_case({1, 3}, 0, -100)},
-             .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return 6 * in[0].shape.size(); },
-             .tolerance = 4});
+  define_op(
+      {.name = "cross_entropy",
+       .doc = "the mean of -log(softmax(logits)[label]): logits [N, C, ...], labels i64 [N, ...]",
+       .arity = 2,
+       .infer = infer,
+       .grad = logits_grad,
+       .decompose = decompose,
+       .reference = reference,
+       .cases = {label_case({17, 10}, 0, -100), label_case({5, 3}, 0.1, -100), label_case({13, 7}, 0, 3),
+                 label_case({3, 5, 2, 3}, 0.2, 0), label_case({1, 3}, 0, -100)},
+       .flops = [](std::span<const TensorType> in, const auto&,
+                   const auto&) { return 6 * in[0].shape.size(); },
+       .tolerance = 4});
 }
 
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options) {
@@ -140,10 +150,7 @@ Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& o
         const Tensor value = as_tensor(log_probabilities), label = as_labels(labels), wide = widened(value);
         const std::array types = {value.type(), label.type()};
         infer(types, {});
-        const Target target = target_of(label, wide, attributes(options));
-        // Not by a product: -infinity * 0 would be NaN.
-        const Tensor chosen = where(not_equal(target.share, 0), wide * target.share, 0);
-        return cast(-sum(sum(chosen, 1, true) * target.weight), value.dtype());
+        return cast(likelihood_loss(wide, target_of(label, wide, attributes(options))), value.dtype());
       },
       log_probabilities, labels);
 }

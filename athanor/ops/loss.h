@@ -13,8 +13,8 @@ struct LabelOptions {
   double label_smoothing = 0;   // this share of the target is spread evenly over all classes
   int64_t ignore_index = -100;  // labels that do not count
 };
-/// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in [0, C).
-/// NaN when every label is ignored.
+/// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in
+/// [0, C). NaN when every label is ignored.
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options = {});
 /// The same for logarithms of probabilities (as log_softmax along axis 1 gives).
 Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options = {});

@@ -22,8 +22,8 @@ Ints whole_axes(int rank) {
 TensorType infer_reshape(std::span<const TensorType> in, const Attrs& attrs) {
   const Shape shape(attrs.ints("shape"));
   if (shape.size() != in[0].shape.size())
-    throw Error(ErrorCode::shape, fmt::format("{} elements do not fit shape {}, which has {}", in[0].shape.size(),
-                                              to_string(shape), shape.size()));
+    throw Error(ErrorCode::shape, fmt::format("{} elements do not fit shape {}, which has {}",
+                                              in[0].shape.size(), to_string(shape), shape.size()));
   return {in[0].dtype, shape, {}};
 }
 
@@ -32,8 +32,9 @@ TensorType infer_permute(std::span<const TensorType> in, const Attrs& attrs) {
   Ints sorted = axes;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != whole_axes(in[0].shape.rank()))
-    throw Error(ErrorCode::shape, fmt::format("[{}] is not an order of {} axes", fmt::join(axes, ", "), in[0].shape.rank()),
-                {}, "Name each axis once");
+    throw Error(ErrorCode::shape,
+                fmt::format("[{}] is not an order of {} axes", fmt::join(axes, ", "), in[0].shape.rank()), {},
+                "Name each axis once");
   Ints dims;
   for (int64_t axis : axes) dims.push_back(in[0].shape[static_cast<int>(axis)]);
   return {in[0].dtype, dims, {}};
@@ -86,23 +87,24 @@ RefArray reference_broadcast(std::span<const RefArray> in, const Attrs& attrs) {
 }  // namespace
 
 ATHANOR_OPS(movement) {
-  define_op({.name = "reshape",
-             .doc = "the same elements, in row-major order, in another shape",
-             .prim = Prim::reshape,
-             .dtypes = all_dtypes(),
-             .infer = infer_reshape,
-             .grad = [](const GradArgs& a) { return std::vector{reshape(a.grad, a.inputs[0].shape().to_ints())}; },
-             .reference =
-                 [](std::span<const RefArray> in, const Attrs& attrs) {
-                   RefArray result{Shape(attrs.ints("shape"))};
-                   result.data = in[0].data;
-                   return result;
-                 },
-             .cases = {{{{{3, 5}}}, {{"shape", Ints{15}}}},
-                       {{{{2, 3, 7}}}, {{"shape", Ints{7, 1, 6}}}},
-                       {{{{1}}}, {{"shape", Ints{}}}},
-                       {{{{3, 0}}}, {{"shape", Ints{0, 5}}}}},
-             .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
+  define_op(
+      {.name = "reshape",
+       .doc = "the same elements, in row-major order, in another shape",
+       .prim = Prim::reshape,
+       .dtypes = all_dtypes(),
+       .infer = infer_reshape,
+       .grad = [](const GradArgs& a) { return std::vector{reshape(a.grad, a.inputs[0].shape().to_ints())}; },
+       .reference =
+           [](std::span<const RefArray> in, const Attrs& attrs) {
+             RefArray result{Shape(attrs.ints("shape"))};
+             result.data = in[0].data;
+             return result;
+           },
+       .cases = {{{{{3, 5}}}, {{"shape", Ints{15}}}},
+                 {{{{2, 3, 7}}}, {{"shape", Ints{7, 1, 6}}}},
+                 {{{{1}}}, {{"shape", Ints{}}}},
+                 {{{{3, 0}}}, {{"shape", Ints{0, 5}}}}},
+       .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
   define_op({.name = "permute",
              .doc = "axis i of the result is axis axes[i] of x",
              .prim = Prim::permute,
@@ -112,7 +114,8 @@ ATHANOR_OPS(movement) {
                  [](const GradArgs& a) {
                    const Ints& axes = a.attrs.ints("axes");
                    Ints inverse(axes.size());
-                   for (size_t i = 0; i < axes.size(); ++i) inverse[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
+                   for (size_t i = 0; i < axes.size(); ++i)
+                     inverse[static_cast<size_t>(axes[i])] = static_cast<int64_t>(i);
                    return std::vector{permute(a.grad, inverse)};
                  },
              .reference = reference_permute,
@@ -148,9 +151,10 @@ Tensor reshape(Operand x, const Ints& shape) {
           for (int64_t d : dims)
             if (d != -1) known *= d;
           if (std::count(dims.begin(), dims.end(), -1) > 1 || known <= 0 || value.size() % known != 0)
-            throw Error(ErrorCode::shape,
-                        fmt::format("{} elements do not fit shape [{}]", value.size(), fmt::join(shape, ", ")), {},
-                        "One extent may be -1, and the others must divide the number of elements");
+            throw Error(
+                ErrorCode::shape,
+                fmt::format("{} elements do not fit shape [{}]", value.size(), fmt::join(shape, ", ")), {},
+                "One extent may be -1, and the others must divide the number of elements");
           *open = value.size() / known;
         }
         return value.shape() == Shape(dims) ? value : apply(op, {value}, {{"shape", dims}});
@@ -184,7 +188,8 @@ Tensor squeeze(Operand x, const Ints& axes) {
         const Ints chosen = normalize_axes(axes, value.rank());
         Ints dims;
         for (int i = 0; i < value.rank(); ++i) {
-          const bool drop = axes.empty() ? value.shape()[i] == 1 : std::binary_search(chosen.begin(), chosen.end(), i);
+          const bool drop =
+              axes.empty() ? value.shape()[i] == 1 : std::binary_search(chosen.begin(), chosen.end(), i);
           if (drop && value.shape()[i] != 1)
             throw Error(ErrorCode::shape, fmt::format("axis {} has extent {}, not 1", i, value.shape()[i]));
           if (!drop) dims.push_back(value.shape()[i]);

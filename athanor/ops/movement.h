@@ -12,7 +12,8 @@ namespace athanor {
 /// An argument that is a list of tensors, {a, b} or a vector, with the caller's line.
 class TensorList {
  public:
-  TensorList(std::initializer_list<Tensor> tensors, std::source_location where = std::source_location::current())
+  TensorList(std::initializer_list<Tensor> tensors,
+             std::source_location where = std::source_location::current())
       : tensors_(tensors), where_(where) {}
   TensorList(std::vector<Tensor> tensors, std::source_location where = std::source_location::current())
       : tensors_(std::move(tensors)), where_(where) {}
@@ -58,9 +59,11 @@ Tensor pad(Operand x, const Ints& low, const Ints& high, double value = 0);
 Tensor flip(Operand x, const Ints& axes = {});
 /// Shifted cyclically along an axis.
 Tensor roll(Operand x, int64_t shift, int axis);
-/// Windows: an axis of extent n becomes [(n - span) / step + 1, window], with span = (window - 1) * dilation + 1.
+/// Windows: an axis of extent n becomes [(n - span) / step + 1, window], with span = (window - 1) * dilation
+/// + 1.
 Tensor unfold(Operand x, int axis, int64_t window, int64_t step = 1, int64_t dilation = 1);
-/// The transpose of unfold: axes [windows, window] at `axis` become one of extent `size`; overlaps are summed.
+/// The transpose of unfold: axes [windows, window] at `axis` become one of extent `size`; overlaps are
+/// summed.
 Tensor fold(Operand x, int axis, int64_t size, int64_t step = 1, int64_t dilation = 1);
 
 }  // namespace athanor

@@ -27,7 +27,8 @@ RefArray reference_cumsum(std::span<const RefArray> in, const Attrs& attrs) {
   RefArray result = in[0];
   const int axis = axis_of(attrs);
   for_each_row(result.shape, axis, [&](int64_t first, int64_t stride) {
-    for (int64_t i = 1; i < result.shape[axis]; ++i) result[first + i * stride] += result[first + (i - 1) * stride];
+    for (int64_t i = 1; i < result.shape[axis]; ++i)
+      result[first + i * stride] += result[first + (i - 1) * stride];
   });
   return result;
 }
@@ -125,7 +126,8 @@ Tensor argsort(Operand x, int axis, bool descending) {
 }
 
 Tensor sort(Operand x, int axis, bool descending) {
-  return in_call("sort", [&] { return gather(x, argsort(x, axis, descending), axis); }, x);
+  return in_call(
+      "sort", [&] { return gather(x, argsort(x, axis, descending), axis); }, x);
 }
 
 TopK topk(Operand x, int64_t k, int axis, bool largest) {
@@ -134,7 +136,8 @@ TopK topk(Operand x, int64_t k, int axis, bool largest) {
       [&] {
         const Tensor value = as_tensor(x);
         if (const int64_t extent = value.size(axis); k < 0 || k > extent)
-          throw Error(ErrorCode::value, fmt::format("the {} first of {} elements along axis {}", k, extent, axis), {},
+          throw Error(ErrorCode::value,
+                      fmt::format("the {} first of {} elements along axis {}", k, extent, axis), {},
                       fmt::format("k lies between 0 and {}", extent));
         const Tensor indices = slice(argsort(value, axis, largest), axis, 0, k);
         return TopK{gather(value, indices, axis), indices};

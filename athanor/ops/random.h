@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Gives each draw a key of its own, from a seed and the number of draws before. Its state is two numbers; keys are
-/// inputs of plans, so another draw needs no new plan. Safe to use from several threads.
+/// Gives each draw a key of its own, from a seed and the number of draws before. Its state is two numbers;
+/// keys are inputs of plans, so another draw needs no new plan. Safe to use from several threads.
 class Generator {
  public:
   struct State {
@@ -47,13 +47,14 @@ Tensor normal(const Shape& shape, double mean = 0, double stddev = 1, DType dtyp
 Tensor bernoulli(const Shape& shape, double probability, Generator& generator = default_generator(),
                  Device device = {}, std::source_location where = std::source_location::current());
 /// i64 uniform in [low, high), for ranges up to 2^24.
-Tensor random_integers(const Shape& shape, int64_t low, int64_t high, Generator& generator = default_generator(),
-                       Device device = {}, std::source_location where = std::source_location::current());
+Tensor random_integers(const Shape& shape, int64_t low, int64_t high,
+                       Generator& generator = default_generator(), Device device = {},
+                       std::source_location where = std::source_location::current());
 /// i64[n]: 0 ... n-1 in random order.
 Tensor permutation(int64_t n, Generator& generator = default_generator(), Device device = {},
                    std::source_location where = std::source_location::current());
-/// In training: each element is zero with `probability`, and the others are divided by (1 - probability) (Srivastava
-/// et al. 2014). Otherwise x.
+/// In training: each element is zero with `probability`, and the others are divided by (1 - probability)
+/// (Srivastava et al. 2014). Otherwise x.
 Tensor dropout(Operand x, double probability = 0.5, bool training = true,
                Generator& generator = default_generator());
 

@@ -70,16 +70,15 @@ std::vector<Tensor> extremum_grad(const GradArgs& a) {
   return {chosen * spread(a.grad / sum(chosen, Axes(axes)), x, axes)};
 }
 
-int64_t reduction_flops(std::span<const TensorType> in, const TensorType&, const Attrs&) { return in[0].shape.size(); }
+int64_t reduction_flops(std::span<const TensorType> in, const TensorType&, const Attrs&) {
+  return in[0].shape.size();
+}
 
 void define(const char* name, const char* doc, Prim prim, double start, double (*combine)(double, double),
             std::function<std::vector<Tensor>(const GradArgs&)> grad, std::vector<DType> dtypes, bool empty) {
-  std::vector<OpCase> cases = {{{{{17}}}, {{"axes", Ints{0}}}},
-                               {{{{5, 7, 3}}}, {{"axes", Ints{1}}}},
-                               {{{{5, 7, 3}}}, {{"axes", Ints{0, 2}}}},
-                               {{{{3, 1}}}, {{"axes", Ints{1}}}},
-                               {{{{3, 101}}}, {{"axes", Ints{1}}}},
-                               {{{{0, 3}}}, {{"axes", Ints{1}}}}};
+  std::vector<OpCase> cases = {{{{{17}}}, {{"axes", Ints{0}}}},         {{{{5, 7, 3}}}, {{"axes", Ints{1}}}},
+                               {{{{5, 7, 3}}}, {{"axes", Ints{0, 2}}}}, {{{{3, 1}}}, {{"axes", Ints{1}}}},
+                               {{{{3, 101}}}, {{"axes", Ints{1}}}},     {{{{0, 3}}}, {{"axes", Ints{1}}}}};
   if (empty) cases.push_back({{{{3, 0}}}, {{"axes", Ints{1}}}});
   if (prim == Prim::prod)
     for (auto& c : cases) c.inputs[0].low = 0.6, c.inputs[0].high = 1.6;
@@ -89,8 +88,9 @@ void define(const char* name, const char* doc, Prim prim, double start, double (
              .dtypes = std::move(dtypes),
              .infer = infer_reduce,
              .grad = std::move(grad),
-             .reference = [start, combine](std::span<const RefArray> in,
-                                           const Attrs& a) { return fold_axes(in[0], a.ints("axes"), start, combine); },
+             .reference = [start, combine](
+                              std::span<const RefArray> in,
+                              const Attrs& a) { return fold_axes(in[0], a.ints("axes"), start, combine); },
              .cases = std::move(cases),
              .flops = reduction_flops});
 }
@@ -147,7 +147,8 @@ Tensor extremum(const Op& op, const char* name, const Operand& x, const Axes& ax
   const Tensor value = as_tensor(x);
   for (int64_t axis : reduced_axes(axes, value.rank()))
     if (value.shape()[static_cast<int>(axis)] == 0 && result.size() > 0)
-      throw Error(ErrorCode::shape, fmt::format("{}({}): axis {} has no elements", name, to_string(value.type()), axis),
+      throw Error(ErrorCode::shape,
+                  fmt::format("{}({}): axis {} has no elements", name, to_string(value.type()), axis),
                   to_string(x.where()), "The largest and the smallest of nothing are not defined");
   return value.dtype() == DType::b8 ? cast({result, x.where()}, DType::b8) : result;
 }
@@ -155,28 +156,31 @@ Tensor extremum(const Op& op, const char* name, const Operand& x, const Axes& ax
 }  // namespace
 
 ATHANOR_OPS(reduction) {
-  define("sum", "the sum over axes, which go; 0 for no elements", Prim::sum, 0,
-         [](double a, double b) { return a + b; },
-         [](const GradArgs& a) { return std::vector{spread(a.grad, a.inputs[0], a.attrs.ints("axes"))}; },
-         number_dtypes(), true);
-  define("prod", "the product over axes, which go; 1 for no elements", Prim::prod, 1,
-         [](double a, double b) { return a * b; }, prod_grad, number_dtypes(), true);
+  define(
+      "sum", "the sum over axes, which go; 0 for no elements", Prim::sum, 0,
+      [](double a, double b) { return a + b; },
+      [](const GradArgs& a) { return std::vector{spread(a.grad, a.inputs[0], a.attrs.ints("axes"))}; },
+      number_dtypes(), true);
+  define(
+      "prod", "the product over axes, which go; 1 for no elements", Prim::prod, 1,
+      [](double a, double b) { return a * b; }, prod_grad, number_dtypes(), true);
   define("reduce_max", "the largest over axes, which go; NaN if any is", Prim::reduce_max, -infinity, larger,
          extremum_grad, number_dtypes(), false);
   define("reduce_min", "the smallest over axes, which go; NaN if any is", Prim::reduce_min, infinity, smaller,
          extremum_grad, number_dtypes(), false);
-  define_op({.name = "argmax",
-             .doc = "i64: where the largest element along an axis stands; the first of equals; NaN is largest",
-             .prim = Prim::argmax,
-             .dtypes = number_dtypes(),
-             .infer = infer_argmax,
-             .reference = reference_argmax,
-             .cases = {{{{{17}}}, {{"axis", int64_t{0}}}},
-                       {{{{5, 7, 3}}}, {{"axis", int64_t{1}}}},
-                       {{{{5, 37}}}, {{"axis", int64_t{1}}}},
-                       {{{{0, 3}}}, {{"axis", int64_t{1}}}}},
-             .differentiable = false,
-             .flops = reduction_flops});
+  define_op(
+      {.name = "argmax",
+       .doc = "i64: where the largest element along an axis stands; the first of equals; NaN is largest",
+       .prim = Prim::argmax,
+       .dtypes = number_dtypes(),
+       .infer = infer_argmax,
+       .reference = reference_argmax,
+       .cases = {{{{{17}}}, {{"axis", int64_t{0}}}},
+                 {{{{5, 7, 3}}}, {{"axis", int64_t{1}}}},
+                 {{{{5, 37}}}, {{"axis", int64_t{1}}}},
+                 {{{{0, 3}}}, {{"axis", int64_t{1}}}}},
+       .differentiable = false,
+       .flops = reduction_flops});
 }
 
 Tensor sum(Operand x, const Axes& axes, bool keep_dims) {

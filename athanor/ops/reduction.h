@@ -21,7 +21,8 @@ struct Axes {
 Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
 /// Integers and bool give f32.
 Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 is that of the values.
+/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 is that of the
+/// values.
 Tensor var(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
 /// sqrt(var)
 Tensor stddev(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);

@@ -39,12 +39,17 @@ RefArray reference(const RefArray& x, int axis, bool logarithm) {
 
 std::vector<OpCase> row_cases() {
   const auto along = [](Shape shape, int64_t axis) { return OpCase{{{shape, -5, 5}}, {{"axis", axis}}}; };
-  return {along({17}, 0), along({5, 7, 3}, 1), along({5, 37}, 1), along({3, 1}, 1), along({3, 0}, 1), along({0, 3}, 1)};
+  return {along({17}, 0),   along({5, 7, 3}, 1), along({5, 37}, 1),
+          along({3, 1}, 1), along({3, 0}, 1),    along({0, 3}, 1)};
 }
 
-int64_t row_flops(std::span<const TensorType> in, const TensorType&, const Attrs&) { return 5 * in[0].shape.size(); }
+int64_t row_flops(std::span<const TensorType> in, const TensorType&, const Attrs&) {
+  return 5 * in[0].shape.size();
+}
 
-Tensor softmax_grad(const Tensor& y, const Tensor& dy, int axis) { return y * (dy - sum(dy * y, axis, true)); }
+Tensor softmax_grad(const Tensor& y, const Tensor& dy, int axis) {
+  return y * (dy - sum(dy * y, axis, true));
+}
 
 Tensor apply_rows(const Op& op, const Operand& x, int axis) {
   return in_call(

@@ -42,7 +42,9 @@ Moments wide_moments(const Tensor& x, const Ints& axes, double correction) {
   return {mean, sum(deviation * deviation, Axes(axes), true) * (1 / std::max(count - correction, 0.0))};
 }
 
-Tensor without_axes(const Tensor& kept, const Ints& axes) { return axes.empty() ? kept : squeeze(kept, axes); }
+Tensor without_axes(const Tensor& kept, const Ints& axes) {
+  return axes.empty() ? kept : squeeze(kept, axes);
+}
 
 }  // namespace
 
@@ -106,10 +108,13 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
       "norm",
       [&] {
         const Tensor value = as_float(x), wide = widened(value);
-        if (std::isinf(p)) return cast(p > 0 ? max(abs(wide), axes, keep_dims) : min(abs(wide), axes, keep_dims), value.dtype());
+        if (std::isinf(p))
+          return cast(p > 0 ? max(abs(wide), axes, keep_dims) : min(abs(wide), axes, keep_dims),
+                      value.dtype());
         if (p == 0) return cast(sum(cast(not_equal(wide, 0), wide.dtype()), axes, keep_dims), value.dtype());
         if (p == 1) return cast(sum(abs(wide), axes, keep_dims), value.dtype());
-        const Tensor total = p == 2 ? sum(wide * wide, axes, keep_dims) : sum(pow(abs(wide), p), axes, keep_dims);
+        const Tensor total =
+            p == 2 ? sum(wide * wide, axes, keep_dims) : sum(pow(abs(wide), p), axes, keep_dims);
         return cast(p == 2 ? sqrt(total) : pow(total, 1 / p), value.dtype());
       },
       x);

@@ -17,11 +17,13 @@ struct Windows {
 
 void check(const Windows& w, int64_t extent) {
   if (w.window < 1 || w.step < 1 || w.dilation < 1)
-    throw Error(ErrorCode::value, fmt::format("window {}, step {} and dilation {}", w.window, w.step, w.dilation), {},
+    throw Error(ErrorCode::value,
+                fmt::format("window {}, step {} and dilation {}", w.window, w.step, w.dilation), {},
                 "Each must be at least 1");
   if (extent < w.span())
-    throw Error(ErrorCode::shape, fmt::format("a window that spans {} does not fit an extent of {}", w.span(), extent),
-                {}, "Pad the tensor, or take a smaller window");
+    throw Error(ErrorCode::shape,
+                fmt::format("a window that spans {} does not fit an extent of {}", w.span(), extent), {},
+                "Pad the tensor, or take a smaller window");
 }
 
 Windows unfold_windows(const Attrs& a) {
@@ -49,8 +51,8 @@ TensorType infer_fold(std::span<const TensorType> in, const Attrs& attrs) {
   check_dtype(in[0], Accept::numbers);
   check(w, size);
   if (w.count(size) != shape[w.axis])
-    throw Error(ErrorCode::shape, fmt::format("{} windows do not make up an extent of {}, which has {}", shape[w.axis],
-                                              size, w.count(size)));
+    throw Error(ErrorCode::shape, fmt::format("{} windows do not make up an extent of {}, which has {}",
+                                              shape[w.axis], size, w.count(size)));
   return {in[0].dtype, shape.erase(w.axis + 1).with(w.axis, size), {}};
 }
 
@@ -109,22 +111,23 @@ ATHANOR_OPS(windows) {
                        {{{{2, 5}}}, unfold_attrs(1, 1, 3, 1)},
                        {{{{0, 5}}}, unfold_attrs(1, 2, 1, 1)}},
              .flops = [](auto, const auto&, const auto&) { return int64_t{0}; }});
-  define_op({.name = "fold",
-             .doc = "the transpose of unfold: [windows, window] become one axis, overlaps summed",
-             .prim = Prim::fold,
-             .dtypes = number_dtypes(),
-             .infer = infer_fold,
-             .grad =
-                 [](const GradArgs& a) {
-                   const Windows w = fold_windows(a.inputs[0].shape(), a.attrs);
-                   return std::vector{unfold(a.grad, w.axis, w.window, w.step, w.dilation)};
-                 },
-             .reference = reference_fold,
-             .cases = {{{{{15, 3}}}, fold_attrs(0, 17, 1, 1)},
-                       {{{{2, 3, 3, 3}}}, fold_attrs(1, 11, 2, 3)},
-                       {{{{2, 2, 1}}}, fold_attrs(1, 5, 3, 1)},
-                       {{{{0, 4, 2}}}, fold_attrs(1, 5, 1, 1)}},
-             .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return in[0].shape.size(); }});
+  define_op(
+      {.name = "fold",
+       .doc = "the transpose of unfold: [windows, window] become one axis, overlaps summed",
+       .prim = Prim::fold,
+       .dtypes = number_dtypes(),
+       .infer = infer_fold,
+       .grad =
+           [](const GradArgs& a) {
+             const Windows w = fold_windows(a.inputs[0].shape(), a.attrs);
+             return std::vector{unfold(a.grad, w.axis, w.window, w.step, w.dilation)};
+           },
+       .reference = reference_fold,
+       .cases = {{{{{15, 3}}}, fold_attrs(0, 17, 1, 1)},
+                 {{{{2, 3, 3, 3}}}, fold_attrs(1, 11, 2, 3)},
+                 {{{{2, 2, 1}}}, fold_attrs(1, 5, 3, 1)},
+                 {{{{0, 4, 2}}}, fold_attrs(1, 5, 1, 1)}},
+       .flops = [](std::span<const TensorType> in, const auto&, const auto&) { return in[0].shape.size(); }});
 }
 
 Tensor unfold(Operand x, int axis, int64_t window, int64_t step, int64_t dilation) {
@@ -132,7 +135,8 @@ Tensor unfold(Operand x, int axis, int64_t window, int64_t step, int64_t dilatio
   return in_call(
       "unfold",
       [&] {
-        return apply(op, {x}, unfold_attrs(normalize_axis(axis, as_tensor(x).rank()), window, step, dilation));
+        return apply(op, {x},
+                     unfold_attrs(normalize_axis(axis, as_tensor(x).rank()), window, step, dilation));
       },
       x);
 }
@@ -142,7 +146,8 @@ Tensor fold(Operand x, int axis, int64_t size, int64_t step, int64_t dilation) {
   return in_call(
       "fold",
       [&] {
-        return apply(op, {x}, fold_attrs(normalize_axis(axis, as_tensor(x).rank() - 1), size, step, dilation));
+        return apply(op, {x},
+                     fold_attrs(normalize_axis(axis, as_tensor(x).rank() - 1), size, step, dilation));
       },
       x);
 }

@@ -29,7 +29,7 @@ class Adam : public Optimizer {
   Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled);
   std::vector<double> numbers(const Rates& rates) const override;
   Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
-                const Tensor& numbers) const override;
+                const Tensor& numbers, bool decays) const override;
   double default_weight_decay() const override { return options_.weight_decay; }
 
  private:

@@ -56,15 +56,16 @@ class Optimizer {
   /// parameters, for one that is given twice, or for two of one name.
   Optimizer(std::vector<ParamGroup> groups, double lr, std::vector<std::string> state_names);
 
-  /// The numbers that this step's update ops read (one vector for a group): called before steps_ grows.
   struct Rates {
     double lr, weight_decay;  // of the group
     int64_t step;             // 1, 2, ...
   };
+  /// What this step's update ops read besides tensors: one vector for a group, an input of the plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
-  /// The parameter's new value; replaces the state's elements by new ones.
+  /// The parameter's new value; replaces the state's elements by new ones. `decays`: its weight decay is not
+  /// 0.
   virtual Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
-                        const Tensor& numbers) const = 0;
+                        const Tensor& numbers, bool decays) const = 0;
   /// Weight decay of groups that do not say.
   virtual double default_weight_decay() const = 0;
 
@@ -78,6 +79,8 @@ class Optimizer {
     double lr_factor;
     std::optional<double> weight_decay;
   };
+  std::vector<std::pair<std::string, Tensor>> named_state() const;
+
   std::vector<Group> groups_;
   std::vector<std::string> state_names_;
   double lr_;

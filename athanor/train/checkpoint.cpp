@@ -34,7 +34,9 @@ ExampleSpec spec_from_json(const json& source) {
   source.at("mean").get_to(spec.normalization.mean);
   source.at("stddev").get_to(spec.normalization.stddev);
   const size_t channels = static_cast<size_t>(spec.input.rank() == 3 ? spec.input[0] : 0);
-  const auto fits = [&](const std::vector<float>& values) { return values.size() == 1 || values.size() == channels; };
+  const auto fits = [&](const std::vector<float>& values) {
+    return values.size() == 1 || values.size() == channels;
+  };
   if (channels == 0 || spec.classes < 1 || !fits(spec.normalization.mean) || !fits(spec.normalization.stddev))
     throw Error(ErrorCode::format, "the description of the training data is inconsistent");
   return spec;
@@ -77,7 +79,8 @@ nn::StateDict with_prefix(std::map<std::string, HostArray>& tensors, std::string
 void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) {
   SafeTensors content;
   for (auto& [name, array] : checkpoint.model) content.tensors.emplace("model." + name, std::move(array));
-  for (auto& [name, array] : checkpoint.optimizer) content.tensors.emplace("optimizer." + name, std::move(array));
+  for (auto& [name, array] : checkpoint.optimizer)
+    content.tensors.emplace("optimizer." + name, std::move(array));
   content.metadata = {{"format", format_name},
                       {"config", athanor::to_json(checkpoint.config).dump()},
                       {"threads", std::to_string(checkpoint.threads)},
@@ -100,7 +103,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     checkpoint.state = state_from_json(part("state"));
     part("kernels").get_to(checkpoint.kernels);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::format, fmt::format("the checkpoint is damaged: {}", error.what()), path.string(), hint);
+    throw Error(ErrorCode::format, fmt::format("the checkpoint is damaged: {}", error.what()), path.string(),
+                hint);
   }
   checkpoint.model = with_prefix(content.tensors, "model.");
   checkpoint.optimizer = with_prefix(content.tensors, "optimizer.");

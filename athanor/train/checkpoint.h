@@ -27,12 +27,12 @@ struct RunState {
   double train_seconds = 0;          // spent on steps, by all the processes that worked on the run
 };
 
-/// A model's file holds the tensors "model.NAME" and "optimizer.NAME"; the rest is JSON in its metadata. It can be read
-/// with any safetensors library: safetensors.numpy.load_file(path)["model.fc1.weight"].
+/// A model's file holds the tensors "model.NAME" and "optimizer.NAME"; the rest is JSON in its metadata. It
+/// can be read with any safetensors library: safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
-  int64_t threads = 0;                         // that the kernels ran with: results depend on it
-  ExampleSpec data;                            // what the model was trained on: shape, classes, normalisation
+  int64_t threads = 0;  // that the kernels ran with: results depend on it
+  ExampleSpec data;     // what the model was trained on: shape, classes, normalisation
   RunState state;
   std::map<std::string, std::string> kernels;  // the tuner's choices, for TuningCache::restore()
   nn::StateDict model, optimizer;

@@ -80,7 +80,8 @@ void field_from_json(const json& value, T& field) {
 
 void check_range(const std::string& field, int64_t value, int64_t least, int64_t most) {
   if (value < least)
-    refuse(field, fmt::format("{} is too small", value), fmt::format("Give a whole number from {} on", least));
+    refuse(field, fmt::format("{} is too small", value),
+           fmt::format("Give a whole number from {} on", least));
   if (value > most)
     refuse(field, fmt::format("{} is too large", value), fmt::format("Give at most {}", most));
 }
@@ -141,7 +142,8 @@ void TrainConfig::validate() const {
   if (learning_rate() == 0) refuse("lr", "a learning rate of 0 learns nothing", "Give a number above 0");
   check_range("warm_up", warm_up, 0, INT32_MAX);
   if (warm_up > 0 && schedule == "one-cycle")
-    refuse("warm_up", "the one-cycle schedule has a warm-up of its own", "Choose another --schedule, or leave it out");
+    refuse("warm_up", "the one-cycle schedule has a warm-up of its own",
+           "Choose another --schedule, or leave it out");
   check_number("momentum", momentum, true);
   check_number("weight_decay", weight_decay, false);
   check_number("label_smoothing", label_smoothing, true);
@@ -150,7 +152,8 @@ void TrainConfig::validate() const {
 
 nlohmann::json to_json(const TrainConfig& config) {
   json result = json::object();
-  for_each_field(config, [&](const char* name, const auto& field, OnResume) { result[name] = field_to_json(field); });
+  for_each_field(config,
+                 [&](const char* name, const auto& field, OnResume) { result[name] = field_to_json(field); });
   return result;
 }
 
@@ -162,8 +165,8 @@ TrainConfig train_config_from_json(const nlohmann::json& source_json, const std:
     try {
       field_from_json(source_json.at(name), field);
     } catch (const std::exception&) {
-      throw Error(ErrorCode::format, fmt::format("the option '{}' is missing or not as it was written", name), source,
-                  "Restore the file, or start a new run in another folder");
+      throw Error(ErrorCode::format, fmt::format("the option '{}' is missing or not as it was written", name),
+                  source, "Restore the file, or start a new run in another folder");
     }
   });
   for (const auto& [name, value] : source_json.items())
@@ -181,10 +184,12 @@ TrainConfig resume_config(const TrainConfig& stored, const TrainConfig& given,
   for_each_field(stored, [&](const std::string& name, const auto&, OnResume on_resume) {
     if (!was_given(name) || wanted[name] == result[name]) return;
     if (on_resume == OnResume::keep)
-      refuse(name, fmt::format("{} was given, but the run in '{}' has {}, and another value would change its numbers",
-                               wanted[name].dump(), folder.string(), result[name].dump()),
-             fmt::format("Leave {} out to go on with the run, or start another one in another --out",
-                         option_name(name)));
+      refuse(
+          name,
+          fmt::format("{} was given, but the run in '{}' has {}, and another value would change its numbers",
+                      wanted[name].dump(), folder.string(), result[name].dump()),
+          fmt::format("Leave {} out to go on with the run, or start another one in another --out",
+                      option_name(name)));
     result[name] = wanted[name];
   });
   return train_config_from_json(result, folder.string());

@@ -19,29 +19,29 @@ struct CheckpointInterval {
 CheckpointInterval parse_checkpoint_interval(const std::string& text);
 std::string to_string(const CheckpointInterval& interval);
 
-/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on; what they mean for the numbers is
-/// in `numbers_depend_on`.
+/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on; what they mean for the
+/// numbers is in `numbers_depend_on`.
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
   std::string data = "fashion-mnist";  // as open_dataset() takes it
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
-  std::string optimizer = "sgd";       // see optim::optimizer_names()
-  std::optional<double> lr;            // the largest learning rate of the schedule; none: default_lr(optimizer)
-  double momentum = 0.9;               // of sgd (Nesterov's, unless it is 0)
-  double weight_decay = 5e-4;          // adamw: decoupled; others: added to the gradient
+  std::string optimizer = "sgd";  // see optim::optimizer_names()
+  std::optional<double> lr;       // the largest learning rate of the schedule; none: default_lr(optimizer)
+  double momentum = 0.9;          // of sgd (Nesterov's, unless it is 0)
+  double weight_decay = 5e-4;     // adamw: decoupled; others: added to the gradient
   std::string schedule = "one-cycle";  // see optim::schedule_names()
   int64_t warm_up = 0;                 // steps on the way up to lr; one-cycle has its own
   double label_smoothing = 0;
-  double clip_norm = 0;                // the largest norm of all gradients together; 0: not clipped
+  double clip_norm = 0;  // the largest norm of all gradients together; 0: not clipped
   uint64_t seed = 0;
-  int64_t threads = 0;                 // of CPU kernels; 0: one for each core
-  int64_t workers = 1;                 // threads that make batches
-  int64_t max_steps = 0;               // stop after so many steps; 0: after the epochs. Schedules do not see it
+  int64_t threads = 0;    // of CPU kernels; 0: one for each core
+  int64_t workers = 1;    // threads that make batches
+  int64_t max_steps = 0;  // stop after so many steps; 0: after the epochs. Schedules do not see it
   CheckpointInterval checkpoint_every;
-  bool deterministic = false;          // choose kernels without timing them
-  bool check_nan = false;              // after every kernel, look for NaN and infinity
+  bool deterministic = false;  // choose kernels without timing them
+  bool check_nan = false;      // after every kernel, look for NaN and infinity
 
   /// The learning rate, given or default.
   double learning_rate() const;
@@ -56,9 +56,10 @@ nlohmann::json to_json(const TrainConfig& config);
 /// Throws Error(format) naming `source` for a field that is missing, unknown or of another type.
 TrainConfig train_config_from_json(const nlohmann::json& json, const std::string& source);
 
-/// The options to go on with: those of the stored run, and of those given now the ones that leave its numbers as they
-/// are (workers, max_steps, checkpoint_every, check_nan, device). `was_given("batch_size")` says whether the caller gave
-/// that field. Throws Error(usage) when one was given another value and would change the numbers.
+/// The options to go on with: those of the stored run, and of those given now the ones that leave its numbers
+/// as they are (workers, max_steps, checkpoint_every, check_nan, device). `was_given("batch_size")` says
+/// whether the caller gave that field. Throws Error(usage) when one was given another value and would change
+/// the numbers.
 TrainConfig resume_config(const TrainConfig& stored, const TrainConfig& given,
                           const std::function<bool(const std::string& field)>& was_given,
                           const std::filesystem::path& folder);

@@ -3,8 +3,8 @@
 
 namespace athanor {
 
-/// While one lives, the first SIGINT or SIGTERM is noted instead of ending the program; a second one ends it at once.
-/// One at a time.
+/// While one lives, the first SIGINT or SIGTERM is noted instead of ending the program; a second one ends it
+/// at once. One at a time.
 class InterruptScope {
  public:
   InterruptScope();

@@ -14,8 +14,8 @@ struct Curves {
   int64_t steps_in_all = 0;          // the width of the picture, when more than there are
 };
 
-/// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows what every
-/// batch gave, faintly, and its running mean.
+/// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows
+/// what every batch gave, faintly, and its running mean.
 std::string draw_curves(const Curves& curves);
 
 }  // namespace athanor

@@ -29,9 +29,11 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
     const size_t end = rest.find('\n');
     try {
       const json line = json::parse(rest.substr(0, end));
-      result.push_back({line.at("step"), line.at("epoch"), line.at("loss"), line.at("accuracy"), line.at("lr")});
+      result.push_back(
+          {line.at("step"), line.at("epoch"), line.at("loss"), line.at("accuracy"), line.at("lr")});
     } catch (const json::exception&) {
-      throw Error(ErrorCode::format, "the line is not a step's metrics", fmt::format("{}:{}", path.string(), number),
+      throw Error(ErrorCode::format, "the line is not a step's metrics",
+                  fmt::format("{}:{}", path.string(), number),
                   "The file was changed: restore it, or start a new run");
     }
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
@@ -50,12 +52,9 @@ json to_json(const MetricsSum& sum) {
 }
 
 json to_json(const EpochMetrics& epoch) {
-  return {{"epoch", epoch.epoch},
-          {"step", epoch.step},
-          {"train_loss", epoch.train_loss},
-          {"train_accuracy", epoch.train_accuracy},
-          {"test_loss", epoch.test_loss},
-          {"test_accuracy", epoch.test_accuracy}};
+  return {{"epoch", epoch.epoch},           {"step", epoch.step},
+          {"train_loss", epoch.train_loss}, {"train_accuracy", epoch.train_accuracy},
+          {"test_loss", epoch.test_loss},   {"test_accuracy", epoch.test_accuracy}};
 }
 
 MetricsSum metrics_sum_from_json(const json& source) {

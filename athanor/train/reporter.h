@@ -17,13 +17,13 @@ struct RunFacts {
   TrainConfig config;
   RunFolder folder;
   DeviceInfo device;
-  std::string device_why;      // "the only device"
+  std::string device_why;  // "the only device"
   int64_t threads = 0, parameters = 0;
   int64_t train_pictures = 0, test_pictures = 0;
   ExampleSpec data;
-  int64_t steps_before = 0;    // made by the run that is gone on with
+  int64_t steps_before = 0;  // made by the run that is gone on with
   int64_t steps_in_epoch = 0;
-  int64_t steps_in_all = 0;    // when nothing stops it
+  int64_t steps_in_all = 0;  // when nothing stops it
 };
 
 /// Known after the first step.

@@ -25,20 +25,24 @@ bool is_there(const fs::path& path) {
 
 }  // namespace
 
-bool RunFolder::has_run() const { return is_there(config()) || is_there(checkpoint()) || is_there(metrics()); }
+bool RunFolder::has_run() const {
+  return is_there(config()) || is_there(checkpoint()) || is_there(metrics());
+}
 
 void RunFolder::create() const {
   std::error_code failed;
   fs::create_directories(path, failed);
   if (failed || !fs::is_directory(path))
     throw Error(ErrorCode::io,
-                fmt::format("the run's folder cannot be made: {}", failed ? failed.message() : "a file has that name"),
+                fmt::format("the run's folder cannot be made: {}",
+                            failed ? failed.message() : "a file has that name"),
                 path.string(), "Choose another folder with --out");
   const fs::path probe = path / ".writable";
   try {
     write_file_atomically(probe, std::string_view());
   } catch (const Error& error) {
-    throw Error(ErrorCode::io, fmt::format("nothing can be written into the run's folder: {}", error.problem()),
+    throw Error(ErrorCode::io,
+                fmt::format("nothing can be written into the run's folder: {}", error.problem()),
                 path.string(), "Choose another folder with --out");
   }
   fs::remove(probe, failed);
@@ -77,7 +81,8 @@ fs::path find_checkpoint(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     if (is_there(path)) return path;
-    throw Error(ErrorCode::io, "there is no such checkpoint", path, "Give the folder of a run, or its checkpoint.safetensors");
+    throw Error(ErrorCode::io, "there is no such checkpoint", path,
+                "Give the folder of a run, or its checkpoint.safetensors");
   }
   const RunFolder folder{path};
   if (!is_there(folder.checkpoint()))
@@ -90,7 +95,8 @@ TrainConfig read_config(const RunFolder& folder) {
   const std::string source = folder.config().string();
   const auto json = nlohmann::json::parse(read_text_file(folder.config()), nullptr, false);
   if (!json.is_object())
-    throw Error(ErrorCode::format, "the file is not JSON", source, "Restore it, or start a new run in another folder");
+    throw Error(ErrorCode::format, "the file is not JSON", source,
+                "Restore it, or start a new run in another folder");
   return train_config_from_json(json, source);
 }
 

@@ -32,8 +32,8 @@ RunFolder new_run_folder(const TrainConfig& config);
 /// The run in ./runs whose checkpoint is the newest.
 std::optional<RunFolder> newest_run();
 
-/// The checkpoint that a path means: the file, the folder of a run, or, for "", the newest run's. Throws Error(io) when
-/// there is none.
+/// The checkpoint that a path means: the file, the folder of a run, or, for "", the newest run's. Throws
+/// Error(io) when there is none.
 std::filesystem::path find_checkpoint(const std::string& path);
 
 /// Throws Error(io) and Error(format).

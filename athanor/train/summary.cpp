@@ -7,7 +7,7 @@ namespace athanor {
 
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
-  for (const auto& epoch : summary.epochs) epochs.push_back(to_json(epoch));
+  for (const auto& epoch : summary.epochs) epochs.push_back(nlohmann::ordered_json(to_json(epoch)));
   return {{"model", summary.config.model},
           {"data", summary.config.data},
           {"device", summary.device},

@@ -12,22 +12,22 @@ namespace athanor {
 
 struct Summary {
   TrainConfig config;
-  std::string device;                  // "cpu"
-  int64_t threads = 0;                 // of CPU kernels
-  int64_t steps = 0;                   // made in all
-  int64_t parameters = 0;              // trained numbers
-  double train_loss = 0;               // mean over the last epoch, or over what was made of it
+  std::string device;                       // "cpu"
+  int64_t threads = 0;                      // of CPU kernels
+  int64_t steps = 0;                        // made in all
+  int64_t parameters = 0;                   // trained numbers
+  double train_loss = 0;                    // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
-  std::vector<EpochMetrics> epochs;    // those that were completed
+  std::vector<EpochMetrics> epochs;         // those that were completed
 
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
   double images_per_second = 0;
   double step_ms_median = 0;
-  double rebuild_ms_median = 0;        // building the graph's key and looking the plan up
-  double train_seconds = 0;            // spent on steps in all, by all the processes that worked on the run
+  double rebuild_ms_median = 0;  // building the graph's key and looking the plan up
+  double train_seconds = 0;      // spent on steps in all, by all the processes that worked on the run
 
-  uint64_t peak_memory_bytes = 0;      // held on the device at once, as counted
-  int64_t planned_memory_bytes = 0;    // by the plan of a training step
+  uint64_t peak_memory_bytes = 0;                     // held on the device at once, as counted
+  int64_t planned_memory_bytes = 0;                   // by the plan of a training step
   int64_t kernels_total = 0, kernels_off_device = 0;  // of that plan
   int64_t plans_compiled = 0;
   double compile_seconds = 0;

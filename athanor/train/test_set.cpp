@@ -37,8 +37,8 @@ class EvaluationMode {
 
 }  // namespace
 
-MetricsSum test_model(nn::Module& model, Device device, std::shared_ptr<const Dataset> dataset, int64_t batch_size,
-                      int workers, const std::function<bool(int64_t done)>& go_on) {
+MetricsSum test_model(nn::Module& model, Device device, std::shared_ptr<const Dataset> dataset,
+                      int64_t batch_size, int workers, const std::function<bool(int64_t done)>& go_on) {
   const EvaluationMode mode(model);
   const int64_t size = std::min(batch_size, dataset->size());
   DataLoader loader(std::move(dataset), {.batch_size = size, .workers = workers});
@@ -46,7 +46,8 @@ MetricsSum test_model(nn::Module& model, Device device, std::shared_ptr<const Da
   while (auto batch = loader.next()) {
     const int64_t count = batch->labels.shape[0];
     const Batch full = filled_up(std::move(*batch), size);
-    const PendingStep step = test_step(model, Tensor::from(full.inputs, device), Tensor::from(full.labels, device));
+    const PendingStep step =
+        test_step(model, Tensor::from(full.inputs, device), Tensor::from(full.labels, device));
     const double loss = step.loss.item();
     sum.add(loss, static_cast<int64_t>(step.correct.item()), count);
     if (!go_on(sum.pictures)) break;

@@ -1,8 +1,10 @@
 // Trainer: a whole run, from its options to the files it leaves.
 #pragma once
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "athanor/base/line_log.h"
@@ -18,29 +20,30 @@ namespace athanor {
 
 enum class RunEnd { finished, interrupted };
 
-/// Trains a model by its TrainConfig and keeps the run's folder: config.json, metrics.jsonl, checkpoint.safetensors,
-/// loss.svg, and at the end summary.json and plan.json.
+/// Trains a model by its TrainConfig and keeps the run's folder: config.json, metrics.jsonl,
+/// checkpoint.safetensors, loss.svg, and at the end summary.json and plan.json.
 ///
-/// Numbers depend on the options that resume_config() protects, on the data and on the number of threads: not on
-/// workers, nor on whether, when and how often the run was killed and resumed. Which kernels run is part of that: they
-/// are chosen by timing when a plan is first made, and stored with the run.
+/// Numbers depend on the options that resume_config() protects, on the data and on the number of threads: not
+/// on workers, nor on whether, when and how often the run was killed and resumed. Which kernels run is part
+/// of that: they are chosen by timing when a plan is first made, and stored with the run.
 ///
-/// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each time).
+/// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each
+/// time).
 class Trainer {
  public:
-  /// Opens everything. A new run starts in `folder`, which is made; with `resume`, the run there goes on from its last
-  /// checkpoint, or from the start when it did not get that far; `config` is then what resume_config() gives. Seeds
-  /// default_generator() and sets the number of CPU threads of the process.
+  /// Opens everything. A new run starts in `folder`, which is made; with `resume`, the run there goes on from
+  /// its last checkpoint, or from the start when it did not get that far; `config` is then what
+  /// resume_config() gives. Seeds default_generator() and sets the number of CPU threads of the process.
   ///
-  /// Throws Error(usage) for options that are wrong, and what opening the data, the device or the checkpoint throws;
-  /// then a new run has left no folder.
+  /// Throws Error(usage) for options that are wrong, and what opening the data, the device or the checkpoint
+  /// throws; then a new run has left no folder.
   Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter);
 
-  /// Trains to the end, or until a signal or request_interrupt() stops it (see interrupt.h): then the step under way is
-  /// finished and the run saved.
+  /// Trains to the end, or until a signal or request_interrupt() stops it (see interrupt.h): then the step
+  /// under way is finished and the run saved.
   ///
-  /// Throws Error(numeric) naming the step when the loss is no longer a number, Error(io) when a file cannot be written;
-  /// the last checkpoint stays.
+  /// Throws Error(numeric) naming the step when the loss is no longer a number, Error(io) when a file cannot
+  /// be written; the last checkpoint stays.
   RunEnd run();
 
   /// Whether there is nothing left to do.
@@ -52,7 +55,7 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
   enum class Svg { if_old, now };
 
-  RunFacts facts(Device device, const std::string& device_why) const;
+  RunFacts facts(const std::string& device_why) const;
   void go_on_from(Checkpoint checkpoint);
   void check_same_data(const ExampleSpec& stored) const;
   bool at_end() const;
@@ -66,7 +69,8 @@ class Trainer {
   void save(Svg svg);
   void write_svg() const;
   void finish();
-  [[noreturn]] void stop_at_nan(double loss) const;
+  std::shared_ptr<const Plan> plan_of_a_step();
+  [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
   TrainConfig config_;
   RunFolder folder_;
@@ -79,9 +83,10 @@ class Trainer {
   std::optional<DataLoader> loader_;
   std::optional<LineLog> log_;
   RunState state_;
-  std::vector<StepMetrics> metrics_;          // of the whole run
-  std::shared_ptr<const Plan> plan_;          // of the last step
-  std::optional<MetricsSum> tested_;          // after the last step, when it was
+  std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and those before
+  std::vector<StepMetrics> metrics_;            // of the whole run
+  std::shared_ptr<const Plan> plan_;            // of the last step
+  std::optional<MetricsSum> tested_;            // after the last step, when it was
   std::vector<double> step_seconds_, rebuild_seconds_;
   int64_t saved_step_ = 0;
   Clock::time_point saved_at_, drawn_at_;

@@ -17,8 +17,8 @@ PendingStep forward(nn::Module& model, const Tensor& pictures, const Tensor& lab
 
 }  // namespace
 
-PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures, const Tensor& labels,
-                          const StepOptions& options) {
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
+                          const Tensor& labels, const StepOptions& options) {
   PendingStep step = forward(model, pictures, labels, options.label_smoothing);
   step.loss.backward();
   if (options.clip_norm > 0) optim::clip_grad_norm(model.parameters(), options.clip_norm);

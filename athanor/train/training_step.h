@@ -11,17 +11,19 @@ struct StepOptions {
   double clip_norm = 0;  // 0: gradients are not clipped
 };
 
-/// What a step reports, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward and update.
+/// What a step reports, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
+/// and update.
 struct PendingStep {
   Tensor loss;     // f32: the mean cross-entropy of the batch
   Tensor correct;  // i64: how many pictures were right
 };
 
 /// Extends the graph by a step of `optimizer` on a batch: pictures [N, C, H, W], labels i64[N].
-PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures, const Tensor& labels,
-                          const StepOptions& options = {});
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
+                          const Tensor& labels, const StepOptions& options = {});
 
-/// The same two numbers without gradients and update; set the model to eval() before. Labels of -100 do not count.
+/// The same two numbers without gradients and update; set the model to eval() before. Labels of -100 do not
+/// count.
 PendingStep test_step(nn::Module& model, const Tensor& pictures, const Tensor& labels);
 
 }  // namespace athanor

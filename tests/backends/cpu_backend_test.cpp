@@ -44,8 +44,8 @@ TEST(CpuBackend, SaysWhatItCouldNotAllocate) {
 
 TEST(CpuBackend, KnowsItsOps) {
   const TensorType x{DType::f32, {2, 16, 8, 8}, {}}, integers{DType::i32, {2, 16, 8, 8}, {}};
-  for (const Prim prim : {Prim::batch_matmul, Prim::pad, Prim::concat, Prim::fold, Prim::take_along, Prim::scatter_add,
-                          Prim::cumsum, Prim::argsort})
+  for (const Prim prim : {Prim::batch_matmul, Prim::pad, Prim::concat, Prim::fold, Prim::take_along,
+                          Prim::scatter_add, Prim::cumsum, Prim::argsort})
     EXPECT_TRUE(cpu().has_kernel(make_op("any", prim), std::vector{x}, x, {}));
   for (const char* name : {"max_pool2d", "max_pool2d_grad", "avg_pool2d", "avg_pool2d_grad"}) {
     EXPECT_TRUE(cpu().has_kernel(make_op(name), std::vector{x}, x, {})) << name;
@@ -58,9 +58,10 @@ TEST(CpuBackend, KnowsItsOps) {
 TEST(CpuBackend, PrefersBlocksOnlyWhereChannelsFit) {
   const Attrs attrs = {{"groups", int64_t{1}}};
   const auto layouts = [&](int64_t channels, int64_t out, DType dtype = DType::f32) {
-    return cpu().preferred_layouts(make_op("conv2d"),
-                                   std::vector<TensorType>{{dtype, {2, channels, 8, 8}, {}}, {dtype, {out, channels, 3, 3}, {}}},
-                                   {dtype, {2, out, 6, 6}, {}}, attrs);
+    return cpu().preferred_layouts(
+        make_op("conv2d"),
+        std::vector<TensorType>{{dtype, {2, channels, 8, 8}, {}}, {dtype, {out, channels, 3, 3}, {}}},
+        {dtype, {2, out, 6, 6}, {}}, attrs);
   };
   EXPECT_TRUE(layouts(16, 16, DType::f64).empty());
   const auto both = layouts(32, 64), image = layouts(3, 64);

@@ -74,20 +74,24 @@ class CpuConv : public ::testing::TestWithParam<DType> {
     if (!supported()) GTEST_SKIP() << "no convolution kernels for " << to_string(GetParam()) << " here";
   }
   static bool supported() {
-    const std::vector<TensorType> inputs = {{GetParam(), cases[1].x(), {}}, {GetParam(), cases[1].weights(), {}}};
+    const std::vector<TensorType> inputs = {{GetParam(), cases[1].x(), {}},
+                                            {GetParam(), cases[1].weights(), {}}};
     return cpu().has_kernel(make_op("conv2d"), inputs, {GetParam(), cases[1].y(), {}}, cases[1].attrs());
   }
 
   /// Runs an op of two inputs in every layout and compares all candidates.
   void check(const Op& op, const Attrs& attrs, const Shape& first, const Shape& second, const Shape& output,
-             const std::function<std::vector<double>(const std::vector<double>&, const std::vector<double>&)>& expect) {
+             const std::function<std::vector<double>(const std::vector<double>&, const std::vector<double>&)>&
+                 expect) {
     const DType dtype = GetParam();
-    for (const auto& layouts : layouts_of(op, {{dtype, first, {}}, {dtype, second, {}}}, {dtype, output, {}}, attrs)) {
-      std::vector<Value> inputs = {random_value(dtype, first, 1, layouts[0]), random_value(dtype, second, 2, layouts[1])};
-      expect_all_near(run_all(op, attrs, inputs, dtype, output, layouts[2]),
-                      expect(inputs[0].values, inputs[1].values), conv_tolerance(dtype),
-                      op.name + to_string(first) + to_string(second) + to_string(layouts[0]) + " " +
-                          to_string(attrs));
+    for (const auto& layouts :
+         layouts_of(op, {{dtype, first, {}}, {dtype, second, {}}}, {dtype, output, {}}, attrs)) {
+      std::vector<Value> inputs = {random_value(dtype, first, 1, layouts[0]),
+                                   random_value(dtype, second, 2, layouts[1])};
+      expect_all_near(
+          run_all(op, attrs, inputs, dtype, output, layouts[2]), expect(inputs[0].values, inputs[1].values),
+          conv_tolerance(dtype),
+          op.name + to_string(first) + to_string(second) + to_string(layouts[0]) + " " + to_string(attrs));
     }
   }
 };
@@ -117,11 +121,12 @@ TEST_P(CpuConv, WeightGradient) {
   for (const Case& c : cases) {
     Attrs attrs = c.attrs();
     attrs.set("weight_shape", c.weights().to_ints());
-    check(make_op("conv2d_weight_grad"), attrs, c.x(), c.y(), c.weights(), [&](const auto& x, const auto& dy) {
-      std::vector<double> dw(static_cast<size_t>(c.weights().size()));
-      c.each([&](size_t i, size_t j, size_t k) { dw[j] += x[i] * dy[k]; });
-      return dw;
-    });
+    check(make_op("conv2d_weight_grad"), attrs, c.x(), c.y(), c.weights(),
+          [&](const auto& x, const auto& dy) {
+            std::vector<double> dw(static_cast<size_t>(c.weights().size()));
+            c.each([&](size_t i, size_t j, size_t k) { dw[j] += x[i] * dy[k]; });
+            return dw;
+          });
   }
 }
 
@@ -130,16 +135,21 @@ TEST_P(CpuConv, Epilogues) {
   const Op op = make_op("conv2d");
   for (const Case& c : {cases[1], cases[2], cases[10]})
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
-      for (const auto& layouts : layouts_of(op, {{dtype, c.x(), {}}, {dtype, c.weights(), {}}}, {dtype, c.y(), {}}, c.attrs())) {
-        std::vector<Value> inputs = {random_value(dtype, c.x(), 1, layouts[0]), random_value(dtype, c.weights(), 2),
-                                     random_value(dtype, {c.o}, 3)};
+      for (const auto& layouts :
+           layouts_of(op, {{dtype, c.x(), {}}, {dtype, c.weights(), {}}}, {dtype, c.y(), {}}, c.attrs())) {
+        std::vector<Value> inputs = {random_value(dtype, c.x(), 1, layouts[0]),
+                                     random_value(dtype, c.weights(), 2), random_value(dtype, {c.o}, 3)};
         std::vector<double> y(static_cast<size_t>(c.y().size()));
         c.each([&](size_t i, size_t j, size_t k) { y[k] += inputs[0].values[i] * inputs[1].values[j]; });
         const int64_t pixels = c.y()[2] * c.y()[3];
         for (size_t i = 0; i < y.size(); ++i) {
-          const double sum = y[i] + inputs[2].values[i / static_cast<size_t>(pixels) % static_cast<size_t>(c.o)];
+          const double sum =
+              y[i] + inputs[2].values[i / static_cast<size_t>(pixels) % static_cast<size_t>(c.o)];
           const std::string name = activation;
-          y[i] = name == "relu" ? std::max(sum, 0.0) : name == "tanh" ? std::tanh(sum) : name == "sigmoid" ? 1 / (1 + std::exp(-sum)) : sum;
+          y[i] = name == "relu"      ? std::max(sum, 0.0)
+                 : name == "tanh"    ? std::tanh(sum)
+                 : name == "sigmoid" ? 1 / (1 + std::exp(-sum))
+                                     : sum;
         }
         expect_all_near(run_all(op, c.attrs(), inputs, dtype, c.y(), layouts[2], {true, activation}), y,
                         conv_tolerance(dtype), activation);
@@ -158,7 +168,7 @@ TEST_P(CpuConv, StridedInputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuConv, ::testing::Values(DType::f32, DType::bf16),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 }  // namespace
 }  // namespace athanor::testing

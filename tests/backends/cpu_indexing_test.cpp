@@ -12,7 +12,8 @@ namespace {
 const std::vector<DType> all_types = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
                                       DType::i32, DType::i8,  DType::u8,  DType::b8};
 
-/// [outer, n, inner] with the middle axis being the one that ops run along; row-major or transposed in memory.
+/// [outer, n, inner] with the middle axis being the one that ops run along; row-major or transposed in
+/// memory.
 Ints transposed(const Shape& shape) { return {1, shape[0] * shape[2], shape[0]}; }
 
 Value random_indices(DType dtype, const Shape& shape, int64_t extent, const Ints& strides = {}) {
@@ -31,8 +32,9 @@ TEST(CpuTakeAlong, EveryTypeAndStride) {
     for (const DType index_type : {DType::i64, DType::i32})
       for (const bool turned : {false, true}) {
         const Shape x{3, 5, 7}, index{3, 4, 7};
-        std::vector<Value> inputs = {random_value(dtype, x, 1, {}, turned ? transposed(x) : Ints{}),
-                                     random_indices(index_type, index, 5, turned ? transposed(index) : Ints{})};
+        std::vector<Value> inputs = {
+            random_value(dtype, x, 1, {}, turned ? transposed(x) : Ints{}),
+            random_indices(index_type, index, 5, turned ? transposed(index) : Ints{})};
         std::vector<double> expected;
         for (int64_t o = 0; o < 3; ++o)
           for (int64_t p = 0; p < 4; ++p)
@@ -51,8 +53,9 @@ TEST(CpuTakeAlong, Embedding) {  // rows of a table, by indices that are broadca
   std::vector<double> expected;
   for (const int64_t row : rows)
     for (int64_t i = 0; i < 33; ++i) expected.push_back(inputs[0].values[static_cast<size_t>(row * 33 + i)]);
-  expect_all_near(run_all(make_op("take_along", Prim::take_along), {{"axis", int64_t{0}}}, inputs, DType::f32, {4, 33}),
-                  expected, 0);
+  expect_all_near(
+      run_all(make_op("take_along", Prim::take_along), {{"axis", int64_t{0}}}, inputs, DType::f32, {4, 33}),
+      expected, 0);
 }
 
 void expect_bad_index(const Op& op, const Attrs& attrs, std::vector<Value> inputs, const Shape& out,
@@ -73,14 +76,16 @@ TEST(CpuTakeAlong, BadIndices) {
       const double value = std::stod(index);
       expect_bad_index(make_op("take_along", Prim::take_along), {{"axis", int64_t{0}}},
                        {random_value(DType::f32, {3}, 1), make_value(type, {2}, {1, value})}, {2}, index);
-      expect_bad_index(make_op("scatter_add", Prim::scatter_add), {{"axis", int64_t{0}}, {"extent", int64_t{3}}},
+      expect_bad_index(make_op("scatter_add", Prim::scatter_add),
+                       {{"axis", int64_t{0}}, {"extent", int64_t{3}}},
                        {make_value(type, {2}, {1, value}), random_value(DType::f32, {2}, 1)}, {3}, index);
     }
   // Many rows, so that several threads meet bad indices.
   std::vector<double> many(100000, 1);
   many[70000] = -5, many[99999] = 7;
   expect_bad_index(make_op("take_along", Prim::take_along), {{"axis", int64_t{0}}},
-                   {random_value(DType::f32, {3}, 1), make_value(DType::i64, {100000}, many)}, {100000}, "index ");
+                   {random_value(DType::f32, {3}, 1), make_value(DType::i64, {100000}, many)}, {100000},
+                   "index ");
 }
 
 TEST(CpuScatterAdd, EveryTypeAndStride) {
@@ -89,8 +94,9 @@ TEST(CpuScatterAdd, EveryTypeAndStride) {
     for (const DType index_type : {DType::i64, DType::i32})
       for (const bool turned : {false, true}) {
         const Shape source{3, 6, 7}, out{3, 4, 7};
-        std::vector<Value> inputs = {random_indices(index_type, source, 4, turned ? transposed(source) : Ints{}),
-                                     random_value(dtype, source, 1, {}, turned ? transposed(source) : Ints{})};
+        std::vector<Value> inputs = {
+            random_indices(index_type, source, 4, turned ? transposed(source) : Ints{}),
+            random_value(dtype, source, 1, {}, turned ? transposed(source) : Ints{})};
         std::vector<double> expected(static_cast<size_t>(out.size()));
         for (int64_t o = 0; o < 3; ++o)
           for (int64_t p = 0; p < 6; ++p)
@@ -99,15 +105,16 @@ TEST(CpuScatterAdd, EveryTypeAndStride) {
                   inputs[1].values[at(source, o, p, i)];
         if (dtype == DType::b8)
           for (double& value : expected) value = value != 0;
-        expect_all_near(run_all(scatter, {{"axis", int64_t{1}}, {"extent", int64_t{4}}}, inputs, dtype, out), expected,
-                        tolerance_of(dtype));
+        expect_all_near(run_all(scatter, {{"axis", int64_t{1}}, {"extent", int64_t{4}}}, inputs, dtype, out),
+                        expected, tolerance_of(dtype));
       }
 }
 
 TEST(CpuScatterAdd, EmbeddingGradient) {
   const int64_t n = 50, width = 130, vocabulary = 9;
-  std::vector<Value> inputs = {make_value(DType::i64, {n, width}, std::vector<double>(static_cast<size_t>(n * width)), {}, {1, 0}),
-                               random_value(DType::f32, {n, width}, 2)};
+  std::vector<Value> inputs = {
+      make_value(DType::i64, {n, width}, std::vector<double>(static_cast<size_t>(n * width)), {}, {1, 0}),
+      random_value(DType::f32, {n, width}, 2)};
   std::vector<double> expected(static_cast<size_t>(vocabulary * width));
   for (int64_t p = 0; p < n; ++p) {
     const int64_t row = p * p % vocabulary;
@@ -115,9 +122,10 @@ TEST(CpuScatterAdd, EmbeddingGradient) {
     for (int64_t i = 0; i < width; ++i)
       expected[static_cast<size_t>(row * width + i)] += inputs[1].values[static_cast<size_t>(p * width + i)];
   }
-  expect_all_near(run_all(make_op("scatter_add", Prim::scatter_add), {{"axis", int64_t{0}}, {"extent", vocabulary}},
-                          inputs, DType::f32, {vocabulary, width}),
-                  expected, 1e-6);
+  expect_all_near(
+      run_all(make_op("scatter_add", Prim::scatter_add), {{"axis", int64_t{0}}, {"extent", vocabulary}},
+              inputs, DType::f32, {vocabulary, width}),
+      expected, 1e-6);
 }
 
 TEST(CpuCumsum, EveryTypeAndStride) {
@@ -129,10 +137,12 @@ TEST(CpuCumsum, EveryTypeAndStride) {
         std::vector<double> expected(inputs[0].values);
         for (int64_t o = 0; o < shape[0]; ++o)
           for (int64_t p = 1; p < shape[1]; ++p)
-            for (int64_t i = 0; i < shape[2]; ++i) expected[at(shape, o, p, i)] += expected[at(shape, o, p - 1, i)];
+            for (int64_t i = 0; i < shape[2]; ++i)
+              expected[at(shape, o, p, i)] += expected[at(shape, o, p - 1, i)];
         if (!is_float(dtype)) expected = to_doubles(from_doubles(dtype, shape, expected));
-        expect_all_near(run_all(make_op("cumsum", Prim::cumsum), {{"axis", int64_t{1}}}, inputs, dtype, shape), expected,
-                        tolerance_of(dtype));
+        expect_all_near(
+            run_all(make_op("cumsum", Prim::cumsum), {{"axis", int64_t{1}}}, inputs, dtype, shape), expected,
+            tolerance_of(dtype));
       }
 }
 
@@ -145,7 +155,8 @@ TEST(CpuArgsort, StableBothWays) {
         auto values = random_values(shape.size(), 3, dtype == DType::u8 ? 0 : -4, 4);
         for (double& value : values) value = std::round(value);  // many equals, and -0 beside 0
         if (is_float(dtype)) values[7] = values[100] = nan, values[8] = inf, values[9] = -inf;
-        std::vector<Value> inputs = {make_value(dtype, shape, values, {}, turned ? transposed(shape) : Ints{})};
+        std::vector<Value> inputs = {
+            make_value(dtype, shape, values, {}, turned ? transposed(shape) : Ints{})};
         std::vector<double> expected(static_cast<size_t>(shape.size()));
         for (int64_t o = 0; o < shape[0]; ++o)
           for (int64_t i = 0; i < shape[2]; ++i) {
@@ -159,9 +170,10 @@ TEST(CpuArgsort, StableBothWays) {
             for (int64_t p = 0; p < shape[1]; ++p)
               expected[at(shape, o, p, i)] = static_cast<double>(order[static_cast<size_t>(p)]);
           }
-        expect_all_near(run_all(make_op("argsort", Prim::argsort), {{"axis", int64_t{1}}, {"descending", descending}}, inputs,
-                                DType::i64, shape),
-                        expected, 0, std::string(to_string(dtype)));
+        expect_all_near(
+            run_all(make_op("argsort", Prim::argsort), {{"axis", int64_t{1}}, {"descending", descending}},
+                    inputs, DType::i64, shape),
+            expected, 0, std::string(to_string(dtype)));
       }
 }
 

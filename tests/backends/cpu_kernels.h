@@ -15,9 +15,9 @@ namespace athanor::testing {
 /// An operand in memory: a strided row-major view or a blocked tensor, and its values in row-major order.
 struct Value {
   OperandDesc desc;
-  std::vector<double> values;      // row-major, as rounded to the dtype
+  std::vector<double> values;  // row-major, as rounded to the dtype
   std::vector<std::byte> memory;
-  size_t offset = 0;               // of the first element, in bytes
+  size_t offset = 0;  // of the first element, in bytes
   void* address() { return memory.data() + offset; }
 };
 
@@ -49,8 +49,9 @@ inline Value make_value(DType dtype, const Shape& shape, std::vector<double> val
   result.memory.resize(static_cast<size_t>(high - low + 1) * element);
   result.offset = static_cast<size_t>(-low) * element;
   for (int64_t i = 0; i < shape.size(); ++i)
-    std::memcpy(static_cast<std::byte*>(result.address()) + offset_of(result.desc, i) * static_cast<int64_t>(element),
-                rounded.bytes.data() + static_cast<size_t>(i) * element, element);
+    std::memcpy(
+        static_cast<std::byte*>(result.address()) + offset_of(result.desc, i) * static_cast<int64_t>(element),
+        rounded.bytes.data() + static_cast<size_t>(i) * element, element);
   return result;
 }
 
@@ -62,10 +63,11 @@ inline std::vector<double> random_values(int64_t count, unsigned seed, double lo
   return values;
 }
 
-inline Value random_value(DType dtype, const Shape& shape, unsigned seed, Layout layout = {}, Ints strides = {}) {
+inline Value random_value(DType dtype, const Shape& shape, unsigned seed, Layout layout = {},
+                          Ints strides = {}) {
   const double reach = is_float(dtype) ? 1 : 10;
-  return make_value(dtype, shape, random_values(shape.size(), seed, dtype == DType::u8 ? 0 : -reach, reach), layout,
-                    std::move(strides));
+  return make_value(dtype, shape, random_values(shape.size(), seed, dtype == DType::u8 ? 0 : -reach, reach),
+                    layout, std::move(strides));
 }
 
 inline CpuBackend& cpu() { return dynamic_cast<CpuBackend&>(backend_of(parse_device("cpu"))); }
@@ -85,8 +87,8 @@ struct Run {
 /// Runs one candidate with poisoned output and scratch memory.
 inline std::vector<double> run_candidate(const Candidate& candidate, std::vector<Value>& inputs,
                                          const OperandDesc& output) {
-  Value result = make_value(output.dtype, output.shape, std::vector<double>(static_cast<size_t>(output.shape.size())),
-                            output.layout);
+  Value result = make_value(output.dtype, output.shape,
+                            std::vector<double>(static_cast<size_t>(output.shape.size())), output.layout);
   std::memset(result.memory.data(), 0x7f, result.memory.size());
   std::vector<std::byte> scratch(candidate.scratch_bytes + 64, std::byte{0x7f});
   void* aligned = scratch.data();
@@ -119,8 +121,8 @@ inline std::vector<Run> run_all(const Op& op, const Attrs& attrs, std::vector<Va
 }
 
 /// Every run equals `expected` within `tolerance` of the largest magnitude; NaN equals NaN.
-inline void expect_all_near(const std::vector<Run>& runs, const std::vector<double>& expected, double tolerance,
-                            const std::string& what = {}) {
+inline void expect_all_near(const std::vector<Run>& runs, const std::vector<double>& expected,
+                            double tolerance, const std::string& what = {}) {
   double scale = 1;
   for (const double value : expected)
     if (std::isfinite(value)) scale = std::max(scale, std::abs(value));
@@ -128,19 +130,26 @@ inline void expect_all_near(const std::vector<Run>& runs, const std::vector<doub
     ASSERT_EQ(run.values.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {
       const double got = run.values[i], want = expected[i];
-      const bool same = got == want || (std::isnan(got) && std::isnan(want)) || std::abs(got - want) <= tolerance * scale;
-      ASSERT_TRUE(same) << run.candidate << " " << what << ": element " << i << " is " << got << ", not " << want;
+      const bool same =
+          got == want || (std::isnan(got) && std::isnan(want)) || std::abs(got - want) <= tolerance * scale;
+      ASSERT_TRUE(same) << run.candidate << " " << what << ": element " << i << " is " << got << ", not "
+                        << want;
     }
   }
 }
 
 inline double tolerance_of(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 1e-13;
-    case DType::f32: return 2e-6;
-    case DType::f16: return 1e-3;
-    case DType::bf16: return 8e-3;
-    default: return 0;
+    case DType::f64:
+      return 1e-13;
+    case DType::f32:
+      return 2e-6;
+    case DType::f16:
+      return 1e-3;
+    case DType::bf16:
+      return 8e-3;
+    default:
+      return 0;
   }
 }
 

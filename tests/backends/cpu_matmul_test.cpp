@@ -36,7 +36,8 @@ Value strided(DType dtype, const Shape& shape, unsigned seed, const Ints& stride
   HostArray one(dtype, Shape{1});
   for (int64_t i = 0; i < shape.size(); ++i) {
     std::memcpy(one.bytes.data(),
-                static_cast<std::byte*>(value.address()) + offset_of(value.desc, i) * static_cast<int64_t>(size_of(dtype)),
+                static_cast<std::byte*>(value.address()) +
+                    offset_of(value.desc, i) * static_cast<int64_t>(size_of(dtype)),
                 size_of(dtype));
     repeated.push_back(to_doubles(one)[0]);
   }
@@ -53,13 +54,15 @@ void check(std::vector<Value> inputs, const Epilogue& epilogue = {}) {
       for (double& value : want) value = value != 0;
     want = to_doubles(from_doubles(dtype, out, want));
   }
-  expect_all_near(run_all(matmul, {}, inputs, dtype, out, {}, epilogue), want, tolerance_of(dtype),
-                  to_string(dtype).data() + to_string(inputs[0].desc.shape) + to_string(inputs[1].desc.shape));
+  expect_all_near(
+      run_all(matmul, {}, inputs, dtype, out, {}, epilogue), want, tolerance_of(dtype),
+      to_string(dtype).data() + to_string(inputs[0].desc.shape) + to_string(inputs[1].desc.shape));
 }
 
 TEST(CpuMatmul, EveryTypeAndOddShapes) {
-  const int64_t shapes[][4] = {{1, 1, 1, 1},   {1, 3, 17, 5},  {2, 13, 7, 31}, {1, 65, 33, 129}, {3, 1, 40, 1},
-                               {1, 128, 10, 64}, {1, 5, 0, 3}, {2, 0, 3, 4},   {0, 2, 3, 4},     {1, 2, 3, 0}};
+  const int64_t shapes[][4] = {{1, 1, 1, 1},  {1, 3, 17, 5},    {2, 13, 7, 31}, {1, 65, 33, 129},
+                               {3, 1, 40, 1}, {1, 128, 10, 64}, {1, 5, 0, 3},   {2, 0, 3, 4},
+                               {0, 2, 3, 4},  {1, 2, 3, 0}};
   for (int type = 0; type < dtype_count; ++type)
     for (const auto& [b, m, k, n] : shapes) {
       const auto dtype = static_cast<DType>(type);
@@ -75,10 +78,13 @@ TEST(CpuMatmul, LargerThanABlock) {
 TEST(CpuMatmul, Strides) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32}) {
     const int64_t b = 3, m = 17, k = 19, n = 23;
-    const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {0, 1, m}, {2 * m * k, 2 * k, 2}};
-    const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, n, 1}, {0, 1, k}, {0, 0, 1}, {k * n, n, 0}};
+    const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {k, b * k, 1},
+                              {0, k, 1},     {0, 1, m},     {2 * m * k, 2 * k, 2}};
+    const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, n, 1},
+                              {0, 1, k},     {0, 0, 1},     {k * n, n, 0}};
     for (const auto& left : a_strides)
-      for (const auto& right : b_strides) check({strided(dtype, {b, m, k}, 1, left), strided(dtype, {b, k, n}, 2, right)});
+      for (const auto& right : b_strides)
+        check({strided(dtype, {b, m, k}, 1, left), strided(dtype, {b, k, n}, 2, right)});
     check({strided(dtype, {1, m, k}, 1, {7, 1, m}), strided(dtype, {1, k, n}, 2, {0, 1, k})});
     check({strided(dtype, {1, 1, k}, 1, {0, 0, 1}), strided(dtype, {1, k, 1}, 2, {0, 1, 0})});
     check({strided(dtype, {1, m, 1}, 1, {0, 1, 5}), strided(dtype, {1, 1, n}, 2, {0, 9, 1})});
@@ -91,7 +97,8 @@ TEST(CpuMatmul, Epilogues) {
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
       for (const int64_t batch : {1, 2})
         for (const bool bias : {false, true}) {
-          std::vector<Value> inputs = {random_value(dtype, {batch, 17, 33}, 1), random_value(dtype, {batch, 33, 20}, 2)};
+          std::vector<Value> inputs = {random_value(dtype, {batch, 17, 33}, 1),
+                                       random_value(dtype, {batch, 33, 20}, 2)};
           if (bias) inputs.push_back(random_value(dtype, {20}, 3));
           check(inputs, {bias, activation});
         }

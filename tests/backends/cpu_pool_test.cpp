@@ -79,7 +79,8 @@ TEST_P(CpuPool, Average) {
         std::vector<double> y(static_cast<size_t>(c.y().size()));
         c.each_window([&](size_t out, const auto& window) {
           for (const size_t i : window) y[out] += inputs[0].values[i];
-          y[out] /= static_cast<double>(count_padding ? static_cast<size_t>(c.kernel[0] * c.kernel[1]) : window.size());
+          y[out] /= static_cast<double>(count_padding ? static_cast<size_t>(c.kernel[0] * c.kernel[1])
+                                                      : window.size());
         });
         expect_all_near(run_all(make_op("avg_pool2d"), attrs, inputs, GetParam(), c.y(), layout), y,
                         tolerance_of(GetParam()), to_string(c.x));
@@ -89,7 +90,8 @@ TEST_P(CpuPool, Average) {
 TEST_P(CpuPool, MaxGradientGoesToTheFirstMaximum) {
   for (const Case& c : cases)
     for (const Layout layout : layouts_for(c.x)) {
-      std::vector<Value> inputs = {with_ties(GetParam(), c.x, layout), random_value(GetParam(), c.y(), 2, layout)};
+      std::vector<Value> inputs = {with_ties(GetParam(), c.x, layout),
+                                   random_value(GetParam(), c.y(), 2, layout)};
       std::vector<double> dx(static_cast<size_t>(c.x.size()));
       c.each_window([&](size_t out, const auto& window) {
         size_t first = window[0];
@@ -112,7 +114,8 @@ TEST_P(CpuPool, AverageGradient) {
         attrs.set("input_shape", c.x.to_ints());
         std::vector<double> dx(static_cast<size_t>(c.x.size()));
         c.each_window([&](size_t out, const auto& window) {
-          const auto divisor = static_cast<double>(count_padding ? static_cast<size_t>(c.kernel[0] * c.kernel[1]) : window.size());
+          const auto divisor = static_cast<double>(
+              count_padding ? static_cast<size_t>(c.kernel[0] * c.kernel[1]) : window.size());
           for (const size_t i : window) dx[i] += inputs[0].values[out] / divisor;
         });
         expect_all_near(run_all(make_op("avg_pool2d_grad"), attrs, inputs, GetParam(), c.x, layout), dx,
@@ -135,13 +138,15 @@ TEST_P(CpuPool, StridedInputs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, CpuPool, ::testing::Values(DType::f32, DType::f64, DType::f16, DType::bf16),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& tested) { return std::string(to_string(tested.param)); });
 
 TEST(CpuPoolNaN, TakesTheGradient) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<Value> inputs = {make_value(DType::f32, {1, 1, 2, 2}, {1, nan, 3, 2}), make_value(DType::f32, {1, 1, 1, 1}, {5})};
+  std::vector<Value> inputs = {make_value(DType::f32, {1, 1, 2, 2}, {1, nan, 3, 2}),
+                               make_value(DType::f32, {1, 1, 1, 1}, {5})};
   const Attrs attrs = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{0, 0}}};
-  expect_all_near(run_all(make_op("max_pool2d_grad"), attrs, inputs, DType::f32, {1, 1, 2, 2}), {0, 5, 0, 0}, 0);
+  expect_all_near(run_all(make_op("max_pool2d_grad"), attrs, inputs, DType::f32, {1, 1, 2, 2}), {0, 5, 0, 0},
+                  0);
 }
 
 }  // namespace

@@ -63,8 +63,10 @@ std::vector<Layout> CpuBackend::preferred_layouts([[maybe_unused]] const Op& op,
 Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {
   LoopKernel loop(program);
   std::string name = loop.description();
-  return cpu::function_candidate(std::move(name), 0, [loop = std::move(loop), threads = cpu_threads()](
-                                                         cpu::Buffers buffers) { loop.run(buffers, threads); });
+  return cpu::function_candidate(std::move(name), 0,
+                                 [loop = std::move(loop), threads = cpu_threads()](cpu::Buffers buffers) {
+                                   loop.run(buffers, threads);
+                                 });
 }
 
 }  // namespace athanor

@@ -4,8 +4,8 @@
 
 namespace athanor {
 
-/// One device, "cpu". Its kernels run on the calling thread and OpenMP's (see threads.h), and have finished when
-/// Kernel::run returns. A kernel may be run by several threads at once, each with its own buffers.
+/// One device, "cpu". Its kernels run on the calling thread and OpenMP's (see threads.h), and have finished
+/// when Kernel::run returns. A kernel may be run by several threads at once, each with its own buffers.
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -15,8 +15,8 @@ class CpuBackend final : public Backend {
   std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override;
-  std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                                        const Attrs& attrs) override;
+  std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
+                                        const TensorType& output, const Attrs& attrs) override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
 
   uint8_t provider_id = 0;  // set by the registration

@@ -19,7 +19,9 @@ namespace {
 constexpr size_t huge_page = 2 << 20;
 
 // Big blocks start on a huge page: fewer page faults when they are first touched and fewer TLB misses later.
-std::align_val_t alignment_of(size_t bytes) { return std::align_val_t{bytes >= 2 * huge_page ? huge_page : 64}; }
+std::align_val_t alignment_of(size_t bytes) {
+  return std::align_val_t{bytes >= 2 * huge_page ? huge_page : 64};
+}
 
 class CpuStorage final : public Storage {
  public:
@@ -69,8 +71,8 @@ std::shared_ptr<Storage> allocate_memory(Device device, size_t bytes) {
   if (address == nullptr) {
     const MemorySize size = memory_size();
     throw Error(ErrorCode::out_of_memory,
-                "cannot allocate " + format_bytes(bytes) + " on the CPU: " + format_bytes(size.available) + " of " +
-                    format_bytes(size.total) + " are available",
+                "cannot allocate " + format_bytes(bytes) + " on the CPU: " + format_bytes(size.available) +
+                    " of " + format_bytes(size.total) + " are available",
                 {}, "Use a smaller batch or model, or close other programs.");
   }
 #ifdef __linux__

@@ -3,8 +3,8 @@
 
 namespace athanor {
 
-/// The number of threads that CPU kernels made from now on use; 0: one for each core that this process may run on.
-/// Throws Error(value) when it is negative.
+/// The number of threads that CPU kernels made from now on use; 0: one for each core that this process may
+/// run on. Throws Error(value) when it is negative.
 void set_cpu_threads(int threads);
 /// The number now in force, at least 1.
 int cpu_threads();

@@ -32,7 +32,9 @@ uint64_t sort_key(T value) {
 struct Entry {
   uint64_t key;
   int64_t index;
-  bool operator<(const Entry& other) const { return key != other.key ? key < other.key : index < other.index; }
+  bool operator<(const Entry& other) const {
+    return key != other.key ? key < other.key : index < other.index;
+  }
 };
 
 template <class T>

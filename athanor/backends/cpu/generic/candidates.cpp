@@ -12,15 +12,24 @@ bool is_pool_grad(const Op& op) { return op.name == "max_pool2d_grad" || op.name
 
 Maker maker_of(const Op& op) {
   switch (op.prim) {
-    case Prim::batch_matmul: return batch_matmul_kernel;
-    case Prim::pad: return pad_kernel;
-    case Prim::concat: return concat_kernel;
-    case Prim::fold: return fold_kernel;
-    case Prim::take_along: return take_along_kernel;
-    case Prim::scatter_add: return scatter_add_kernel;
-    case Prim::cumsum: return cumsum_kernel;
-    case Prim::argsort: return argsort_kernel;
-    default: break;
+    case Prim::batch_matmul:
+      return batch_matmul_kernel;
+    case Prim::pad:
+      return pad_kernel;
+    case Prim::concat:
+      return concat_kernel;
+    case Prim::fold:
+      return fold_kernel;
+    case Prim::take_along:
+      return take_along_kernel;
+    case Prim::scatter_add:
+      return scatter_add_kernel;
+    case Prim::cumsum:
+      return cumsum_kernel;
+    case Prim::argsort:
+      return argsort_kernel;
+    default:
+      break;
   }
   if (is_pool(op)) return pool_kernel;
   if (is_pool_grad(op)) return pool_grad_kernel;

@@ -22,10 +22,14 @@ template <class T>
 T activate(Activation activation, T value) {
   if constexpr (std::is_floating_point_v<T>) {
     switch (activation) {
-      case Activation::none: break;
-      case Activation::relu: return value < 0 ? T{0} : value;  // keeps NaN
-      case Activation::tanh: return std::tanh(value);
-      case Activation::sigmoid: return 1 / (1 + std::exp(-value));
+      case Activation::none:
+        break;
+      case Activation::relu:
+        return value < 0 ? T{0} : value;  // keeps NaN
+      case Activation::tanh:
+        return std::tanh(value);
+      case Activation::sigmoid:
+        return 1 / (1 + std::exp(-value));
     }
   }
   return value;

@@ -1,5 +1,5 @@
-// fold: the transpose of unfold. Windows that lie `step` apart along an axis, with elements `dilation` apart, are
-// summed where they overlap.
+// fold: the transpose of unfold. Windows that lie `step` apart along an axis, with elements `dilation` apart,
+// are summed where they overlap.
 #include <algorithm>
 
 #include "athanor/backends/cpu/generic/candidates.h"
@@ -18,14 +18,17 @@ struct Fold {
 
 // `scratch` has room for size x widest sums for each thread.
 template <class T>
-void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, Acc<T>* scratch, int threads) {
-  const int64_t outer = input.extent(0), windows = input.extent(1), k = input.extent(2), inner = input.extent(3);
+void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, Acc<T>* scratch,
+              int threads) {
+  const int64_t outer = input.extent(0), windows = input.extent(1), k = input.extent(2),
+                inner = input.extent(3);
   const auto chunk = [&](int64_t o, int64_t first, int64_t count, int thread) {
     Acc<T>* sums = scratch + thread * fold.size * std::min(inner, widest);
     std::fill(sums, sums + fold.size * count, Acc<T>{0});
     for (int64_t w = 0; w < windows; ++w)
       for (int64_t j = 0; j < k; ++j) {
-        const T* row = from + o * input.stride(0) + w * input.stride(1) + j * input.stride(2) + first * input.stride(3);
+        const T* row =
+            from + o * input.stride(0) + w * input.stride(1) + j * input.stride(2) + first * input.stride(3);
         Acc<T>* sum = sums + (w * fold.step + j * fold.dilation) * count;
         for (int64_t i = 0; i < count; ++i) sum[i] += load(row[i * input.stride(3)]);
       }
@@ -42,12 +45,14 @@ void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, 
 Candidate fold_kernel(const KernelRequest& request) {
   // The input has one axis more than the output: n became [windows, window size].
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
-  const Fold fold{request.attrs.integer("size"), request.attrs.integer("step"), request.attrs.integer("dilation")};
+  const Fold fold{request.attrs.integer("size"), request.attrs.integer("step"),
+                  request.attrs.integer("dilation")};
   size_t copies = 0;
   const MergedInput input(request, 0, {axis, axis + 1, axis + 2}, copies);
   const int threads = cpu_threads();
   return visit_dtype(request.output.dtype, [&]<class T>(T) {
-    const size_t sums = static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest)) * sizeof(Acc<T>);
+    const size_t sums =
+        static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest)) * sizeof(Acc<T>);
     return function_candidate("generic fold", aligned(copies) + sums, [=](Buffers buffers) {
       auto* scratch = static_cast<std::byte*>(buffers.size() > 2 ? buffers[2] : nullptr);
       run_fold(fold, input, input.resolve<T>(buffers), static_cast<T*>(buffers[1]),

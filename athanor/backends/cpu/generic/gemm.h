@@ -13,20 +13,25 @@ namespace athanor::cpu {
 
 /// C = activation(A B + bias), for matrices of T.
 ///
-/// C is cut into blocks, and threads share the blocks out. A thread gathers its block in the accumulation type, packing
-/// the panels of A and B that it needs: they are read with any strides once, and then from the cache. (Goto, van de
-/// Geijn: Anatomy of High-Performance Matrix Multiplication, 2008; here the innermost two levels.)
+/// C is cut into blocks, and threads share the blocks out. A thread gathers its block in the accumulation
+/// type, packing the panels of A and B that it needs: they are read with any strides once, and then from the
+/// cache. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008; here the innermost
+/// two levels.)
 template <class T>
 class Gemm {
  public:
-  Gemm(const GemmShape& shape, int threads) : shape_(shape), threads_(threads), micro_(micro_kernel<Acc<T>>()) {
+  Gemm(const GemmShape& shape, int threads)
+      : shape_(shape), threads_(threads), micro_(micro_kernel<Acc<T>>()) {
     block_m_ = std::min<int64_t>(round_up(std::max<int64_t>(shape.m, 1), micro_.rows), 240);
     block_n_ = std::min<int64_t>(round_up(std::max<int64_t>(shape.n, 1), micro_.columns), 512);
     block_k_ = std::min<int64_t>(std::max<int64_t>(shape.k, 1), 256);
     while (blocks() < 2 * threads && shape.m * shape.n * shape.k > worth_splitting) {
-      if (block_n_ >= block_m_ && block_n_ > micro_.columns) block_n_ = round_up(block_n_ / 2, micro_.columns);
-      else if (block_m_ > micro_.rows) block_m_ = round_up(block_m_ / 2, micro_.rows);
-      else break;
+      if (block_n_ >= block_m_ && block_n_ > micro_.columns)
+        block_n_ = round_up(block_n_ / 2, micro_.columns);
+      else if (block_m_ > micro_.rows)
+        block_m_ = round_up(block_m_ / 2, micro_.rows);
+      else
+        break;
     }
   }
 
@@ -57,8 +62,8 @@ class Gemm {
   size_t thread_bytes() const { return tile_bytes() + a_bytes() + b_bytes(); }
 
   // Packs `count` x `depth` elements as panels of `width`, each [depth, width], with zeros beyond count.
-  static void pack(const T* from, int64_t count, int64_t stride, int64_t depth, int64_t depth_stride, int64_t width,
-                   A* to) {
+  static void pack(const T* from, int64_t count, int64_t stride, int64_t depth, int64_t depth_stride,
+                   int64_t width, A* to) {
     for (int64_t first = 0; first < count; first += width, to += depth * width) {
       const int64_t used = std::min(width, count - first);
       const T* panel = from + first * stride;

@@ -1,8 +1,10 @@
 #include "athanor/backends/cpu/generic/gemm_micro.h"
 
-// Of x86's older instruction sets only the baseline is worth its compile time; sizeless vectors cannot be held in arrays.
+// Of x86's older instruction sets only the baseline is worth its compile time; sizeless vectors cannot be
+// held in arrays.
 #ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "athanor/backends/cpu/generic/gemm_micro.cpp"

@@ -14,13 +14,34 @@ template <class T>
 struct Arithmetic {
   using Acc = T;
 };
-template <> struct Arithmetic<f16> { using Acc = float; };
-template <> struct Arithmetic<bf16> { using Acc = float; };
-template <> struct Arithmetic<int64_t> { using Acc = uint64_t; };
-template <> struct Arithmetic<int32_t> { using Acc = uint32_t; };
-template <> struct Arithmetic<int8_t> { using Acc = uint32_t; };  // wraps modulo 2^8 when stored
-template <> struct Arithmetic<uint8_t> { using Acc = uint32_t; };
-template <> struct Arithmetic<bool> { using Acc = uint32_t; };
+template <>
+struct Arithmetic<f16> {
+  using Acc = float;
+};
+template <>
+struct Arithmetic<bf16> {
+  using Acc = float;
+};
+template <>
+struct Arithmetic<int64_t> {
+  using Acc = uint64_t;
+};
+template <>
+struct Arithmetic<int32_t> {
+  using Acc = uint32_t;
+};
+template <>
+struct Arithmetic<int8_t> {
+  using Acc = uint32_t;
+};  // wraps modulo 2^8 when stored
+template <>
+struct Arithmetic<uint8_t> {
+  using Acc = uint32_t;
+};
+template <>
+struct Arithmetic<bool> {
+  using Acc = uint32_t;
+};
 
 template <class T>
 using Acc = typename Arithmetic<T>::Acc;

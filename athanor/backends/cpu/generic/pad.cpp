@@ -56,9 +56,12 @@ Candidate pad_kernel(const KernelRequest& request) {
   const double value = request.attrs.number("value");
   return visit_dtype(request.output.dtype, [&]<class T>(T) {
     T filler;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) filler = T(static_cast<float>(value));
-    else if constexpr (std::is_same_v<T, bool>) filler = value != 0;
-    else filler = static_cast<T>(value);
+    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+      filler = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, bool>)
+      filler = value != 0;
+    else
+      filler = static_cast<T>(value);
     return function_candidate("generic pad", 0, [pad, filler](Buffers buffers) {
       run_pad(pad, static_cast<const T*>(buffers[0]), static_cast<T*>(buffers[1]), filler);
     });

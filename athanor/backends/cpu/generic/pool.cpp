@@ -21,8 +21,10 @@ void pool_window(const PoolShape& shape, const PoolShape::Window& window, const 
       const T* element = plane + (y * shape.width + x) * block;
       for (int c = 0; c < block; ++c) {
         const A value = load(element[c]);
-        if (shape.max) result[c] = value > result[c] || value != value ? value : result[c];  // a NaN stays
-        else result[c] += value;
+        if (shape.max)
+          result[c] = value > result[c] || value != value ? value : result[c];  // a NaN stays
+        else
+          result[c] += value;
       }
     }
   const A scale = shape.max ? A{1} : A{1} / static_cast<A>(shape.divisor(window));
@@ -53,9 +55,12 @@ Candidate pool_kernel(const KernelRequest& request) {
       return function_candidate("generic pool", scratch, [=](Buffers buffers) {
         const T* from = input.resolve<T>(buffers);
         T* to = static_cast<T*>(buffers[1]);
-        if (shape.block == 16) run_pool<T, 16>(shape, from, to);
-        else if (shape.block == 8) run_pool<T, 8>(shape, from, to);
-        else run_pool<T, 1>(shape, from, to);
+        if (shape.block == 16)
+          run_pool<T, 16>(shape, from, to);
+        else if (shape.block == 8)
+          run_pool<T, 8>(shape, from, to);
+        else
+          run_pool<T, 1>(shape, from, to);
       });
     } else {
       throw Error(ErrorCode::internal, "pooling of " + std::string(to_string(request.output.dtype)));

@@ -1,7 +1,7 @@
 // max_pool2d_grad and avg_pool2d_grad, in row-major and blocked layouts.
 //
-// oneDNN's maximum needs the positions that its forward pass stored; these kernels find them again from x, which
-// costs less than storing and reading them.
+// oneDNN's maximum needs the positions that its forward pass stored; these kernels find them again from x,
+// which costs less than storing and reading them.
 #include <limits>
 
 #include "athanor/backends/cpu/generic/candidates.h"
@@ -16,7 +16,8 @@ namespace {
 
 // The first maximum of the window takes the whole gradient; a NaN counts as the maximum.
 template <class T, int block>
-void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy, Acc<T>* dx) {
+void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
+                Acc<T>* dx) {
   using A = Acc<T>;
   A best[block];
   int32_t taker[block] = {};
@@ -58,19 +59,24 @@ void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* sc
       [&](int64_t begin, int64_t end, int thread) {
         for (int64_t plane = begin; plane < end; ++plane) {
           Acc<T>* sums;
-          if constexpr (std::is_same_v<T, Acc<T>>) sums = dx + plane * shape.plane_size();
-          else sums = scratch + thread * shape.plane_size();
+          if constexpr (std::is_same_v<T, Acc<T>>)
+            sums = dx + plane * shape.plane_size();
+          else
+            sums = scratch + thread * shape.plane_size();
           std::fill_n(sums, shape.plane_size(), Acc<T>{0});
           const T* gradient = dy + plane * shape.out_plane_size();
           for (int64_t row = 0; row < shape.out_height; ++row)
             for (int64_t column = 0; column < shape.out_width; ++column, gradient += block) {
               const auto window = shape.window(row, column);
               if (window.size() == 0) continue;
-              if (shape.max) max_window<T, block>(shape, window, x + plane * shape.plane_size(), gradient, sums);
-              else average_window<T, block>(shape, window, gradient, sums);
+              if (shape.max)
+                max_window<T, block>(shape, window, x + plane * shape.plane_size(), gradient, sums);
+              else
+                average_window<T, block>(shape, window, gradient, sums);
             }
           if constexpr (!std::is_same_v<T, Acc<T>>)
-            for (int64_t i = 0; i < shape.plane_size(); ++i) dx[plane * shape.plane_size() + i] = store<T>(sums[i]);
+            for (int64_t i = 0; i < shape.plane_size(); ++i)
+              dx[plane * shape.plane_size() + i] = store<T>(sums[i]);
         }
       },
       threads);
@@ -89,12 +95,16 @@ Candidate make(const KernelRequest& request, const PoolShape& shape) {
     const T* from_x = x.resolve<T>(buffers);
     const T* from_dy = gradient == 0 ? from_x : dy.resolve<T>(buffers);
     T* to = static_cast<T*>(buffers[output]);
-    auto* scratch = buffers.size() > output + 1
-                        ? reinterpret_cast<Acc<T>*>(static_cast<std::byte*>(buffers[output + 1]) + aligned(copies))
-                        : nullptr;
-    if (shape.block == 16) run_grad<T, 16>(shape, from_x, from_dy, to, scratch, threads);
-    else if (shape.block == 8) run_grad<T, 8>(shape, from_x, from_dy, to, scratch, threads);
-    else run_grad<T, 1>(shape, from_x, from_dy, to, scratch, threads);
+    auto* scratch =
+        buffers.size() > output + 1
+            ? reinterpret_cast<Acc<T>*>(static_cast<std::byte*>(buffers[output + 1]) + aligned(copies))
+            : nullptr;
+    if (shape.block == 16)
+      run_grad<T, 16>(shape, from_x, from_dy, to, scratch, threads);
+    else if (shape.block == 8)
+      run_grad<T, 8>(shape, from_x, from_dy, to, scratch, threads);
+    else
+      run_grad<T, 1>(shape, from_x, from_dy, to, scratch, threads);
   });
 }
 
@@ -104,8 +114,11 @@ Candidate pool_grad_kernel(const KernelRequest& request) {
   PoolShape shape(request, request.output, request.inputs.back());
   shape.block = std::max(request.output.layout.block, 1);
   return visit_dtype(request.output.dtype, [&]<class T>(T) -> Candidate {
-    if constexpr (is_float(dtype_of<T>)) return make<T>(request, shape);
-    else throw Error(ErrorCode::internal, "a pooling gradient of " + std::string(to_string(request.output.dtype)));
+    if constexpr (is_float(dtype_of<T>))
+      return make<T>(request, shape);
+    else
+      throw Error(ErrorCode::internal,
+                  "a pooling gradient of " + std::string(to_string(request.output.dtype)));
   });
 }
 

@@ -6,8 +6,8 @@
 
 namespace athanor::cpu {
 
-/// Pooling sees [N, C, H, W] as planes: N * C of them row-major, N * C / b of b channels each in blocked layouts.
-/// Either way the elements of a plane are [H, W, b].
+/// Pooling sees [N, C, H, W] as planes: N * C of them row-major, N * C / b of b channels each in blocked
+/// layouts. Either way the elements of a plane are [H, W, b].
 struct PoolShape {
   bool max;  // else average
   int block;
@@ -23,7 +23,8 @@ struct PoolShape {
     planes = output.shape[0] * output.shape[1] / block;
     height = input.shape[2], width = input.shape[3];
     out_height = output.shape[2], out_width = output.shape[3];
-    const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
+    const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"),
+               &padding = attrs.ints("padding");
     kernel_h = kernel[0], kernel_w = kernel[1];
     stride_h = stride[0], stride_w = stride[1];
     padding_h = padding[0], padding_w = padding[1];

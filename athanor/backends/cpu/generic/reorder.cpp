@@ -8,7 +8,8 @@
 namespace athanor::cpu {
 namespace {
 
-// For each block of channels, [b, pixels] <-> [pixels, b]: a transposition, done in tiles of whole cache lines.
+// For each block of channels, [b, pixels] <-> [pixels, b]: a transposition, done in tiles of whole cache
+// lines.
 template <class T, int block, bool to_blocked>
 void transpose(int64_t groups, int64_t pixels, const T* from, T* to) {
   constexpr int64_t tile = 16;
@@ -31,12 +32,17 @@ void transpose(int64_t groups, int64_t pixels, const T* from, T* to) {
 }
 
 template <class T>
-Candidate make(const MergedInput& input, size_t scratch, int64_t groups, int64_t pixels, int block, bool to_blocked) {
+Candidate make(const MergedInput& input, size_t scratch, int64_t groups, int64_t pixels, int block,
+               bool to_blocked) {
   return function_candidate("generic reorder", scratch, [=](Buffers buffers) {
     const T* from = input.resolve<T>(buffers);
     T* to = static_cast<T*>(buffers[1]);
-    if (block == 16) to_blocked ? transpose<T, 16, true>(groups, pixels, from, to) : transpose<T, 16, false>(groups, pixels, from, to);
-    else to_blocked ? transpose<T, 8, true>(groups, pixels, from, to) : transpose<T, 8, false>(groups, pixels, from, to);
+    if (block == 16)
+      to_blocked ? transpose<T, 16, true>(groups, pixels, from, to)
+                 : transpose<T, 16, false>(groups, pixels, from, to);
+    else
+      to_blocked ? transpose<T, 8, true>(groups, pixels, from, to)
+                 : transpose<T, 8, false>(groups, pixels, from, to);
   });
 }
 
@@ -50,10 +56,14 @@ Candidate reorder_kernel(const KernelRequest& request) {
   size_t scratch = 0;
   const MergedInput input(request, 0, {}, scratch);
   switch (size_of(request.output.dtype)) {  // elements are only moved
-    case 1: return make<uint8_t>(input, scratch, groups, pixels, block, to_blocked);
-    case 2: return make<uint16_t>(input, scratch, groups, pixels, block, to_blocked);
-    case 4: return make<uint32_t>(input, scratch, groups, pixels, block, to_blocked);
-    default: return make<uint64_t>(input, scratch, groups, pixels, block, to_blocked);
+    case 1:
+      return make<uint8_t>(input, scratch, groups, pixels, block, to_blocked);
+    case 2:
+      return make<uint16_t>(input, scratch, groups, pixels, block, to_blocked);
+    case 4:
+      return make<uint32_t>(input, scratch, groups, pixels, block, to_blocked);
+    default:
+      return make<uint64_t>(input, scratch, groups, pixels, block, to_blocked);
   }
 }
 

@@ -19,8 +19,8 @@ struct Sizes {
 
 /// Sums of type S are gathered in `sums`: the output itself, or scratch memory where S is wider than T.
 template <class T, class S, class Index>
-void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput& source, const Index* indices,
-                 const T* from, S* sums, T* to) {
+void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput& source,
+                 const Index* indices, const T* from, S* sums, T* to) {
   const auto [outer, extent, inner] = sizes;
   const int64_t n = source.extent(1);
   const auto chunk = [&, extent = extent, inner = inner](int64_t o, int64_t first, int64_t count, int) {
@@ -35,12 +35,14 @@ void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput
         for (int64_t i = 0; i < count; ++i) target[i] += load(row[i * source_step]);
       } else {
         for (int64_t i = 0; i < count; ++i)
-          out[checked_index(at[i * index_step], extent, "scatter_add") * inner + i] += load(row[i * source_step]);
+          out[checked_index(at[i * index_step], extent, "scatter_add") * inner + i] +=
+              load(row[i * source_step]);
       }
     }
     if constexpr (!std::is_same_v<T, S>)
       for (int64_t p = 0; p < extent; ++p)
-        for (int64_t i = 0; i < count; ++i) to[(o * extent + p) * inner + first + i] = store<T>(out[p * inner + i]);
+        for (int64_t i = 0; i < count; ++i)
+          to[(o * extent + p) * inner + first + i] = store<T>(out[p * inner + i]);
   };
   for_each_column_chunk(outer, n + extent, inner, 4096, chunk);
 }
@@ -63,7 +65,8 @@ Candidate scatter_add_kernel(const KernelRequest& request) {
         if constexpr (sums_in_place<T>) {
           run_scatter(sizes, index, source, indices, from, to, to);
         } else {
-          auto* scratch = static_cast<std::byte*>(buffers.size() > 3 ? buffers[3] : nullptr) + aligned(copies);
+          auto* scratch =
+              static_cast<std::byte*>(buffers.size() > 3 ? buffers[3] : nullptr) + aligned(copies);
           run_scatter(sizes, index, source, indices, from, reinterpret_cast<Acc<T>*>(scratch), to);
         }
       });

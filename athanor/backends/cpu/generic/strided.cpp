@@ -63,12 +63,18 @@ void copy_strided(size_t element, std::span<const int64_t> extents, const void* 
   for (const int64_t extent : extents)
     if (extent == 0) return;
   const auto axes = merged_axes(extents, source_strides, destination_strides);
-  const auto copy = [&]<class T>(T) { copy_axes(axes, static_cast<const T*>(source), static_cast<T*>(destination)); };
+  const auto copy = [&]<class T>(T) {
+    copy_axes(axes, static_cast<const T*>(source), static_cast<T*>(destination));
+  };
   switch (element) {
-    case 1: return copy(uint8_t{});
-    case 2: return copy(uint16_t{});
-    case 4: return copy(uint32_t{});
-    default: return copy(uint64_t{});
+    case 1:
+      return copy(uint8_t{});
+    case 2:
+      return copy(uint16_t{});
+    case 4:
+      return copy(uint32_t{});
+    default:
+      return copy(uint64_t{});
   }
 }
 
@@ -78,7 +84,8 @@ int64_t product(const Shape& shape, int begin, int end) {
   return result;
 }
 
-MergedInput::MergedInput(const KernelRequest& request, int index, const std::vector<int>& cuts, size_t& scratch)
+MergedInput::MergedInput(const KernelRequest& request, int index, const std::vector<int>& cuts,
+                         size_t& scratch)
     : index_(static_cast<size_t>(index)),
       scratch_buffer_(request.inputs.size() + 1),
       operand_(request.inputs[static_cast<size_t>(index)]) {
@@ -92,8 +99,10 @@ MergedInput::MergedInput(const KernelRequest& request, int index, const std::vec
     for (int axis = bounds[group + 1]; axis-- > bounds[group];) {
       if (shape[axis] == 1) continue;
       const int64_t own = operand_.strides[static_cast<size_t>(axis)];
-      if (extent == 1) stride = own;
-      else if (own != stride * extent) mergeable = false;
+      if (extent == 1)
+        stride = own;
+      else if (own != stride * extent)
+        mergeable = false;
       extent *= shape[axis];
     }
     extents_.push_back(product(shape, bounds[group], bounds[group + 1]));

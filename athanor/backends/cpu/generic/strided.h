@@ -12,12 +12,12 @@ void copy_strided(size_t element, std::span<const int64_t> extents, const void* 
                   std::span<const int64_t> source_strides, void* destination,
                   std::span<const int64_t> destination_strides);
 
-/// An input whose axes are merged into a few: with cuts {1, 3}, axes 0 | 1 2 | 3 4... become three. Where its strides
-/// do not allow that, it is first copied, dense, to scratch memory that the constructor reserves.
+/// An input whose axes are merged into a few: with cuts {1, 3}, axes 0 | 1 2 | 3 4... become three. Where its
+/// strides do not allow that, it is first copied, dense, to scratch memory that the constructor reserves.
 class MergedInput {
  public:
-  /// `index`: which input of the request. `cuts`: in ascending order; {} means one axis, dense. `scratch` is raised
-  /// by what the copy needs.
+  /// `index`: which input of the request. `cuts`: in ascending order; {} means one axis, dense. `scratch` is
+  /// raised by what the copy needs.
   MergedInput(const KernelRequest& request, int index, const std::vector<int>& cuts, size_t& scratch);
 
   /// The extents and strides (in elements) of the merged axes: cuts.size() + 1 of them.

@@ -11,7 +11,8 @@ namespace {
 
 template <class T, class Index>
 void run_take(const MergedInput& x, const MergedInput& index, const T* from, const Index* indices, T* to) {
-  const int64_t outer = index.extent(0), taken = index.extent(1), inner = index.extent(2), extent = x.extent(1);
+  const int64_t outer = index.extent(0), taken = index.extent(1), inner = index.extent(2),
+                extent = x.extent(1);
   parallel_for(outer * taken, outer * taken * inner, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const int64_t o = row / taken, p = row % taken;
@@ -24,7 +25,8 @@ void run_take(const MergedInput& x, const MergedInput& index, const T* from, con
         continue;
       }
       for (int64_t i = 0; i < inner; ++i)
-        out[i] = source[checked_index(at[i * index.stride(2)], extent, "take_along") * x.stride(1) + i * x.stride(2)];
+        out[i] = source[checked_index(at[i * index.stride(2)], extent, "take_along") * x.stride(1) +
+                        i * x.stride(2)];
     }
   });
 }
@@ -46,10 +48,14 @@ Candidate take_along_kernel(const KernelRequest& request) {
   size_t scratch = 0;
   const MergedInput x(request, 0, {axis, axis + 1}, scratch), index(request, 1, {axis, axis + 1}, scratch);
   switch (size_of(request.output.dtype)) {  // elements are only moved
-    case 1: return make<uint8_t>(request, x, index, scratch);
-    case 2: return make<uint16_t>(request, x, index, scratch);
-    case 4: return make<uint32_t>(request, x, index, scratch);
-    default: return make<uint64_t>(request, x, index, scratch);
+    case 1:
+      return make<uint8_t>(request, x, index, scratch);
+    case 2:
+      return make<uint16_t>(request, x, index, scratch);
+    case 4:
+      return make<uint32_t>(request, x, index, scratch);
+    default:
+      return make<uint64_t>(request, x, index, scratch);
   }
 }
 

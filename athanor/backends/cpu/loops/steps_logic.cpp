@@ -31,7 +31,7 @@ using Bytes = hn::Rebind<uint8_t, D>;
 
 /// A mask as bytes 0 and 1.
 template <class D, class M>
-HWY_INLINE hn::Vec<Bytes<D>> to_bytes(D d, M mask) {
+HWY_INLINE hn::Vec<Bytes<D>> to_bytes(D, M mask) {
   if constexpr (sizeof(hn::TFromD<D>) == 1) {
     const hn::RebindToUnsigned<D> du;
     return hn::IfThenElseZero(hn::RebindMask(du, mask), hn::Set(du, uint8_t{1}));

@@ -14,14 +14,17 @@ bool is_conv(const Op& op) {
 
 bool is_pool(const Op& op) { return op.name.starts_with("max_pool2d") || op.name.starts_with("avg_pool2d"); }
 
-bool usable(const OperandDesc& operand, DType dtype) { return operand.dtype == dtype && operand.shape.size() > 0; }
+bool usable(const OperandDesc& operand, DType dtype) {
+  return operand.dtype == dtype && operand.shape.size() > 0;
+}
 
 }  // namespace
 
 std::vector<Candidate> onednn_candidates(const KernelRequest& request) {
   const DType dtype = request.output.dtype;
   const auto fits = [&](const OperandDesc& operand) { return usable(operand, dtype); };
-  if (!onednn_supports(dtype) || !fits(request.output) || !std::ranges::all_of(request.inputs, fits)) return {};
+  if (!onednn_supports(dtype) || !fits(request.output) || !std::ranges::all_of(request.inputs, fits))
+    return {};
   use_openmp_threads(cpu_threads());  // primitives are made for a number of threads
   const Op& op = *request.op;
   if (op.prim == Prim::batch_matmul) return onednn_matmul(request);
@@ -30,13 +33,16 @@ std::vector<Candidate> onednn_candidates(const KernelRequest& request) {
   return {};
 }
 
-bool onednn_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output, const Attrs&) {
-  const auto fits = [&](const TensorType& type) { return type.dtype == output.dtype && type.shape.size() > 0; };
+bool onednn_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                       const Attrs&) {
+  const auto fits = [&](const TensorType& type) {
+    return type.dtype == output.dtype && type.shape.size() > 0;
+  };
   return is_conv(op) && onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
 }
 
-// Channels are blocked where both sides of the op can be: the compiler then has the fewest reorders to place. An
-// input of a few channels (an image) stays row-major: oneDNN's first-layer kernels read that.
+// Channels are blocked where both sides of the op can be: the compiler then has the fewest reorders to place.
+// An input of a few channels (an image) stays row-major: oneDNN's first-layer kernels read that.
 std::vector<Layout> onednn_preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                              const TensorType& output, const Attrs& attrs) {
   const int block = onednn_block();

@@ -1,7 +1,7 @@
 // conv2d, conv2d_input_grad and conv2d_weight_grad.
 //
-// Activations come in the layouts of the request. Weights and their gradients are row-major in the graph; kernels
-// reorder them to and from the primitive's format, which costs little beside the convolution.
+// Activations come in the layouts of the request. Weights and their gradients are row-major in the graph;
+// kernels reorder them to and from the primitive's format, which costs little beside the convolution.
 #include <algorithm>
 #include <type_traits>
 
@@ -32,9 +32,12 @@ struct Conv {
         dilates(r.attrs.ints("dilation")),
         padding(r.attrs.ints("padding")) {
     const std::string& name = r.op->name;
-    if (name == "conv2d") x = r.inputs[0], w = r.inputs[1], y = r.output;
-    else if (name == "conv2d_input_grad") x = r.output, w = r.inputs[1], y = r.inputs[0];
-    else x = r.inputs[0], w = r.output, y = r.inputs[1];
+    if (name == "conv2d")
+      x = r.inputs[0], w = r.inputs[1], y = r.output;
+    else if (name == "conv2d_input_grad")
+      x = r.output, w = r.inputs[1], y = r.inputs[0];
+    else
+      x = r.inputs[0], w = r.output, y = r.inputs[1];
     for (auto& dilation : dilates) --dilation;  // oneDNN counts the gaps
     if (const int64_t groups = r.attrs.integer("groups"); groups > 1)
       w.shape = w.shape.with(0, w.shape[0] / groups).insert(0, groups);
@@ -58,7 +61,8 @@ std::vector<Role> roles_of(const Conv& conv) {
   if (name == "conv2d_weight_grad")
     return {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_DIFF_DST, 1, y}, {DNNL_ARG_DIFF_WEIGHTS, -1, w, true}};
   std::vector<Role> roles = {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DST, -1, y}};
-  if (conv.request.epilogue.bias) roles.push_back({DNNL_ARG_BIAS, 2, memory_desc(dense(conv.request.inputs[2])), true});
+  if (conv.request.epilogue.bias)
+    roles.push_back({DNNL_ARG_BIAS, 2, memory_desc(dense(conv.request.inputs[2])), true});
   return roles;
 }
 
@@ -113,7 +117,8 @@ void offer(const Conv& conv, std::optional<Description> found, algorithm how, bo
   } while (found->next_impl());
 }
 
-/// The formats that a description is asked for: those of the request, or oneDNN's own choice of activation layouts.
+/// The formats that a description is asked for: those of the request, or oneDNN's own choice of activation
+/// layouts.
 void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool with_reference,
                      std::vector<Candidate>& candidates) {
   const KernelRequest& request = conv.request;
@@ -131,8 +136,8 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   if (request.op->name == "conv2d" && request.epilogue.bias) {
     const memory::desc bias = memory_desc(dense(request.inputs[2]));
     add(std::type_identity<dnnl::convolution_forward>{},
-        describe<dnnl::convolution_forward>(attr, prop_kind::forward_inference, how, x, w, bias, y, strides, dilates,
-                                            padding, padding));
+        describe<dnnl::convolution_forward>(attr, prop_kind::forward_inference, how, x, w, bias, y, strides,
+                                            dilates, padding, padding));
     return;
   }
   if (request.op->name == "conv2d") {
@@ -143,12 +148,12 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   if (!hint) return;
   if (request.op->name == "conv2d_input_grad")
     add(std::type_identity<dnnl::convolution_backward_data>{},
-        describe_gradient<dnnl::convolution_backward_data>(attr, *hint, how, x, w, y, strides, dilates, padding,
-                                                           padding));
+        describe_gradient<dnnl::convolution_backward_data>(attr, *hint, how, x, w, y, strides, dilates,
+                                                           padding, padding));
   else
     add(std::type_identity<dnnl::convolution_backward_weights>{},
-        describe_gradient<dnnl::convolution_backward_weights>(attr, *hint, how, x, w, y, strides, dilates, padding,
-                                                              padding));
+        describe_gradient<dnnl::convolution_backward_weights>(attr, *hint, how, x, w, y, strides, dilates,
+                                                              padding, padding));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // batch_matmul.
 //
-// Measured with oneDNN 2.6 on a Zen 4 for the shapes of an MLP: its inner-product primitives and reordered weights
-// never win over matmul on the tensors as they are, sgemm sometimes does by a few percent.
+// Measured with oneDNN 2.6 on a Zen 4 for the shapes of an MLP: its inner-product primitives and reordered
+// weights never win over matmul on the tensors as they are, sgemm sometimes does by a few percent.
 #include <dnnl.h>
 
 #include <optional>
@@ -17,13 +17,14 @@ namespace {
 using memory = dnnl::memory;
 
 struct Matrix {
-  bool transposed;    // rows are contiguous along the first axis
-  int64_t leading;    // the stride of the other axis
-  int64_t batch;      // 0: one matrix for all
+  bool transposed;  // rows are contiguous along the first axis
+  int64_t leading;  // the stride of the other axis
+  int64_t batch;    // 0: one matrix for all
 };
 
 // oneDNN wants one axis contiguous, and true strides even along axes of extent 1.
-std::optional<Matrix> matrix_of(const GemmShape::Strides& strides, int64_t rows, int64_t columns, int64_t batch) {
+std::optional<Matrix> matrix_of(const GemmShape::Strides& strides, int64_t rows, int64_t columns,
+                                int64_t batch) {
   const int64_t batch_stride = batch == 1 ? 0 : strides.batch;
   if (batch_stride < 0) return {};
   if ((strides.column == 1 || columns == 1) && (rows == 1 || strides.row >= columns))
@@ -38,7 +39,8 @@ memory::desc desc_of(const Matrix& matrix, DType dtype, int64_t rows, int64_t co
   if (batch == 1) return {memory::dims{rows, columns}, onednn_type(dtype), memory::dims{row, column}};
   const bool shared = matrix.batch == 0;
   return {memory::dims{shared ? 1 : batch, rows, columns}, onednn_type(dtype),
-          memory::dims{shared ? matrix.leading * (matrix.transposed ? columns : rows) : matrix.batch, row, column}};
+          memory::dims{shared ? matrix.leading * (matrix.transposed ? columns : rows) : matrix.batch, row,
+                       column}};
 }
 
 void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Matrix& a, const Matrix& b,
@@ -48,7 +50,8 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
   const auto right = desc_of(b, dtype, shape.k, shape.n, shape.batch);
   const auto result = desc_of({false, shape.n, shape.m * shape.n}, dtype, shape.m, shape.n, shape.batch);
   const memory::dims bias_dims = shape.batch == 1 ? memory::dims{1, shape.n} : memory::dims{1, 1, shape.n};
-  const memory::desc bias(bias_dims, onednn_type(dtype), shape.batch == 1 ? memory::format_tag::ab : memory::format_tag::abc);
+  const memory::desc bias(bias_dims, onednn_type(dtype),
+                          shape.batch == 1 ? memory::format_tag::ab : memory::format_tag::abc);
   const auto attr = primitive_attributes(request.epilogue.activation);
   auto found = shape.bias ? describe<dnnl::matmul>(attr, left, right, bias, result)
                           : describe<dnnl::matmul>(attr, left, right, result);
@@ -89,8 +92,8 @@ Candidate sgemm(const GemmShape& shape, const Matrix& a, const Matrix& b) {
     auto* c = static_cast<float*>(buffers[shape.bias ? 3 : 2]);
     const dnnl_status_t status =
         dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', shape.m, shape.n, shape.k, 1.F,
-                   static_cast<const float*>(buffers[0]), a.leading, static_cast<const float*>(buffers[1]), b.leading,
-                   0.F, c, shape.n);
+                   static_cast<const float*>(buffers[0]), a.leading, static_cast<const float*>(buffers[1]),
+                   b.leading, 0.F, c, shape.n);
     if (status != dnnl_success) throw Error(ErrorCode::internal, "oneDNN's sgemm failed");
     if (shape.bias || shape.activation != Activation::none)
       finish_rows(shape, shape.bias ? static_cast<const float*>(buffers[2]) : nullptr, c);

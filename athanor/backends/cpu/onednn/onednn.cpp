@@ -40,9 +40,12 @@ int onednn_block() {
 
 memory::data_type onednn_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return memory::data_type::f32;
-    case DType::bf16: return memory::data_type::bf16;
-    default: throw Error(ErrorCode::internal, "oneDNN is not used for " + std::string(to_string(dtype)));
+    case DType::f32:
+      return memory::data_type::f32;
+    case DType::bf16:
+      return memory::data_type::bf16;
+    default:
+      throw Error(ErrorCode::internal, "oneDNN is not used for " + std::string(to_string(dtype)));
   }
 }
 
@@ -63,9 +66,12 @@ dnnl::primitive_attr primitive_attributes(const std::string& activation) {
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (activation.empty()) return attr;
   auto algorithm = dnnl::algorithm::eltwise_relu;
-  if (activation == "tanh") algorithm = dnnl::algorithm::eltwise_tanh;
-  else if (activation == "sigmoid") algorithm = dnnl::algorithm::eltwise_logistic;
-  else if (activation != "relu") throw Error(ErrorCode::internal, "no such epilogue: " + activation);
+  if (activation == "tanh")
+    algorithm = dnnl::algorithm::eltwise_tanh;
+  else if (activation == "sigmoid")
+    algorithm = dnnl::algorithm::eltwise_logistic;
+  else if (activation != "relu")
+    throw Error(ErrorCode::internal, "no such epilogue: " + activation);
   dnnl::post_ops ops;
 #if DNNL_VERSION_MAJOR >= 3
   ops.append_eltwise(algorithm, 0.F, 0.F);

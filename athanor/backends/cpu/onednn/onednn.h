@@ -7,12 +7,13 @@
 
 namespace athanor::cpu {
 
-/// The process's one engine and stream. Streams of CPU engines run what they are given at once, in the calling
-/// thread, so threads may share them.
+/// The process's one engine and stream. Streams of CPU engines run what they are given at once, in the
+/// calling thread, so threads may share them.
 const dnnl::engine& onednn_engine();
 const dnnl::stream& onednn_stream();
 
-/// Whether the processor computes with this type fast enough to be worth it: f32 always, bf16 with AVX512-BF16.
+/// Whether the processor computes with this type fast enough to be worth it: f32 always, bf16 with
+/// AVX512-BF16.
 bool onednn_supports(DType dtype);
 /// The block of the channel layout that oneDNN likes best on this processor: 16, 8 or 0.
 int onednn_block();
@@ -26,7 +27,8 @@ dnnl::memory::desc any_format(const OperandDesc& operand);
 /// The post-op of an activation. Scratchpads are always the caller's, so that planned memory is all there is.
 dnnl::primitive_attr primitive_attributes(const std::string& activation = {});
 
-/// Describes a primitive P from the arguments of its kind, in oneDNN's order; {} when oneDNN has no implementation.
+/// Describes a primitive P from the arguments of its kind, in oneDNN's order; {} when oneDNN has no
+/// implementation.
 template <class P, class... Args>
 std::optional<typename P::primitive_desc> describe(const dnnl::primitive_attr& attr, const Args&... args) {
   try {
@@ -43,8 +45,8 @@ std::optional<typename P::primitive_desc> describe(const dnnl::primitive_attr& a
 
 /// The same for gradients, which take the description of their forward primitive.
 template <class P, class Hint, class... Args>
-std::optional<typename P::primitive_desc> describe_gradient(const dnnl::primitive_attr& attr, const Hint& hint,
-                                                            const Args&... args) {
+std::optional<typename P::primitive_desc> describe_gradient(const dnnl::primitive_attr& attr,
+                                                            const Hint& hint, const Args&... args) {
   try {
 #if DNNL_VERSION_MAJOR >= 3
     typename P::primitive_desc found(onednn_engine(), args..., hint, attr, true);

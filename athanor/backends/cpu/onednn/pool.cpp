@@ -19,18 +19,20 @@ std::vector<Candidate> onednn_pool(const KernelRequest& request) {
   Sequence sequence(request);
   const auto from = memory_desc(sequence.make_dense(0)), to = memory_desc(request.output);
 #if DNNL_VERSION_MAJOR >= 3
-  const auto found = describe<dnnl::pooling_forward>(primitive_attributes(), dnnl::prop_kind::forward_inference,
-                                                     algorithm_of(request), from, to, stride, kernel, Ints{0, 0},
-                                                     padding, padding);
+  const auto found = describe<dnnl::pooling_forward>(
+      primitive_attributes(), dnnl::prop_kind::forward_inference, algorithm_of(request), from, to, stride,
+      kernel, Ints{0, 0}, padding, padding);
 #else
-  const auto found = describe<dnnl::pooling_forward>(primitive_attributes(), dnnl::prop_kind::forward_inference,
-                                                     algorithm_of(request), from, to, stride, kernel, padding, padding);
+  const auto found =
+      describe<dnnl::pooling_forward>(primitive_attributes(), dnnl::prop_kind::forward_inference,
+                                      algorithm_of(request), from, to, stride, kernel, padding, padding);
 #endif
   if (!found) return {};
   const std::string implementation = found->impl_info_str();
   if (implementation.find("ref") != std::string::npos) return {};
-  sequence.add(dnnl::pooling_forward(*found), found->scratchpad_desc(),
-               {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
+  sequence.add(
+      dnnl::pooling_forward(*found), found->scratchpad_desc(),
+      {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
   std::vector<Candidate> candidates;
   candidates.push_back(std::move(sequence).finish("oneDNN pool " + implementation));
   return candidates;

@@ -22,13 +22,15 @@ class Sequence::SequenceKernel final : public Kernel {
     for (const MergedInput& copy : copies) copy.resolve(buffers);
     for (const Step& step : steps) {
       for (size_t i = 0; i < step.memories.size(); ++i)
-        step.memories[i].set_data_handle(static_cast<std::byte*>(buffers[step.places[i].buffer]) + step.places[i].offset);
+        step.memories[i].set_data_handle(static_cast<std::byte*>(buffers[step.places[i].buffer]) +
+                                         step.places[i].offset);
       // Not primitive::execute(), which builds this list of arguments anew each time.
       const dnnl_status_t status =
           dnnl_primitive_execute(step.primitive.get(), onednn_stream().get(),
                                  static_cast<int>(step.arguments.size()), step.arguments.data());
       if (status != dnnl_success)
-        throw Error(ErrorCode::internal, "oneDNN failed with status " + std::to_string(static_cast<int>(status)));
+        throw Error(ErrorCode::internal,
+                    "oneDNN failed with status " + std::to_string(static_cast<int>(status)));
     }
   }
 
@@ -41,9 +43,7 @@ class Sequence::SequenceKernel final : public Kernel {
 };
 
 Sequence::Sequence(const KernelRequest& request)
-    : request_(request),
-      output_buffer_(request.inputs.size()),
-      kernel_(std::make_shared<SequenceKernel>()) {
+    : request_(request), output_buffer_(request.inputs.size()), kernel_(std::make_shared<SequenceKernel>()) {
   for (size_t i = 0; i < request.inputs.size(); ++i) sources_.push_back({i, 0});
 }
 
@@ -76,13 +76,15 @@ Place Sequence::output(const dnnl::memory::desc& format, const dnnl::memory::des
   return format == written ? Place{output_buffer_, 0} : scratch(written.get_size());
 }
 
-void Sequence::store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Place place) {
+void Sequence::store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written,
+                            Place place) {
   if (format != written) reorder(written, place, format, {output_buffer_, 0});
 }
 
 void Sequence::reorder(const dnnl::memory::desc& from, Place source, const dnnl::memory::desc& to,
                        Place destination) {
-  const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to, primitive_attributes());
+  const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to,
+                                                  primitive_attributes());
   add(dnnl::reorder(description), description.scratchpad_desc(),
       {{DNNL_ARG_FROM, from, source}, {DNNL_ARG_TO, to, destination}});
 }

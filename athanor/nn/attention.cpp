@@ -1,0 +1,45 @@
+#include "athanor/nn/attention.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+#include "athanor/nn/init.h"
+#include "athanor/ops/linalg.h"
+#include "athanor/ops/movement.h"
+
+namespace athanor::nn {
+
+MultiheadAttention::MultiheadAttention(int64_t dimensions, int64_t heads,
+                                       const AttentionLayerOptions& options)
+    : out_proj(add("out_proj", Linear(dimensions, dimensions, options.bias))),
+      dimensions_(dimensions),
+      heads_(heads),
+      options_(options) {
+  if (heads < 1 || dimensions % heads != 0)
+    throw Error(ErrorCode::value, fmt::format("attention of {} dimensions with {} heads", dimensions, heads),
+                {}, "Dimensions must divide by the heads");
+  in_proj_weight = add_parameter("in_proj_weight", init::xavier_uniform({3 * dimensions, dimensions}));
+  if (!options.bias) return;
+  in_proj_bias = add_parameter("in_proj_bias", init::zeros({3 * dimensions}));
+  out_proj.bias.assign(init::zeros({dimensions}));
+}
+
+Tensor MultiheadAttention::forward(const Tensor& x) {
+  if (x.rank() != 3 || x.size(2) != dimensions_)
+    throw Error(ErrorCode::shape, fmt::format("{} was given {}", describe(), to_string(x.type())), {},
+                fmt::format("It takes [N, T, {}]", dimensions_));
+  const int64_t n = x.size(0), t = x.size(1);
+  const Tensor projected = linear(x, in_proj_weight, options_.bias ? in_proj_bias.value() : Tensor());
+  std::vector<Tensor> qkv;
+  for (const Tensor& part : chunk(projected, 3, 2))
+    qkv.push_back(transpose(reshape(part, {n, t, heads_, dimensions_ / heads_}), 1, 2));
+  const Tensor mixed = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, {.causal = options_.causal});
+  return out_proj(reshape(transpose(mixed, 1, 2), {n, t, dimensions_}));
+}
+
+std::string MultiheadAttention::describe() const {
+  return fmt::format("MultiheadAttention({}, {} heads{})", dimensions_, heads_,
+                     options_.causal ? ", causal" : "");
+}
+
+}  // namespace athanor::nn

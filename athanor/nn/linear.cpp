@@ -1,0 +1,36 @@
+#include "athanor/nn/linear.h"
+
+#include <fmt/format.h>
+
+#include "athanor/nn/init.h"
+#include "athanor/ops/indexing.h"
+#include "athanor/ops/linalg.h"
+
+namespace athanor::nn {
+
+Linear::Linear(int64_t inputs, int64_t outputs, bool with_bias) {
+  const Shape shape{outputs, inputs};
+  weight = add_parameter("weight", init::layer_weight(shape));
+  if (with_bias) bias = add_parameter("bias", init::layer_bias({outputs}, shape));
+}
+
+Tensor Linear::forward(const Tensor& x) {
+  return linear(x, weight, bias.defined() ? bias.value() : Tensor());
+}
+
+std::string Linear::describe() const {
+  return fmt::format("Linear({} -> {}{})", weight.shape()[1], weight.shape()[0],
+                     bias.defined() ? "" : ", no bias");
+}
+
+Embedding::Embedding(int64_t entries, int64_t dimensions) {
+  weight = add_parameter("weight", init::normal({entries, dimensions}));
+}
+
+Tensor Embedding::forward(const Tensor& labels) { return embedding(weight, labels); }
+
+std::string Embedding::describe() const {
+  return fmt::format("Embedding({} x {})", weight.shape()[0], weight.shape()[1]);
+}
+
+}  // namespace athanor::nn

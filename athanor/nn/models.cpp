@@ -1,0 +1,99 @@
+#include "athanor/nn/models.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/nn/conv.h"
+#include "athanor/nn/linear.h"
+#include "athanor/nn/resnet.h"
+#include "athanor/ops/activations.h"
+#include "athanor/ops/movement.h"
+#include "athanor/ops/pool.h"
+
+namespace athanor::nn {
+namespace {
+
+class Mlp : public Module {
+ public:
+  Mlp(int64_t inputs, int64_t classes)
+      : fc1_(add("fc1", Linear(inputs, 512))),
+        fc2_(add("fc2", Linear(512, 512))),
+        fc3_(add("fc3", Linear(512, classes))) {}
+  Tensor forward(const Tensor& x) override { return fc3_(relu(fc2_(relu(fc1_(flatten(x, 1)))))); }
+  std::string describe() const override { return "MLP"; }
+
+ private:
+  Linear &fc1_, &fc2_, &fc3_;
+};
+
+class Cnn : public Module {
+ public:
+  Cnn(const Shape& input, int64_t classes)
+      : conv1_(add("conv1", Conv2d(input[0], 32, 3, {.padding = 1}))),
+        conv2_(add("conv2", Conv2d(32, 64, 3, {.padding = 1}))),
+        fc_(add("fc", Linear(64 * (input[1] / 4) * (input[2] / 4), classes))) {}
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = max_pool2d(relu(conv1_(x)), 2);
+    return fc_(flatten(max_pool2d(relu(conv2_(y)), 2), 1));
+  }
+  std::string describe() const override { return "CNN"; }
+
+ private:
+  Conv2d &conv1_, &conv2_;
+  Linear& fc_;
+};
+
+struct Entry {
+  std::string name;
+  int64_t smallest;  // height and width
+  std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes);
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> all{
+      {"mlp", 1,
+       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
+         return std::make_unique<Mlp>(input.size(), classes);
+       }},
+      {"cnn", 4,
+       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
+         return std::make_unique<Cnn>(input, classes);
+       }},
+      {"resnet18", 1,
+       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
+         return std::make_unique<ResNet>(input[0], classes);
+       }},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes) {
+  if (classes < 1) throw Error(ErrorCode::value, fmt::format("a model with {} classes", classes));
+  for (const auto& entry : entries()) {
+    if (entry.name != name) continue;
+    if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
+        input_shape[2] < entry.smallest)
+      throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+                  fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", entry.smallest));
+    return entry.make(input_shape, classes);
+  }
+  std::vector<std::string_view> names(model_names().begin(), model_names().end());
+  throw Error(ErrorCode::name, fmt::format("unknown model '{}'", name), {}, nearest_hint(name, names));
+}
+
+const std::vector<std::string>& model_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> result;
+    for (const auto& entry : entries()) result.push_back(entry.name);
+    return result;
+  }();
+  return names;
+}
+
+}  // namespace athanor::nn

@@ -1,0 +1,167 @@
+#include "athanor/optim/optimizer.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/optim/adam.h"
+#include "athanor/optim/sgd.h"
+
+namespace athanor::optim {
+namespace {
+
+constexpr const char* step_name = "step";
+constexpr const char* rate_name = "lr";
+
+// The numbers of a step as tensors, one for each dtype and device of parameters: f64 for f64, f32 for all
+// others.
+class NumberTensors {
+ public:
+  explicit NumberTensors(std::vector<double> values) : values_(std::move(values)) {}
+  const Tensor& on(const TensorType& type) {
+    const DType dtype = type.dtype == DType::f64 ? DType::f64 : DType::f32;
+    for (const Tensor& t : made_)
+      if (t.dtype() == dtype && t.device() == type.device) return t;
+    const Shape shape{static_cast<int64_t>(values_.size())};
+    made_.push_back(Tensor::from(from_doubles(dtype, shape, values_), type.device));
+    return made_.back();
+  }
+
+ private:
+  std::vector<double> values_;
+  std::vector<Tensor> made_;
+};
+
+void check_rate(double lr) {
+  if (!(lr >= 0 && std::isfinite(lr)))
+    throw Error(ErrorCode::value, fmt::format("a learning rate of {}", lr), {},
+                "It must be finite and not negative");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, std::vector<std::string> state_names)
+    : state_names_(std::move(state_names)), lr_(lr) {
+  check_rate(lr);
+  std::set<const void*> known;
+  std::set<std::string> names;
+  std::vector<Tensor> values;
+  for (auto& given : groups) {
+    Group group{{}, given.lr_factor, given.weight_decay};
+    for (auto& parameter : given.parameters) {
+      const std::string& name = parameter.name();
+      if (!known.insert(parameter.value().node()->slot.get()).second)
+        throw Error(ErrorCode::value, fmt::format("an optimizer was given '{}' twice", name));
+      if (!name.empty() && !names.insert(name).second)
+        throw Error(ErrorCode::value, fmt::format("an optimizer was given two parameters named '{}'", name),
+                    {}, "Put their models together under one module, so that names differ");
+      Entry entry{parameter, {}};
+      const TensorType& type = parameter.value().type();
+      for (size_t i = 0; i < state_names_.size(); ++i)
+        entry.state.push_back(Tensor::from(HostArray(type.dtype, type.shape), type.device));
+      values.push_back(parameter);
+      group.entries.push_back(std::move(entry));
+    }
+    groups_.push_back(std::move(group));
+  }
+  if (values.empty())
+    throw Error(ErrorCode::value, "an optimizer was given no parameters", {}, "Pass model.parameters()");
+  // With initial values computed now, the first step's plan is already that of all steps.
+  athanor::eval(values);
+}
+
+void Optimizer::step(std::source_location where) {
+  const SourceScope scope(where);
+  const NoGrad off;
+  bool any = false;
+  for (auto& group : groups_) {
+    const Rates rates{lr_ * group.lr_factor, group.weight_decay.value_or(default_weight_decay()), steps_ + 1};
+    NumberTensors number_tensors(numbers(rates));
+    for (auto& [parameter, state] : group.entries) {
+      const Tensor gradient = parameter.take_grad();
+      if (!gradient.defined()) continue;
+      any = true;
+      const Tensor& value = parameter.value();
+      parameter.assign(
+          update(value, gradient, state, number_tensors.on(value.type()), rates.weight_decay != 0));
+    }
+  }
+  if (!any)
+    throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
+                "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
+  ++steps_;
+}
+
+void Optimizer::zero_grad() const {
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries) entry.parameter.set_grad({});
+}
+
+void Optimizer::set_lr(double lr) {
+  check_rate(lr);
+  lr_ = lr;
+}
+
+std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
+  std::vector<std::pair<std::string, Tensor>> found;
+  for (const auto& group : groups_)
+    for (const auto& [parameter, state] : group.entries) {
+      if (parameter.name().empty() && !state.empty())
+        throw Error(ErrorCode::name, "the state of an optimizer of a nameless parameter was asked for", {},
+                    "Register the parameter with a module: add_parameter(name, ...)");
+      for (size_t i = 0; i < state.size(); ++i)
+        found.emplace_back(parameter.name() + "." + state_names_[i], state[i]);
+    }
+  return found;
+}
+
+nn::StateDict Optimizer::state_dict() const {
+  nn::StateDict state = nn::to_state_dict(named_state());
+  state.emplace(step_name, HostArray::of<int64_t>({}, std::span(&steps_, 1)));
+  state.emplace(rate_name, HostArray::of<double>({}, std::span(&lr_, 1)));
+  return state;
+}
+
+void Optimizer::load_state_dict(const nn::StateDict& state) {
+  std::vector<std::pair<std::string, TensorType>> wanted{{step_name, {DType::i64, {}, {}}},
+                                                         {rate_name, {DType::f64, {}, {}}}};
+  for (const auto& [name, tensor] : named_state()) wanted.emplace_back(name, tensor.type());
+  auto values = nn::from_state_dict(state, wanted, "the optimizer");
+  const double steps = values[0].item(), lr = values[1].item();
+  check_rate(lr);
+  if (!(steps >= 0)) throw Error(ErrorCode::value, fmt::format("an optimizer's state after {} steps", steps));
+  steps_ = static_cast<int64_t>(steps);
+  lr_ = lr;
+  size_t next = 2;  // in the order of named_state()
+  for (auto& group : groups_)
+    for (auto& entry : group.entries)
+      for (auto& tensor : entry.state) tensor = std::move(values[next++]);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<nn::Parameter> parameters,
+                                          const OptimizerOptions& o) {
+  if (name == "sgd")
+    return std::make_unique<Sgd>(std::move(parameters), SgdOptions{.lr = o.lr,
+                                                                   .momentum = o.momentum,
+                                                                   .weight_decay = o.weight_decay.value_or(0),
+                                                                   .nesterov = o.nesterov});
+  if (name == "adam")
+    return std::make_unique<Adam>(std::move(parameters),
+                                  AdamOptions{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay.value_or(0)});
+  if (name == "adamw")
+    return std::make_unique<AdamW>(
+        std::move(parameters),
+        AdamWOptions{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay.value_or(AdamWOptions{}.weight_decay)});
+  const std::vector<std::string_view> names(optimizer_names().begin(), optimizer_names().end());
+  throw Error(ErrorCode::name, fmt::format("unknown optimizer '{}'", name), {}, nearest_hint(name, names));
+}
+
+const std::vector<std::string>& optimizer_names() {
+  static const std::vector<std::string> names{"sgd", "adam", "adamw"};
+  return names;
+}
+
+}  // namespace athanor::optim

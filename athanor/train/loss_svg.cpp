@@ -1,0 +1,265 @@
+#include "athanor/train/loss_svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "athanor/train/ticks.h"
+
+namespace athanor {
+namespace {
+
+constexpr double width = 920, height = 660;
+constexpr double left = 70, right = width - 84;
+constexpr double most_points = 1400;  // of a line: about two a pixel
+
+// Colours are those of one blue and one orange that keep their contrast on white and on near-black.
+constexpr std::string_view style = R"(
+  svg { --page: #ffffff; --ink: #1c2733; --soft: #5d6b7a; --grid: #e7ebf0; --axis: #c3ccd6; --train: #2f6fde; --test: #e0681c }
+  @media (prefers-color-scheme: dark) {
+    svg { --page: #11161d; --ink: #e8edf3; --soft: #93a1b0; --grid: #222b36; --axis: #3a4654; --train: #6ea3ff; --test: #ff9a52 }
+  }
+  text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: var(--soft) }
+  .title { font-size: 21px; font-weight: 650; fill: var(--ink) }
+  .panel { font-size: 14px; font-weight: 600; fill: var(--ink) }
+  .now { font-weight: 650 } .now.train { fill: var(--train) } .now.test { fill: var(--test) }
+  .grid { stroke: var(--grid); stroke-width: 1 } .axis { stroke: var(--axis); stroke-width: 1 }
+  .epoch { stroke: var(--axis); stroke-width: 1; stroke-dasharray: 2 4 }
+  .raw { fill: none; stroke: var(--train); stroke-width: 1; opacity: .26 }
+  .mean { fill: none; stroke: var(--train); stroke-width: 2.4; stroke-linejoin: round; stroke-linecap: round }
+  .line { fill: none; stroke: var(--test); stroke-width: 1.6; stroke-dasharray: 1 4; stroke-linecap: round }
+  .dot { fill: var(--test); stroke: var(--page); stroke-width: 2 }
+  .key { fill: var(--train) }
+)";
+
+std::string escape(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '&')
+      result += "&amp;";
+    else if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '"')
+      result += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 0x20 || c == '\t')
+      result += c;
+  }
+  return result;
+}
+
+struct Point {
+  double step, value;
+};
+using Line = std::vector<Point>;
+
+/// The mean over about a thirtieth of the run around each step. Windows are even on both sides where the
+/// curve starts, so that its steep part stays where it is; at the end they look back.
+Line running_mean(const Line& line) {
+  const size_t reach = std::clamp<size_t>(line.size() / 60, 1, 150);
+  std::vector<double> sums{0};
+  for (const Point& point : line) sums.push_back(sums.back() + point.value);
+  Line means;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const size_t back = std::min(i, reach), ahead = std::min(back, line.size() - 1 - i);
+    means.push_back(
+        {line[i].step, (sums[i + ahead + 1] - sums[i - back]) / static_cast<double>(back + ahead + 1)});
+  }
+  return means;
+}
+
+/// The least and the greatest of each of a few hundred stretches: looks like the whole line.
+Line thinned(const Line& line) {
+  const auto stretch = static_cast<size_t>(std::ceil(2 * static_cast<double>(line.size()) / most_points));
+  if (stretch <= 2) return line;
+  Line result;
+  const auto by_value = [](const Point& a, const Point& b) { return a.value < b.value; };
+  for (size_t i = 0; i < line.size(); i += stretch) {
+    const auto begin = line.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = line.begin() + static_cast<std::ptrdiff_t>(std::min(i + stretch, line.size()));
+    auto [low, high] = std::minmax_element(begin, end, by_value);
+    if (high < low) std::swap(low, high);
+    result.push_back(*low);
+    if (high != low) result.push_back(*high);
+  }
+  return result;
+}
+
+double quantile(const Line& line, double share) {
+  std::vector<double> values;
+  for (const Point& point : line) values.push_back(point.value);
+  if (values.empty()) return 0;
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+/// "1,400"
+std::string grouped(double number) {
+  std::string text = fmt::format("{:.0f}", number);
+  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
+/// One pair of axes with a quantity's curves.
+struct Panel {
+  std::string name, id;
+  double top, bottom;  // pixels
+  double low, high;    // values
+  bool percent;
+  double steps_in_all;
+  Line raw, test;
+
+  double x(double step) const { return left + (right - left) * step / steps_in_all; }
+  double y(double value) const { return bottom - (bottom - top) * (value - low) / (high - low); }
+
+  std::string show(double value) const {
+    return percent ? fmt::format("{:.1f} %", 100 * value) : fmt::format("{:.3f}", value);
+  }
+  std::string tick(double value) const {
+    return percent ? fmt::format("{:.4g} %", 100 * value) : fmt::format("{:.4g}", value);
+  }
+
+  std::string path(const Line& line) const {
+    std::string text;
+    for (const Point& point : line)
+      text += fmt::format("{}{:.1f} {:.1f}", text.empty() ? "M" : "L", x(point.step), y(point.value));
+    return text;
+  }
+};
+
+std::string draw_axes(const Panel& panel, const std::vector<EpochMetrics>& epochs, bool steps_named) {
+  std::string svg;
+  for (const double value : nice_ticks(panel.low, panel.high, 5))
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{0} {2:.1f}H{1}\"/><text x=\"{3}\" y=\"{4:.1f}\" "
+        "text-anchor=\"end\">{5}</text>\n",
+        left, right, panel.y(value), left - 10, panel.y(value) + 4.5, panel.tick(value));
+  for (const auto& epoch : epochs)
+    if (epochs.size() <= 40)
+      svg += fmt::format("<path class=\"epoch\" d=\"M{:.1f} {}V{}\"/>\n",
+                         panel.x(static_cast<double>(epoch.step)), panel.top, panel.bottom);
+  svg += fmt::format("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", left, panel.bottom, right);
+  svg += fmt::format("<text class=\"panel\" x=\"{}\" y=\"{}\">{}</text>\n", left, panel.top - 14, panel.name);
+  if (!steps_named) return svg;
+  for (const double step : nice_ticks(0, panel.steps_in_all, 7))
+    if (step == std::floor(step))
+      svg += fmt::format(
+          "<path class=\"axis\" d=\"M{0:.1f} {1}v5\"/><text x=\"{0:.1f}\" y=\"{2}\" "
+          "text-anchor=\"middle\">{3}</text>\n",
+          panel.x(step), panel.bottom, panel.bottom + 21, grouped(step));
+  svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>\n", (left + right) / 2,
+                     panel.bottom + 42);
+  return svg;
+}
+
+std::string draw_curves_of(const Panel& panel, const std::vector<EpochMetrics>& epochs) {
+  const Line means = running_mean(panel.raw);
+  std::string svg = fmt::format(
+      "<clipPath id=\"{0}\"><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\"/></clipPath>\n", panel.id,
+      left - 2, panel.top - 3, right - left + 4, panel.bottom - panel.top + 6);
+  svg += fmt::format("<g clip-path=\"url(#{})\">\n", panel.id);
+  if (panel.raw.size() > 1)
+    svg += fmt::format("<path class=\"raw\" d=\"{}\"/>\n", panel.path(thinned(panel.raw)));
+  svg += fmt::format("<path class=\"mean\" d=\"{}\"/>\n", panel.path(thinned(means)));
+  if (panel.test.size() > 1) svg += fmt::format("<path class=\"line\" d=\"{}\"/>\n", panel.path(panel.test));
+  svg += "</g>\n";
+  for (size_t i = 0; i < panel.test.size(); ++i) {
+    const Point& point = panel.test[i];
+    if (point.value < panel.low || point.value > panel.high) continue;
+    svg += fmt::format(
+        "<circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"><title>epoch {}: test {} "
+        "{}</title></circle>\n",
+        panel.x(point.step), panel.y(point.value), epochs[i].epoch, panel.id, panel.show(point.value));
+  }
+  // The last values stand beside the ends of their curves, moved apart where they would touch.
+  const double shown = std::clamp(means.back().value, panel.low, panel.high);
+  double train_y = panel.y(shown) + 4.5;
+  if (!panel.test.empty() && panel.test.back().step >= 0.98 * means.back().step) {
+    double test_y = panel.y(std::clamp(panel.test.back().value, panel.low, panel.high)) + 4.5;
+    if (const double gap = test_y - train_y; std::abs(gap) < 17) {
+      const double push = (17 - std::abs(gap)) / 2;
+      train_y += gap > 0 ? -push : push;
+      test_y += gap > 0 ? push : -push;
+    }
+    svg += fmt::format("<text class=\"now test\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                       panel.x(panel.test.back().step) + 13, test_y, panel.show(panel.test.back().value));
+  }
+  svg += fmt::format("<text class=\"now train\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
+                     panel.x(means.back().step) + 13, train_y, panel.show(means.back().value));
+  return svg;
+}
+
+std::string draw_legend(bool tested) {
+  std::string svg;
+  const double y = 104;
+  double x = right + 4;
+  const auto entry = [&](double room, const std::string& mark, std::string_view text) {
+    x -= room;
+    svg += fmt::format("<g transform=\"translate({} {})\">{}<text x=\"30\" y=\"4.5\">{}</text></g>\n", x, y,
+                       mark, text);
+  };
+  if (tested)
+    entry(118, "<path class=\"line\" d=\"M0 0H22\"/><circle class=\"dot\" cx=\"11\" cy=\"0\" r=\"5.5\"/>",
+          "test pictures");
+  entry(132, "<path class=\"raw\" d=\"M0 2L4 -5L8 5L12 -3L16 4L22 -4\" style=\"opacity:.55\"/>",
+        "every batch");
+  entry(196, "<path class=\"mean\" d=\"M0 0H22\"/>", "training, running mean");
+  return svg;
+}
+
+}  // namespace
+
+std::string draw_curves(const Curves& curves) {
+  Line losses, accuracies, test_losses, test_accuracies;
+  for (const auto& metrics : curves.steps) {
+    losses.push_back({static_cast<double>(metrics.step), metrics.loss});
+    accuracies.push_back({static_cast<double>(metrics.step), metrics.accuracy});
+  }
+  for (const auto& epoch : curves.epochs) {
+    test_losses.push_back({static_cast<double>(epoch.step), epoch.test_loss});
+    test_accuracies.push_back({static_cast<double>(epoch.step), epoch.test_accuracy});
+  }
+  const double steps =
+      std::max<double>(1, static_cast<double>(std::max(curves.steps_in_all,
+                                                       curves.steps.empty() ? 0 : curves.steps.back().step)));
+
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "role=\"img\">\n<title>{2}</title>\n"
+      "<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" rx=\"10\" style=\"fill: var(--page)\"/>\n"
+      "<text class=\"title\" x=\"{4}\" y=\"40\">{2}</text>\n<text x=\"{4}\" y=\"62\">{5}</text>\n",
+      width, height, escape(curves.title), style, left, escape(curves.subtitle));
+  if (curves.steps.empty()) {
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">No steps yet</text>\n</svg>\n",
+                       width / 2, height / 2);
+    return svg;
+  }
+
+  // A few wild batches must not squeeze the rest: the axes hold nearly all values, and all of the means.
+  double loss_top = std::max(quantile(losses, 0.995), losses.front().value);
+  if (loss_top > 4 * quantile(losses, 0.95)) loss_top = quantile(losses, 0.95) * 1.6;
+  for (const Point& point : test_losses) loss_top = std::max(loss_top, std::min(point.value, 2 * loss_top));
+  double accuracy_low = quantile(accuracies, 0.04);
+  for (const Point& point : test_accuracies) accuracy_low = std::min(accuracy_low, point.value);
+  accuracy_low = std::clamp(std::floor(accuracy_low * 10 - 0.2) / 10, 0.0, 0.9);
+
+  const Panel loss{"Loss", "loss", 122,    346,        0, std::max(loss_top * 1.04, 1e-9),
+                   false,  steps,  losses, test_losses};
+  const Panel accuracy{"Accuracy", "accuracy", 396,   600,        accuracy_low,
+                       1,          true,       steps, accuracies, test_accuracies};
+  svg += draw_legend(!curves.epochs.empty());
+  for (const Panel* panel : {&loss, &accuracy}) {
+    svg += draw_axes(*panel, curves.epochs, panel == &accuracy);
+    svg += draw_curves_of(*panel, curves.epochs);
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace athanor

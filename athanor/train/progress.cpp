@@ -1,0 +1,162 @@
+#include "athanor/train/progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "athanor/base/text.h"
+
+namespace athanor {
+namespace {
+
+constexpr double bar_interval = 0.1, line_interval = 10;  // seconds
+constexpr size_t rate_steps = 100;                        // the rate is a mean over so many
+constexpr double recent = 0.05;                           // weight of the newest step in what is shown
+
+/// "60,000"
+std::string grouped(int64_t number) {
+  std::string text = std::to_string(number);
+  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<size_t>(at), ",");
+  return text;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string whole_seconds(double seconds) {
+  return seconds < 60 ? fmt::format("{:.0f} s", seconds) : format_duration(seconds);
+}
+
+}  // namespace
+
+std::string Progress::strong(const std::string& text) const {
+  return screen_.color ? "\x1b[1m" + text + "\x1b[0m" : text;
+}
+std::string Progress::faint(const std::string& text) const {
+  return screen_.color ? "\x1b[2m" + text + "\x1b[0m" : text;
+}
+
+void Progress::clear() {
+  if (shown_) out_ << "\r\x1b[2K" << std::flush;
+  shown_ = false;
+}
+
+void Progress::line(const std::string& text) {
+  clear();
+  out_ << text << '\n' << std::flush;
+}
+
+bool Progress::is_time(double interval) {
+  const auto now = Clock::now();
+  if (std::chrono::duration<double>(now - shown_at_).count() < interval) return false;
+  shown_at_ = now;
+  return true;
+}
+
+std::string Progress::bar(double share, int cells) const {
+  const int full = std::clamp(static_cast<int>(share * cells + 1e-9), 0, cells);
+  std::string done, rest;
+  for (int i = 0; i < full; ++i) done += screen_.unicode ? "━" : "#";
+  for (int i = full; i < cells; ++i) rest += screen_.unicode ? (screen_.color ? "━" : "─") : "-";
+  if (!screen_.color) return done + rest;
+  return "\x1b[36m" + done + "\x1b[0m" + faint(rest);
+}
+
+// The bar takes what the words leave.
+void Progress::show(const std::string& head, double share, const std::string& tail) {
+  const int room = screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 4;
+  std::string text = head + "  " + tail;
+  if (room >= 6)
+    text = head + "  " + bar(share, std::min(room, 30)) + "  " + tail;
+  else
+    text.resize(std::min(text.size(), static_cast<size_t>(std::max(0, screen_.columns - 1))));
+  out_ << "\r\x1b[2K" << text << std::flush;
+  shown_ = true;
+}
+
+void Progress::started(const RunFacts& facts) {
+  facts_ = facts;
+  shown_at_ = Clock::now();
+  const TrainConfig& config = facts.config;
+  const Shape& input = facts.data.input;
+  line(fmt::format("{}  {}, {} parameters", strong("model "), config.model, grouped(facts.parameters)));
+  line(fmt::format("{}  {}, {} training and {} test pictures of {}x{}x{}, {} classes", strong("data  "),
+                   config.data, grouped(facts.train_pictures), grouped(facts.test_pictures), input[0],
+                   input[1], input[2], facts.data.classes));
+  line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
+                   facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
+  line(fmt::format("{}  {} epoch{} of {} steps, batch {}, {} with learning rate {:g}, {} schedule",
+                   strong("train "), config.epochs, config.epochs == 1 ? "" : "s",
+                   grouped(facts.steps_in_epoch), config.batch_size, config.optimizer, config.learning_rate(),
+                   config.schedule));
+  line(fmt::format("{}  {}", strong("run   "), facts.folder.path.string()));
+  if (facts.steps_before > 0)
+    line(fmt::format("{}  step {} of {}", strong("resume"), grouped(facts.steps_before),
+                     grouped(facts.steps_in_all)));
+  line("");
+  if (screen_.interactive && facts.steps_before < facts.steps_in_all) {
+    out_ << faint("compiling the training step and timing kernels ...") << std::flush;
+    shown_ = true;
+  }
+}
+
+void Progress::compiled(const StepFacts& facts) {
+  line(faint(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
+                         format_duration(facts.compile_seconds), facts.kernels,
+                         format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes)))));
+}
+
+void Progress::stepped(const StepMetrics& metrics, double seconds) {
+  if (++steps_ > 1) step_seconds_.push_back(seconds);  // the first one compiles
+  if (step_seconds_.size() > rate_steps) step_seconds_.pop_front();
+  const double weight = std::max(recent, 1 / static_cast<double>(steps_));
+  recent_loss_ += weight * (metrics.loss - recent_loss_);
+  recent_accuracy_ += weight * (metrics.accuracy - recent_accuracy_);
+  if (step_seconds_.empty() || !is_time(screen_.interactive ? bar_interval : line_interval)) return;
+
+  const double mean_seconds = std::accumulate(step_seconds_.begin(), step_seconds_.end(), 0.0) /
+                              static_cast<double>(step_seconds_.size());
+  const auto rate = static_cast<int64_t>(static_cast<double>(facts_.config.batch_size) / mean_seconds);
+  const double left = mean_seconds * static_cast<double>(facts_.steps_in_all - metrics.step);
+  const double share = static_cast<double>(metrics.step) / static_cast<double>(facts_.steps_in_all);
+  const std::string head =
+      fmt::format("epoch {}/{}  {:3.0f} %", metrics.epoch, facts_.config.epochs, 100 * share);
+  const std::string tail = fmt::format("{} img/s  loss {:.3f}  acc {:4.1f} %  ETA {}", grouped(rate),
+                                       recent_loss_, 100 * recent_accuracy_, whole_seconds(left));
+  if (screen_.interactive)
+    show(head, share, tail);
+  else
+    line(fmt::format("{}  step {}  {}", head, metrics.step, tail));
+}
+
+void Progress::tested(int64_t done, int64_t of) {
+  if (screen_.interactive && is_time(bar_interval))
+    show("testing", static_cast<double>(done) / static_cast<double>(of), grouped(done) + " pictures");
+}
+
+void Progress::epoch_ended(const EpochMetrics& epoch) {
+  line(fmt::format("epoch {}/{}  train loss {:.3f}, accuracy {}  test loss {:.3f}, accuracy {}", epoch.epoch,
+                   facts_.config.epochs, epoch.train_loss, percent(epoch.train_accuracy), epoch.test_loss,
+                   strong(percent(epoch.test_accuracy))));
+}
+
+void Progress::ended(const Summary& summary) {
+  const RunFolder& folder = facts_.folder;
+  line("");
+  line(fmt::format("{}  {} of {} test pictures are right", strong("result "),
+                   strong(percent(summary.test_accuracy)), grouped(facts_.test_pictures)));
+  line(fmt::format("{}  {} steps in {}, {:.2f} ms each, {} pictures a second", strong("speed  "),
+                   grouped(summary.steps), format_duration(summary.train_seconds), summary.step_ms_median,
+                   grouped(static_cast<int64_t>(summary.images_per_second))));
+  line(fmt::format("{}  {} at most; {} of {} kernels off the device", strong("memory "),
+                   format_bytes(summary.peak_memory_bytes), summary.kernels_off_device,
+                   summary.kernels_total));
+  line(fmt::format("{}  {}/", strong("files  "), folder.path.string()));
+  line(
+      "         loss.svg (curves, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
+      "plan.json");
+  line(fmt::format("{}  athanor predict IMAGE --checkpoint {}", strong("next   "), folder.path.string()));
+}
+
+}  // namespace athanor

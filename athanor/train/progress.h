@@ -1,0 +1,53 @@
+// What `athanor train` shows: the device, a progress bar, a line an epoch, and the result.
+#pragma once
+#include <chrono>
+#include <deque>
+#include <ostream>
+#include <string>
+
+#include "athanor/train/reporter.h"
+
+namespace athanor {
+
+/// What the output can show.
+struct Screen {
+  bool interactive = false;  // a terminal, where a line can be written over; else plain lines now and then
+  bool unicode = false, color = false;
+  int columns = 80;
+};
+
+/// Reports to people.
+class Progress : public Reporter {
+ public:
+  Progress(std::ostream& out, const Screen& screen) : out_(out), screen_(screen) {}
+  ~Progress() override { clear(); }
+
+  void started(const RunFacts& facts) override;
+  void compiled(const StepFacts& facts) override;
+  void stepped(const StepMetrics& metrics, double seconds) override;
+  void tested(int64_t done, int64_t of) override;
+  void epoch_ended(const EpochMetrics& epoch) override;
+  void ended(const Summary& summary) override;
+  /// Takes the progress bar away, so that something else can be printed.
+  void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void line(const std::string& text);
+  void show(const std::string& head, double share, const std::string& tail);
+  std::string bar(double share, int cells) const;
+  std::string strong(const std::string& text) const;
+  std::string faint(const std::string& text) const;
+  bool is_time(double interval);
+
+  std::ostream& out_;
+  Screen screen_;
+  RunFacts facts_;
+  bool shown_ = false;  // a bar stands in the last line
+  Clock::time_point shown_at_;
+  std::deque<double> step_seconds_;  // of the latest steps
+  double recent_loss_ = 0, recent_accuracy_ = 0;
+  int64_t steps_ = 0;  // that this process made
+};
+
+}  // namespace athanor

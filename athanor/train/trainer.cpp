@@ -1,0 +1,356 @@
+#include "athanor/train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "athanor/backends/cpu/threads.h"
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/compile/options.h"
+#include "athanor/data/open_dataset.h"
+#include "athanor/kernels/tuner.h"
+#include "athanor/nn/models.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/interrupt.h"
+#include "athanor/train/loss_svg.h"
+#include "athanor/train/test_set.h"
+#include "athanor/train/training_step.h"
+
+namespace athanor {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Drawing reads every step so far, so it is not done with each of a long run's many checkpoints.
+constexpr double seconds_between_drawings = 10;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// What `find` gives; names that it does not know are mistakes of the option's.
+template <class F>
+auto from_option(const std::string& option, F&& find) {
+  try {
+    return find();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::name && error.code() != ErrorCode::device) throw;
+    throw Error(ErrorCode::usage, error.problem(), option, error.hint());
+  }
+}
+
+std::string why_device(const std::string& asked) {
+  if (asked != "auto") return fmt::format("asked for with --device {}", asked);
+  return list_devices().size() == 1 ? "auto: the only device here" : "auto: the fastest device here";
+}
+
+/// The options of this thread's compiler while the run lasts.
+class CompileScope {
+ public:
+  explicit CompileScope(const TrainConfig& config) : before_(compile_options()) {
+    compile_options().deterministic |= config.deterministic;
+    compile_options().check_nan |= config.check_nan;
+  }
+  ~CompileScope() { compile_options() = before_; }
+  CompileScope(const CompileScope&) = delete;
+  CompileScope& operator=(const CompileScope&) = delete;
+
+ private:
+  CompileOptions before_;
+};
+
+}  // namespace
+
+Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter)
+    : config_(config), folder_(std::move(folder)), reporter_(reporter) {
+  config_.validate();
+  device_ = from_option("--device", [&] { return parse_device(config_.device); });
+  std::optional<Checkpoint> checkpoint;
+  if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
+  // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
+  set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
+  reset_peak_memory(device_);
+
+  train_ = from_option("--data", [&] { return open_dataset(config_.data, Split::train); });
+  test_ = open_dataset(config_.data, Split::test, train_->spec().normalization);
+  if (config_.batch_size > train_->size())
+    throw Error(ErrorCode::usage,
+                fmt::format("a batch of {} is larger than the {} training pictures", config_.batch_size,
+                            train_->size()),
+                "--batch-size", fmt::format("Give at most {}", train_->size()));
+
+  manual_seed(config_.seed);
+  model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
+  model_->to(device_);
+  optimizer_ = optim::make_optimizer(config_.optimizer, model_->parameters(),
+                                     {.lr = config_.learning_rate(),
+                                      .weight_decay = config_.weight_decay,
+                                      .momentum = config_.momentum,
+                                      .nesterov = config_.momentum > 0});
+  loader_.emplace(train_, LoaderOptions{.batch_size = config_.batch_size,
+                                        .shuffle = true,
+                                        .seed = config_.seed,
+                                        .drop_last = true,
+                                        .workers = static_cast<int>(config_.workers)});
+  schedule_ = optim::make_schedule(config_.schedule, {.lr = config_.learning_rate(),
+                                                      .total_steps = config_.epochs * loader_->batches(),
+                                                      .warm_up_steps = config_.warm_up});
+  if (checkpoint) go_on_from(std::move(*checkpoint));
+
+  folder_.create();
+  write_json(folder_.config(), to_json(config_));
+  log_.emplace(folder_.metrics(), state_.metrics_bytes);
+  if (state_.step > 0) metrics_ = read_metrics(folder_.metrics());
+  if (static_cast<int64_t>(metrics_.size()) != state_.step)
+    throw Error(ErrorCode::format,
+                fmt::format("the file has {} steps, the checkpoint {}", metrics_.size(), state_.step),
+                folder_.metrics().string(), "The file was changed: restore it, or start a new run");
+  saved_at_ = drawn_at_ = Clock::now();
+  saved_step_ = state_.step;
+  reporter_.started(facts(why_device(config_.device)));
+}
+
+void Trainer::go_on_from(Checkpoint checkpoint) {
+  check_same_data(checkpoint.data);
+  try {
+    model_->load_state_dict(checkpoint.model);
+    optimizer_->load_state_dict(checkpoint.optimizer);
+    loader_->restore(checkpoint.state.loader);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::format, fmt::format("the checkpoint does not fit the run: {}", error.problem()),
+                folder_.checkpoint().string(), "Start a new run in another folder");
+  }
+  default_generator().restore(checkpoint.state.random);
+  TuningCache::instance().restore(checkpoint.kernels);
+  kernels_ = std::move(checkpoint.kernels);
+  state_ = std::move(checkpoint.state);
+}
+
+void Trainer::check_same_data(const ExampleSpec& stored) const {
+  const ExampleSpec& here = train_->spec();
+  if (stored.input == here.input && stored.classes == here.classes &&
+      stored.normalization.mean == here.normalization.mean &&
+      stored.normalization.stddev == here.normalization.stddev)
+    return;
+  throw Error(ErrorCode::value,
+              fmt::format("the pictures in '{}' are not those that the run was trained on", config_.data),
+              folder_.path.string(), "Bring the data back as it was, or start a new run");
+}
+
+RunFacts Trainer::facts(const std::string& device_why) const {
+  return {.config = config_,
+          .folder = folder_,
+          .device = info_of(device_),
+          .device_why = device_why,
+          .threads = cpu_threads(),
+          .parameters = model_->parameter_count(),
+          .train_pictures = train_->size(),
+          .test_pictures = test_->size(),
+          .data = train_->spec(),
+          .steps_before = state_.step,
+          .steps_in_epoch = loader_->batches(),
+          .steps_in_all = last_step()};
+}
+
+int64_t Trainer::last_step() const {
+  const int64_t steps = config_.epochs * loader_->batches();
+  return config_.max_steps > 0 ? std::min(config_.max_steps, steps) : steps;
+}
+
+bool Trainer::at_end() const { return state_.step >= last_step(); }
+bool Trainer::epoch_is_over() const { return loader_->state().next_batch == loader_->batches(); }
+bool Trainer::finished() const { return at_end() && !epoch_is_over() && fs::exists(folder_.summary()); }
+
+RunEnd Trainer::run() {
+  const InterruptScope interrupts;
+  const CompileScope options(config_);
+  std::error_code ignored;
+  fs::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
+  // Initial values are computed before, so that the first step's plan is the one of all steps.
+  eval({});
+  const auto interrupted = [&] {
+    save(Svg::now);
+    return RunEnd::interrupted;
+  };
+  while (!at_end() || epoch_is_over()) {
+    if (interrupt_signal() != 0) return interrupted();
+    if (epoch_is_over()) {
+      if (!finish_epoch()) return interrupted();
+    } else {
+      step();
+      if (checkpoint_is_due()) save(Svg::if_old);
+    }
+  }
+  if (!tested_ && !(tested_ = test())) return interrupted();
+  save(Svg::now);
+  finish();
+  return RunEnd::finished;
+}
+
+void Trainer::step() {
+  const auto start = Clock::now();
+  const EvaluationStats before = evaluation_stats();
+  StepMetrics metrics{
+      .step = state_.step + 1, .epoch = loader_->state().epoch + 1, .lr = schedule_(state_.step)};
+  const Batch batch = loader_->next().value();
+  optimizer_->set_lr(metrics.lr);
+  const PendingStep pending = training_step(
+      *model_, *optimizer_, Tensor::from(batch.inputs, device_), Tensor::from(batch.labels, device_),
+      {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+  metrics.loss = pending.loss.item();
+  if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
+  const auto correct = static_cast<int64_t>(pending.correct.item());
+  const int64_t count = batch.labels.shape[0];
+  metrics.accuracy = static_cast<double>(correct) / static_cast<double>(count);
+
+  log_->write(to_line(metrics));
+  metrics_.push_back(metrics);
+  state_.epoch_sum.add(metrics.loss, correct, count);
+  ++state_.step;
+  tested_.reset();
+
+  const double seconds = seconds_since(start);
+  state_.train_seconds += seconds;
+  const EvaluationStats& after = evaluation_stats();
+  plan_ = last_plan();
+  if (after.plans_compiled > before.plans_compiled) {
+    reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
+                        .kernels = static_cast<int64_t>(plan_->steps.size()),
+                        .planned_memory_bytes = plan_->planned_memory_bytes()});
+  } else {
+    step_seconds_.push_back(seconds);
+    rebuild_seconds_.push_back(after.rebuild_seconds - before.rebuild_seconds);
+  }
+  reporter_.stepped(metrics, seconds);
+}
+
+void Trainer::stop_at_nan(const StepMetrics& metrics) {
+  write_svg();
+  const std::string again = fmt::format("athanor train --resume --check-nan --out {}", folder_.path.string());
+  throw Error(
+      ErrorCode::numeric,
+      fmt::format("the loss of step {} is {}", metrics.step, std::isnan(metrics.loss) ? "NaN" : "infinite"),
+      fmt::format("epoch {}, learning rate {:g}", metrics.epoch, metrics.lr),
+      fmt::format("Try a smaller --lr, or --clip-norm 1. To see which operation gave it first: {}", again));
+}
+
+std::optional<MetricsSum> Trainer::test() {
+  bool whole = true;
+  const MetricsSum sum = test_model(*model_, device_, test_, config_.batch_size,
+                                    static_cast<int>(config_.workers), [&](int64_t done) {
+                                      reporter_.tested(done, test_->size());
+                                      whole = done == test_->size();
+                                      return interrupt_signal() == 0;
+                                    });
+  return whole ? std::optional(sum) : std::nullopt;
+}
+
+bool Trainer::finish_epoch() {
+  tested_ = test();
+  if (!tested_) return false;
+  const EpochMetrics epoch{.epoch = loader_->state().epoch + 1,
+                           .step = state_.step,
+                           .train_loss = state_.epoch_sum.mean_loss(),
+                           .train_accuracy = state_.epoch_sum.accuracy(),
+                           .test_loss = tested_->mean_loss(),
+                           .test_accuracy = tested_->accuracy()};
+  state_.epochs.push_back(epoch);
+  state_.epoch_sum = {};
+  loader_->next();  // nothing: on to the next epoch
+  save(Svg::now);
+  reporter_.epoch_ended(epoch);
+  return true;
+}
+
+bool Trainer::checkpoint_is_due() const {
+  const CheckpointInterval& every = config_.checkpoint_every;
+  return every.steps > 0 ? state_.step - saved_step_ >= every.steps
+                         : seconds_since(saved_at_) >= every.seconds;
+}
+
+void Trainer::save(Svg svg) {
+  log_->sync();
+  state_.metrics_bytes = log_->size();
+  state_.loader = loader_->state();
+  state_.random = default_generator().state();
+  for (const auto& [problem, kernel] : TuningCache::instance().used()) kernels_[problem] = kernel;
+  write_checkpoint(folder_.checkpoint(), {.config = config_,
+                                          .threads = cpu_threads(),
+                                          .data = train_->spec(),
+                                          .state = state_,
+                                          .kernels = kernels_,
+                                          .model = model_->state_dict(),
+                                          .optimizer = optimizer_->state_dict()});
+  saved_step_ = state_.step;
+  saved_at_ = Clock::now();
+  if (svg == Svg::if_old && seconds_since(drawn_at_) < seconds_between_drawings) return;
+  write_svg();
+  drawn_at_ = Clock::now();
+}
+
+void Trainer::write_svg() const {
+  write_file_atomically(
+      folder_.loss_svg(),
+      draw_curves({.title = fmt::format("{} on {}", config_.model, config_.data),
+                   .subtitle = fmt::format("{}, {} schedule, learning rate {:g}, batch {}, seed {}",
+                                           config_.optimizer, config_.schedule, config_.learning_rate(),
+                                           config_.batch_size, config_.seed),
+                   .steps = metrics_,
+                   .epochs = state_.epochs,
+                   .steps_in_all = last_step()}));
+}
+
+void Trainer::finish() {
+  const bool inside_epoch = state_.epoch_sum.pictures > 0;
+  double timed = 0;
+  for (const double seconds : step_seconds_) timed += seconds;
+  const auto pictures = static_cast<double>(config_.batch_size) * static_cast<double>(step_seconds_.size());
+  Summary summary{.config = config_,
+                  .device = to_string(device_),
+                  .threads = cpu_threads(),
+                  .steps = state_.step,
+                  .parameters = model_->parameter_count(),
+                  .train_loss = inside_epoch || state_.epochs.empty() ? state_.epoch_sum.mean_loss()
+                                                                      : state_.epochs.back().train_loss,
+                  .test_loss = tested_->mean_loss(),
+                  .test_accuracy = tested_->accuracy(),
+                  .epochs = state_.epochs,
+                  .images_per_second = timed > 0 ? pictures / timed : 0,
+                  .step_ms_median = 1e3 * median(step_seconds_),
+                  .rebuild_ms_median = 1e3 * median(rebuild_seconds_),
+                  .train_seconds = state_.train_seconds,
+                  .peak_memory_bytes = memory_use(device_).peak,
+                  .plans_compiled = evaluation_stats().plans_compiled,
+                  .compile_seconds = evaluation_stats().compile_seconds};
+  if (!plan_) plan_ = plan_of_a_step();
+  summary.planned_memory_bytes = plan_->planned_memory_bytes();
+  summary.kernels_total = static_cast<int64_t>(plan_->steps.size());
+  summary.kernels_off_device = plan_->kernels_off_device();
+  nlohmann::ordered_json plan = to_json(*plan_);
+  plan["kernel_choices"] = kernels_;
+  write_json(folder_.plan(), plan);
+  write_json(folder_.summary(), to_json(summary));
+  reporter_.ended(summary);
+}
+
+// For a run that was killed after its last step and before its summary.
+std::shared_ptr<const Plan> Trainer::plan_of_a_step() {
+  const Tensor pictures =
+      Tensor::from(HostArray(DType::f32, train_->spec().input.insert(0, config_.batch_size)), device_);
+  const Tensor labels = Tensor::from(HostArray(DType::i64, {config_.batch_size}), device_);
+  const PendingStep pending =
+      training_step(*model_, *optimizer_, pictures, labels,
+                    {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+  return plan_for({pending.loss});
+}
+
+TrainConfig stored_config(const RunFolder& folder) {
+  if (fs::exists(folder.config())) return read_config(folder);
+  return read_checkpoint(folder.checkpoint()).config;
+}
+
+}  // namespace athanor

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Writes tests/nn/data/*.safetensors: what PyTorch computes, for the tests of nn and optim.
+
+Run by hand, with torch and safetensors installed:  python3 tests/nn/make_reference.py
+"""
+
+import pathlib
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.nn import functional as F
+
+FOLDER = pathlib.Path(__file__).parent / "data"
+
+
+def save(name, tensors):
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"{name}.safetensors"
+    save_file({k: v.detach().clone().contiguous() for k, v in tensors.items()}, path)
+    path.chmod(0o644)
+
+
+# ---- Optimizers: parameters a [3, 4] and b [5], given gradients, a rate that changes, ten steps ----
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1),
+    "sgd_decay": lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.05),
+    "sgd_momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "sgd_dampened": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.8, dampening=0.3, weight_decay=0.05),
+    "sgd_nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.05),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+    "adam_decay": lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
+    "adamw_decay": lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.3),
+}
+STEPS = 10
+
+
+def optimizers():
+    out = {"start.a": torch.randn(3, 4), "start.b": torch.randn(5)}
+    for step in range(STEPS):
+        out[f"grad.{step}.a"] = torch.randn(3, 4)
+        out[f"grad.{step}.b"] = torch.randn(5)
+    for name, make in OPTIMIZERS.items():
+        a, b = (nn.Parameter(out[f"start.{k}"].clone()) for k in "ab")
+        optimizer = make([a, b])
+        rate = optimizer.param_groups[0]["lr"]
+        for step in range(STEPS):
+            optimizer.param_groups[0]["lr"] = rate * (1 - 0.05 * step)
+            a.grad, b.grad = out[f"grad.{step}.a"].clone(), out[f"grad.{step}.b"].clone()
+            optimizer.step()
+            out[f"{name}.{step}.a"], out[f"{name}.{step}.b"] = a.detach().clone(), b.detach().clone()
+        for key, value in optimizer.state[a].items():
+            if key != "step" and value is not None:
+                out[f"{name}.state.{key}"] = value
+    # Clipping, of a gradient above the limit and of one below
+    for name, limit in {"above": 1.5, "below": 100.0}.items():
+        a, b = nn.Parameter(torch.zeros(3, 4)), nn.Parameter(torch.zeros(5))
+        a.grad, b.grad = out["grad.0.a"].clone(), out["grad.0.b"].clone()
+        out[f"clip.{name}.norm"] = nn.utils.clip_grad_norm_([a, b], limit)
+        out[f"clip.{name}.a"], out[f"clip.{name}.b"] = a.grad, b.grad
+    a = nn.Parameter(torch.zeros(3, 4))
+    a.grad = out["grad.0.a"].clone()
+    nn.utils.clip_grad_value_([a], 0.5)
+    out["clip.value.a"] = a.grad
+    save("optim", out)
+
+
+# ---- Schedules: the rates of 40 steps, from 0.5 ----
+
+
+def warm_cosine(optimizer):
+    s = torch.optim.lr_scheduler
+    return s.SequentialLR(
+        optimizer, [s.LinearLR(optimizer, 0.1, 1.0, 8), s.CosineAnnealingLR(optimizer, 32)], milestones=[8])
+
+
+SCHEDULES = {
+    "step": lambda o: torch.optim.lr_scheduler.StepLR(o, 7, 0.3),
+    "multi_step": lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [5, 12, 30], 0.2),
+    "cosine": lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, 40, 0.01),
+    "one_cycle": lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.5, total_steps=40),
+    "one_cycle_linear": lambda o: torch.optim.lr_scheduler.OneCycleLR(
+        o, 0.5, total_steps=40, pct_start=0.25, anneal_strategy="linear", div_factor=10, final_div_factor=100),
+    "warm_cosine": warm_cosine,
+}
+
+
+def schedules():
+    out = {}
+    for name, make in SCHEDULES.items():
+        optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.5)
+        scheduler = make(optimizer)
+        rates = []
+        for _ in range(40):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            scheduler.step()
+        out[name] = torch.tensor(rates, dtype=torch.float64)
+    save("schedules", out)
+
+
+# ---- Layers and models: parameters, inputs, outputs, gradients of sum(y * weights), buffers ----
+
+
+class SelfAttention(nn.Module):
+    """MultiheadAttention of x with itself; with a causal mask."""
+
+    def __init__(self, dimensions, heads, causal):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(dimensions, heads, batch_first=True)
+        self.causal = causal
+
+    def forward(self, x):
+        t = x.shape[1]
+        mask = torch.triu(torch.ones(t, t, dtype=torch.bool), 1) if self.causal else None
+        return self.inner(x, x, x, attn_mask=mask, need_weights=False)[0]
+
+
+class BasicBlock(nn.Module):
+    """As torchvision's."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample = None
+        if stride != 1 or inputs != outputs:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+def randomize(module):
+    """Norm layers start as the identity, which would hide mistakes."""
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, 0.1, 0.4)
+
+
+def layers():
+    out = {}
+    cases = {
+        "linear": (nn.Linear(5, 4), torch.randn(3, 2, 5)),
+        "conv": (nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), torch.randn(2, 4, 7, 6)),
+        "conv_dilated": (nn.Conv2d(2, 3, (2, 3), padding=(1, 2), dilation=2), torch.randn(2, 2, 6, 7)),
+        "conv_transpose": (
+            nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2), torch.randn(2, 4, 4, 3)),
+        "batch_norm1d": (nn.BatchNorm1d(4), torch.randn(6, 4)),
+        "batch_norm2d": (nn.BatchNorm2d(3, eps=1e-3, momentum=0.3), torch.randn(4, 3, 3, 2) * 2 + 1),
+        "batch_norm_average": (nn.BatchNorm2d(3, momentum=None), torch.randn(4, 3, 3, 2) * 2 + 1),
+        "layer_norm": (nn.LayerNorm([3, 4]), torch.randn(2, 3, 4)),
+        "group_norm": (nn.GroupNorm(2, 6), torch.randn(2, 6, 3, 2)),
+        "attention": (SelfAttention(6, 2, False), torch.randn(2, 4, 6)),
+        "attention_causal": (SelfAttention(6, 3, True), torch.randn(2, 4, 6)),
+        "block": (BasicBlock(4, 6, 2), torch.randn(3, 4, 6, 6)),
+        "block_straight": (BasicBlock(3, 3, 1), torch.randn(3, 3, 4, 4)),
+        "cnn": (nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(4, 6, 3, padding=1), nn.GELU(), nn.AvgPool2d(2),
+            nn.Flatten(), nn.Linear(24, 5)), torch.randn(4, 2, 8, 8)),
+    }
+    for name, (module, x) in cases.items():
+        randomize(module)
+        x.requires_grad_()
+        for key, value in module.named_parameters():
+            out[f"{name}/param/{key.removeprefix('inner.')}"] = value.detach().clone()
+        y = module(x)
+        weights = torch.randn_like(y)
+        (y * weights).sum().backward()
+        out |= {f"{name}/x": x, f"{name}/y": y, f"{name}/weights": weights, f"{name}/grad_x": x.grad}
+        for key, value in module.named_parameters():
+            out[f"{name}/grad/{key.removeprefix('inner.')}"] = value.grad
+        module(x.detach() + 1)  # running statistics after two batches
+        for key, value in module.named_buffers():
+            out[f"{name}/buffer/{key}"] = value
+        if list(module.buffers()):
+            out[f"{name}/eval"] = module.eval()(x)
+    embedding, labels = nn.Embedding(7, 3), torch.tensor([[1, 6, 1], [0, 2, 6]])
+    y = embedding(labels)
+    weights = torch.randn_like(y)
+    (y * weights).sum().backward()
+    out |= {"embedding/param/weight": embedding.weight, "embedding/x": labels, "embedding/y": y,
+            "embedding/weights": weights, "embedding/grad/weight": embedding.weight.grad}
+    save("layers", out)
+
+
+# ---- Training: a small classifier, losses and final parameters of eight steps ----
+
+
+def training():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    out = {f"start/{k}": v.clone() for k, v in model.state_dict().items()}
+    x, labels = torch.randn(16, 6), torch.randint(0, 3, (16,))
+    out |= {"x": x, "labels": labels}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.05)
+    losses = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), labels, label_smoothing=0.1)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        losses.append(loss.item())
+    out["losses"] = torch.tensor(losses, dtype=torch.float64)
+    out |= {f"end/{k}": v for k, v in model.state_dict().items()}
+    save("training", out)
+
+
+torch.manual_seed(0)
+optimizers()
+schedules()
+layers()
+training()
