@@ -15,7 +15,8 @@ install(DIRECTORY athanor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   PATTERN "*-inl.h" EXCLUDE
   # Not for users of the library: the program's own headers and the insides of backends.
   PATTERN "cli" EXCLUDE
-  PATTERN "backends/*/*" EXCLUDE)
+  PATTERN "backends" EXCLUDE)
+install(FILES athanor/backends/cpu/threads.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/backends/cpu)
 install(EXPORT athanor_targets NAMESPACE athanor:: FILE athanor-targets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/athanor)
 configure_package_config_file(cmake/athanor-config.cmake.in ${PROJECT_BINARY_DIR}/athanor-config.cmake

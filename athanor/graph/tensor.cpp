@@ -55,7 +55,9 @@ Tensor::Tensor(NodePtr node) : node_(std::move(node)) {
 }
 
 void Tensor::release() {
-  if (node_) node_->handles.fetch_sub(1, std::memory_order_relaxed);
+  if (!node_ || node_->handles.fetch_sub(1, std::memory_order_relaxed) != 1 || !node_->slot) return;
+  // A leaf that nobody holds any more: its gradient, which may refer back to it, must not keep it alive.
+  if (node_->slot.use_count() == 1) Tensor(std::move(node_->slot->grad));
 }
 
 Tensor Tensor::from(const HostArray& array, Device device) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "athanor/ops/define.h"
 #include "athanor/ops/movement.h"
 
@@ -156,7 +158,8 @@ Tensor slice(Operand x, const std::vector<Index>& indices) {
           }
         }
         if (ellipses == 0) rest();
-        const bool same = size == value.shape().to_ints() && step == Ints(step.size(), 1);
+        const bool same = size == value.shape().to_ints() &&
+                          std::all_of(step.begin(), step.end(), [](int64_t by) { return by == 1; });
         return reshape(same ? value : apply(op, {value}, slice_attrs(start, size, step)), shape);
       },
       x);

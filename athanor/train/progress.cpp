@@ -102,6 +102,7 @@ void Progress::started(const RunFacts& facts) {
 }
 
 void Progress::compiled(const StepFacts& facts) {
+  if (steps_ > 0) return;  // a plan that differs in the order of its inputs only: nothing new
   line(faint(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
                          format_duration(facts.compile_seconds), facts.kernels,
                          format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes)))));

@@ -29,6 +29,12 @@ bool RunFolder::has_run() const {
   return is_there(config()) || is_there(checkpoint()) || is_there(metrics());
 }
 
+bool RunFolder::has_steps() const {
+  std::error_code missing;
+  const auto size = fs::file_size(metrics(), missing);
+  return is_there(checkpoint()) || (!missing && size > 0);
+}
+
 void RunFolder::create() const {
   std::error_code failed;
   fs::create_directories(path, failed);

@@ -22,6 +22,8 @@ struct RunFolder {
 
   /// Whether a run was begun here.
   bool has_run() const;
+  /// Whether it made steps, which a new run would lose.
+  bool has_steps() const;
   /// Makes the folder, if need be. Throws Error(io) when that cannot be or nothing can be written into it.
   void create() const;
 };

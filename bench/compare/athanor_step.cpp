@@ -66,7 +66,7 @@ nlohmann::json measure(const Settings& settings) {
   const auto batches = make_batches(picture, settings.batch);
   manual_seed(1);
   const auto model = nn::make_model(settings.model, picture, 10);
-  optim::SGD optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
+  optim::Sgd optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
   std::vector<double> milliseconds;
   double loss_value = 0;
   for (int step = -settings.warmup; step < settings.steps; ++step) {

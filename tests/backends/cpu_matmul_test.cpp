@@ -110,7 +110,7 @@ TEST(CpuMatmul, Epilogues) {
 TEST(CpuMatmul, AnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     set_cpu_threads(threads);
-    EXPECT_EQ(cpu_threads(), threads);
+    EXPECT_TRUE(cpu_threads() == threads || cpu_threads() == 1);  // 1: built without OpenMP
     check({random_value(DType::f32, {1, 100, 130}, 1), random_value(DType::f32, {1, 130, 90}, 2)});
   }
   set_cpu_threads(0);

@@ -197,7 +197,9 @@ class Interpreter {
         ++reduced_index;
       });
       if (p_.reductions.empty()) return;
-      std::vector<Value> regs(p_.body.size());
+      std::vector<Value> regs;  // of the body, at index 0 of the reduced dimensions
+      if (p_.iterations() > 0) steps(p_.body, index, regs);
+      else regs.resize(p_.body.size());
       for (size_t r = 0; r < acc.size(); ++r)
         regs.push_back(acc[r].result(p_.reductions[r].prim, p_.reductions[r].type));
       steps(p_.epilogue, index, regs);

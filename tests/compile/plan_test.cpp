@@ -82,7 +82,8 @@ TEST(Plan, NormalisationReadsItsInputThreeTimesAndStoresOnce) {
 
 TEST(Plan, BiasAndActivationJoinTheContraction) {
   const Tensor x = ramp({12, 20}), w = ramp({7, 20}), b = ramp({7});
-  const auto plan = plan_for({relu(linear(x, w, b))});
+  const Tensor y = relu(linear(x, w, b));
+  const auto plan = plan_for({y});
   ASSERT_EQ(plan->steps.size(), 1U) << explain(*plan);
   EXPECT_EQ(plan->steps[0].name(), "batch_matmul+bias+relu");
 }
@@ -140,6 +141,18 @@ TEST(Plan, TemporariesNeverOverlap) {
   }
 }
 
+TEST(Plan, GradientsThatNobodyAsksForLeaveNothingBehind) {
+  std::weak_ptr<Node> leaf;
+  {
+    Tensor w = ramp({5});
+    w.requires_grad();
+    sum(w * w).backward();  // the gradient refers to w, and w's slot to the gradient
+    leaf = w.node();
+  }
+  EXPECT_TRUE(leaf.expired());
+  EXPECT_TRUE(pending_nodes().empty());
+}
+
 TEST(Plan, MemoryIsReused) {
   Tensor x = ramp({1000, 100});
   for (int i = 0; i < 12; ++i) x = softmax(x * 2.0, 1);
@@ -185,7 +198,8 @@ TEST(Plan, OutputsThatAreViewsOrRepeatedHaveMemoryOfTheirOwn) {
 }
 
 TEST(Plan, ExplainAndJsonSayTheSame) {
-  const auto plan = plan_for({relu(linear(ramp({12, 20}), ramp({7, 20}), ramp({7})))});
+  const Tensor y = relu(linear(ramp({12, 20}), ramp({7, 20}), ramp({7})));
+  const auto plan = plan_for({y});
   const auto json = to_json(*plan);
   EXPECT_EQ(json["kernels_total"], plan->steps.size());
   EXPECT_EQ(json["kernels_off_device"], 0);

@@ -15,14 +15,14 @@ namespace athanor::cpu {
 namespace {
 
 // The first maximum of the window takes the whole gradient; a NaN counts as the maximum.
-template <class T, int block>
+template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
   using A = Acc<T>;
-  A best[block];
+  A best[block], gradient[block];  // copies: the compiler cannot know that dy and dx do not overlap
   int32_t taker[block] = {};
   const int64_t first = (window.top * shape.width + window.left) * block;
-  for (int c = 0; c < block; ++c) best[c] = load(plane[first + c]);
+  for (int c = 0; c < block; ++c) best[c] = load(plane[first + c]), gradient[c] = load(dy[c]);
   int32_t position = 0;
   for (int64_t y = window.top; y < window.bottom; ++y)
     for (int64_t x = window.left; x < window.right; ++x, ++position) {
@@ -38,21 +38,30 @@ void max_window(const PoolShape& shape, const PoolShape::Window& window, const T
   for (int64_t y = window.top; y < window.bottom; ++y)
     for (int64_t x = window.left; x < window.right; ++x, ++position) {
       A* sum = dx + (y * shape.width + x) * block;
-      for (int c = 0; c < block; ++c) sum[c] += taker[c] == position ? load(dy[c]) : A{0};
+      for (int c = 0; c < block; ++c) {
+        const A share = taker[c] == position ? gradient[c] : A{0};
+        sum[c] = tiles ? share : sum[c] + share;
+      }
     }
 }
 
-template <class T, int block>
+template <class T, int block, bool tiles>
 void average_window(const PoolShape& shape, const PoolShape::Window& window, const T* dy, Acc<T>* dx) {
   using A = Acc<T>;
   const A scale = A{1} / static_cast<A>(shape.divisor(window));
+  A share[block];
+  for (int c = 0; c < block; ++c) share[c] = load(dy[c]) * scale;
   for (int64_t y = window.top; y < window.bottom; ++y)
     for (int64_t x = window.left; x < window.right; ++x)
-      for (int c = 0; c < block; ++c) dx[(y * shape.width + x) * block + c] += load(dy[c]) * scale;
+      for (int c = 0; c < block; ++c) {
+        A& sum = dx[(y * shape.width + x) * block + c];
+        sum = tiles ? share[c] : sum + share[c];
+      }
 }
 
+/// `tiles`: windows neither overlap nor leave anything out, so that gradients are stored, not added to zeros.
 /// Sums of the half types are gathered in `scratch`, a plane of floats for each thread.
-template <class T, int block>
+template <class T, int block, bool tiles>
 void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* scratch, int threads) {
   parallel_for(
       shape.planes, shape.planes * shape.plane_size(),
@@ -63,16 +72,16 @@ void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* sc
             sums = dx + plane * shape.plane_size();
           else
             sums = scratch + thread * shape.plane_size();
-          std::fill_n(sums, shape.plane_size(), Acc<T>{0});
+          if (!tiles) std::fill_n(sums, shape.plane_size(), Acc<T>{0});
           const T* gradient = dy + plane * shape.out_plane_size();
           for (int64_t row = 0; row < shape.out_height; ++row)
             for (int64_t column = 0; column < shape.out_width; ++column, gradient += block) {
               const auto window = shape.window(row, column);
               if (window.size() == 0) continue;
               if (shape.max)
-                max_window<T, block>(shape, window, x + plane * shape.plane_size(), gradient, sums);
+                max_window<T, block, tiles>(shape, window, x + plane * shape.plane_size(), gradient, sums);
               else
-                average_window<T, block>(shape, window, gradient, sums);
+                average_window<T, block, tiles>(shape, window, gradient, sums);
             }
           if constexpr (!std::is_same_v<T, Acc<T>>)
             for (int64_t i = 0; i < shape.plane_size(); ++i)
@@ -99,12 +108,18 @@ Candidate make(const KernelRequest& request, const PoolShape& shape) {
         buffers.size() > output + 1
             ? reinterpret_cast<Acc<T>*>(static_cast<std::byte*>(buffers[output + 1]) + aligned(copies))
             : nullptr;
+    const auto run = [&]<int block>(std::integral_constant<int, block>) {
+      if (shape.tiles())
+        run_grad<T, block, true>(shape, from_x, from_dy, to, scratch, threads);
+      else
+        run_grad<T, block, false>(shape, from_x, from_dy, to, scratch, threads);
+    };
     if (shape.block == 16)
-      run_grad<T, 16>(shape, from_x, from_dy, to, scratch, threads);
+      run(std::integral_constant<int, 16>{});
     else if (shape.block == 8)
-      run_grad<T, 8>(shape, from_x, from_dy, to, scratch, threads);
+      run(std::integral_constant<int, 8>{});
     else
-      run_grad<T, 1>(shape, from_x, from_dy, to, scratch, threads);
+      run(std::integral_constant<int, 1>{});
   });
 }
 

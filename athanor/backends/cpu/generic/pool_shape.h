@@ -34,6 +34,12 @@ struct PoolShape {
   int64_t plane_size() const { return height * width * block; }
   int64_t out_plane_size() const { return out_height * out_width * block; }
 
+  /// Whether every input element lies in exactly one window, as in the usual 2 x 2 pooling.
+  bool tiles() const {
+    return padding_h == 0 && padding_w == 0 && stride_h == kernel_h && stride_w == kernel_w &&
+           out_height * kernel_h == height && out_width * kernel_w == width;
+  }
+
   /// The part of an output element's window that lies inside the input.
   struct Window {
     int64_t top, bottom, left, right;  // rows [top, bottom), columns [left, right)

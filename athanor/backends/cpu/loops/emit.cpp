@@ -189,7 +189,7 @@ void Lowering::emit(Code& code) {
     i.item = static_cast<int64_t>(size_of(n.type));
     i.bits = n.bits;
     i.target = n.direct;
-    i.cached = n.persistent && n.walker >= 0 && n.kind != Kind::point;
+    i.cached = n.persistent && n.walker >= 0 && n.kind != Kind::point && n.direct < 0;
     for (int s : n.sources) {
       if (node(s).uniform && !n.uniform) i.uniform_sources |= 1U << i.sources;
       i.src[static_cast<size_t>(i.sources++)] = register_of(s);

@@ -41,18 +41,13 @@ void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t
   }
 }
 
-static void fill_with(void* dst, uint64_t bits, size_t item, int64_t n) {
-  auto* p = static_cast<std::byte*>(dst);
-  for (int64_t i = 0; i < n; ++i, p += item) std::memcpy(p, &bits, item);
-}
-
 void Worker::clear(const Plan& plan) {
   const ReducePlan& r = plan.reduce;
   const bool columns = r.form == Form::columns;
   const int64_t n = columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
   for (const ReductionPlan& red : r.reductions) {
-    fill_with(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), n);
-    if (columns && red.fns.flush != nullptr) fill_with(scratch(red.running), red.identity, size_of(red.type), n);
+    fill(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), static_cast<size_t>(n));
+    if (columns && red.fns.flush != nullptr) fill(scratch(red.running), red.identity, size_of(red.type), static_cast<size_t>(n));
     if (red.index >= 0) std::fill_n(scratch<int64_t>(red.indices), n, no_index);
   }
 }

@@ -9,6 +9,9 @@
 
 namespace athanor::loops {
 
+/// n elements of `item` bytes, each the low bytes of `bits`.
+void fill(void* dst, uint64_t bits, size_t item, size_t n);
+
 /// Where one thread stands in the tiles of a Tiling, and its registers. Kept from run to run, so that nothing is
 /// allocated on the way.
 class Frame {

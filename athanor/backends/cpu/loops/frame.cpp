@@ -1,5 +1,4 @@
 #include <cstring>
-#include <limits>
 
 #include "athanor/backends/cpu/loops/execute.h"
 
@@ -7,7 +6,7 @@ namespace athanor::loops {
 
 using Kind = Instruction::Kind;
 
-static void fill(void* dst, uint64_t bits, int64_t item, size_t n) {
+void fill(void* dst, uint64_t bits, size_t item, size_t n) {
   switch (item) {
     case 1: std::memset(dst, static_cast<int>(bits & 0xff), n); break;
     case 2:
@@ -89,11 +88,11 @@ inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
     case Kind::point: set_reg(i.dst, reinterpret_cast<void*>(at_[w])); break;
     case Kind::gather: gather(reg(i.dst), at_[w], code_->walkers[w], count); break;
     case Kind::store: scatter(at_[w], reg(i.src[0]), code_->walkers[w], count); break;
-    case Kind::constant: fill(reg(i.dst), i.bits, i.item, n); break;
+    case Kind::constant: fill(reg(i.dst), i.bits, static_cast<size_t>(i.item), n); break;
     case Kind::splat: {
       uint64_t bits = 0;
       std::memcpy(&bits, reinterpret_cast<const void*>(at_[w]), static_cast<size_t>(i.item));
-      fill(reg(i.dst), bits, i.item, n);
+      fill(reg(i.dst), bits, static_cast<size_t>(i.item), n);
       break;
     }
     case Kind::index:

@@ -84,10 +84,10 @@ HWY_INLINE V tanh_of(D d, V x) {
   const V a = hn::Abs(x), s = hn::Mul(x, x);
   const V p = polynomial(d, s, -5.70498872745e-3F, 2.06390887954e-2F, -5.37397155531e-2F, 1.33314422036e-1F,
                          -3.33332819422e-1F);
-  const V near = hn::MulAdd(hn::Mul(p, s), x, x);
+  const V near = hn::MulAdd(hn::Mul(p, s), a, a);
   const V e = exp_of(d, hn::Add(a, a)), one = hn::Set(d, 1.0F);
-  const V far = hn::CopySign(hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(e, one))), x);
-  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), near, hn::IfThenElse(hn::IsNaN(x), x, far));
+  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0F), hn::Add(e, one)));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625F)), near, far), x);
 }
 
 /// erf(x): N. Juffa's two polynomials, x + x P(x^2) near 0 and 1 - exp(Q(|x|)) beyond (1 ulp).
@@ -128,7 +128,7 @@ HWY_NOINLINE hn::Vec<D> by_lane(D d, hn::Mask<D> mask, hn::Vec<D> x, hn::Vec<D> 
 template <class D, class V>
 HWY_INLINE V sin_of(D d, V x) {
   const auto large = hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, 39000.0F)));
-  const V r = hn::Sin(d, x);
+  const V r = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), x, hn::Sin(d, x));  // -0 stays -0
   if (HWY_LIKELY(hn::AllFalse(d, large))) return r;
   return by_lane(d, large, x, x, r, [](float a, float) { return std::sin(a); });
 }
@@ -140,35 +140,31 @@ HWY_INLINE V cos_of(D d, V x) {
   return by_lane(d, large, x, x, r, [](float a, float) { return std::cos(a); });
 }
 
-/// exp(y log |x|) in f64, half a vector at a time.
-template <class D>
-HWY_INLINE hn::Vec<D> pow_magnitude(D d, hn::Vec<D> x, hn::Vec<D> y) {
-  using hn::operator*;
 #if HWY_TARGET == HWY_SCALAR
-  const hn::Rebind<double, D> dd;
-  const auto r = hn::Exp(dd, hn::Log(dd, hn::PromoteTo(dd, x)) * hn::PromoteTo(dd, y));
-  return hn::DemoteTo(d, r);
+template <class D>
+HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
+  return hn::Set(d, std::pow(hn::GetLane(x), hn::GetLane(y)));
+}
 #else
+/// exp(y log x) in f64, whose result f32 holds or rounds to 0 or infinity; half a vector at a time.
+template <class D>
+HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
   const hn::Half<D> dh;
   const hn::Rebind<double, decltype(dh)> dd;
-  const auto part = [&](auto a, auto b) HWY_ATTR {
-    // exp's argument is bounded so that the f64 result stays finite; f32 over- and underflows well before
-    const auto t = hn::Log(dd, hn::PromoteTo(dd, a)) * hn::PromoteTo(dd, b);
-    return hn::DemoteTo(dh, hn::Exp(dd, hn::Min(hn::Max(t, hn::Set(dd, -200.0)), hn::Set(dd, 200.0))));
-  };
-  const auto low = part(hn::LowerHalf(dh, x), hn::LowerHalf(dh, y));
-  const auto high = part(hn::UpperHalf(dh, x), hn::UpperHalf(dh, y));
-  return hn::Combine(d, high, low);
-#endif
+  const auto limit = hn::Set(dd, 200.0);
+  const auto low = hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))), hn::PromoteTo(dd, hn::LowerHalf(dh, y)));
+  const auto high = hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))), hn::PromoteTo(dd, hn::UpperHalf(dh, y)));
+  return hn::Combine(d, hn::DemoteTo(dh, hn::Exp(dd, hn::Max(hn::Neg(limit), hn::Min(high, limit)))),
+                     hn::DemoteTo(dh, hn::Exp(dd, hn::Max(hn::Neg(limit), hn::Min(low, limit)))));
 }
+#endif
 
 template <class D, class V>
 HWY_INLINE V pow_of(D d, V x, V y) {
   const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  const V a = hn::Abs(x);
   // Zeros, infinities, NaNs and negative bases have rules of their own, which libm knows.
   const auto ordinary = hn::And(hn::And(hn::Gt(x, zero), hn::Lt(x, infinity)), hn::Lt(hn::Abs(y), infinity));
-  const V r = pow_magnitude(d, hn::IfThenElse(ordinary, a, hn::Set(d, 1.0F)), hn::IfThenElseZero(ordinary, y));
+  const V r = pow_positive(d, hn::IfThenElse(ordinary, x, hn::Set(d, 1.0F)), hn::IfThenElseZero(ordinary, y));
   if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return r;
   return by_lane(d, hn::Not(ordinary), x, y, r, [](float u, float v) { return std::pow(u, v); });
 }

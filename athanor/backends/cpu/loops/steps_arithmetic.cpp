@@ -30,7 +30,10 @@ struct Abs {
     else return hn::Max(a, hn::Sub(hn::Zero(d), a));
   }
 };
-struct Floor { template <class D, class V> HWY_INLINE V operator()(D, V a) const { return hn::Floor(a); } };
+struct Floor {  // -0 stays -0, which Highway's scalar code forgets
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a) const { return hn::CopySign(hn::Floor(a), a); }
+};
 struct Sqrt { template <class D, class V> HWY_INLINE V operator()(D, V a) const { return hn::Sqrt(a); } };
 struct Add { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Add(a, b); } };
 struct Sub { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Sub(a, b); } };

@@ -126,33 +126,32 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   const memory::desc x = own_layouts ? any_format(conv.x) : memory_desc(conv.x);
   const memory::desc y = own_layouts ? any_format(conv.y) : memory_desc(conv.y);
   const memory::desc w = any_format(conv.w);
-  const auto forward = [&](prop_kind kind, const dnnl::primitive_attr& attr) {
-    return describe<dnnl::convolution_forward>(attr, kind, how, x, w, y, strides, dilates, padding, padding);
-  };
   const auto attr = primitive_attributes(request.epilogue.activation);
   const auto add = [&]<class Primitive>(std::type_identity<Primitive>, auto found) {
     offer<Primitive>(conv, std::move(found), how, own_layouts, with_reference, candidates);
   };
+  // Always training: for inference Winograd wants its weights transformed by a reorder, which is many times
+  // slower than the transformation inside the training primitive.
+  constexpr auto kind = prop_kind::forward_training;
   if (request.op->name == "conv2d" && request.epilogue.bias) {
     const memory::desc bias = memory_desc(dense(request.inputs[2]));
     add(std::type_identity<dnnl::convolution_forward>{},
-        describe<dnnl::convolution_forward>(attr, prop_kind::forward_inference, how, x, w, bias, y, strides,
-                                            dilates, padding, padding));
+        describe<dnnl::convolution_forward>(attr, kind, how, x, w, bias, y, strides, dilates, padding,
+                                            padding));
     return;
   }
-  if (request.op->name == "conv2d") {
-    add(std::type_identity<dnnl::convolution_forward>{}, forward(prop_kind::forward_inference, attr));
-    return;
-  }
-  const auto hint = forward(prop_kind::forward_training, attr);
-  if (!hint) return;
-  if (request.op->name == "conv2d_input_grad")
+  const auto forward =
+      describe<dnnl::convolution_forward>(attr, kind, how, x, w, y, strides, dilates, padding, padding);
+  if (!forward) return;
+  if (request.op->name == "conv2d")
+    add(std::type_identity<dnnl::convolution_forward>{}, forward);
+  else if (request.op->name == "conv2d_input_grad")
     add(std::type_identity<dnnl::convolution_backward_data>{},
-        describe_gradient<dnnl::convolution_backward_data>(attr, *hint, how, x, w, y, strides, dilates,
+        describe_gradient<dnnl::convolution_backward_data>(attr, *forward, how, x, w, y, strides, dilates,
                                                            padding, padding));
   else
     add(std::type_identity<dnnl::convolution_backward_weights>{},
-        describe_gradient<dnnl::convolution_backward_weights>(attr, *hint, how, x, w, y, strides, dilates,
+        describe_gradient<dnnl::convolution_backward_weights>(attr, *forward, how, x, w, y, strides, dilates,
                                                               padding, padding));
 }
 

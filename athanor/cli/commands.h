@@ -1,0 +1,21 @@
+// The subcommands. Each adds itself to the program, and when it was asked for, runs and sets the exit code.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace athanor::cli {
+
+void add_train(CLI::App& program, int& exit_code);
+void add_eval(CLI::App& program, int& exit_code);
+void add_predict(CLI::App& program, int& exit_code);
+void add_explain(CLI::App& program, int& exit_code);
+void add_devices(CLI::App& program, int& exit_code);
+
+/// "mlp, cnn, resnet18"
+std::string names_of(const std::vector<std::string>& names);
+
+}  // namespace athanor::cli

@@ -1,0 +1,82 @@
+// athanor eval
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/trained_model.h"
+#include "athanor/data/open_dataset.h"
+#include "athanor/train/test_set.h"
+
+namespace athanor::cli {
+namespace {
+
+struct EvalOptions {
+  std::string checkpoint, data, device = "auto";
+  int64_t batch_size = 0, threads = 0;
+  bool json = false;
+};
+
+void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::string& name) {
+  if (model.input == data.input && data.classes <= model.classes) return;
+  throw Error(ErrorCode::shape,
+              fmt::format("the pictures are {} of {} classes, the model takes {} of {}",
+                          to_string(data.input), data.classes, to_string(model.input), model.classes),
+              name, "Give the data it was trained on, or alike");
+}
+
+int evaluate(const EvalOptions& options) {
+  if (options.batch_size < 0)
+    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.batch_size), "--batch-size",
+                "Give a whole number from 1 on");
+  const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
+  const std::string data = options.data.empty() ? trained.config.data : options.data;
+  const auto dataset = open_dataset(data, Split::test, trained.data.normalization);
+  check_shapes(trained.data, dataset->spec(), data);
+  const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
+  const MetricsSum sum = test_model(*trained.model, trained.device, dataset, batch_size,
+                                    static_cast<int>(trained.config.workers), [](int64_t) { return true; });
+  if (options.json) {
+    const nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
+                                        {"data", data},
+                                        {"device", to_string(trained.device)},
+                                        {"steps", trained.steps},
+                                        {"pictures", sum.pictures},
+                                        {"correct", sum.correct},
+                                        {"test_loss", sum.mean_loss()},
+                                        {"test_accuracy", sum.accuracy()}};
+    std::cout << result.dump() << '\n';
+  } else {
+    std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,
+                             trained.path.string())
+              << fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
+                             100 * sum.accuracy(), sum.pictures, data, sum.mean_loss());
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand("eval", "Test a trained model on a dataset's test pictures");
+  const auto options = std::make_shared<EvalOptions>();
+  command
+      ->add_option("checkpoint,--checkpoint", options->checkpoint,
+                   "A run's folder or its checkpoint (default: the newest in ./runs)")
+      ->option_text("PATH");
+  command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's")
+      ->option_text("NAME|DIR");
+  command->add_option("--device", options->device, "auto, cpu (default auto)")->option_text("NAME");
+  command->add_option("--batch-size", options->batch_size, "pictures at a time (default: the run's)")
+      ->option_text("N");
+  command->add_option("--threads", options->threads, "of the CPU's kernels (default: the run's)")
+      ->option_text("N");
+  command->add_flag("--json", options->json, "print one line of JSON");
+  command->callback([options, &exit_code] { exit_code = evaluate(*options); });
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,131 @@
+// athanor predict
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "athanor/base/error.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/trained_model.h"
+#include "athanor/compile/options.h"
+#include "athanor/formats/image.h"
+#include "athanor/ops/loss.h"
+#include "athanor/train/fit_image.h"
+
+namespace athanor::cli {
+namespace {
+
+struct PredictOptions {
+  std::vector<std::string> images;
+  std::string checkpoint, device = "auto";
+  int64_t top = 3;
+  bool invert = false, json = false;
+};
+
+struct Picture {
+  std::string file;
+  HostArray input;     // f32 [C, H, W]
+  bool light = false;  // its background
+  std::vector<float> probabilities;
+};
+
+Picture read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
+  const HostArray image = read_image(file);
+  const double border = border_brightness(image);
+  return {file, fit_image(image, spec, invert), (invert ? 255 - border : border) > 128, {}};
+}
+
+void predict(const TrainedModel& trained, Picture& picture) {
+  const NoGrad no_history;
+  picture.input.shape = picture.input.shape.insert(0, 1);
+  picture.probabilities =
+      softmax((*trained.model)(Tensor::from(picture.input, trained.device))).to_vector<float>();
+}
+
+/// The classes, likeliest first.
+std::vector<size_t> ranked(const std::vector<float>& probabilities, int64_t top) {
+  std::vector<size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return probabilities[a] > probabilities[b]; });
+  order.resize(std::min(order.size(), static_cast<size_t>(top)));
+  return order;
+}
+
+std::string class_name(const ExampleSpec& spec, size_t label) {
+  return label < spec.class_names.size() ? spec.class_names[label] : fmt::format("class {}", label);
+}
+
+void print_json(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
+  auto result = nlohmann::ordered_json::array();
+  for (const Picture& picture : pictures) {
+    auto classes = nlohmann::ordered_json::array();
+    for (const size_t label : ranked(picture.probabilities, top))
+      classes.push_back({{"class", label},
+                         {"name", class_name(spec, label)},
+                         {"probability", picture.probabilities[label]}});
+    result.push_back({{"image", picture.file}, {"predictions", classes}});
+  }
+  std::cout << result.dump() << '\n';
+}
+
+void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
+  size_t file_width = 0, name_width = 0;
+  for (const Picture& picture : pictures) file_width = std::max(file_width, picture.file.size());
+  for (size_t label = 0; label < static_cast<size_t>(spec.classes); ++label)
+    name_width = std::max(name_width, class_name(spec, label).size());
+  for (const Picture& picture : pictures) {
+    std::cout << fmt::format("{:<{}}", picture.file, file_width);
+    for (const size_t label : ranked(picture.probabilities, top))
+      std::cout << fmt::format("   {:<{}} {:5.1f} %", class_name(spec, label), name_width,
+                               100 * picture.probabilities[label]);
+    std::cout << '\n';
+  }
+}
+
+int predict(const PredictOptions& options) {
+  if (options.top < 1)
+    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.top), "--top",
+                "Give a whole number from 1 on");
+  const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
+  std::vector<Picture> pictures;
+  for (const std::string& file : options.images)
+    pictures.push_back(read_picture(file, trained.data, options.invert));
+  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
+  for (Picture& picture : pictures) predict(trained, picture);
+  if (options.json) {
+    print_json(pictures, trained.data, options.top);
+    return 0;
+  }
+  print_table(pictures, trained.data, options.top);
+  // A photograph of a thing on white paper is the first that many will try.
+  const bool dark_training = trained.data.normalization.mean.front() < 0.4F;
+  if (dark_training && std::ranges::any_of(pictures, &Picture::light))
+    std::cerr << "athanor: note: the training pictures are light on dark, and these look dark on light: try "
+              << (options.invert ? "without --invert\n" : "--invert\n");
+  return 0;
+}
+
+}  // namespace
+
+void add_predict(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand("predict", "Say what is in pictures, with a trained model");
+  const auto options = std::make_shared<PredictOptions>();
+  command->add_option("IMAGE", options->images, "PNG or JPEG files, of any size")
+      ->required()
+      ->option_text("...");
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "a run's folder or its checkpoint (default: the newest in ./runs)")
+      ->option_text("PATH");
+  command->add_option("--device", options->device, "auto, cpu (default auto)")->option_text("NAME");
+  command->add_option("--top", options->top, "how many classes to show (default 3)")->option_text("N");
+  command->add_flag("--invert", options->invert, "exchange light and dark first");
+  command->add_flag("--json", options->json, "print one line of JSON");
+  command->callback([options, &exit_code] { exit_code = predict(*options); });
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,11 @@
+// What standard output is.
+#pragma once
+#include "athanor/train/progress.h"
+
+namespace athanor::cli {
+
+/// Standard output as it is now: a terminal or not, how wide, whether it shows Unicode (by the locale) and
+/// colours (unless NO_COLOR is set, see no-color.org).
+Screen screen_of_stdout();
+
+}  // namespace athanor::cli

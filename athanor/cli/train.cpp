@@ -1,0 +1,178 @@
+// athanor train
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/terminal.h"
+#include "athanor/nn/models.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/optim/schedule.h"
+#include "athanor/train/interrupt.h"
+#include "athanor/train/trainer.h"
+
+namespace athanor::cli {
+namespace {
+
+struct TrainOptions {
+  TrainConfig config;
+  std::string checkpoint_every, out;
+  bool resume = false, json = false, quiet = false;
+};
+
+/// Keeps the summary, for those who want nothing else.
+struct KeepSummary : Reporter {
+  nlohmann::ordered_json summary;
+  void ended(const Summary& ended_summary) override { summary = to_json(ended_summary); }
+};
+
+void add_options(CLI::App& command, TrainOptions& options) {
+  TrainConfig& config = options.config;
+  const auto group = [&](CLI::Option* option, const char* name) {
+    return option->group(name)->option_text(" ");
+  };
+  const auto option = [&](const char* name, auto& value, const char* type, const std::string& text,
+                          const char* section) {
+    group(command.add_option(name, value, text), section)->option_text(type);
+  };
+  option("--model", config.model, "NAME",
+         names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train");
+  option("--data", config.data, "NAME|DIR",
+         "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)", "What to train");
+  option("--device", config.device, "NAME", "auto, cpu: see 'athanor devices' (default auto)",
+         "What to train");
+  option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
+         "What to train");
+  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train");
+
+  option("--epochs", config.epochs, "N", fmt::format("times through the data (default {})", config.epochs),
+         "How to train");
+  option("--batch-size", config.batch_size, "N",
+         fmt::format("pictures a step (default {})", config.batch_size), "How to train");
+  option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
+         "How to train");
+  option("--optimizer", config.optimizer, "NAME",
+         names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer), "How to train");
+  option("--lr", config.lr, "X",
+         fmt::format("largest learning rate (default {:g} for sgd, {:g} for others)", default_lr("sgd"),
+                     default_lr("adam")),
+         "How to train");
+  option("--schedule", config.schedule, "NAME",
+         names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule), "How to train");
+  option("--warm-up", config.warm_up, "N", "steps on the way up to --lr (not with one-cycle)",
+         "How to train");
+  option("--momentum", config.momentum, "X",
+         fmt::format("of sgd, Nesterov's (default {:g})", config.momentum), "How to train");
+  option("--weight-decay", config.weight_decay, "X", fmt::format("(default {:g})", config.weight_decay),
+         "How to train");
+  option("--label-smoothing", config.label_smoothing, "X",
+         "share of a label spread over all classes (default 0)", "How to train");
+  option("--clip-norm", config.clip_norm, "X",
+         "largest norm of all gradients together (default: not clipped)", "How to train");
+
+  option("--out", options.out, "DIR", "the run's folder (default runs/MODEL-DATA-TIME)", "The run");
+  group(command.add_flag("--resume", options.resume, "go on with the run in --out, to the same numbers"),
+        "The run");
+  option("--checkpoint-every", options.checkpoint_every, "N|Ns",
+         "steps, or seconds (default 30s); also after each epoch", "The run");
+  option("--workers", config.workers, "N",
+         fmt::format("threads that make batches (default {})", config.workers), "The run");
+  group(command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them"),
+        "The run");
+  group(command.add_flag("--check-nan", config.check_nan,
+                         "name the first operation that gives NaN or infinity (slow)"),
+        "The run");
+  group(command.add_flag("--json", options.json, "print the summary, as one line of JSON, and nothing else"),
+        "Output");
+  group(command.add_flag("--quiet", options.quiet, "print nothing but errors"), "Output");
+}
+
+std::string resume_command(const RunFolder& folder) {
+  return fmt::format("athanor train --resume --out {}", folder.path.string());
+}
+
+/// The folder and the options of the run: a new one, or the one that is gone on with.
+RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
+  if (!options.resume) {
+    if (options.out.empty()) return new_run_folder(options.config);
+    const RunFolder folder{options.out};
+    if (folder.has_steps())
+      throw Error(ErrorCode::usage, "the folder holds a run already", options.out,
+                  fmt::format("Go on with it by '{}', or choose another --out", resume_command(folder)));
+    return folder;
+  }
+  if (options.out.empty()) {
+    const auto newest = newest_run();
+    throw Error(
+        ErrorCode::usage, "--resume needs the run's folder", {},
+        newest ? fmt::format("The newest one here: {}", resume_command(*newest)) : "Give it with --out DIR");
+  }
+  const RunFolder folder{options.out};
+  if (!folder.has_run()) {
+    std::cerr << fmt::format("athanor: there is no run in '{}' yet: starting it\n", options.out);
+    return folder;
+  }
+  const auto was_given = [&](const std::string& field) {
+    return command.get_option(option_name(field))->count() > 0;
+  };
+  options.config = resume_config(stored_config(folder), options.config, was_given, folder.path);
+  return folder;
+}
+
+int report_finished(const RunFolder& folder, const TrainOptions& options) {
+  if (options.json) {
+    std::cout << nlohmann::ordered_json::parse(read_text_file(folder.summary())).dump() << '\n';
+  } else if (!options.quiet) {
+    std::cout << fmt::format("The run in '{}' is finished: nothing to do. See {}\n", folder.path.string(),
+                             folder.summary().string());
+  }
+  return 0;
+}
+
+int train(const CLI::App& command, TrainOptions options) {
+  if (!options.checkpoint_every.empty())
+    options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
+  for (const char* field : {"threads", "max_steps"})
+    if (command.get_option(option_name(field))->count() > 0 &&
+        command.get_option(option_name(field))->as<int64_t>() == 0)
+      throw Error(ErrorCode::usage, "0 is too small", option_name(field),
+                  "Give a whole number from 1 on, or leave it out");
+  options.config.validate();
+  const RunFolder folder = choose_run(command, options);
+
+  Progress progress(std::cout, screen_of_stdout());
+  KeepSummary silent;
+  Reporter& reporter = options.json || options.quiet ? static_cast<Reporter&>(silent) : progress;
+  Trainer trainer(options.config, folder, options.resume, reporter);
+  if (trainer.finished()) return report_finished(folder, options);
+  const RunEnd end = trainer.run();
+  progress.clear();
+  if (end == RunEnd::interrupted) {
+    std::cerr << fmt::format("athanor: stopped and saved after step {}. Go on with: {}\n", trainer.steps(),
+                             resume_command(folder));
+    return 128 + interrupt_signal();
+  }
+  if (options.json) std::cout << silent.summary.dump() << '\n';
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand("train", "Train a model, and keep all of the run in a folder");
+  const auto options = std::make_shared<TrainOptions>();
+  add_options(*command, *options);
+  command->footer("Ctrl-C finishes the step under way, saves the run and exits with 130.");
+  command->callback([command, options, &exit_code] { exit_code = train(*command, *options); });
+}
+
+std::string names_of(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace athanor::cli

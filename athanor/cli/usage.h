@@ -1,0 +1,13 @@
+// What is said about a command line that makes no sense.
+#pragma once
+#include <CLI/CLI.hpp>
+
+#include "athanor/base/error.h"
+
+namespace athanor::cli {
+
+/// CLI11's complaint in the words of an Error(usage): the unknown option or command with the nearest that
+/// there is, the value that is not a number.
+Error usage_error(const CLI::App& program, const CLI::ParseError& error);
+
+}  // namespace athanor::cli

@@ -1,0 +1,124 @@
+// One clear message and the right exit code for every kind of mistake.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using testing::Outcome;
+using testing::run_program;
+using testing::TempFolder;
+
+using Words = std::vector<std::string>;
+
+struct Mistake {
+  Words arguments;
+  int exit_code;
+  Words says;
+};
+
+void expect_complaint(const TempFolder& folder, const Mistake& mistake) {
+  const Outcome outcome = run_program(folder.path(), mistake.arguments);
+  const std::string shown = ::testing::PrintToString(mistake.arguments) + ": " + outcome.err;
+  EXPECT_EQ(outcome.exit_code, mistake.exit_code) << shown;
+  EXPECT_EQ(outcome.out, "") << shown;
+  EXPECT_TRUE(outcome.err.starts_with("athanor: error: ")) << shown;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << shown;
+  for (const std::string& word : mistake.says)
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << "'" << word << "' in " << shown;
+  EXPECT_FALSE(std::filesystem::exists(folder / "run")) << shown;
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs")) << shown;
+}
+
+TEST(BadInput, InTheCommandLineExitsWithTwo) {
+  const TempFolder folder;
+  const std::vector<Mistake> mistakes{
+      {{"trian"}, 2, {"no command 'trian'", "'train'"}},
+      {{"train", "--ephocs", "3"}, 2, {"--ephocs", "'--epochs'", "athanor train --help"}},
+      {{"train", "--batchsize=3"}, 2, {"'--batch-size'"}},
+      {{"train", "extra"}, 2, {"'extra'"}},
+      {{"train", "--epochs"}, 2, {"--epochs"}},
+      {{"train", "--epochs", "many"}, 2, {"--epochs", "'many'"}},
+      {{"train", "--epochs", "-1"}, 2, {"--epochs", "-1"}},
+      {{"train", "--epochs", "0"}, 2, {"--epochs", "0"}},
+      {{"train", "--batch-size", "0"}, 2, {"--batch-size", "0"}},
+      {{"train", "--batch-size", "1.5"}, 2, {"--batch-size", "1.5"}},
+      {{"train", "--batch-size", "99999999999999999999"}, 2, {"--batch-size"}},
+      {{"train", "--max-steps", "0"}, 2, {"--max-steps"}},
+      {{"train", "--seed", "-1"}, 2, {"--seed", "-1"}},
+      {{"train", "--lr", "nan"}, 2, {"--lr", "nan"}},
+      {{"train", "--lr", "inf"}, 2, {"--lr", "inf"}},
+      {{"train", "--lr", "-0.1"}, 2, {"--lr", "-0.1"}},
+      {{"train", "--lr", "0"}, 2, {"--lr"}},
+      {{"train", "--threads", "0"}, 2, {"--threads"}},
+      {{"train", "--threads", "1000000"}, 2, {"--threads", "1000000"}},
+      {{"train", "--workers", "-1"}, 2, {"--workers"}},
+      {{"train", "--momentum", "1.5"}, 2, {"--momentum"}},
+      {{"train", "--checkpoint-every", "soon"}, 2, {"--checkpoint-every", "'soon'"}},
+      {{"train", "--model", "resnet"}, 2, {"--model", "'resnet'", "resnet18"}},
+      {{"train", "--optimizer", "adma"}, 2, {"--optimizer", "'adam'"}},
+      {{"train", "--schedule", "cosin"}, 2, {"--schedule", "'cosine'"}},
+      {{"train", "--device", "cup"}, 2, {"--device", "'cpu'"}},
+      {{"train", "--data", "fashion-mnits"}, 2, {"--data", "'fashion-mnist'"}},
+      {{"train", "--resume"}, 2, {"--resume", "--out"}},
+      {{"explain", "--batch-size", "0"}, 2, {"--batch-size"}},
+      {{"explain", "--model", "ccn"}, 2, {"'cnn'"}},
+      {{"explain", "--input", "1,2"}, 2, {"--input"}},
+      {{"predict"}, 2, {"IMAGE", "athanor predict --help"}},
+      {{"predict", "a.png", "--top", "0"}, 2, {"--top"}},
+      {{"eval", "--threads", "-1"}, 2, {"--threads"}}};
+  for (const Mistake& mistake : mistakes) {
+    Mistake with_folder = mistake;
+    if (mistake.arguments[0] == "train" && mistake.says[0] != "--resume") {
+      with_folder.arguments.push_back("--out");
+      with_folder.arguments.push_back("run");
+    }
+    expect_complaint(folder, mistake.arguments.back() == "--epochs" ? mistake : with_folder);
+  }
+}
+
+TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "empty");
+  write_file_atomically(folder / "text.png", "not a picture");
+  write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
+  const std::vector<Mistake> mistakes{
+      {{"train", "--data", "./nowhere", "--out", "run"}, 1, {"./nowhere"}},
+      {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train-images-idx3-ubyte"}},
+      {{"eval"}, 1, {"athanor train"}},
+      {{"eval", "nowhere"}, 1, {"nowhere"}},
+      {{"eval", "empty"}, 1, {"empty", "checkpoint.safetensors"}},
+      {{"eval", "broken.safetensors"}, 1, {"broken.safetensors"}},
+      {{"predict", "text.png", "--checkpoint", "broken.safetensors"}, 1, {"broken.safetensors"}}};
+  for (const Mistake& mistake : mistakes) expect_complaint(folder, mistake);
+}
+
+TEST(BadInput, WithoutACommandShowsTheHelp) {
+  const TempFolder folder;
+  const Outcome outcome = run_program(folder.path(), {});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("train"), std::string::npos);
+}
+
+TEST(Help, ExitsWithZero) {
+  const TempFolder folder;
+  for (const Words& arguments : {Words{"--help"},
+                                 {"--version"},
+                                 {"train", "--help"},
+                                 {"eval", "--help"},
+                                 {"predict", "--help"},
+                                 {"explain", "--help"},
+                                 {"devices"}}) {
+    const Outcome outcome = run_program(folder.path(), arguments);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_GT(outcome.out.size(), 10U);
+    EXPECT_EQ(outcome.err, "");
+  }
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,90 @@
+// The program `athanor`, run as a child process.
+#pragma once
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "athanor/base/file.h"
+
+namespace athanor::testing {
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal that ended it
+  std::string out, err;
+};
+
+/// A run of the program in the folder `where`, which also gets its output and remembers its kernel timings:
+/// tests that run side by side do not see each other's.
+class Program {
+ public:
+  Program(const std::filesystem::path& where, const std::vector<std::string>& arguments) : where_(where) {
+    std::vector<std::string> words{ATHANOR_BINARY_DIR "/athanor"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    child_ = fork();
+    if (child_ != 0) return;
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    redirect(STDOUT_FILENO, where / "stdout");
+    redirect(STDERR_FILENO, where / "stderr");
+    setenv("ATHANOR_CACHE", (where / "cache").c_str(), 1);
+    setenv("OMP_WAIT_POLICY", "passive", 1);  // tests share the cores
+    if (chdir(where.c_str()) == 0) execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  ~Program() {
+    if (child_ > 0) kill(child_, SIGKILL), waitpid(child_, nullptr, 0);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void send(int signal) const { kill(child_, signal); }
+
+  bool running() {
+    if (child_ > 0 && waitpid(child_, &status_, WNOHANG) == child_) child_ = 0;
+    return child_ > 0;
+  }
+
+  Outcome wait() {
+    if (child_ > 0) waitpid(child_, &status_, 0);
+    child_ = 0;
+    return {WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_),
+            read_text_file(where_ / "stdout"), read_text_file(where_ / "stderr")};
+  }
+
+  /// Waits until `file` has `lines` lines, or the program has ended.
+  void wait_for_lines(const std::filesystem::path& file, int64_t lines) {
+    while (running()) {
+      std::error_code missing;
+      if (std::filesystem::exists(file, missing)) {
+        const std::string text = read_text_file(file);
+        if (std::count(text.begin(), text.end(), '\n') >= lines) return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+
+ private:
+  static void redirect(int descriptor, const std::filesystem::path& file) {
+    const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(opened, descriptor);
+  }
+
+  std::filesystem::path where_;
+  pid_t child_;
+  int status_ = 0;
+};
+
+inline Outcome run_program(const std::filesystem::path& where, const std::vector<std::string>& arguments) {
+  return Program(where, arguments).wait();
+}
+
+}  // namespace athanor::testing

@@ -1,0 +1,123 @@
+// Every layer against PyTorch: outputs, gradients, running statistics, evaluation.
+#include <gtest/gtest.h>
+
+#include "../support/expect_error.h"
+#include "athanor/nn/nn.h"
+#include "athanor/ops/elementwise.h"
+#include "athanor/ops/reduction.h"
+#include "reference.h"
+
+namespace athanor::nn {
+namespace {
+
+using testing::expect_error;
+using testing::expect_near;
+using testing::read_reference;
+using testing::under;
+
+constexpr double tolerance = 2e-5;
+
+// Runs a module as make_reference.py's layers() did and compares everything.
+void check(const std::string& name, Module& module) {
+  static const auto all = read_reference("layers");
+  const auto expected = under(all, name + "/");
+  StateDict state = under(expected, "param/");
+  for (const auto& [key, buffer] : module.named_buffers()) state.emplace(key, buffer.value().to_host());
+  module.load_state_dict(state);
+
+  Tensor x = Tensor::from(expected.at("x"));
+  const bool wants_grad = is_float(x.dtype());
+  if (wants_grad) x.requires_grad();
+  const Tensor y = module(x);
+  sum(y * Tensor::from(expected.at("weights"))).backward();
+  expect_near(y, expected.at("y"), tolerance, name + " output");
+  if (wants_grad) expect_near(x.grad(), expected.at("grad_x"), tolerance, name + " input gradient");
+  for (const auto& [key, parameter] : module.named_parameters())
+    expect_near(parameter.grad(), expected.at("grad/" + key), tolerance, name + " gradient of " + key);
+
+  const auto buffers = module.named_buffers();
+  if (buffers.empty()) return;
+  (void)module(x.detach() + 1);
+  for (const auto& [key, buffer] : buffers)
+    expect_near(buffer, expected.at("buffer/" + key), tolerance, name + " buffer " + key);
+  module.eval();
+  expect_near(module(x), expected.at("eval"), tolerance, name + " in evaluation");
+}
+
+template <class M>
+void check_layer(const std::string& name, M module) {
+  check(name, module);
+}
+
+TEST(Layers, Linear) { check_layer("linear", Linear(5, 4)); }
+TEST(Layers, Embedding) { check_layer("embedding", Embedding(7, 3)); }
+TEST(Layers, Conv2d) {
+  check_layer("conv", Conv2d(4, 6, 3, {.stride = 2, .padding = 1, .groups = 2}));
+  check_layer("conv_dilated", Conv2d(2, 3, {2, 3}, {.padding = {1, 2}, .dilation = 2}));
+}
+TEST(Layers, ConvTranspose2d) {
+  check_layer("conv_transpose",
+              ConvTranspose2d(4, 6, 3, {.stride = 2, .padding = 1, .output_padding = 1, .groups = 2}));
+}
+TEST(Layers, BatchNorm) {
+  check_layer("batch_norm1d", BatchNorm1d(4));
+  check_layer("batch_norm2d", BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3}));
+  check_layer("batch_norm_average", BatchNorm2d(3, {.momentum = {}}));
+}
+TEST(Layers, LayerNorm) { check_layer("layer_norm", LayerNorm(Shape{3, 4})); }
+TEST(Layers, GroupNorm) { check_layer("group_norm", GroupNorm(2, 6)); }
+TEST(Layers, MultiheadAttention) {
+  check_layer("attention", MultiheadAttention(6, 2));
+  check_layer("attention_causal", MultiheadAttention(6, 3, {.causal = true}));
+}
+TEST(Layers, BasicBlock) {
+  check_layer("block", BasicBlock(4, 6, 2));
+  check_layer("block_straight", BasicBlock(3, 3));
+}
+TEST(Layers, SmallCnn) {
+  check_layer("cnn",
+              Sequential(Conv2d(2, 4, 3, {.padding = 1}), ReLU(), MaxPool2d(2),
+                         Conv2d(4, 6, 3, {.padding = 1}), GELU(), AvgPool2d(2), Flatten(), Linear(24, 5)));
+}
+
+TEST(Layers, DropoutOnlyInTraining) {
+  manual_seed(1);
+  Dropout layer(0.25);
+  const Tensor x = Tensor::from(std::vector<float>(4000, 1), {4000});
+  const auto values = layer(x).to_vector<float>();
+  int dropped = 0;
+  for (float v : values) {
+    EXPECT_TRUE(v == 0 || std::abs(v - 1 / 0.75F) < 1e-6F) << v;
+    dropped += v == 0;
+  }
+  EXPECT_NEAR(dropped / 4000.0, 0.25, 0.03);
+  layer.eval();
+  EXPECT_EQ(layer(x).to_vector<float>(), x.to_vector<float>());
+  expect_error(ErrorCode::value, {"probability", "[0, 1)"}, [] { Dropout(1.5); });
+}
+
+TEST(Layers, ActivationsAndPooling) {
+  const Tensor x = Tensor::from<float>({-2, -1, 0, 1, 2, 3, 4, 5}, {1, 2, 2, 2});
+  Sequential all(LeakyReLU(0.1), ELU(), GELU(true), SiLU(), Sigmoid(), Tanh(), Softplus(), HardSigmoid(),
+                 HardSwish(), LogSoftmax(1), Softmax(1), Identity(), AdaptiveAvgPool2d(1), Flatten());
+  EXPECT_EQ(to_string(all(x).shape()), "[1, 2]");
+  EXPECT_EQ(AdaptiveMaxPool2d(1)(x).to_vector<float>(), (std::vector<float>{1, 5}));
+  EXPECT_EQ(AdaptiveAvgPool2d(1)(x).to_vector<float>(), (std::vector<float>{-0.5F, 3.5F}));
+}
+
+TEST(Layers, ErrorsNameTheModuleAndTheUsersLine) {
+  Sequential net(Linear(3, 4), ReLU(), Linear(5, 2));
+  const Tensor x = Tensor::from(std::vector<float>(6, 1), {2, 3});
+  expect_error(ErrorCode::shape, {"in 2 (Linear(5 -> 2))", "layers_test.cpp"}, [&] { net(x); });
+  expect_error(ErrorCode::shape, {"BatchNorm2d(3) was given f32[2, 3]", "[N, 3, H, W]"},
+               [&] { BatchNorm2d(3)(x); });
+  expect_error(ErrorCode::value, {"larger batch"}, [] {
+    BatchNorm1d(3)(Tensor::from(std::vector<float>(3, 1), {1, 3}));
+  });
+  expect_error(ErrorCode::shape, {"LayerNorm([4])"}, [&] { LayerNorm(4)(x); });
+  expect_error(ErrorCode::value, {"groups"}, [] { Conv2d(3, 4, 3, {.groups = 2}); });
+  expect_error(ErrorCode::value, {"heads"}, [] { MultiheadAttention(6, 4); });
+}
+
+}  // namespace
+}  // namespace athanor::nn

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Writes torch.safetensors: inputs, results and gradients of PyTorch's own ops, in float64, for torch_test.cpp.
+
+Run by hand with a Python that has torch and safetensors. Each case NAME holds NAME.in0, NAME.in1, ..., NAME.out (for
+some NAME.out1), NAME.seed (the output's gradient) and NAME.grad0, ... for the inputs that have one.
+"""
+import pathlib
+import torch
+import torch.nn.functional as F
+from safetensors.torch import save_file
+
+torch.manual_seed(0)
+tensors = {}
+
+
+def case(name, f, *inputs):
+    leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    out = f(*leaves)
+    seed = torch.randn_like(out)
+    out.backward(seed)
+    for i, x in enumerate(leaves):
+        tensors[f"{name}.in{i}"] = x.detach()
+        if x.grad is not None:
+            tensors[f"{name}.grad{i}"] = x.grad
+    tensors[f"{name}.out"] = out.detach()
+    tensors[f"{name}.seed"] = seed
+
+
+def r(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+# Convolutions
+case("conv_plain", lambda x, w, b: F.conv2d(x, w, b), r(2, 3, 5, 4), r(4, 3, 3, 2), r(4))
+case("conv_strided", lambda x, w, b: F.conv2d(x, w, b, stride=(2, 3), padding=(1, 2)), r(1, 2, 7, 8), r(3, 2, 3, 3), r(3))
+case("conv_dilated", lambda x, w: F.conv2d(x, w, dilation=(2, 3), padding=2), r(1, 2, 7, 8), r(2, 2, 3, 2))
+case("conv_grouped", lambda x, w: F.conv2d(x, w, stride=2, padding=1, groups=3), r(2, 6, 5, 5), r(9, 2, 3, 3))
+case("conv_depthwise", lambda x, w, b: F.conv2d(x, w, b, padding=1, groups=4), r(2, 4, 4, 5), r(4, 1, 3, 3), r(4))
+case("transposed_plain", lambda x, w, b: F.conv_transpose2d(x, w, b), r(2, 3, 3, 4), r(3, 2, 3, 2), r(2))
+case("transposed_full", lambda x, w: F.conv_transpose2d(x, w, None, stride=(2, 3), padding=1, output_padding=(1, 2), groups=2,
+     dilation=(2, 1)), r(1, 4, 3, 3), r(4, 2, 3, 3))
+# Pooling
+case("max_pool", lambda x: F.max_pool2d(x, (3, 2), stride=(2, 1), padding=(1, 0)), r(2, 2, 7, 5))
+case("avg_pool", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1), r(2, 2, 6, 5))
+case("avg_pool_valid", lambda x: F.avg_pool2d(x, 3, stride=2, padding=1, count_include_pad=False), r(2, 2, 6, 5))
+case("adaptive_avg", lambda x: F.adaptive_avg_pool2d(x, (3, 2)), r(1, 2, 7, 5))
+case("adaptive_max", lambda x: F.adaptive_max_pool2d(x, (3, 2)), r(1, 2, 7, 5))
+# Normalisation
+case("batch_norm", lambda x, g, b: F.batch_norm(x, None, None, g, b, training=True, eps=1e-3), r(4, 3, 2, 2), r(3), r(3))
+case("batch_norm_eval", lambda x, g, b, m, v: F.batch_norm(x, m.detach(), v.detach(), g, b, training=False),
+     r(4, 3, 2, 2), r(3), r(3), r(3), r(3).abs() + 0.5)
+case("layer_norm", lambda x, g, b: F.layer_norm(x, (3, 5), g, b), r(4, 3, 5), r(3, 5), r(3, 5))
+case("group_norm", lambda x, g, b: F.group_norm(x, 2, g, b), r(2, 4, 3, 2), r(4), r(4))
+# Losses
+labels = torch.tensor([1, 0, 4, 2, 4, 3, 0])
+case("cross_entropy", lambda x, t: F.cross_entropy(x, t), r(7, 5), labels)
+case("cross_entropy_smooth", lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1, ignore_index=4), r(7, 5), labels)
+case("cross_entropy_pixels", lambda x, t: F.cross_entropy(x, t, ignore_index=0), r(2, 3, 2, 2), torch.randint(3, (2, 2, 2)))
+case("nll_loss", lambda x, t: F.nll_loss(F.log_softmax(x, 1), t, ignore_index=0), r(7, 5), labels)
+case("mse_loss", F.mse_loss, r(3, 4), r(3, 4))
+case("l1_loss", F.l1_loss, r(3, 4), r(3, 4))
+case("bce", lambda x, t: F.binary_cross_entropy_with_logits(x, t), 4 * r(3, 4), torch.rand(3, 4, dtype=torch.float64))
+case("softmax", lambda x: F.softmax(x, 1), r(3, 4, 2))
+case("log_softmax", lambda x: F.log_softmax(x, -1), r(3, 4))
+# Activations
+x = torch.cat([r(20) * 3, torch.tensor([-40.0, -1e-9, 1e-9, 40.0], dtype=torch.float64)])
+for name, f in {
+    "gelu": F.gelu, "gelu_tanh": lambda v: F.gelu(v, approximate="tanh"), "silu": F.silu, "softplus": F.softplus,
+    "hard_swish": F.hardswish, "hard_sigmoid": F.hardsigmoid, "elu": F.elu, "leaky_relu": F.leaky_relu,
+    "log_sigmoid": F.logsigmoid, "sigmoid": torch.sigmoid, "relu": F.relu, "expm1": torch.expm1,
+}.items():
+    case(name, f, x)
+# Products
+case("einsum_chain", lambda a, b, c: torch.einsum("bij,jk,kl->bil", a, b, c), r(2, 3, 4), r(4, 5), r(5, 2))
+case("einsum_diagonal", lambda a, b: torch.einsum("iij,j->i", a, b), r(3, 3, 4), r(4))
+case("einsum_trace", lambda a: torch.einsum("ii->", a), r(4, 4))
+case("einsum_outer", lambda a, b: torch.einsum("i,j->ji", a, b), r(3), r(4))
+case("einsum_dots", lambda a, b: torch.einsum("...ij,...jk->...ik", a, b), r(5, 1, 2, 3), r(4, 3, 2))
+case("einsum_implied", lambda a, b: torch.einsum("ba,cb", a, b), r(3, 4), r(2, 3))
+case("matmul_broadcast", torch.matmul, r(5, 1, 2, 3), r(4, 3, 2))
+case("linear", F.linear, r(2, 3, 4), r(5, 4), r(5))
+case("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), r(2, 3, 4, 5), r(2, 3, 4, 5), r(2, 3, 4, 2))
+mask = torch.tensor([[1, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1]], dtype=torch.uint8)
+case("attention_masked", lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m.bool(), scale=0.3), r(2, 4, 5), r(2, 3, 5), r(2, 3, 2), mask)
+# Reductions
+case("prod_zero", lambda a: torch.prod(a, 1), torch.tensor([[2.0, 0, 3], [0, 5, 0], [1, 2, 4]], dtype=torch.float64))
+case("logsumexp", lambda a: torch.logsumexp(a, (0, 2)), r(3, 4, 2))
+case("var", lambda a: torch.var(a, 1), r(3, 4, 2))
+case("amax_ties", lambda a: torch.amax(a, 1), torch.tensor([[2.0, 3, 3], [1, 1, 1]], dtype=torch.float64))
+case("norm", lambda a: torch.linalg.vector_norm(a, 3.0, 1), r(3, 4))
+
+save_file({k: v.contiguous() for k, v in tensors.items()}, pathlib.Path(__file__).with_name("torch.safetensors"))
+print(len(tensors), "tensors")

@@ -1,0 +1,286 @@
+// Runs the cases that ops declare: against their reference, and their gradients against finite differences.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "athanor/graph/op.h"
+#include "athanor/ops/ops.h"
+
+namespace athanor::testing {
+
+/// One case of an op with its inputs filled in.
+struct FilledCase {
+  const Op& op;
+  const OpCase& spec;
+  std::vector<HostArray> inputs;
+  std::vector<bool> free;  // inputs whose dtype the test chooses: those that may have gradients
+
+  std::vector<RefArray> exact() const {
+    std::vector<RefArray> result;
+    for (const HostArray& input : inputs) {
+      result.emplace_back(input.shape);
+      result.back().data = to_doubles(input);
+    }
+    return result;
+  }
+};
+
+inline std::string describe(const FilledCase& c) {
+  std::string text = c.op.name + "(";
+  for (const HostArray& input : c.inputs)
+    text += (text.back() == '(' ? "" : ", ") + to_string(TensorType{input.dtype, input.shape, {}});
+  return text + ") " + to_string(c.spec.attrs);
+}
+
+/// Inputs at random (the same at every run), rounded to `dtype` where the case leaves it open; integers are whole.
+inline FilledCase fill(const Op& op, size_t number, DType dtype) {
+  const OpCase& spec = op.cases[number];
+  std::seed_seq seed(op.name.begin(), op.name.end());
+  std::mt19937_64 random(seed);
+  random.discard(number * 1000);
+  FilledCase result{op, spec, {}, {}};
+  for (const Sample& sample : spec.inputs) {
+    const DType type = sample.dtype.value_or(dtype);
+    std::uniform_real_distribution<double> distribution(sample.low, sample.high);
+    std::vector<double> values(static_cast<size_t>(sample.shape.size()));
+    for (double& value : values) {
+      value = distribution(random);
+      if (!is_float(type)) value = std::floor(value);
+    }
+    result.inputs.push_back(from_doubles(type, sample.shape, values));
+    result.free.push_back(!sample.dtype);
+  }
+  return result;
+}
+
+inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
+  return apply(op, {inputs.begin(), inputs.end()}, attrs);
+}
+
+inline double epsilon(DType t) {
+  switch (t) {
+    case DType::f64: return std::numeric_limits<double>::epsilon();
+    case DType::f32: return std::numeric_limits<float>::epsilon();
+    case DType::f16: return 0x1p-10;
+    default: return 0x1p-7;
+  }
+}
+
+/// The error allowed of results of `type`: some units in the last place of what is stored and of what is computed in
+/// (f32 for f16 and bf16), for reductions times the square root of how many terms meet in an element. Elements that
+/// are small beside the largest are measured against a fraction of it.
+class Allowance {
+ public:
+  Allowance(const FilledCase& c, const TensorType& type, const RefArray& expected) : type_(type) {
+    for (double value : expected.data)
+      if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
+    std::vector<TensorType> types;
+    for (const HostArray& input : c.inputs) types.push_back({input.dtype, input.shape, {}});
+    const auto elements = static_cast<double>(std::max<int64_t>(1, type.shape.size()));
+    const double terms =
+        c.op.flops ? std::max(1.0, static_cast<double>(c.op.flops(types, type, c.spec.attrs)) / elements) : 1;
+    const bool plain = is_elementwise(c.op.prim) || is_movement(c.op.prim);
+    floor_ = largest_ * (plain ? 1.0 / 64 : 1);
+    factor_ = c.op.tolerance * (epsilon(type.dtype) + 4 * std::sqrt(terms) * std::min(epsilon(type.dtype), epsilon(DType::f32)));
+  }
+  double operator()(double expected) const { return factor_ * (std::abs(expected) + floor_) + 1e-30; }
+
+ private:
+  TensorType type_;
+  double largest_ = 0, floor_ = 0, factor_ = 0;
+};
+
+/// Expects `actual` to be the op's reference meaning of the case's inputs; true when it is.
+inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
+  const auto inputs = c.exact();
+  const RefArray reference = c.op.reference(inputs, c.spec.attrs);
+  if (actual.shape != reference.shape) {
+    ADD_FAILURE() << describe(c) << " has shape " << to_string(actual.shape) << ", its reference "
+                  << to_string(reference.shape);
+    return false;
+  }
+  const auto got = to_doubles(actual);
+  if (!is_float(actual.dtype)) {
+    const auto expected = to_doubles(from_doubles(actual.dtype, reference.shape, reference.data));
+    for (size_t i = 0; i < got.size(); ++i)
+      if (got[i] != expected[i]) {
+        ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected[i];
+        return false;
+      }
+    return true;
+  }
+  const Allowance allowed(c, {actual.dtype, actual.shape, {}}, reference);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double expected = reference.data[i], error = std::abs(got[i] - expected);
+    const bool same = got[i] == expected || (std::isnan(got[i]) && std::isnan(expected));
+    if (!same && !(error <= allowed(expected))) {
+      ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected << " (off by "
+                    << error << ", allowed " << allowed(expected) << ")";
+      return false;
+    }
+  }
+  return true;
+}
+
+inline std::vector<Tensor> tensors_of(const FilledCase& c, bool with_grad) {
+  std::vector<Tensor> result;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    result.push_back(Tensor::from(c.inputs[i]));
+    if (with_grad && c.free[i]) result.back().requires_grad();
+  }
+  return result;
+}
+
+inline HostArray random_like(const TensorType& type, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> distribution(-1, 1);
+  std::vector<double> values(static_cast<size_t>(type.shape.size()));
+  for (double& value : values) value = distribution(random);
+  return from_doubles(type.dtype, type.shape, values);
+}
+
+/// Whether the case, in float64, has a gradient to test.
+inline bool has_gradient(const FilledCase& c) {
+  if (!c.op.differentiable || c.inputs.empty()) return false;
+  bool any = false;
+  for (size_t i = 0; i < c.inputs.size(); ++i) any |= c.free[i] && is_float(c.inputs[i].dtype);
+  return any;
+}
+
+/// sum(output * weight) for inputs in float64, by the reference.
+inline double projected(const Op& op, const std::vector<RefArray>& inputs, const Attrs& attrs,
+                        const std::vector<double>& weight) {
+  const RefArray output = op.reference(inputs, attrs);
+  double total = 0;
+  for (size_t i = 0; i < weight.size(); ++i) total += output.data[i] * weight[i];
+  return total;
+}
+
+/// The gradient of every free input of a case in float64 against central differences of the reference.
+inline void expect_gradient(const FilledCase& c) {
+  const auto inputs = tensors_of(c, true);
+  const Tensor output = call_op(c.op, inputs, c.spec.attrs);
+  const HostArray weight = random_like(output.type(), 7);
+  const auto weights = to_doubles(weight);
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (c.free[i]) leaves.push_back(inputs[i]);
+  const auto gradients = grad({output}, leaves, {Tensor::from(weight)});
+  constexpr double step = 1e-5;
+  auto at = c.exact();
+  size_t leaf = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!c.free[i]) continue;
+    const auto got = to_doubles(gradients[leaf++].to_host());
+    for (size_t j = 0; j < got.size(); ++j) {
+      const double middle = at[i].data[j];
+      at[i].data[j] = middle + step;
+      const double above = projected(c.op, at, c.spec.attrs, weights);
+      at[i].data[j] = middle - step;
+      const double below = projected(c.op, at, c.spec.attrs, weights);
+      at[i].data[j] = middle;
+      const double expected = (above - below) / (2 * step);
+      if (!(std::abs(got[j] - expected) <= 1e-6 * (1 + std::abs(expected)))) {
+        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of input " << i << " is " << got[j]
+                      << ", not " << expected;
+        return;
+      }
+    }
+  }
+}
+
+/// sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs; with its own
+/// gradients for them in `second`.
+struct SecondOrder {
+  double value = 0;
+  std::vector<std::vector<double>> gradients;
+};
+
+inline SecondOrder second_order(const FilledCase& c, const std::vector<HostArray>& points,
+                                const std::vector<HostArray>& directions, bool with_gradients) {
+  std::vector<Tensor> inputs, leaves;
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    inputs.push_back(Tensor::from(points[i]));
+    if (c.free[i]) leaves.push_back(inputs.back().requires_grad());
+  }
+  Tensor seed = Tensor::from(points.back());
+  seed.requires_grad();
+  const auto first = grad({call_op(c.op, inputs, c.spec.attrs)}, leaves, {seed});
+  Tensor total = zeros({}, DType::f64);
+  for (size_t i = 0; i < first.size(); ++i) total = total + sum(first[i] * Tensor::from(directions[i]));
+  SecondOrder result;
+  leaves.push_back(seed);
+  if (with_gradients)
+    for (const Tensor& g : grad({total}, leaves)) result.gradients.push_back(to_doubles(g.to_host()));
+  result.value = total.item();
+  return result;
+}
+
+/// Gradients of gradients of a case in float64, along random directions, against central differences of gradients.
+inline void expect_second_gradient(const FilledCase& c) {
+  const auto inputs = tensors_of(c, false);
+  const Tensor output = call_op(c.op, inputs, c.spec.attrs);
+  std::vector<HostArray> points = c.inputs, directions;
+  points.push_back(random_like(output.type(), 11));
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.free[i]) directions.push_back(random_like(inputs[i].type(), 13 + i));
+  const SecondOrder middle = second_order(c, points, directions, true);
+  for (uint64_t trial = 0; trial < 2; ++trial) {
+    constexpr double step = 1e-5;
+    double expected = 0;
+    std::vector<HostArray> above = points, below = points;
+    for (size_t i = 0, leaf = 0; i < points.size(); ++i) {
+      if (i < c.free.size() && !c.free[i]) continue;
+      const TensorType type{DType::f64, points[i].shape, {}};
+      const auto move = to_doubles(random_like(type, 17 + 31 * trial + i));
+      for (size_t j = 0; j < move.size(); ++j) {
+        above[i].as<double>()[j] += step * move[j];
+        below[i].as<double>()[j] -= step * move[j];
+        expected += middle.gradients[leaf][j] * move[j];
+      }
+      ++leaf;
+    }
+    const double difference =
+        (second_order(c, above, directions, false).value - second_order(c, below, directions, false).value) / (2 * step);
+    EXPECT_NEAR(expected, difference, 1e-5 * (1 + std::abs(difference))) << "second gradient of " << describe(c);
+  }
+}
+
+/// Gradients of a case in a lower precision, near those of the same numbers in float64: their rules keep dtypes, and
+/// lose no digits by the way.
+inline void expect_gradient_in(DType dtype, const FilledCase& c) {
+  const auto widen = [](const HostArray& x) { return from_doubles(DType::f64, x.shape, to_doubles(x)); };
+  FilledCase exact = c;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.free[i]) exact.inputs[i] = widen(c.inputs[i]);
+  const auto gradients_of = [&](const FilledCase& one, bool wide) {
+    const auto inputs = tensors_of(one, true);
+    const Tensor output = call_op(one.op, inputs, one.spec.attrs);
+    std::vector<Tensor> leaves;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (one.free[i]) leaves.push_back(inputs[i]);
+    const HostArray seed = random_like({dtype, output.shape(), {}}, 7);
+    std::vector<std::vector<double>> result;
+    for (const Tensor& g : grad({output}, leaves, {cast(Tensor::from(wide ? widen(seed) : seed), output.dtype())}))
+      result.push_back(to_doubles(g.to_host()));
+    return result;
+  };
+  const auto got = gradients_of(c, false), expected = gradients_of(exact, true);
+  for (size_t i = 0; i < got.size(); ++i) {
+    double largest = 0;
+    for (double value : expected[i]) largest = std::max(largest, std::abs(value));
+    for (size_t j = 0; j < got[i].size(); ++j)
+      if (!(std::abs(got[i][j] - expected[i][j]) <= 8 * c.op.tolerance * epsilon(dtype) * (largest + 0.1))) {
+        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of leaf " << i << " is "
+                      << got[i][j] << ", in float64 " << expected[i][j];
+        return;
+      }
+  }
+}
+
+}  // namespace athanor::testing

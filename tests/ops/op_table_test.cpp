@@ -1,0 +1,82 @@
+// Every op that is declared, on the CPU: its cases in every dtype and with each pass of the compiler switched off
+// against its reference, its decomposition, its gradients and their gradients. One test an op, named after it; a new
+// op is in as soon as it is declared.
+#include "athanor/compile/options.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/ops/op_harness.h"
+
+namespace athanor::testing {
+namespace {
+
+class OpTable : public ::testing::TestWithParam<const Op*> {
+ protected:
+  const Op& op() const { return *GetParam(); }
+  /// The dtypes to run a case in: all of the op's, or one where the case leaves none open.
+  std::vector<DType> dtypes_of(const OpCase& spec) const {
+    for (const Sample& sample : spec.inputs)
+      if (!sample.dtype) return op().dtypes;
+    return {op().dtypes.front()};
+  }
+};
+
+constexpr const char* all_passes = "dedicated,epilogue,simplify,layout,fuse,inplace,tune";
+
+TEST_P(OpTable, IsWholeAndRight) {
+  EXPECT_FALSE(op().doc.empty()) << op().name << " has no documentation";
+  EXPECT_EQ(op().prim == Prim::none, static_cast<bool>(op().decompose))
+      << op().name << " must decompose, or else be a primitive";
+  if (op().prim == Prim::input) return;
+  EXPECT_FALSE(op().cases.empty()) << op().name << " has no test cases";
+  ASSERT_TRUE(op().reference) << op().name << " has no reference meaning";
+  for (const std::string off : {"", "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", all_passes}) {
+    const ScopedDisable scope(off);
+    SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
+    for (size_t i = 0; i < op().cases.size(); ++i) {
+      auto dtypes = dtypes_of(op().cases[i]);
+      // Every dtype through both kinds of kernels; the other passes do not look at it.
+      if (!off.empty() && off != "dedicated" && off != "fuse") dtypes.resize(1);
+      for (DType dtype : dtypes) {
+        const FilledCase c = fill(op(), i, dtype);
+        try {
+          const Tensor output = call_op(op(), tensors_of(c, false), c.spec.attrs);
+          if (!expect_reference(c, output.to_host())) return;
+        } catch (const std::exception& error) {
+          FAIL() << describe(c) << ": " << error.what();
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OpTable, HasRightGradients) {
+  for (size_t i = 0; i < op().cases.size(); ++i) {
+    if (!is_float(op().dtypes.front())) continue;
+    const FilledCase c = fill(op(), i, DType::f64);
+    if (!has_gradient(c)) continue;
+    SCOPED_TRACE(describe(c));
+    expect_gradient(c);
+    expect_second_gradient(c);
+    for (DType dtype : op().dtypes)
+      if (is_float(dtype) && dtype != DType::f64) expect_gradient_in(dtype, fill(op(), i, dtype));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(OpTable, DecomposesIntoPrimitives) {
+  if (op().prim != Prim::none) return;
+  const ScopedDisable scope("dedicated");
+  for (size_t i = 0; i < op().cases.size(); ++i) {
+    const FilledCase c = fill(op(), i, op().dtypes.front());
+    const Tensor output = call_op(op(), tensors_of(c, false), c.spec.attrs);
+    for (const PlanStep& step : plan_for({output})->steps) {
+      if (!step.request) continue;
+      EXPECT_NE(step.request->op->prim, Prim::none) << op().name << " runs as " << step.request->op->name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpTable, ::testing::ValuesIn(all_ops()),
+                         [](const auto& one) { return one.param->name; });
+
+}  // namespace
+}  // namespace athanor::testing

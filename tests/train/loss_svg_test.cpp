@@ -1,0 +1,72 @@
+#include "athanor/train/loss_svg.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <regex>
+
+namespace athanor {
+namespace {
+
+Curves some_curves(int64_t steps, int64_t steps_in_epoch) {
+  Curves curves{
+      .title = "cnn on <a & \"b\">", .subtitle = "batch 8", .steps = {}, .epochs = {}, .steps_in_all = steps};
+  for (int64_t step = 1; step <= steps; ++step) {
+    const double loss = 2.3 / static_cast<double>(step);
+    curves.steps.push_back({step, step / steps_in_epoch + 1, loss, 1 - loss / 3, 0.1});
+    if (step % steps_in_epoch == 0)
+      curves.epochs.push_back({step / steps_in_epoch, step, loss, 0.5, loss, 0.6});
+  }
+  return curves;
+}
+
+/// Every element is closed, in order; the document is one element; no number is NaN or infinite.
+void expect_well_formed(const std::string& svg) {
+  std::vector<std::string> open;
+  const std::regex tag("<(/?)([a-zA-Z]+)((?:[^<>\"]|\"[^\"<]*\")*?)(/?)>");
+  int roots = 0;
+  size_t brackets = 0;
+  for (auto match = std::sregex_iterator(svg.begin(), svg.end(), tag); match != std::sregex_iterator();
+       ++match) {
+    ++brackets;
+    const std::string name = (*match)[2];
+    if ((*match)[1] == "/") {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), name);
+      open.pop_back();
+    } else if ((*match)[4] != "/") {
+      roots += open.empty();
+      open.push_back(name);
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(roots, 1);
+  EXPECT_EQ(brackets, std::count(svg.begin(), svg.end(), '<')) << "a '<' that begins no element";
+  EXPECT_FALSE(std::regex_search(svg, std::regex("[^a-z](nan|inf)[^a-z]")));
+}
+
+TEST(LossSvg, IsWellFormedWhateverTheRun) {
+  for (const Curves& curves :
+       {Curves{}, some_curves(1, 10), some_curves(2, 1), some_curves(30, 10), some_curves(5000, 500)})
+    expect_well_formed(draw_curves(curves));
+}
+
+TEST(LossSvg, StandsByItselfInLightAndDark) {
+  const std::string svg = draw_curves(some_curves(30, 10));
+  EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);
+  EXPECT_NE(svg.find("cnn on &lt;a &amp; &quot;b&quot;&gt;"), std::string::npos);
+  EXPECT_EQ(svg.find("href"), std::string::npos);
+  EXPECT_EQ(svg.find("@import"), std::string::npos);
+  EXPECT_NE(svg.find("epoch 3: test accuracy 60.0 %"), std::string::npos);
+}
+
+TEST(LossSvg, ManyStepsMakeNoLargeFile) { EXPECT_LT(draw_curves(some_curves(200000, 500)).size(), 200000U); }
+
+TEST(LossSvg, WildLossesLeaveTheRestVisible) {
+  Curves curves = some_curves(300, 100);
+  for (size_t i = 10; i < 300; i += 100) curves.steps[i].loss = 1e30;
+  expect_well_formed(draw_curves(curves));
+}
+
+}  // namespace
+}  // namespace athanor

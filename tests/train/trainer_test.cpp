@@ -1,0 +1,279 @@
+// Whole runs, on a small dataset made up here.
+#include "athanor/train/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/file.h"
+#include "athanor/formats/npy.h"
+#include "athanor/formats/safetensors.h"
+#include "athanor/train/interrupt.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using testing::expect_error;
+using testing::TempFolder;
+
+/// 8x8 pictures whose brighter quarter is their class.
+void write_pictures(const std::filesystem::path& folder, const std::string& split, int64_t count) {
+  HostArray images(DType::u8, {count, 8, 8}), labels(DType::i64, {count});
+  uint32_t state = 7;
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t label = n % 4;
+    labels.as<int64_t>()[static_cast<size_t>(n)] = label;
+    for (int64_t i = 0; i < 64; ++i) {
+      const bool inside = (i / 8 / 4) * 2 + i % 8 / 4 == label;
+      state = state * 1664525 + 1013904223;
+      images.as<uint8_t>()[static_cast<size_t>(n * 64 + i)] =
+          static_cast<uint8_t>((state >> 25) + (inside ? 100 : 0));
+    }
+  }
+  write_npy(folder / (split + "_images.npy"), images);
+  write_npy(folder / (split + "_labels.npy"), labels);
+}
+
+class TrainerTest : public ::testing::Test {
+ protected:
+  TrainerTest() {
+    std::filesystem::create_directories(folder_ / "data");
+    write_pictures(folder_ / "data", "train", 84);
+    write_pictures(folder_ / "data", "test", 20);
+    config_.model = "mlp";
+    config_.data = (folder_ / "data").string();
+    config_.epochs = 2;
+    config_.batch_size = 8;  // ten steps an epoch, four pictures left out
+    config_.threads = 1;
+    config_.seed = 3;
+    config_.lr = 0.02;
+  }
+
+  RunFolder run_folder(const std::string& name) const { return {folder_ / name}; }
+
+  RunEnd train(const std::string& name, bool resume = false) {
+    Reporter nobody;
+    Trainer trainer(config_, run_folder(name), resume, nobody);
+    return trainer.run();
+  }
+
+  std::string metrics(const std::string& name) const { return read_text_file(run_folder(name).metrics()); }
+
+  nlohmann::json summary(const std::string& name) const {
+    return nlohmann::json::parse(read_text_file(run_folder(name).summary()));
+  }
+
+  TempFolder folder_;
+  TrainConfig config_;
+};
+
+TEST_F(TrainerTest, LearnsAndLeavesItsFiles) {
+  config_.epochs = 4;
+  EXPECT_EQ(train("a"), RunEnd::finished);
+  const RunFolder folder = run_folder("a");
+  for (const auto& file : {folder.config(), folder.metrics(), folder.checkpoint(), folder.summary(),
+                           folder.plan(), folder.loss_svg()})
+    EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  const auto steps = read_metrics(folder.metrics());
+  ASSERT_EQ(steps.size(), 40U);
+  EXPECT_EQ(steps[0].step, 1);
+  EXPECT_EQ(steps[39].epoch, 4);
+  const auto result = summary("a");
+  for (const char* field :
+       {"device", "steps", "epochs", "train_loss", "test_accuracy", "images_per_second", "step_ms_median",
+        "peak_memory_bytes", "planned_memory_bytes", "kernels_total", "kernels_off_device"})
+    EXPECT_TRUE(result.contains(field)) << field;
+  EXPECT_EQ(result["steps"], 40);
+  EXPECT_EQ(result["epochs"], 4);
+  EXPECT_EQ(result["kernels_off_device"], 0);
+  EXPECT_GE(result["test_accuracy"], 0.9);
+  EXPECT_EQ(result["epoch_metrics"].size(), 4U);
+  EXPECT_GT(result["peak_memory_bytes"], 0);
+  EXPECT_LT(result["plans_compiled"], 6) << "steps of one kind need one plan";
+}
+
+TEST_F(TrainerTest, SameSeedSameFileWhateverTheWorkers) {
+  train("a");
+  config_.workers = 3;
+  train("b");
+  EXPECT_EQ(metrics("a"), metrics("b"));
+  config_.seed = 4;
+  train("c");
+  EXPECT_NE(metrics("a"), metrics("c"));
+}
+
+TEST_F(TrainerTest, StoppedAnywhereItGoesOnToTheSameNumbers) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    config_.optimizer = optimizer;
+    config_.max_steps = 0;
+    const std::string whole = std::string("whole-") + optimizer, parts = std::string("parts-") + optimizer;
+    train(whole);
+    for (const int64_t stop : {1, 4, 10, 11, 19, 20}) {
+      config_.max_steps = stop;
+      train(parts, true);
+      EXPECT_EQ(summary(parts)["steps"], stop);
+    }
+    EXPECT_EQ(metrics(parts), metrics(whole)) << optimizer;
+    EXPECT_EQ(summary(parts)["test_loss"], summary(whole)["test_loss"]);
+    EXPECT_EQ(summary(parts)["epoch_metrics"], summary(whole)["epoch_metrics"]);
+    const auto left = read_checkpoint(run_folder(parts).checkpoint()),
+               right = read_checkpoint(run_folder(whole).checkpoint());
+    for (const auto& [name, array] : right.optimizer)
+      EXPECT_EQ(left.optimizer.at(name).bytes, array.bytes) << name;
+    for (const auto& [name, array] : right.model) EXPECT_EQ(left.model.at(name).bytes, array.bytes) << name;
+  }
+}
+
+TEST_F(TrainerTest, AConvolutionalNetworkResumesToo) {
+  config_.model = "cnn";
+  config_.epochs = 1;
+  train("whole");
+  config_.max_steps = 3;
+  train("parts", true);
+  config_.max_steps = 0;
+  train("parts", true);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
+}
+
+TEST_F(TrainerTest, LinesAfterTheCheckpointAreCutOff) {
+  config_.max_steps = 5;
+  train("a");
+  const std::string five = metrics("a");
+  std::ofstream(run_folder("a").metrics(), std::ios::app)
+      << to_line({6, 1, 9.5, 0, 1}) << "\n{\"step\":7,\"epo";
+  config_.max_steps = 6;
+  train("a", true);
+  const std::string six = metrics("a");
+  EXPECT_TRUE(six.starts_with(five));
+  EXPECT_EQ(read_metrics(run_folder("a").metrics()).size(), 6U);
+  EXPECT_EQ(six.find("9.5"), std::string::npos);
+}
+
+TEST_F(TrainerTest, MetricsThatWereCutAreRefused) {
+  config_.max_steps = 5;
+  train("a");
+  std::filesystem::resize_file(run_folder("a").metrics(), 20);
+  config_.max_steps = 6;
+  expect_error(ErrorCode::format, {"metrics.jsonl"}, [&] { train("a", true); });
+}
+
+TEST_F(TrainerTest, AnInterruptSavesAndIsGoneOnWith) {
+  train("whole");
+  struct StopAt : Reporter {
+    void stepped(const StepMetrics& metrics, double) override {
+      if (metrics.step == 7) request_interrupt(SIGINT);
+    }
+  } stop;
+  Trainer trainer(config_, run_folder("parts"), false, stop);
+  EXPECT_EQ(trainer.run(), RunEnd::interrupted);
+  EXPECT_EQ(trainer.steps(), 7);
+  EXPECT_FALSE(std::filesystem::exists(run_folder("parts").summary()));
+  EXPECT_EQ(train("parts", true), RunEnd::finished);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
+}
+
+TEST_F(TrainerTest, AnInterruptWhileTestingLosesNoEpoch) {
+  train("whole");
+  struct StopInTest : Reporter {
+    void tested(int64_t, int64_t) override { request_interrupt(SIGINT); }
+  } stop;
+  Trainer trainer(config_, run_folder("parts"), false, stop);
+  EXPECT_EQ(trainer.run(), RunEnd::interrupted);
+  EXPECT_EQ(trainer.steps(), 10);
+  EXPECT_EQ(train("parts", true), RunEnd::finished);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
+  EXPECT_EQ(summary("parts")["epoch_metrics"], summary("whole")["epoch_metrics"]);
+}
+
+TEST_F(TrainerTest, AFinishedRunSaysSo) {
+  train("a");
+  Reporter nobody;
+  EXPECT_TRUE(Trainer(config_, run_folder("a"), true, nobody).finished());
+  config_.max_steps = 5;
+  EXPECT_FALSE(Trainer(config_, run_folder("new"), true, nobody).finished());
+}
+
+TEST_F(TrainerTest, ASummaryThatWasLostIsWrittenAgain) {
+  train("a");
+  const auto before = summary("a");
+  std::filesystem::remove(run_folder("a").summary());
+  train("a", true);
+  for (const char* field :
+       {"steps", "train_loss", "test_loss", "test_accuracy", "kernels_total", "planned_memory_bytes"})
+    EXPECT_EQ(summary("a")[field], before[field]) << field;
+}
+
+TEST_F(TrainerTest, OtherDataIsRefusedOnResuming) {
+  config_.max_steps = 3;
+  train("a");
+  HostArray images(DType::u8, {84, 8, 8});
+  images.bytes[5] = std::byte{200};
+  write_npy(folder_ / "data" / "train_images.npy", images);
+  config_.max_steps = 5;
+  expect_error(ErrorCode::value, {"not those", "data"}, [&] { train("a", true); });
+}
+
+TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
+  config_.lr = 1e30;
+  config_.schedule = "constant";
+  expect_error(ErrorCode::numeric, {"the loss of step", "--check-nan", "--lr"}, [&] { train("a"); });
+  config_.check_nan = true;
+  expect_error(ErrorCode::numeric, {"produced"}, [&] { train("a", true); });
+}
+
+TEST_F(TrainerTest, BadOptionsLeaveNoFolder) {
+  config_.batch_size = 85;
+  expect_error(ErrorCode::usage, {"--batch-size", "84"}, [&] { train("a"); });
+  config_.batch_size = 8;
+  config_.device = "cup";
+  expect_error(ErrorCode::usage, {"--device", "'cpu'"}, [&] { train("a"); });
+  config_.device = "auto";
+  config_.data = "fashion-mnits";
+  expect_error(ErrorCode::usage, {"--data", "fashion-mnist"}, [&] { train("a"); });
+  EXPECT_FALSE(std::filesystem::exists(run_folder("a").path));
+}
+
+TEST_F(TrainerTest, CheckpointsAreSafetensors) {
+  config_.max_steps = 2;
+  train("a");
+  const auto header = read_safetensors_header(run_folder("a").checkpoint());
+  EXPECT_EQ(header.tensors.at("model.fc1.weight").shape, (Shape{512, 64}));
+  EXPECT_TRUE(header.tensors.contains("optimizer.fc1.weight.momentum_buffer"));
+  const Checkpoint checkpoint = read_checkpoint(run_folder("a").checkpoint());
+  EXPECT_EQ(checkpoint.config, config_);
+  EXPECT_EQ(checkpoint.threads, 1);
+  EXPECT_EQ(checkpoint.state.step, 2);
+  EXPECT_EQ(checkpoint.state.loader, (LoaderState{0, 2}));
+  EXPECT_EQ(checkpoint.data.classes, 4);
+  EXPECT_EQ(restore_model(checkpoint, "a")->parameter_count(),
+            64 * 512 + 512 + 512 * 512 + 512 + 512 * 4 + 4);
+}
+
+TEST_F(TrainerTest, DamagedCheckpointsAreNamed) {
+  config_.max_steps = 2;
+  train("a");
+  const auto path = run_folder("a").checkpoint();
+  const auto whole = read_file(path);
+  config_.max_steps = 3;
+  for (const size_t kept : {size_t{0}, size_t{5}, size_t{300}, whole.size() / 2, whole.size() - 1}) {
+    write_file_atomically(path, {Bytes(whole).first(kept)});
+    expect_error(ErrorCode::format, {"checkpoint.safetensors"}, [&] { train("a", true); });
+  }
+  write_safetensors(path, {});
+  expect_error(ErrorCode::format, {"no checkpoint", "checkpoint.safetensors"}, [&] { train("a", true); });
+  SafeTensors content = parse_safetensors(whole, "whole");
+  content.tensors.erase("model.fc2.bias");
+  write_safetensors(path, content);
+  expect_error(ErrorCode::format, {"fc2.bias", "checkpoint.safetensors"}, [&] { train("a", true); });
+  content = parse_safetensors(whole, "whole");
+  content.metadata["state"] = "{\"step\": 1}";
+  write_safetensors(path, content);
+  expect_error(ErrorCode::format, {"damaged", "checkpoint.safetensors"}, [&] { train("a", true); });
+}
+
+}  // namespace
+}  // namespace athanor
