@@ -48,7 +48,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "What to train");
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
-  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train");
+  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")
+      ->check([](const std::string& text) {  // CLI11 would take -1 for the largest number
+        return text.starts_with('-') ? text + " is negative: give a whole number from 0 on" : std::string();
+      });
 
   option("--epochs", config.epochs, "N", fmt::format("times through the data (default {})", config.epochs),
          "How to train");

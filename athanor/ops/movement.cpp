@@ -54,12 +54,13 @@ RefArray reference_permute(std::span<const RefArray> in, const Attrs& attrs) {
 }
 
 TensorType infer_broadcast(std::span<const TensorType> in, const Attrs& attrs) {
-  const Shape shape(attrs.ints("shape"));
-  if (broadcast_shapes(in[0].shape, shape) != shape)
-    throw Error(ErrorCode::shape,
-                fmt::format("{} does not broadcast to {}", to_string(in[0].shape), to_string(shape)), {},
+  const Shape &from = in[0].shape, to(attrs.ints("shape"));
+  bool fits = from.rank() <= to.rank();
+  for (int axis = -1; fits && axis >= -from.rank(); --axis) fits = from[axis] == 1 || from[axis] == to[axis];
+  if (!fits)
+    throw Error(ErrorCode::shape, fmt::format("{} does not broadcast to {}", to_string(from), to_string(to)), {},
                 "Only extents of 1 can be repeated, and new axes come in front");
-  return {in[0].dtype, shape, {}};
+  return {in[0].dtype, to, {}};
 }
 
 std::vector<Tensor> broadcast_grad(const GradArgs& a) {

@@ -37,9 +37,9 @@ namespace {
 Moments wide_moments(const Tensor& x, const Ints& axes, double correction) {
   const Tensor wide = widened(x);
   const auto count = static_cast<double>(reduced_count(x.shape(), axes));
-  const Tensor mean = sum(wide, Axes(axes), true) * (1 / count);
+  const Tensor mean = sum(wide, Axes(axes), true) / count;
   const Tensor deviation = wide - mean;
-  return {mean, sum(deviation * deviation, Axes(axes), true) * (1 / std::max(count - correction, 0.0))};
+  return {mean, sum(deviation * deviation, Axes(axes), true) / std::max(count - correction, 0.0)};
 }
 
 Tensor without_axes(const Tensor& kept, const Ints& axes) {
@@ -66,7 +66,7 @@ Tensor mean(Operand x, const Axes& axes, bool keep_dims) {
         const Tensor value = as_float(x);
         const Ints chosen = reduced_axes(axes, value.rank());
         const auto count = static_cast<double>(reduced_count(value.shape(), chosen));
-        return cast(sum(widened(value), Axes(chosen), keep_dims) * (1 / count), value.dtype());
+        return cast(sum(widened(value), Axes(chosen), keep_dims) / count, value.dtype());
       },
       x);
 }

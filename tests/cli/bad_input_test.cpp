@@ -88,7 +88,7 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
   const std::vector<Mistake> mistakes{
       {{"train", "--data", "./nowhere", "--out", "run"}, 1, {"./nowhere"}},
-      {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train-images-idx3-ubyte"}},
+      {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train-labels-idx1-ubyte"}},
       {{"eval"}, 1, {"athanor train"}},
       {{"eval", "nowhere"}, 1, {"nowhere"}},
       {{"eval", "empty"}, 1, {"empty", "checkpoint.safetensors"}},

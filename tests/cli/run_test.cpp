@@ -184,7 +184,7 @@ TEST(Explain, GivesThePlan) {
     const Outcome outcome = run_program(folder.path(), words);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     const json plan = json::parse(outcome.out);
-    EXPECT_GT(plan["steps"].size(), 3U);
+    EXPECT_GE(plan["steps"].size(), 3U);
     for (const auto& step : plan["steps"]) {
       EXPECT_NE(step["kernel"], "");
       EXPECT_NE(step["why"], "");

@@ -205,7 +205,7 @@ TEST(Plan, ExplainAndJsonSayTheSame) {
   EXPECT_EQ(json["kernels_off_device"], 0);
   const std::string text = explain(*plan);
   EXPECT_NE(text.find("batch_matmul+bias+relu"), std::string::npos);
-  EXPECT_NE(text.find("f32[12, 7]"), std::string::npos) << text;
+  EXPECT_NE(text.find("f32[1, 12, 7]"), std::string::npos) << text;
   EXPECT_EQ(plan->flops(), 2 * 12 * 20 * 7);
 }
 

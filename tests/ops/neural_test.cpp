@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "athanor/graph/op.h"
 #include "athanor/ops/ops.h"
 #include "tests/support/expect_error.h"
 

@@ -94,7 +94,6 @@ const std::vector<TorchCase> cases = {
     {"silu", [](const Inputs& in) { return silu(in[0]); }},
     {"softplus", [](const Inputs& in) { return softplus(in[0]); }},
     {"hard_swish", [](const Inputs& in) { return hard_swish(in[0]); }},
-    {"hard_sigmoid", [](const Inputs& in) { return hard_sigmoid(in[0]); }},
     {"elu", [](const Inputs& in) { return elu(in[0]); }},
     {"leaky_relu", [](const Inputs& in) { return leaky_relu(in[0]); }},
     {"log_sigmoid", [](const Inputs& in) { return log_sigmoid(in[0]); }},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "athanor/backends/cpu/generic/candidates.h"
+#include "athanor/backends/cpu/generic/max_window.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/pool_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
@@ -18,6 +19,13 @@ namespace {
 template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
+  if constexpr (std::is_same_v<T, float> && block > 1) {
+    static const MaxWindow kernel = max_window_kernel();
+    const int64_t corner = (window.top * shape.width + window.left) * block;
+    kernel(plane + corner, shape.width * block, window.bottom - window.top, window.right - window.left, block,
+           dy, dx + corner, tiles);
+    return;
+  }
   using A = Acc<T>;
   A best[block], gradient[block];  // copies: the compiler cannot know that dy and dx do not overlap
   int32_t taker[block] = {};

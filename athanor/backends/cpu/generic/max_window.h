@@ -1,0 +1,16 @@
+// The gradient of one window of a blocked maximum pooling, vectorised over the channels of the block.
+#pragma once
+#include <cstdint>
+
+namespace athanor::cpu {
+
+/// `x` and `dx` point at the window's first element: `rows` x `columns` elements of `block` channels, rows
+/// lying `row_stride` apart. For each channel the first maximum (a NaN counts as one) takes dy; the others
+/// take 0. That is stored where `store`, else added.
+using MaxWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
+                           const float* dy, float* dx, bool store);
+
+/// The one for this processor.
+MaxWindow max_window_kernel();
+
+}  // namespace athanor::cpu
