@@ -38,7 +38,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   };
   const auto option = [&](const char* name, auto& value, const char* type, const std::string& text,
                           const char* section) {
-    group(command.add_option(name, value, text), section)->option_text(type);
+    return group(command.add_option(name, value, text), section)->option_text(type);
   };
   option("--model", config.model, "NAME",
          names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train");

@@ -4,6 +4,7 @@
 
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/compile/options.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/train/run_folder.h"
 
@@ -16,6 +17,7 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   Checkpoint checkpoint = read_checkpoint(file);
   set_cpu_threads(static_cast<int>(threads > 0 ? threads : checkpoint.threads));
   TuningCache::instance().restore(checkpoint.kernels);
+  compile_options().deterministic |= checkpoint.config.deterministic;
   auto model = restore_model(checkpoint, file);
   model->to(chosen).eval();
   return {.path = file,

@@ -109,21 +109,28 @@ TuningCache& TuningCache::instance() {
   return cache;
 }
 
-TuningCache::TuningCache() {
+TuningCache::TuningCache() { load(); }
+
+void TuningCache::load() {
   const auto file = cache_file();
   std::error_code ignored;
   if (file.empty() || !std::filesystem::exists(file, ignored)) return;
-  // A cache that cannot be read is measured anew: it holds nothing that is not found again.
-  const auto text = read_file(file.string());
-  const auto json = nlohmann::json::parse(text.begin(), text.end(), nullptr, false);
-  if (!json.is_object() || json.value("schema", 0) != schema || !json["winners"].is_object()) return;
-  for (const auto& [key, winner] : json["winners"].items())
-    if (winner.is_string()) remembered_[key] = winner.get<std::string>();
+  try {
+    const auto json = nlohmann::json::parse(read_text_file(file), nullptr, false);
+    if (!json.is_object() || json.value("schema", 0) != schema) return;
+    for (const auto& [key, winner] : json.value("winners", nlohmann::json::object()).items())
+      if (winner.is_string()) remembered_.emplace(key, winner.get<std::string>());
+  } catch (const std::exception&) {
+    // A cache that cannot be read is measured anew: it holds nothing that is not found again.
+  }
 }
 
-std::string TuningCache::find(const std::string& key) const {
-  auto found = remembered_.find(key);
-  if (found == remembered_.end()) return {};
+std::string TuningCache::find(const std::string& key, bool measured) {
+  auto found = restored_.find(key);
+  if (found == restored_.end()) {
+    found = remembered_.find(key);
+    if (found == remembered_.end() || !measured) return {};
+  }
   used_[key] = found->second;
   return found->second;
 }
@@ -134,12 +141,13 @@ void TuningCache::remember(const std::string& key, const std::string& winner) {
 }
 
 void TuningCache::restore(const std::map<std::string, std::string>& winners) {
-  for (const auto& [key, winner] : winners) remembered_[key] = winner;
+  for (const auto& [key, winner] : winners) restored_[key] = winner;
 }
 
-void TuningCache::save() const {
+void TuningCache::save() {
   const auto file = cache_file();
   if (file.empty()) return;
+  load();  // what other processes have found since
   try {
     std::filesystem::create_directories(file.parent_path());
     write_file_atomically(file.string(), nlohmann::json{{"schema", schema}, {"winners", remembered_}}.dump(1));
@@ -153,7 +161,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = environment_key(device) + "|" + request.key();
   auto& cache = TuningCache::instance();
-  if (const std::string winner = cache.find(key); !winner.empty())
+  if (const std::string winner = cache.find(key, measure); !winner.empty())
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].name == winner) return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
   if (!measure) return {0, "first of the list: tuning is off", {}};

@@ -21,18 +21,19 @@ class TuningCache {
  public:
   static TuningCache& instance();
 
-  std::string find(const std::string& key) const;
+  /// The winner, or "". One that was restored always counts, one that was measured on another day only with `measured`.
+  std::string find(const std::string& key, bool measured);
   void remember(const std::string& key, const std::string& winner);
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   const std::map<std::string, std::string>& used() const { return used_; }
-  /// Takes these winners over whatever is remembered.
+  /// Takes these winners over whatever is remembered or measured.
   void restore(const std::map<std::string, std::string>& winners);
 
  private:
   TuningCache();
-  void save() const;
-  mutable std::map<std::string, std::string> used_;
-  std::map<std::string, std::string> remembered_;
+  void load();
+  void save();
+  std::map<std::string, std::string> used_, restored_, remembered_;
 };
 
 /// Picks among candidates (at least one). With `measure`, candidates are timed on memory of their own, those whose

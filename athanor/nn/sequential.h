@@ -11,8 +11,8 @@ class Sequential : public Module {
  public:
   Sequential() = default;
   template <std::derived_from<Module>... M>
-  requires(sizeof...(M) > 0 &&
-           !(std::same_as<M, Sequential> && ... && (sizeof...(M) == 1))) explicit Sequential(M... modules) {
+    requires(sizeof...(M) > 0 && !(std::same_as<M, Sequential> && ... && (sizeof...(M) == 1)))
+  explicit Sequential(M... modules) {
     (append(std::move(modules)), ...);
   }
 

@@ -58,8 +58,8 @@ TensorType infer_broadcast(std::span<const TensorType> in, const Attrs& attrs) {
   bool fits = from.rank() <= to.rank();
   for (int axis = -1; fits && axis >= -from.rank(); --axis) fits = from[axis] == 1 || from[axis] == to[axis];
   if (!fits)
-    throw Error(ErrorCode::shape, fmt::format("{} does not broadcast to {}", to_string(from), to_string(to)), {},
-                "Only extents of 1 can be repeated, and new axes come in front");
+    throw Error(ErrorCode::shape, fmt::format("{} does not broadcast to {}", to_string(from), to_string(to)),
+                {}, "Only extents of 1 can be repeated, and new axes come in front");
   return {in[0].dtype, to, {}};
 }
 

@@ -53,14 +53,14 @@ Tensor spread(const Tensor& reduced, const Tensor& x, const Ints& axes) {
 }
 
 std::vector<Tensor> prod_grad(const GradArgs& a) {
-  const Tensor& x = a.inputs[0];
+  const Tensor x = widened(a.inputs[0]);
   const Ints& axes = a.attrs.ints("axes");
   // The product of the others: by division, but where there is a single zero.
   const Tensor zero = equal(x, 0), others = where(zero, 1, x);
   const Tensor zeros = spread(sum(cast(zero, x.dtype()), Axes(axes)), x, axes);
   const Tensor product = spread(prod(others, Axes(axes)), x, axes);
   const Tensor rest = where(equal(zeros, 0), product / others, where(zero & equal(zeros, 1), product, 0));
-  return {spread(a.grad, x, axes) * rest};
+  return {cast(spread(widened(a.grad), x, axes) * rest, a.grad.dtype())};
 }
 
 std::vector<Tensor> extremum_grad(const GradArgs& a) {

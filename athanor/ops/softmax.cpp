@@ -18,7 +18,9 @@ TensorType infer(std::span<const TensorType> in, const Attrs& attrs) {
 }
 
 // Shifted by the largest, so that nothing overflows; any shift gives the same.
-Tensor shifted(const Tensor& x, int axis) { return x - detach(max(x, axis, true)); }
+Tensor shifted(const Tensor& x, int axis) {
+  return x.size() == 0 ? x : x - detach(max(x, axis, true));  // of nothing there is no largest
+}
 
 // The same by rows, in float64.
 RefArray reference(const RefArray& x, int axis, bool logarithm) {

@@ -94,9 +94,13 @@ Tensor logsumexp(Operand x, const Axes& axes, bool keep_dims) {
       [&] {
         const Tensor value = as_float(x), wide = widened(value);
         const Ints chosen = reduced_axes(axes, value.rank());
-        // Any shift is right; where the largest is infinite, none.
-        const Tensor largest = detach(max(wide, Axes(chosen), true));
-        const Tensor shift = where(is_finite(largest), largest, 0);
+        // Any shift is right; of nothing there is no largest, and where it is infinite, it cannot be taken
+        // away.
+        Tensor shift = constant(0, wide.dtype(), wide.device());
+        if (reduced_count(value.shape(), chosen) > 0) {
+          const Tensor largest = detach(max(wide, Axes(chosen), true));
+          shift = where(is_finite(largest), largest, shift);
+        }
         const Tensor result = cast(log(sum(exp(wide - shift), Axes(chosen), true)) + shift, value.dtype());
         return keep_dims ? result : without_axes(result, chosen);
       },
@@ -115,7 +119,9 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
         if (p == 1) return cast(sum(abs(wide), axes, keep_dims), value.dtype());
         const Tensor total =
             p == 2 ? sum(wide * wide, axes, keep_dims) : sum(pow(abs(wide), p), axes, keep_dims);
-        return cast(p == 2 ? sqrt(total) : pow(total, 1 / p), value.dtype());
+        // Of zeros it is 0, with a gradient of 0: the root's own is infinite there.
+        const Tensor none = equal(total, 0), safe = where(none, 1, total);
+        return cast(where(none, 0, p == 2 ? sqrt(safe) : pow(safe, 1 / p)), value.dtype());
       },
       x);
 }

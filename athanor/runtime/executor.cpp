@@ -15,39 +15,37 @@ namespace {
 thread_local std::map<const Plan*, std::vector<StepTime>>* profile = nullptr;
 
 // One arena a device and thread, as large as the largest plan needed: plans run one after another.
-std::byte* arena(Device device, int64_t bytes) {
+const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
   thread_local std::map<Device, std::shared_ptr<Storage>> arenas;
   auto& storage = arenas[device];
   if (!storage || static_cast<int64_t>(storage->bytes()) < bytes) {
     storage = nullptr;  // released first, so that both never exist together
     storage = allocate(device, static_cast<size_t>(bytes));
   }
-  return static_cast<std::byte*>(storage->address());
+  return storage;
 }
 
 class Run {
  public:
-  Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs) : plan_(plan), addresses_(plan.values.size()) {
-    std::byte* base = plan.arena_bytes > 0 ? arena(plan.device, plan.arena_bytes) : nullptr;
-    for (size_t i = 0; i < plan.inputs.size(); ++i)
-      addresses_[static_cast<size_t>(plan.inputs[i])] = static_cast<std::byte*>(inputs[i]->address());
+  Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs) : plan_(plan), places_(plan.values.size()) {
+    if (plan.arena_bytes > 0) arena_ = arena(plan.device, plan.arena_bytes).get();
+    for (size_t i = 0; i < plan.inputs.size(); ++i) places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
     for (const int v : plan.outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(v)];
       outputs_.push_back(value.in_place_of >= 0
                              ? inputs[static_cast<size_t>(plan.values[static_cast<size_t>(value.in_place_of)].binding)]
                              : allocate(plan.device, value.type.bytes()));
-      addresses_[static_cast<size_t>(v)] = static_cast<std::byte*>(outputs_.back()->address());
+      places_[static_cast<size_t>(v)] = {outputs_.back().get(), 0};
     }
     for (size_t v = 0; v < plan.values.size(); ++v)
       if (plan.values[v].kind == PlanValue::Kind::temporary && plan.values[v].offset >= 0)
-        addresses_[v] = base + plan.values[v].offset;
-    arena_ = base;
+        places_[v] = {arena_, plan.values[v].offset};
   }
 
   void step(const PlanStep& step) {
     buffers_.clear();
-    for (const auto& ref : step.buffers) buffers_.push_back(addresses_[static_cast<size_t>(ref.value)] + ref.byte_offset);
-    buffers_.push_back(step.scratch_offset >= 0 ? arena_ + step.scratch_offset : nullptr);
+    for (const auto& ref : step.buffers) buffers_.push_back(places_[static_cast<size_t>(ref.value)].address() + ref.byte_offset);
+    buffers_.push_back(step.scratch_offset >= 0 ? Place{arena_, step.scratch_offset}.address() : nullptr);
     step.kernel.kernel->run(buffers_);
   }
 
@@ -57,7 +55,8 @@ class Run {
       const TensorType& type = plan_.values[static_cast<size_t>(v)].type;
       if (!is_float(type.dtype)) continue;
       HostArray host(type.dtype, type.shape);
-      std::copy_n(addresses_[static_cast<size_t>(v)], host.bytes.size(), host.bytes.data());
+      const Place& place = places_[static_cast<size_t>(v)];
+      place.storage->read(host.bytes.data(), static_cast<size_t>(place.offset), host.bytes.size());
       const auto numbers = to_doubles(host);
       for (size_t i = 0; i < numbers.size(); ++i)
         if (!std::isfinite(numbers[i]))
@@ -70,11 +69,18 @@ class Run {
   std::vector<std::shared_ptr<Storage>> outputs() { return std::move(outputs_); }
 
  private:
+  // Where a value lies: bytes into some storage.
+  struct Place {
+    Storage* storage = nullptr;
+    int64_t offset = 0;
+    std::byte* address() const { return static_cast<std::byte*>(storage->address()) + offset; }
+  };
+
   const Plan& plan_;
-  std::vector<std::byte*> addresses_;
+  std::vector<Place> places_;
   std::vector<std::shared_ptr<Storage>> outputs_;
   std::vector<void*> buffers_;
-  std::byte* arena_ = nullptr;
+  Storage* arena_ = nullptr;
 };
 
 }  // namespace

@@ -18,13 +18,17 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
 Tensor f64(const Doubles& x) { return Tensor::from<double>(x, {static_cast<int64_t>(x.size())}); }
-Tensor i64(const std::vector<int64_t>& x) { return Tensor::from<int64_t>(x, {static_cast<int64_t>(x.size())}); }
+Tensor i64(const std::vector<int64_t>& x) {
+  return Tensor::from<int64_t>(x, {static_cast<int64_t>(x.size())});
+}
 Tensor of(DType t, const Doubles& x) { return cast(f64(x), t); }
 
 TEST(Elementwise, OperandsArePromoted) {
-  for (const auto& [a, b, expected] :
-       {std::tuple{DType::f32, DType::f64, DType::f64}, {DType::f16, DType::bf16, DType::f32},
-        {DType::i64, DType::f16, DType::f16}, {DType::i8, DType::u8, DType::i32}, {DType::b8, DType::u8, DType::u8}}) {
+  for (const auto& [a, b, expected] : {std::tuple{DType::f32, DType::f64, DType::f64},
+                                       {DType::f16, DType::bf16, DType::f32},
+                                       {DType::i64, DType::f16, DType::f16},
+                                       {DType::i8, DType::u8, DType::i32},
+                                       {DType::b8, DType::u8, DType::u8}}) {
     const Tensor sum = of(a, {1}) + of(b, {2});
     EXPECT_EQ(sum.dtype(), expected);
     EXPECT_EQ(values(sum), Doubles{b == DType::b8 ? 2.0 : 3.0});
@@ -171,8 +175,9 @@ TEST(Elementwise, DetachStopsGradients) {
 }
 
 TEST(Elementwise, ErrorsNameTheCall) {
-  expect_error(ErrorCode::shape, {"add(f32[2, 3], f32[4])", "do not broadcast", "elementwise_test.cpp:"},
-               [] { zeros({2, 3}) + zeros({4}); });
+  expect_error(ErrorCode::shape, {"add(f32[2, 3], f32[4])", "do not broadcast", "elementwise_test.cpp:"}, [] {
+    zeros({2, 3}) + zeros({4});
+  });
   expect_error(ErrorCode::shape, {"greater(f32[2], f32[3])"}, [] { zeros({2}) > zeros({3}); });
   expect_error(ErrorCode::dtype, {"add", "takes numbers, not bool", "logical_and", "elementwise_test.cpp:"},
                [] { zeros({2}, DType::b8) + zeros({2}, DType::b8); });

@@ -13,7 +13,9 @@ using testing::expect_error;
 using Doubles = std::vector<double>;
 
 Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
-Tensor count(const Ints& shape, DType t = DType::f64) { return cast(reshape(arange(Shape(shape).size()), shape), t); }
+Tensor count(const Ints& shape, DType t = DType::f64) {
+  return cast(reshape(arange(Shape(shape).size()), shape), t);
+}
 
 TEST(Matmul, RanksAsNumPy) {
   EXPECT_EQ(values(matmul(count({2, 3}), count({3, 2}))), (Doubles{10, 13, 28, 40}));
@@ -30,15 +32,25 @@ TEST(Matmul, RanksAsNumPy) {
 }
 
 TEST(Matmul, Errors) {
-  expect_error(ErrorCode::shape, {"matmul(f32[2, 3], f32[4, 5])", "3 columns on the left against 4 rows", "linalg_test.cpp"},
-               [] { matmul(zeros({2, 3}), zeros({4, 5})); });
-  expect_error(ErrorCode::shape, {"matmul", "do not broadcast"}, [] { matmul(zeros({2, 1, 3}), zeros({3, 3, 1})); });
+  expect_error(ErrorCode::shape,
+               {"matmul(f32[2, 3], f32[4, 5])", "3 columns on the left against 4 rows", "linalg_test.cpp"},
+               [] {
+                 matmul(zeros({2, 3}), zeros({4, 5}));
+               });
+  expect_error(ErrorCode::shape, {"matmul", "do not broadcast"}, [] {
+    matmul(zeros({2, 1, 3}), zeros({3, 3, 1}));
+  });
   expect_error(ErrorCode::shape, {"vectors and matrices", "with *"}, [] { matmul(zeros({}), zeros({3})); });
   expect_error(ErrorCode::shape, {"linear(f32[2, 3], f32[5, 4])", "x has 3 features, the weight takes 4"},
-               [] { linear(zeros({2, 3}), zeros({5, 4})); });
-  expect_error(ErrorCode::shape, {"linear", "the bias is [4], not [5]"},
-               [] { linear(zeros({2, 3}), zeros({5, 3}), zeros({4})); });
-  expect_error(ErrorCode::dtype, {"batch_matmul", "bool"}, [] { matmul(zeros({1, 1}, DType::b8), zeros({1, 1}, DType::b8)); });
+               [] {
+                 linear(zeros({2, 3}), zeros({5, 4}));
+               });
+  expect_error(ErrorCode::shape, {"linear", "the bias is [4], not [5]"}, [] {
+    linear(zeros({2, 3}), zeros({5, 3}), zeros({4}));
+  });
+  expect_error(ErrorCode::dtype, {"batch_matmul", "bool"}, [] {
+    matmul(zeros({1, 1}, DType::b8), zeros({1, 1}, DType::b8));
+  });
 }
 
 TEST(DotGeneral, SumsOverPairsOfAxes) {
@@ -47,7 +59,8 @@ TEST(DotGeneral, SumsOverPairsOfAxes) {
   EXPECT_EQ(values(dot_general(a, b, {2}, {0}, {0}, {1})), values(einsum("bik,kbj->bij", {a, b})));
   EXPECT_EQ(values(dot_general(a, a, {0, 1, 2}, {0, 1, 2})), Doubles{4324});
   EXPECT_EQ(dot_general(a, b, {}, {}).shape(), (Shape{2, 3, 4, 4, 2, 5}));
-  expect_error(ErrorCode::shape, {"dot_general", "contracted axis 1 of the left has 3, axis 0 of the right 4"},
+  expect_error(ErrorCode::shape,
+               {"dot_general", "contracted axis 1 of the left has 3, axis 0 of the right 4"},
                [&] { dot_general(a, b, {1}, {0}); });
 }
 
@@ -68,8 +81,10 @@ TEST(Einsum, Forms) {
 
 TEST(Einsum, Errors) {
   const Tensor a = zeros({2, 3});
-  expect_error(ErrorCode::shape, {"einsum(\"ij,jk->ik\")", "index 'j' has extents 3 and 2", "linalg_test.cpp"},
-               [&] { einsum("ij,jk->ik", {a, a}); });
+  expect_error(ErrorCode::shape,
+               {"einsum(\"ij,jk->ik\")", "index 'j' has extents 3 and 2", "linalg_test.cpp"}, [&] {
+                 einsum("ij,jk->ik", {a, a});
+               });
   expect_error(ErrorCode::shape, {"2 terms for 1 tensors"}, [&] { einsum("ij,jk", {a}); });
   expect_error(ErrorCode::shape, {"'ijk' does not fit a tensor f32[2, 3]"}, [&] { einsum("ijk->i", {a}); });
   expect_error(ErrorCode::shape, {"index 'k' of the result is in no term"}, [&] { einsum("ij->k", {a}); });
@@ -83,8 +98,9 @@ TEST(Attention, MasksHideKeys) {
   const Tensor seen = Tensor::from<int64_t>({1, 0, 1}, {3}) > 0;
   EXPECT_EQ(scaled_dot_product_attention(q, k, v, slice(seen, {Slice(0, 3)})).item(), 1);
   EXPECT_EQ(scaled_dot_product_attention(q, k, v, Tensor::from<int64_t>({1, 1, 0}, {3}) > 0).item(), 0.5);
-  expect_error(ErrorCode::shape, {"scaled_dot_product_attention", "queries have 2 features, keys 4"},
-               [&] { scaled_dot_product_attention(q, zeros({1, 3, 4}), v); });
+  expect_error(ErrorCode::shape, {"scaled_dot_product_attention", "queries have 2 features, keys 4"}, [&] {
+    scaled_dot_product_attention(q, zeros({1, 3, 4}), v);
+  });
 }
 
 }  // namespace

@@ -26,8 +26,10 @@ TEST(Movement, Reshape) {
   EXPECT_EQ(squeeze(zeros({1, 3, 1}), {-1}).shape(), (Shape{1, 3}));
   EXPECT_EQ(unsqueeze(zeros({2, 3}), -1).shape(), (Shape{2, 3, 1}));
   EXPECT_EQ(unsqueeze(zeros({2, 3}), 0).shape(), (Shape{1, 2, 3}));
-  expect_error(ErrorCode::shape, {"reshape(i64[2, 6])", "12 elements do not fit shape [5, -1]", "movement_test.cpp"},
-               [] { reshape(count({2, 6}), {5, -1}); });
+  expect_error(ErrorCode::shape,
+               {"reshape(i64[2, 6])", "12 elements do not fit shape [5, -1]", "movement_test.cpp"}, [] {
+                 reshape(count({2, 6}), {5, -1});
+               });
   expect_error(ErrorCode::shape, {"12 elements do not fit shape [5]"}, [] { reshape(count({2, 6}), {5}); });
   expect_error(ErrorCode::shape, {"squeeze", "axis 0 has extent 2"}, [] { squeeze(zeros({2, 1}), {0}); });
 }
@@ -36,8 +38,12 @@ TEST(Movement, AxesAreExchanged) {
   EXPECT_EQ(values(transpose(count({2, 3}))), (Longs{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(permute(count({2, 3, 4}), {2, 0, -2}).shape(), (Shape{4, 2, 3}));
   EXPECT_EQ(values(permute(count({2, 1, 3}), {2, 1, 0})), (Longs{0, 3, 1, 4, 2, 5}));
-  expect_error(ErrorCode::shape, {"permute", "[0, 0] is not an order of 2 axes"}, [] { permute(count({2, 3}), {0, 0}); });
-  expect_error(ErrorCode::shape, {"transpose", "axis 3 is out of range"}, [] { transpose(count({2, 3}), 0, 3); });
+  expect_error(ErrorCode::shape, {"permute", "[0, 0] is not an order of 2 axes"}, [] {
+    permute(count({2, 3}), {0, 0});
+  });
+  expect_error(ErrorCode::shape, {"transpose", "axis 3 is out of range"}, [] {
+    transpose(count({2, 3}), 0, 3);
+  });
 }
 
 TEST(Movement, Repetition) {
@@ -60,9 +66,12 @@ TEST(Movement, JoiningAndSplitting) {
   ASSERT_EQ(chunks.size(), 3U);
   EXPECT_EQ(values(chunks[2]), (Longs{6}));
   EXPECT_EQ(chunk(count({4}), 3).size(), 2U);
-  expect_error(ErrorCode::shape, {"concat", "[2] and [2, 1] differ"}, [] { concat({zeros({2}), zeros({2, 1})}); });
-  expect_error(ErrorCode::shape, {"stack", "[2] and [3] differ", "movement_test.cpp"},
-               [] { stack({zeros({2}), zeros({3})}); });
+  expect_error(ErrorCode::shape, {"concat", "[2] and [2, 1] differ"}, [] {
+    concat({zeros({2}), zeros({2, 1})});
+  });
+  expect_error(ErrorCode::shape, {"stack", "[2] and [3] differ", "movement_test.cpp"}, [] {
+    stack({zeros({2}), zeros({3})});
+  });
   expect_error(ErrorCode::shape, {"split", "[2, 2]", "which has 5"}, [] { split(zeros({5}), {2, 2}); });
   expect_error(ErrorCode::usage, {"concat", "at least one"}, [] { concat(std::vector<Tensor>{}); });
 }
@@ -76,7 +85,8 @@ TEST(Movement, PaddingAndTurning) {
   EXPECT_EQ(values(unfold(count({6}), 0, 2, 2, 2)), (Longs{0, 2, 2, 4}));
   EXPECT_EQ(values(fold(ones({2, 3}, DType::i64), 0, 5, 2)), (Longs{1, 1, 2, 1, 1}));
   expect_error(ErrorCode::value, {"pad", "negative width", "slice"}, [] { pad(zeros({3}), {-1}, {0}); });
-  expect_error(ErrorCode::shape, {"unfold", "spans 5 does not fit an extent of 4"}, [] { unfold(zeros({4}), 0, 3, 1, 2); });
+  expect_error(ErrorCode::shape, {"unfold", "spans 5 does not fit an extent of 4"},
+               [] { unfold(zeros({4}), 0, 3, 1, 2); });
 }
 
 TEST(Slicing, AsNumPy) {
@@ -107,7 +117,8 @@ TEST(Slicing, GradientsGoBackToTheirPlaces) {
 
 TEST(Slicing, Errors) {
   const Tensor x = count({3, 4});
-  expect_error(ErrorCode::value, {"slice(i64[3, 4])", "index 3 is out of range for axis 0, which has 3"}, [&] { slice(x, {3}); });
+  expect_error(ErrorCode::value, {"slice(i64[3, 4])", "index 3 is out of range for axis 0, which has 3"},
+               [&] { slice(x, {3}); });
   expect_error(ErrorCode::shape, {"3 indices", "for 2 axes"}, [&] { slice(x, {0, 0, 0}); });
   expect_error(ErrorCode::value, {"step of 0"}, [&] { slice(x, {Slice(0, 2, 0)}); });
 }
@@ -119,15 +130,18 @@ TEST(Gather, Take) {
   EXPECT_EQ(values(take(x, cast(slice(index, {1}), DType::u8), 1)), (Longs{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(values(gather(x, Tensor::from<int64_t>({1, 0, 1}, {3, 1}), 1)), (Longs{1, 2, 5}));
   EXPECT_EQ(values(gather(x, Tensor::from<int64_t>({2, 1}, {2, 1}), 0)), (Longs{4, 5, 2, 3}));
-  EXPECT_EQ(values(scatter_add(Tensor::from<int64_t>({1, 1, 3}, {3}), count({3}) + 1, 0, 4)), (Longs{0, 3, 0, 3}));
+  EXPECT_EQ(values(scatter_add(Tensor::from<int64_t>({1, 1, 3}, {3}), count({3}) + 1, 0, 4)),
+            (Longs{0, 3, 0, 3}));
   expect_error(ErrorCode::dtype, {"take", "index of i64, not f32", "cast"}, [&] { take(x, zeros({2})); });
-  expect_error(ErrorCode::shape, {"gather", "differ in rank", "take()"}, [&] { gather(x, zeros({2}, DType::i64), 0); });
+  expect_error(ErrorCode::shape, {"gather", "differ in rank", "take()"},
+               [&] { gather(x, zeros({2}, DType::i64), 0); });
 }
 
 TEST(Gather, EmbeddingGathersGradientsOfRows) {
   Tensor weight = zeros({4, 2}, DType::f64);
   weight.requires_grad();
-  sum(embedding(weight, Tensor::from<int64_t>({1, 3, 1}, {3})) * Tensor::from<double>({1, 2, 3}, {3, 1})).backward();
+  sum(embedding(weight, Tensor::from<int64_t>({1, 3, 1}, {3})) * Tensor::from<double>({1, 2, 3}, {3, 1}))
+      .backward();
   EXPECT_EQ(weight.grad().to_vector<double>(), (std::vector<double>{0, 0, 4, 4, 0, 0, 2, 2}));
 }
 
@@ -137,13 +151,15 @@ TEST(Creation, Ranges) {
   EXPECT_EQ(arange(3, 3).size(), 0);
   EXPECT_EQ(arange(0, 1, 0.25, DType::f32).to_vector<float>(), (std::vector<float>{0, 0.25, 0.5, 0.75}));
   EXPECT_EQ(linspace(0, 1, 5, DType::f64).to_vector<double>(), (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
-  expect_error(ErrorCode::value, {"arange", "step must not be 0", "movement_test.cpp"}, [] { arange(0, 5, 0); });
+  expect_error(ErrorCode::value, {"arange", "step must not be 0", "movement_test.cpp"},
+               [] { arange(0, 5, 0); });
   expect_error(ErrorCode::dtype, {"arange", "Ask for floats"}, [] { arange(0, 1, 0.5); });
 }
 
 TEST(Creation, Patterns) {
   EXPECT_EQ(values(eye(2, 3, DType::i64)), (Longs{1, 0, 0, 0, 1, 0}));
-  EXPECT_EQ(values(one_hot(Tensor::from<int64_t>({2, 0, 7}, {3}), 3, DType::i64)), (Longs{0, 0, 1, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(values(one_hot(Tensor::from<int64_t>({2, 0, 7}, {3}), 3, DType::i64)),
+            (Longs{0, 0, 1, 1, 0, 0, 0, 0, 0}));
   EXPECT_EQ(values(tril(count({3, 3}))), (Longs{0, 0, 0, 3, 4, 0, 6, 7, 8}));
   EXPECT_EQ(values(triu(count({3, 3}), 1)), (Longs{0, 1, 2, 0, 0, 5, 0, 0, 0}));
   EXPECT_EQ(full({2}, 3.5).to_vector<float>(), (std::vector<float>{3.5F, 3.5F}));

@@ -1,5 +1,5 @@
-// Convolution, pooling, norms, losses: what PyTorch's dumps (torch_test.cpp) do not show. Errors, empty batches, low
-// precision, gradients that need less memory.
+// Convolution, pooling, norms, losses: what PyTorch's dumps (torch_test.cpp) do not show. Errors, empty
+// batches, low precision, gradients that need less memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,19 +20,32 @@ Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
 
 TEST(Conv, Errors) {
   const Tensor x = zeros({2, 3, 8, 8});
-  expect_error(ErrorCode::shape, {"conv2d(f32[2, 3, 8, 8], f32[4, 2, 3, 3])", "the input has 3 channels, the weight takes 2",
-                                  "[O, 3, KH, KW]", "neural_test.cpp"},
-               [&] { conv2d(x, zeros({4, 2, 3, 3})); });
-  expect_error(ErrorCode::shape, {"spans 9 does not fit an input of 8"}, [&] { conv2d(x, zeros({4, 3, 9, 1})); });
-  expect_error(ErrorCode::value, {"2 groups for 3 channels"}, [&] { conv2d(x, zeros({4, 1, 3, 3}), {}, {.groups = 2}); });
+  expect_error(ErrorCode::shape,
+               {"conv2d(f32[2, 3, 8, 8], f32[4, 2, 3, 3])", "the input has 3 channels, the weight takes 2",
+                "[O, 3, KH, KW]", "neural_test.cpp"},
+               [&] {
+                 conv2d(x, zeros({4, 2, 3, 3}));
+               });
+  expect_error(ErrorCode::shape, {"spans 9 does not fit an input of 8"}, [&] {
+    conv2d(x, zeros({4, 3, 9, 1}));
+  });
+  expect_error(ErrorCode::value, {"2 groups for 3 channels"}, [&] {
+    conv2d(x, zeros({4, 1, 3, 3}), {}, {.groups = 2});
+  });
   expect_error(ErrorCode::value, {"stride 0"}, [&] { conv2d(x, zeros({4, 3, 3, 3}), {}, {.stride = 0}); });
   expect_error(ErrorCode::shape, {"[N, C, H, W]"}, [&] { conv2d(zeros({3, 8, 8}), zeros({4, 3, 3, 3})); });
-  expect_error(ErrorCode::shape, {"the bias is [3], not [4]"}, [&] { conv2d(x, zeros({4, 3, 3, 3}), zeros({3})); });
-  expect_error(ErrorCode::dtype, {"conv2d", "one dtype"}, [&] { conv2d(x, zeros({4, 3, 3, 3}, DType::f16)); });
-  expect_error(ErrorCode::dtype, {"conv2d", "takes floats, not i64"},
-               [] { conv2d(zeros({1, 1, 3, 3}, DType::i64), zeros({1, 1, 3, 3}, DType::i64)); });
-  expect_error(ErrorCode::value, {"conv_transpose2d", "output padding 2"},
-               [&] { conv_transpose2d(x, zeros({3, 4, 3, 3}), {}, {.stride = 2, .output_padding = 2}); });
+  expect_error(ErrorCode::shape, {"the bias is [3], not [4]"}, [&] {
+    conv2d(x, zeros({4, 3, 3, 3}), zeros({3}));
+  });
+  expect_error(ErrorCode::dtype, {"conv2d", "one dtype"}, [&] {
+    conv2d(x, zeros({4, 3, 3, 3}, DType::f16));
+  });
+  expect_error(ErrorCode::dtype, {"conv2d", "takes floats, not i64"}, [] {
+    conv2d(zeros({1, 1, 3, 3}, DType::i64), zeros({1, 1, 3, 3}, DType::i64));
+  });
+  expect_error(ErrorCode::value, {"conv_transpose2d", "output padding 2"}, [&] {
+    conv_transpose2d(x, zeros({3, 4, 3, 3}), {}, {.stride = 2, .output_padding = 2});
+  });
 }
 
 TEST(Conv, EmptyBatches) {
@@ -59,10 +72,15 @@ TEST(Pool, PaddingNeverWinsAndNanDoes) {
 }
 
 TEST(Pool, Errors) {
-  expect_error(ErrorCode::value, {"max_pool2d", "padding [2, 2] is more than half the kernel [3, 3]"},
-               [] { max_pool2d(zeros({1, 1, 8, 8}), 3, {.padding = 2}); });
-  expect_error(ErrorCode::shape, {"avg_pool2d", "spans 3 does not fit an input of 2"}, [] { avg_pool2d(zeros({1, 1, 2, 2}), 3); });
-  expect_error(ErrorCode::shape, {"adaptive_avg_pool2d", "at least 1"}, [] { adaptive_avg_pool2d(zeros({1, 1, 2, 2}), 0); });
+  expect_error(ErrorCode::value, {"max_pool2d", "padding [2, 2] is more than half the kernel [3, 3]"}, [] {
+    max_pool2d(zeros({1, 1, 8, 8}), 3, {.padding = 2});
+  });
+  expect_error(ErrorCode::shape, {"avg_pool2d", "spans 3 does not fit an input of 2"}, [] {
+    avg_pool2d(zeros({1, 1, 2, 2}), 3);
+  });
+  expect_error(ErrorCode::shape, {"adaptive_avg_pool2d", "at least 1"}, [] {
+    adaptive_avg_pool2d(zeros({1, 1, 2, 2}), 0);
+  });
 }
 
 TEST(Pool, AdaptiveToOneIsGlobal) {
@@ -80,11 +98,16 @@ TEST(Norm, StatisticsOfLowPrecisionAreComputedInF32) {
 }
 
 TEST(Norm, Errors) {
-  expect_error(ErrorCode::shape, {"batch_norm(f32[2, 3, 4])", "[2] does not fit 3 channels", "neural_test.cpp"},
-               [] { batch_norm(zeros({2, 3, 4}), ones({2})); });
-  expect_error(ErrorCode::value, {"group_norm", "2 groups of 3 channels"}, [] { group_norm(zeros({2, 3, 4}), 2); });
-  expect_error(ErrorCode::shape, {"layer_norm", "scale and shift are [4], not [3]"},
-               [] { layer_norm(zeros({2, 4}), 1, ones({3})); });
+  expect_error(ErrorCode::shape,
+               {"batch_norm(f32[2, 3, 4])", "[2] does not fit 3 channels", "neural_test.cpp"}, [] {
+                 batch_norm(zeros({2, 3, 4}), ones({2}));
+               });
+  expect_error(ErrorCode::value, {"group_norm", "2 groups of 3 channels"}, [] {
+    group_norm(zeros({2, 3, 4}), 2);
+  });
+  expect_error(ErrorCode::shape, {"layer_norm", "scale and shift are [4], not [3]"}, [] {
+    layer_norm(zeros({2, 4}), 1, ones({3}));
+  });
 }
 
 TEST(Softmax, LargeNumbers) {
@@ -101,22 +124,31 @@ TEST(Loss, IgnoredLabelsAndMaskedClasses) {
   EXPECT_NEAR(loss.item(), std::log(2), 1e-15);
   loss.backward();
   EXPECT_EQ(values(x.grad()), (Doubles{-0.5, 0.5, 0, 0}));
-  EXPECT_TRUE(std::isnan(cross_entropy(x, labels - 100).item() * 0 + cross_entropy(x, full({2}, -100, DType::i64)).item()));
+  EXPECT_TRUE(std::isnan(cross_entropy(x, labels - 100).item() * 0 +
+                         cross_entropy(x, full({2}, -100, DType::i64)).item()));
   // A class that is masked out, with a logit of -infinity.
-  EXPECT_NEAR(cross_entropy(Tensor::from<double>({0, -infinity, 0}, {1, 3}), zeros({1}, DType::i64)).item(), std::log(2), 1e-15);
+  EXPECT_NEAR(cross_entropy(Tensor::from<double>({0, -infinity, 0}, {1, 3}), zeros({1}, DType::i64)).item(),
+              std::log(2), 1e-15);
   EXPECT_NEAR(cross_entropy(x, cast(Tensor::from<int64_t>({0, 1}, {2}), DType::u8)).item(),
               (std::log(2) + std::log1p(std::exp(-2))) / 2, 1e-15);
 }
 
 TEST(Loss, Errors) {
-  expect_error(ErrorCode::shape, {"cross_entropy(f32[4, 10], i64[5])", "logits [4, 10] and labels [5] do not fit",
-                                  "[N, C] and [N]", "neural_test.cpp"},
-               [] { cross_entropy(zeros({4, 10}), zeros({5}, DType::i64)); });
-  expect_error(ErrorCode::dtype, {"labels of i64, not f32"}, [] { cross_entropy(zeros({4, 10}), zeros({4})); });
-  expect_error(ErrorCode::value, {"a label smoothing of 2"},
-               [] { cross_entropy(zeros({4, 10}), zeros({4}, DType::i64), {.label_smoothing = 2}); });
-  expect_error(ErrorCode::shape, {"mse_loss(f32[4], f32[4, 1])", "the target's shape differs"},
-               [] { mse_loss(zeros({4}), zeros({4, 1})); });
+  expect_error(ErrorCode::shape,
+               {"cross_entropy(f32[4, 10], i64[5])", "logits [4, 10] and labels [5] do not fit",
+                "[N, C] and [N]", "neural_test.cpp"},
+               [] {
+                 cross_entropy(zeros({4, 10}), zeros({5}, DType::i64));
+               });
+  expect_error(ErrorCode::dtype, {"labels of i64, not f32"}, [] {
+    cross_entropy(zeros({4, 10}), zeros({4}));
+  });
+  expect_error(ErrorCode::value, {"a label smoothing of 2"}, [] {
+    cross_entropy(zeros({4, 10}), zeros({4}, DType::i64), {.label_smoothing = 2});
+  });
+  expect_error(ErrorCode::shape, {"mse_loss(f32[4], f32[4, 1])", "the target's shape differs"}, [] {
+    mse_loss(zeros({4}), zeros({4, 1}));
+  });
 }
 
 TEST(Gradients, ReluTanhAndSigmoidNeedOnlyTheirOutputs) {

@@ -37,7 +37,8 @@ inline std::string describe(const FilledCase& c) {
   return text + ") " + to_string(c.spec.attrs);
 }
 
-/// Inputs at random (the same at every run), rounded to `dtype` where the case leaves it open; integers are whole.
+/// Inputs at random (the same at every run), rounded to `dtype` where the case leaves it open; integers are
+/// whole.
 inline FilledCase fill(const Op& op, size_t number, DType dtype) {
   const OpCase& spec = op.cases[number];
   std::seed_seq seed(op.name.begin(), op.name.end());
@@ -64,16 +65,20 @@ inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Att
 
 inline double epsilon(DType t) {
   switch (t) {
-    case DType::f64: return std::numeric_limits<double>::epsilon();
-    case DType::f32: return std::numeric_limits<float>::epsilon();
-    case DType::f16: return 0x1p-10;
-    default: return 0x1p-7;
+    case DType::f64:
+      return std::numeric_limits<double>::epsilon();
+    case DType::f32:
+      return std::numeric_limits<float>::epsilon();
+    case DType::f16:
+      return 0x1p-10;
+    default:
+      return 0x1p-7;
   }
 }
 
-/// The error allowed of results of `type`: some units in the last place of what is stored and of what is computed in
-/// (f32 for f16 and bf16), for reductions times the square root of how many terms meet in an element. Elements that
-/// are small beside the largest are measured against a fraction of it.
+/// The error allowed of results of `type`: some units in the last place of what is stored and of what is
+/// computed in (f32 for f16 and bf16), for reductions times the square root of how many terms meet in an
+/// element. Elements that are small beside the largest are measured against a fraction of it.
 class Allowance {
  public:
   Allowance(const FilledCase& c, const TensorType& type, const RefArray& expected) : type_(type) {
@@ -85,10 +90,17 @@ class Allowance {
     const double terms =
         c.op.flops ? std::max(1.0, static_cast<double>(c.op.flops(types, type, c.spec.attrs)) / elements) : 1;
     const bool plain = is_elementwise(c.op.prim) || is_movement(c.op.prim);
+    if (c.op.prim == Prim::none)
+      for (const HostArray& input : c.inputs)
+        for (double value : to_doubles(input))
+          if (is_float(input.dtype)) largest_ = std::max(largest_, std::abs(value));
     floor_ = largest_ * (plain ? 1.0 / 64 : 1);
-    factor_ = c.op.tolerance * (epsilon(type.dtype) + 4 * std::sqrt(terms) * std::min(epsilon(type.dtype), epsilon(DType::f32)));
+    factor_ = c.op.tolerance * (epsilon(type.dtype) +
+                                4 * std::sqrt(terms) * std::min(epsilon(type.dtype), epsilon(DType::f32)));
   }
-  double operator()(double expected) const { return factor_ * (std::abs(expected) + floor_) + 1e-30; }
+  double operator()(double expected) const {
+    return factor_ * (std::abs(expected) + floor_) + (type_.dtype == DType::f16 ? 0x1p-24 : 1e-37);
+  }
 
  private:
   TensorType type_;
@@ -119,8 +131,8 @@ inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
     const double expected = reference.data[i], error = std::abs(got[i] - expected);
     const bool same = got[i] == expected || (std::isnan(got[i]) && std::isnan(expected));
     if (!same && !(error <= allowed(expected))) {
-      ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected << " (off by "
-                    << error << ", allowed " << allowed(expected) << ")";
+      ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected
+                    << " (off by " << error << ", allowed " << allowed(expected) << ")";
       return false;
     }
   }
@@ -165,6 +177,7 @@ inline double projected(const Op& op, const std::vector<RefArray>& inputs, const
 inline void expect_gradient(const FilledCase& c) {
   const auto inputs = tensors_of(c, true);
   const Tensor output = call_op(c.op, inputs, c.spec.attrs);
+  if (!is_float(output.dtype())) return;
   const HostArray weight = random_like(output.type(), 7);
   const auto weights = to_doubles(weight);
   std::vector<Tensor> leaves;
@@ -186,16 +199,16 @@ inline void expect_gradient(const FilledCase& c) {
       at[i].data[j] = middle;
       const double expected = (above - below) / (2 * step);
       if (!(std::abs(got[j] - expected) <= 1e-6 * (1 + std::abs(expected)))) {
-        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of input " << i << " is " << got[j]
-                      << ", not " << expected;
+        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of input " << i
+                      << " is " << got[j] << ", not " << expected;
         return;
       }
     }
   }
 }
 
-/// sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs; with its own
-/// gradients for them in `second`.
+/// sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs; with
+/// its own gradients for them in `second`.
 struct SecondOrder {
   double value = 0;
   std::vector<std::vector<double>> gradients;
@@ -221,10 +234,12 @@ inline SecondOrder second_order(const FilledCase& c, const std::vector<HostArray
   return result;
 }
 
-/// Gradients of gradients of a case in float64, along random directions, against central differences of gradients.
+/// Gradients of gradients of a case in float64, along random directions, against central differences of
+/// gradients.
 inline void expect_second_gradient(const FilledCase& c) {
   const auto inputs = tensors_of(c, false);
   const Tensor output = call_op(c.op, inputs, c.spec.attrs);
+  if (output.dtype() != DType::f64) return;  // a cast
   std::vector<HostArray> points = c.inputs, directions;
   points.push_back(random_like(output.type(), 11));
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -246,13 +261,15 @@ inline void expect_second_gradient(const FilledCase& c) {
       ++leaf;
     }
     const double difference =
-        (second_order(c, above, directions, false).value - second_order(c, below, directions, false).value) / (2 * step);
-    EXPECT_NEAR(expected, difference, 1e-5 * (1 + std::abs(difference))) << "second gradient of " << describe(c);
+        (second_order(c, above, directions, false).value - second_order(c, below, directions, false).value) /
+        (2 * step);
+    EXPECT_NEAR(expected, difference, 1e-5 * (1 + std::abs(difference)))
+        << "second gradient of " << describe(c);
   }
 }
 
-/// Gradients of a case in a lower precision, near those of the same numbers in float64: their rules keep dtypes, and
-/// lose no digits by the way.
+/// Gradients of a case in a lower precision, near those of the same numbers in float64: their rules keep
+/// dtypes, and lose no digits by the way.
 inline void expect_gradient_in(DType dtype, const FilledCase& c) {
   const auto widen = [](const HostArray& x) { return from_doubles(DType::f64, x.shape, to_doubles(x)); };
   FilledCase exact = c;
@@ -262,11 +279,12 @@ inline void expect_gradient_in(DType dtype, const FilledCase& c) {
     const auto inputs = tensors_of(one, true);
     const Tensor output = call_op(one.op, inputs, one.spec.attrs);
     std::vector<Tensor> leaves;
-    for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t i = 0; is_float(output.dtype()) && i < inputs.size(); ++i)
       if (one.free[i]) leaves.push_back(inputs[i]);
     const HostArray seed = random_like({dtype, output.shape(), {}}, 7);
     std::vector<std::vector<double>> result;
-    for (const Tensor& g : grad({output}, leaves, {cast(Tensor::from(wide ? widen(seed) : seed), output.dtype())}))
+    for (const Tensor& g :
+         grad({output}, leaves, {cast(Tensor::from(wide ? widen(seed) : seed), output.dtype())}))
       result.push_back(to_doubles(g.to_host()));
     return result;
   };
@@ -276,8 +294,8 @@ inline void expect_gradient_in(DType dtype, const FilledCase& c) {
     for (double value : expected[i]) largest = std::max(largest, std::abs(value));
     for (size_t j = 0; j < got[i].size(); ++j)
       if (!(std::abs(got[i][j] - expected[i][j]) <= 8 * c.op.tolerance * epsilon(dtype) * (largest + 0.1))) {
-        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of leaf " << i << " is "
-                      << got[i][j] << ", in float64 " << expected[i][j];
+        ADD_FAILURE() << "the gradient of " << describe(c) << " for element " << j << " of leaf " << i
+                      << " is " << got[i][j] << ", in float64 " << expected[i][j];
         return;
       }
   }

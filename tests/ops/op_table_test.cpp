@@ -1,6 +1,6 @@
-// Every op that is declared, on the CPU: its cases in every dtype and with each pass of the compiler switched off
-// against its reference, its decomposition, its gradients and their gradients. One test an op, named after it; a new
-// op is in as soon as it is declared.
+// Every op that is declared, on the CPU: its cases in every dtype and with each pass of the compiler switched
+// off against its reference, its decomposition, its gradients and their gradients. One test an op, named
+// after it; a new op is in as soon as it is declared.
 #include "athanor/compile/options.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/op_harness.h"
@@ -28,7 +28,8 @@ TEST_P(OpTable, IsWholeAndRight) {
   if (op().prim == Prim::input) return;
   EXPECT_FALSE(op().cases.empty()) << op().name << " has no test cases";
   ASSERT_TRUE(op().reference) << op().name << " has no reference meaning";
-  for (const std::string off : {"", "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", all_passes}) {
+  for (const std::string off :
+       {"", "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", all_passes}) {
     const ScopedDisable scope(off);
     SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
     for (size_t i = 0; i < op().cases.size(); ++i) {

@@ -131,7 +131,8 @@ TEST(Random, Dropout) {
 }
 
 TEST(Random, Errors) {
-  expect_error(ErrorCode::value, {"uniform", "[2, 1) is empty", "random_test.cpp"}, [] { uniform({1}, 2, 1); });
+  expect_error(ErrorCode::value, {"uniform", "[2, 1) is empty", "random_test.cpp"},
+               [] { uniform({1}, 2, 1); });
   expect_error(ErrorCode::value, {"bernoulli", "probability of 1.5"}, [] { bernoulli({1}, 1.5); });
   expect_error(ErrorCode::value, {"dropout", "[0, 1)"}, [] { dropout(ones({1}), 1); });
   expect_error(ErrorCode::dtype, {"uniform of i64"}, [] { uniform({1}, 0, 1, DType::i64); });

@@ -18,7 +18,9 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
 Tensor f64(const Doubles& x) { return Tensor::from<double>(x, {static_cast<int64_t>(x.size())}); }
-Tensor count(const Ints& shape, DType t = DType::f64) { return cast(reshape(arange(Shape(shape).size()), shape), t); }
+Tensor count(const Ints& shape, DType t = DType::f64) {
+  return cast(reshape(arange(Shape(shape).size()), shape), t);
+}
 
 TEST(Reduction, AxesAndKeptDims) {
   const Tensor x = count({2, 3});
@@ -29,7 +31,8 @@ TEST(Reduction, AxesAndKeptDims) {
   EXPECT_EQ(sum(x, {0, 1}, true).shape(), (Shape{1, 1}));
   EXPECT_EQ(sum(x, 1, true).shape(), (Shape{2, 1}));
   EXPECT_EQ(values(sum(x, Axes(Ints{}))), values(x));
-  expect_error(ErrorCode::shape, {"sum(f64[2, 3])", "axis 2 is out of range", "reduction_test.cpp"}, [&] { sum(x, 2); });
+  expect_error(ErrorCode::shape, {"sum(f64[2, 3])", "axis 2 is out of range", "reduction_test.cpp"},
+               [&] { sum(x, 2); });
   expect_error(ErrorCode::shape, {"appears twice"}, [&] { sum(x, {0, -2}); });
 }
 
@@ -90,6 +93,11 @@ TEST(Reduction, NormsAndLogarithms) {
   EXPECT_EQ(norm(x, {}, false, 1).item(), 7);
   EXPECT_EQ(norm(x, {}, false, infinity).item(), 4);
   EXPECT_EQ(norm(f64({3, 0}), {}, false, 0).item(), 1);
+  Tensor origin = zeros({2}, DType::f64);
+  origin.requires_grad();
+  norm(origin).backward();
+  EXPECT_EQ(values(origin.grad()), (Doubles{0, 0}));
+  EXPECT_EQ(logsumexp(zeros({0}, DType::f64)).item(), -infinity);
   EXPECT_NEAR(logsumexp(f64({1000, 1000})).item(), 1000 + std::log(2), 1e-9);
   EXPECT_EQ(logsumexp(f64({-infinity, -infinity})).item(), -infinity);
   EXPECT_EQ(logsumexp(f64({infinity, 1})).item(), infinity);

@@ -46,7 +46,8 @@ TEST_P(Torch, Agrees) {
   expect_near(out.to_host(), tensors.at(name + ".out"), name);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (const auto found = tensors.find(name + ".grad" + std::to_string(i)); found != tensors.end())
-      expect_near(inputs[i].grad().to_host(), found->second, name + ", the gradient of input " + std::to_string(i));
+      expect_near(inputs[i].grad().to_host(), found->second,
+                  name + ", the gradient of input " + std::to_string(i));
 }
 
 Tensor by_name(const char* spec, const Inputs& in) { return einsum(spec, in); }
@@ -54,11 +55,17 @@ Tensor by_name(const char* spec, const Inputs& in) { return einsum(spec, in); }
 const std::vector<TorchCase> cases = {
     {"conv_plain", [](const Inputs& in) { return conv2d(in[0], in[1], in[2]); }},
     {"conv_strided",
-     [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.stride = {2, 3}, .padding = {1, 2}}); }},
-    {"conv_dilated", [](const Inputs& in) { return conv2d(in[0], in[1], {}, {.padding = 2, .dilation = {2, 3}}); }},
+     [](const Inputs& in) {
+       return conv2d(in[0], in[1], in[2], {.stride = {2, 3}, .padding = {1, 2}});
+     }},
+    {"conv_dilated",
+     [](const Inputs& in) {
+       return conv2d(in[0], in[1], {}, {.padding = 2, .dilation = {2, 3}});
+     }},
     {"conv_grouped",
      [](const Inputs& in) { return conv2d(in[0], in[1], {}, {.stride = 2, .padding = 1, .groups = 3}); }},
-    {"conv_depthwise", [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.padding = 1, .groups = 4}); }},
+    {"conv_depthwise",
+     [](const Inputs& in) { return conv2d(in[0], in[1], in[2], {.padding = 1, .groups = 4}); }},
     {"transposed_plain", [](const Inputs& in) { return conv_transpose2d(in[0], in[1], in[2]); }},
     {"transposed_full",
      [](const Inputs& in) {
@@ -67,23 +74,36 @@ const std::vector<TorchCase> cases = {
            {.stride = {2, 3}, .padding = 1, .dilation = {2, 1}, .groups = 2, .output_padding = {1, 2}});
      }},
     {"max_pool",
-     [](const Inputs& in) { return max_pool2d(in[0], {3, 2}, {.stride = Pair(2, 1), .padding = {1, 0}}); }},
+     [](const Inputs& in) {
+       return max_pool2d(in[0], {3, 2}, {.stride = Pair(2, 1), .padding = {1, 0}});
+     }},
     {"avg_pool", [](const Inputs& in) { return avg_pool2d(in[0], 3, {.stride = Pair(2), .padding = 1}); }},
     {"avg_pool_valid",
      [](const Inputs& in) {
        return avg_pool2d(in[0], 3, {.stride = Pair(2), .padding = 1, .count_include_pad = false});
      }},
-    {"adaptive_avg", [](const Inputs& in) { return adaptive_avg_pool2d(in[0], {3, 2}); }},
-    {"adaptive_max", [](const Inputs& in) { return adaptive_max_pool2d(in[0], {3, 2}); }},
+    {"adaptive_avg",
+     [](const Inputs& in) {
+       return adaptive_avg_pool2d(in[0], {3, 2});
+     }},
+    {"adaptive_max",
+     [](const Inputs& in) {
+       return adaptive_max_pool2d(in[0], {3, 2});
+     }},
     {"batch_norm", [](const Inputs& in) { return batch_norm(in[0], in[1], in[2], 1e-3); }},
-    {"batch_norm_eval", [](const Inputs& in) { return batch_norm(in[0], in[1], in[2], in[3].detach(), in[4].detach()); }},
+    {"batch_norm_eval",
+     [](const Inputs& in) { return batch_norm(in[0], in[1], in[2], in[3].detach(), in[4].detach()); }},
     {"layer_norm", [](const Inputs& in) { return layer_norm(in[0], 2, in[1], in[2]); }},
     {"group_norm", [](const Inputs& in) { return group_norm(in[0], 2, in[1], in[2]); }},
     {"cross_entropy", [](const Inputs& in) { return cross_entropy(in[0], in[1]); }},
     {"cross_entropy_smooth",
-     [](const Inputs& in) { return cross_entropy(in[0], in[1], {.label_smoothing = 0.1, .ignore_index = 4}); }},
-    {"cross_entropy_pixels", [](const Inputs& in) { return cross_entropy(in[0], in[1], {.ignore_index = 0}); }},
-    {"nll_loss", [](const Inputs& in) { return nll_loss(log_softmax(in[0], 1), in[1], {.ignore_index = 0}); }},
+     [](const Inputs& in) {
+       return cross_entropy(in[0], in[1], {.label_smoothing = 0.1, .ignore_index = 4});
+     }},
+    {"cross_entropy_pixels",
+     [](const Inputs& in) { return cross_entropy(in[0], in[1], {.ignore_index = 0}); }},
+    {"nll_loss",
+     [](const Inputs& in) { return nll_loss(log_softmax(in[0], 1), in[1], {.ignore_index = 0}); }},
     {"mse_loss", [](const Inputs& in) { return mse_loss(in[0], in[1]); }},
     {"l1_loss", [](const Inputs& in) { return l1_loss(in[0], in[1]); }},
     {"bce", [](const Inputs& in) { return binary_cross_entropy_with_logits(in[0], in[1]); }},
@@ -109,19 +129,25 @@ const std::vector<TorchCase> cases = {
     {"matmul_broadcast", [](const Inputs& in) { return matmul(in[0], in[1]); }},
     {"linear", [](const Inputs& in) { return linear(in[0], in[1], in[2]); }},
     {"attention",
-     [](const Inputs& in) { return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.causal = true}); }},
+     [](const Inputs& in) {
+       return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.causal = true});
+     }},
     {"attention_masked",
      [](const Inputs& in) {
        return scaled_dot_product_attention(in[0], in[1], in[2], cast(in[3], DType::b8), {.scale = 0.3});
      }},
     {"prod_zero", [](const Inputs& in) { return prod(in[0], 1); }},
-    {"logsumexp", [](const Inputs& in) { return logsumexp(in[0], {0, 2}); }},
+    {"logsumexp",
+     [](const Inputs& in) {
+       return logsumexp(in[0], {0, 2});
+     }},
     {"var", [](const Inputs& in) { return var(in[0], 1); }},
     {"amax_ties", [](const Inputs& in) { return max(in[0], 1); }},
     {"norm", [](const Inputs& in) { return norm(in[0], 1, false, 3); }},
 };
 
-INSTANTIATE_TEST_SUITE_P(Dump, Torch, ::testing::ValuesIn(cases), [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Dump, Torch, ::testing::ValuesIn(cases),
+                         [](const auto& one) { return one.param.name; });
 
 }  // namespace
 }  // namespace athanor
