@@ -98,26 +98,26 @@ void Module::load_state_dict(const StateDict& state) const {
   for (size_t i = 0; i < wanted.size(); ++i) wanted[i].second.assign(values[i]);
 }
 
-Parameter Module::add_parameter(std::string name, Parameter parameter) {
+Parameter Module::add_parameter(const std::string& name, Parameter parameter) {
   check_name(name);
   parameter.set_name(path_ + name);
-  parameters_.emplace_back(std::move(name), parameter);
+  parameters_.emplace_back(name, parameter);
   return parameter;
 }
 
-Buffer Module::add_buffer(std::string name, Tensor initial) {
+Buffer Module::add_buffer(const std::string& name, Tensor initial) {
   check_name(name);
   Buffer buffer(std::move(initial));
   buffer.set_name(path_ + name);
-  buffers_.emplace_back(std::move(name), buffer);
+  buffers_.emplace_back(name, buffer);
   return buffer;
 }
 
-void Module::adopt(std::string name, std::unique_ptr<Module> child) {
+void Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
   check_name(name);
   child->set_path(path_ + name + ".");
   child->train(training_);
-  children_.emplace_back(std::move(name), std::move(child));
+  children_.emplace_back(name, std::move(child));
 }
 
 void Module::check_name(const std::string& name) const {

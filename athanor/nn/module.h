@@ -72,24 +72,24 @@ class Module {
 
   /// Registers a child. Names are not empty, have no '.', and are taken once; throws Error(name) otherwise.
   template <std::derived_from<Module> M>
-  M& add(std::string name, M module) {
-    return add(std::move(name), std::make_unique<M>(std::move(module)));
+  M& add(const std::string& name, M module) {
+    return add(name, std::make_unique<M>(std::move(module)));
   }
   template <std::derived_from<Module> M>
-  M& add(std::string name, std::unique_ptr<M> module) {
+  M& add(const std::string& name, std::unique_ptr<M> module) {
     M& child = *module;
-    adopt(std::move(name), std::move(module));
+    adopt(name, std::move(module));
     return child;
   }
   /// Registers a parameter or a buffer, with its initial value or shared with another module.
-  Parameter add_parameter(std::string name, Tensor initial) {
-    return add_parameter(std::move(name), Parameter(std::move(initial)));
+  Parameter add_parameter(const std::string& name, Tensor initial) {
+    return add_parameter(name, Parameter(std::move(initial)));
   }
-  Parameter add_parameter(std::string name, Parameter parameter);
-  Buffer add_buffer(std::string name, Tensor initial);
+  Parameter add_parameter(const std::string& name, Parameter parameter);
+  Buffer add_buffer(const std::string& name, Tensor initial);
 
  private:
-  void adopt(std::string name, std::unique_ptr<Module> child);
+  void adopt(const std::string& name, std::unique_ptr<Module> child);
   void check_name(const std::string& name) const;
   void set_path(const std::string& path);
 

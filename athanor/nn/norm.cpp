@@ -49,7 +49,8 @@ void BatchNorm::gather(const Tensor& x) {
   Ints axes{0};
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   const Moments batch = moments(x, axes);
-  const double count = static_cast<double>(x.size() / channels_);
+  const int64_t values = x.size() / channels_;
+  const double count = static_cast<double>(values);
   // The number of batches depends on no data, so it is counted here: no kernel for a single number.
   const double seen = num_batches_tracked.value().item() + 1;
   num_batches_tracked.assign(Tensor::scalar(static_cast<int64_t>(seen), DType::i64, x.device()));

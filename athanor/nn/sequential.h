@@ -23,8 +23,8 @@ class Sequential : public Module {
   }
   /// The same under a name of its own.
   template <std::derived_from<Module> M>
-  M& append(std::string name, M module) {
-    return add(std::move(name), std::move(module));
+  M& append(const std::string& name, M module) {
+    return add(name, std::move(module));
   }
 
   Tensor forward(const Tensor& x) override;

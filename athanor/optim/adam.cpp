@@ -66,8 +66,8 @@ const Op& step_op = define_update(
 
 }  // namespace
 
-Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled)
-    : Optimizer(std::move(groups), options.lr, {"exp_avg", "exp_avg_sq"}),
+Adam::Adam(const std::vector<ParamGroup>& groups, const AdamOptions& options, bool decoupled)
+    : Optimizer(groups, options.lr, {"exp_avg", "exp_avg_sq"}),
       options_(options),
       decoupled_(decoupled) {
   const auto is_beta = [](double beta) { return beta >= 0 && beta < 1; };

@@ -20,13 +20,13 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   /// Throws Error(value) for options out of range.
-  Adam(std::vector<ParamGroup> groups, const AdamOptions& options = {})
-      : Adam(std::move(groups), options, false) {}
+  Adam(const std::vector<ParamGroup>& groups, const AdamOptions& options = {})
+      : Adam(groups, options, false) {}
   Adam(std::vector<nn::Parameter> parameters, const AdamOptions& options = {})
       : Adam(group(std::move(parameters)), options) {}
 
  protected:
-  Adam(std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled);
+  Adam(const std::vector<ParamGroup>& groups, const AdamOptions& options, bool decoupled);
   std::vector<double> numbers(const Rates& rates) const override;
   Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
                 const Tensor& numbers, bool decays) const override;
@@ -47,8 +47,8 @@ struct AdamWOptions {
 /// gradient. Loshchilov, Hutter (2019).
 class AdamW : public Adam {
  public:
-  AdamW(std::vector<ParamGroup> groups, const AdamWOptions& o = {})
-      : Adam(std::move(groups), {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, true) {}
+  AdamW(const std::vector<ParamGroup>& groups, const AdamWOptions& o = {})
+      : Adam(groups, {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay}, true) {}
   AdamW(std::vector<nn::Parameter> parameters, const AdamWOptions& options = {})
       : AdamW(group(std::move(parameters)), options) {}
 };

@@ -31,7 +31,7 @@ Tensor clip_grad_norm(const std::vector<nn::Parameter>& parameters, double max_n
     squares = squares.defined() ? squares + own : own;
   }
   if (!squares.defined()) return zeros({});
-  const Tensor norm = sqrt(squares);
+  Tensor norm = sqrt(squares);
   const Tensor limit = Tensor::scalar(max_norm, norm.dtype(), norm.device());
   const Tensor factor = minimum(limit / (norm + 1e-6), 1);
   for (const auto& parameter : parameters) {

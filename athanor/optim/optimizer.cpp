@@ -43,15 +43,15 @@ void check_rate(double lr) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<ParamGroup> groups, double lr, std::vector<std::string> state_names)
+Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names)
     : state_names_(std::move(state_names)), lr_(lr) {
   check_rate(lr);
   std::set<const void*> known;
   std::set<std::string> names;
   std::vector<Tensor> values;
-  for (auto& given : groups) {
+  for (const auto& given : groups) {
     Group group{{}, given.lr_factor, given.weight_decay};
-    for (auto& parameter : given.parameters) {
+    for (const auto& parameter : given.parameters) {
       const std::string& name = parameter.name();
       if (!known.insert(parameter.value().node()->slot.get()).second)
         throw Error(ErrorCode::value, fmt::format("an optimizer was given '{}' twice", name));

@@ -54,7 +54,7 @@ class Optimizer {
  protected:
   /// `state_names`: what is kept for each parameter, at first zeros of its type. Throws Error(value) without
   /// parameters, for one that is given twice, or for two of one name.
-  Optimizer(std::vector<ParamGroup> groups, double lr, std::vector<std::string> state_names);
+  Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names);
 
   struct Rates {
     double lr, weight_decay;  // of the group

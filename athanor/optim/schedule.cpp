@@ -42,7 +42,9 @@ Schedule constant(double lr) {
 Schedule step_decay(double lr, int64_t every, double gamma) {
   check_rate(lr);
   check_steps(every);
-  return [=](int64_t step) { return lr * std::pow(gamma, static_cast<double>(step / every)); };
+  return [=](int64_t step) {
+ const int64_t drops = step / every;
+ return lr * std::pow(gamma, static_cast<double>(drops)); };
 }
 
 Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma) {

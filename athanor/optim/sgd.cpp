@@ -59,9 +59,9 @@ const Op& nesterov_op =
 
 }  // namespace
 
-Sgd::Sgd(std::vector<ParamGroup> groups, const SgdOptions& options)
+Sgd::Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options)
     : Optimizer(
-          std::move(groups), options.lr,
+          groups, options.lr,
           options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}),
       options_(options) {
   if (!(options.momentum >= 0) || !(options.weight_decay >= 0))

@@ -22,7 +22,7 @@ struct SgdOptions {
 class Sgd : public Optimizer {
  public:
   /// Throws Error(value) for options out of range, and for Nesterov's without momentum or with dampening.
-  Sgd(std::vector<ParamGroup> groups, const SgdOptions& options = {});
+  Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options = {});
   Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options = {})
       : Sgd(group(std::move(parameters)), options) {}
 
