@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,11 +82,11 @@ struct Program {
 
 /// Memory for the operands, and how many bytes of them a run reads and writes.
 struct Buffers {
-  std::vector<std::vector<float>> data;
+  std::vector<std::unique_ptr<float, decltype(&std::free)>> data;  // aligned to cache lines, as tensors are
   std::vector<void*> addresses;
   double bytes = 0;
   explicit Buffers(const LoopProgram& p) {
-    data.resize(static_cast<size_t>(p.buffers));
+    addresses.resize(static_cast<size_t>(p.buffers));
     const auto touch = [&](int operand) {
       const LoopOperand& o = p.operands[static_cast<size_t>(operand)];
       int64_t last = 0, elements = 1;
@@ -93,8 +94,13 @@ struct Buffers {
         last += o.strides[d] * (p.space[d] - 1);
         if (o.strides[d] != 0) elements *= p.space[d];
       }
-      auto& buffer = data[static_cast<size_t>(o.buffer)];
-      if (buffer.empty()) buffer.assign(static_cast<size_t>(last) + 1, 0.5F);
+      void*& address = addresses[static_cast<size_t>(o.buffer)];
+      if (address == nullptr) {
+        const size_t lines = (static_cast<size_t>(last) + 16) / 16;
+        data.emplace_back(static_cast<float*>(std::aligned_alloc(64, lines * 64)), &std::free);
+        std::fill_n(data.back().get(), lines * 16, 0.5F);
+        address = data.back().get();
+      }
       bytes += 4 * static_cast<double>(elements);
     };
     for (const LoopStep& s : p.body)
@@ -103,7 +109,6 @@ struct Buffers {
     for (const LoopStep& s : p.epilogue)
       if (s.kind == LoopStep::Kind::load) touch(s.operand);
     for (const LoopStore& s : p.epilogue_stores) touch(s.operand);
-    for (auto& d : data) addresses.push_back(d.data());
   }
 };
 

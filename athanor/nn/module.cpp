@@ -27,6 +27,9 @@ void append_new(std::vector<std::pair<std::string, V>>& list, std::string name, 
 
 Tensor Module::operator()(const Operand& x) {
   const SourceScope scope(x.where());
+  if (x.is_number())
+    throw Error(ErrorCode::usage, fmt::format("{} was given a number or an empty tensor", describe()),
+                athanor::to_string(x.where()), "It takes a tensor");
   try {
     return forward(x.tensor());
   } catch (const Error& error) {

@@ -67,9 +67,7 @@ const Op& step_op = define_update(
 }  // namespace
 
 Adam::Adam(const std::vector<ParamGroup>& groups, const AdamOptions& options, bool decoupled)
-    : Optimizer(groups, options.lr, {"exp_avg", "exp_avg_sq"}),
-      options_(options),
-      decoupled_(decoupled) {
+    : Optimizer(groups, options.lr, {"exp_avg", "exp_avg_sq"}), options_(options), decoupled_(decoupled) {
   const auto is_beta = [](double beta) { return beta >= 0 && beta < 1; };
   if (!is_beta(options.beta1) || !is_beta(options.beta2) || !(options.eps >= 0) ||
       !(options.weight_decay >= 0))

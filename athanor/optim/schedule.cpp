@@ -43,8 +43,9 @@ Schedule step_decay(double lr, int64_t every, double gamma) {
   check_rate(lr);
   check_steps(every);
   return [=](int64_t step) {
- const int64_t drops = step / every;
- return lr * std::pow(gamma, static_cast<double>(drops)); };
+    const int64_t drops = step / every;
+    return lr * std::pow(gamma, static_cast<double>(drops));
+  };
 }
 
 Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma) {
@@ -56,12 +57,12 @@ Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma) {
   };
 }
 
-Schedule cosine(double lr, int64_t steps, double final) {
+Schedule cosine(double lr, int64_t steps, double last) {
   check_rate(lr);
-  check_rate(final);
+  check_rate(last);
   check_steps(steps);
   return [=](int64_t step) {
-    return along_cosine(lr, final, static_cast<double>(std::min(step, steps)) / static_cast<double>(steps));
+    return along_cosine(lr, last, static_cast<double>(std::min(step, steps)) / static_cast<double>(steps));
   };
 }
 

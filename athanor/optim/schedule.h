@@ -19,9 +19,9 @@ Schedule constant(double lr);
 Schedule step_decay(double lr, int64_t every, double gamma = 0.1);
 /// lr gamma^(milestones reached). PyTorch's MultiStepLR.
 Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma = 0.1);
-/// final + (lr - final) (1 + cos(pi step / steps)) / 2, then final. Loshchilov, Hutter (2017), without
+/// last + (lr - last) (1 + cos(pi step / steps)) / 2, then last. Loshchilov, Hutter (2017), without
 /// restarts; PyTorch's CosineAnnealingLR up to `steps`.
-Schedule cosine(double lr, int64_t steps, double final = 0);
+Schedule cosine(double lr, int64_t steps, double last = 0);
 
 struct OneCycle {
   double warm_share = 0.3;     // of the steps, on the way up

@@ -53,10 +53,12 @@ const Op& define_update(UpdateRule rule, TensorRule of_tensors, NumberRule of_nu
         .arity = rule.tensors + 1,
         .dtypes = float_dtypes(),
         .infer = [rule](std::span<const TensorType> in, const Attrs&) { return check(rule, in); },
-        .decompose = [rule, of_tensors](const std::vector<Tensor>& in,
-                                        const Attrs& attrs) { return compose(rule, of_tensors, in, attrs); },
-        .reference = [rule, of_numbers](std::span<const RefArray> in,
-                                        const Attrs& attrs) { return evaluate(rule, of_numbers, in, attrs); },
+        .decompose = [rule, of_tensors = std::move(of_tensors)](
+                         const std::vector<Tensor>& in,
+                         const Attrs& attrs) { return compose(rule, of_tensors, in, attrs); },
+        .reference = [rule, of_numbers = std::move(of_numbers)](
+                         std::span<const RefArray> in,
+                         const Attrs& attrs) { return evaluate(rule, of_numbers, in, attrs); },
         .cases = std::move(cases),
         .differentiable = false};
   return define_op(std::move(op));

@@ -19,8 +19,10 @@ constexpr double tolerance = 2e-5;
 
 // Runs a module as make_reference.py's layers() did and compares everything.
 void check(const std::string& name, Module& module) {
+  SCOPED_TRACE(name);
   static const auto all = read_reference("layers");
-  const auto expected = under(all, name + "/");
+  const auto expected = under(all, name + "/"), gradients = under(expected, "grad/"),
+             statistics = under(expected, "buffer/");
   StateDict state = under(expected, "param/");
   for (const auto& [key, buffer] : module.named_buffers()) state.emplace(key, buffer.value().to_host());
   module.load_state_dict(state);
@@ -30,18 +32,17 @@ void check(const std::string& name, Module& module) {
   if (wants_grad) x.requires_grad();
   const Tensor y = module(x);
   sum(y * Tensor::from(expected.at("weights"))).backward();
-  expect_near(y, expected.at("y"), tolerance, name + " output");
-  if (wants_grad) expect_near(x.grad(), expected.at("grad_x"), tolerance, name + " input gradient");
+  expect_near(y, expected.at("y"), tolerance, "output");
+  if (wants_grad) expect_near(x.grad(), expected.at("grad_x"), tolerance, "input gradient");
   for (const auto& [key, parameter] : module.named_parameters())
-    expect_near(parameter.grad(), expected.at("grad/" + key), tolerance, name + " gradient of " + key);
+    expect_near(parameter.grad(), gradients.at(key), tolerance, key);
 
   const auto buffers = module.named_buffers();
   if (buffers.empty()) return;
   (void)module(x.detach() + 1);
-  for (const auto& [key, buffer] : buffers)
-    expect_near(buffer, expected.at("buffer/" + key), tolerance, name + " buffer " + key);
+  for (const auto& [key, buffer] : buffers) expect_near(buffer, statistics.at(key), tolerance, key);
   module.eval();
-  expect_near(module(x), expected.at("eval"), tolerance, name + " in evaluation");
+  expect_near(module(x), expected.at("eval"), tolerance, "evaluation");
 }
 
 template <class M>
@@ -111,6 +112,7 @@ TEST(Layers, ErrorsNameTheModuleAndTheUsersLine) {
   expect_error(ErrorCode::shape, {"in 2 (Linear(5 -> 2))", "layers_test.cpp"}, [&] { net(x); });
   expect_error(ErrorCode::shape, {"BatchNorm2d(3) was given f32[2, 3]", "[N, 3, H, W]"},
                [&] { BatchNorm2d(3)(x); });
+  expect_error(ErrorCode::usage, {"ReLU was given a number", "layers_test.cpp"}, [] { ReLU()(Tensor()); });
   expect_error(ErrorCode::value, {"larger batch"}, [] {
     BatchNorm1d(3)(Tensor::from(std::vector<float>(3, 1), {1, 3}));
   });

@@ -39,6 +39,7 @@ void set_gradients(const Pair& p, int step) {
 using Make = std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>)>;
 
 void check(const std::string& name, double lr, const Make& make) {
+  SCOPED_TRACE(name);
   Pair p;
   p.load_state_dict({{"a", reference().at("start.a")}, {"b", reference().at("start.b")}});
   const auto optimizer = make(p.parameters());
@@ -53,8 +54,9 @@ void check(const std::string& name, double lr, const Make& make) {
   }
   EXPECT_EQ(optimizer->steps(), 10);
   const auto state = optimizer->state_dict();
+  const auto of_a = testing::under(state, "a.");
   for (const auto& [key, array] : testing::under(reference(), name + ".state."))
-    expect_near(state.at("a." + key), array, tolerance, name + " " + key);
+    expect_near(of_a.at(key), array, tolerance, key);
 }
 
 template <class O, class Options>

@@ -18,8 +18,7 @@ struct Data {
 
 Data some_data(const Shape& input, int64_t classes) {
   Generator generator(5);
-  Data data{normal(input, 0, 1, DType::f32, generator),
-                  random_integers({input[0]}, 0, classes, generator)};
+  Data data{normal(input, 0, 1, DType::f32, generator), random_integers({input[0]}, 0, classes, generator)};
   eval({data.x, data.labels});
   return data;
 }

@@ -148,8 +148,14 @@ void Lowering::store(int value, const LoopOperand& operand) {
 }
 
 size_t Lowering::keep(int value) {
-  kept_.push_back(full_tile(value));
+  kept_.push_back({full_tile(value)});
   return kept_.size() - 1;
+}
+
+size_t Lowering::keep_product(int value) {
+  const size_t wish = keep(value);
+  kept_[wish].product = true;
+  return wish;
 }
 
 }  // namespace athanor::loops

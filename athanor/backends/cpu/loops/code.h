@@ -61,6 +61,8 @@ class Lowering {
   void store(int value, const LoopOperand& operand);
   /// A full tile of the value is to be in a register when the code has run. Returns the number of the wish.
   size_t keep(int value);
+  /// The same, or two tiles whose product the value is (when nothing else needs the product).
+  size_t keep_product(int value);
   /// Adds a walker.
   int walker(Walker w);
 
@@ -68,7 +70,9 @@ class Lowering {
   Code finish(int extra);
   // After finish():
   int walker_position(int w) const { return w < 0 ? -1 : positions_[static_cast<size_t>(w)]; }
-  int kept_register(size_t wish) const { return register_of(kept_[wish]); }
+  int kept_register(size_t wish) const { return register_of(kept_[wish].value); }
+  /// The second factor's, or -1 where the value itself was kept.
+  int factor_register(size_t wish) const { return kept_[wish].factor < 0 ? -1 : register_of(kept_[wish].factor); }
   int external_register(int value) const { return register_of(value); }
 
  private:
@@ -94,6 +98,11 @@ class Lowering {
     bool direct = false;
   };
 
+  struct Wish {
+    int value, factor = -1;
+    bool product = false;
+  };
+
   Node& node(int value) { return nodes_[static_cast<size_t>(value)]; }
   const Node& node(int value) const { return nodes_[static_cast<size_t>(value)]; }
   int register_of(int value) const { return node(value).reg; }
@@ -115,7 +124,7 @@ class Lowering {
   std::vector<int> positions_;  // of walkers_ among those of the code, -1 where unused
   std::vector<Node> nodes_;
   std::vector<Store> stores_;
-  std::vector<int> kept_;
+  std::vector<Wish> kept_;
 };
 
 }  // namespace athanor::loops

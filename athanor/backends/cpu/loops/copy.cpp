@@ -1,4 +1,5 @@
 // Elements between memory and tiles.
+#include <cstddef>
 #include <cstring>
 
 #include "athanor/backends/cpu/loops/tiling.h"
@@ -14,8 +15,11 @@ T* address(int64_t at) {
 
 template <class T>
 void gather_row(T* dst, int64_t src, int64_t n, int64_t stride) {
-  if (stride == static_cast<int64_t>(sizeof(T))) {
-    std::memcpy(dst, address<const T>(src), static_cast<size_t>(n) * sizeof(T));
+  const auto bytes = static_cast<size_t>(n) * sizeof(T);
+  if (stride == static_cast<int64_t>(sizeof(T)) && bytes == 64) {  // a block of channels, without a call
+    std::memcpy(dst, address<const T>(src), 64);
+  } else if (stride == static_cast<int64_t>(sizeof(T))) {
+    std::memcpy(dst, address<const T>(src), bytes);
   } else if (stride == 0) {
     const T value = *address<const T>(src);
     for (int64_t i = 0; i < n; ++i) dst[i] = value;
@@ -63,6 +67,20 @@ void by_size(int64_t item, const F& f) {
 }  // namespace
 
 void gather(void* dst, int64_t src, const Walker& w, int64_t rows) {
+  if (w.dims.size() > 1 && w.dims[0].stride == 0) {  // one row again and again: double what is there
+    int64_t length = w.item;
+    for (size_t d = 1; d < w.dims.size(); ++d) length *= w.dims[d].extent;
+    by_size(w.item, [&](auto tag) {
+      using T = decltype(tag);
+      each_row(static_cast<T*>(dst), src, w.dims.data() + 1, w.dims.size() - 1, w.dims[1].extent,
+               [](T* tile, int64_t at, int64_t n, int64_t stride) { gather_row(tile, at, n, stride); });
+    });
+    auto* bytes = static_cast<std::byte*>(dst);
+    const int64_t all = length * rows * w.per_row;
+    for (int64_t done = length; done < all; done *= 2)
+      std::memcpy(bytes + done, bytes, static_cast<size_t>(done < all - done ? done : all - done));
+    return;
+  }
   by_size(w.item, [&](auto tag) {
     using T = decltype(tag);
     each_row(static_cast<T*>(dst), src, w.dims.data(), w.dims.size(), rows * w.per_row,

@@ -43,13 +43,21 @@ void Lowering::drop_unused_walkers(Code& code, int extra) {
 
 void Lowering::count_uses() {
   for (const Store& s : stores_) ++node(s.value).uses;
-  for (int k : kept_) ++node(k).uses;
+  for (const Wish& k : kept_) ++node(k.value).uses;
   for (size_t i = nodes_.size(); i-- > 0;)  // sources stand before their users
     if (nodes_[i].uses > 0)
       for (int s : nodes_[i].sources) ++node(s).uses;
 }
 
 void Lowering::fuse() {
+  for (Wish& k : kept_) {
+    Node& n = node(k.value);
+    const bool only = k.product && n.kind == Kind::step && n.op == Op::mul && n.uses == 1;
+    if (!only || node(n.sources[0]).uniform || node(n.sources[1]).uniform) continue;
+    n.uses = 0;
+    k.value = n.sources[0];
+    k.factor = n.sources[1];
+  }
   // A value that only `user` needs, and that is not computed once for a whole tile while the user is not.
   const auto absorbs = [&](const Node& user, int value, Op op) {
     const Node& n = node(value);
@@ -84,7 +92,10 @@ void Lowering::choose_direct_stores() {
     if (nodes_[i].uses > 0)
       for (int s : nodes_[i].sources) node(s).last_use = static_cast<int>(i);
   for (const Store& s : stores_) node(s.value).last_use = at_the_end;
-  for (int k : kept_) node(k).last_use = at_the_end;
+  for (const Wish& k : kept_) {
+    node(k.value).last_use = at_the_end;
+    if (k.factor >= 0) node(k.factor).last_use = at_the_end;
+  }
 
   // Operands that one tile both reads in place and overwrites (an update in place; the buffers may differ and still be
   // the same memory) must not change before their last use.
@@ -117,7 +128,7 @@ void Lowering::choose_direct_stores() {
 void Lowering::allocate(Code& code) {
   constexpr int64_t line = 64;
   // Not a multiple of 4096 apart: loads and stores at equal low address bits disturb each other.
-  constexpr int64_t skew = 3 * line;
+  constexpr int64_t skew = 17 * line;
   std::map<int64_t, std::vector<int64_t>> free;  // by bytes of an element
   const auto release = [&](const Node& n) {
     if (!n.persistent && n.direct < 0 && n.kind != Kind::point)

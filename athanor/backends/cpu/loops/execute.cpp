@@ -57,18 +57,21 @@ void Worker::accumulate(const Plan& plan, bool flush) {
   const auto n = static_cast<size_t>(body_.elements());
   for (const ReductionPlan& red : r.reductions) {
     const void* source = body_.reg(red.source);
+    const void* factor = red.factor >= 0 ? body_.reg(red.factor) : nullptr;
     const auto* index = red.index >= 0 ? static_cast<const int64_t*>(body_.reg(red.index)) : nullptr;
     int64_t* indices = red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr;
     if (r.form == Form::rows) {
       const int64_t place = body_.at(r.place_walker);
       const size_t length = r.row_length == 0 ? n : static_cast<size_t>(r.row_length);
       auto* acc = scratch<std::byte>(red.wide) + place * static_cast<int64_t>(size_of(red.fns.wide));
-      red.fns.fold_rows(acc, indices == nullptr ? nullptr : indices + place, source, index, n / length, length);
-    } else if (red.fns.flush == nullptr) {
-      red.fns.accumulate(scratch(red.wide), indices, source, index, n);
+      if (factor != nullptr) red.fns.fold_product_rows(acc, source, factor, n / length, length);
+      else red.fns.fold_rows(acc, indices == nullptr ? nullptr : indices + place, source, index, n / length, length);
     } else {
-      red.fns.accumulate(scratch(red.running), nullptr, source, nullptr, n);
-      if (flush) red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(plan.tiling.tile_size()));
+      void* acc = scratch(red.fns.flush == nullptr ? red.wide : red.running);
+      if (factor != nullptr) red.fns.accumulate_product(acc, source, factor, n);
+      else red.fns.accumulate(acc, indices, source, index, n);
+      if (flush && red.fns.flush != nullptr)
+        red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(plan.tiling.tile_size()));
     }
   }
 }

@@ -57,13 +57,13 @@ Walk choose_walk(const LoopProgram& p) {
       if (d < run) outer_kept.push_back(d);
     return {concat(concat(outer_kept, reduced), inner), outer_kept.size(), Form::columns, false};
   }
-  // Rows. Where short ones stand inside an outer reduced dimension ([N, C, HW] over N and HW), memory order streams
-  // through memory, at the price of accumulators for all kept indices inside.
+  // Rows inside an outer reduced dimension ([N, C, HW] over N and HW): memory order streams through memory, at the price
+  // of accumulators for all kept indices inside.
   const size_t first_reduced = reduced.front();
   std::vector<size_t> inner_kept;
   for (size_t d : kept)
     if (d > first_reduced) inner_kept.push_back(d);
-  if (!inner_kept.empty() && product(p, inner) < long_row && product(p, inner_kept) <= most_accumulators) {
+  if (!inner_kept.empty() && product(p, inner_kept) <= most_accumulators) {
     size_t first = run;  // within a tile: kept rows of reduced elements
     while (first > 0 && !p.reduced[first - 1]) --first;
     return {all, first, Form::rows, true};
@@ -153,6 +153,7 @@ class Planner {
     plan_.tiling = make_tiling(p_.space, walk_.order, walk_.first_in_block, tile);
     plan_.reduce = {};
     plan_.reduce.form = walk_.form;
+    if (walk_.form == Form::none) follow_strided_operands(plan_.tiling, p_.operands);
     if (walk_.form != Form::none && !walk_.memory_order) kept_loops_first(plan_.tiling, p_.reduced);
     lower_body();
     if (walk_.form != Form::none) lower_epilogue();
@@ -171,7 +172,8 @@ class Planner {
       rp.identity = identity_of(r.prim, rp.type);
       rp.wide_identity = identity_of(r.prim, rp.fns.wide);
       plan_.reduce.reductions.push_back(rp);
-      wishes.push_back(lowering.keep(source));
+      const bool products = rp.fns.accumulate_product != nullptr;
+      wishes.push_back(products ? lowering.keep_product(source) : lowering.keep(source));
       if (r.prim == Prim::argmax) lowering.keep(lowering.index(0, reduced_index_strides(p_)));
     }
     for (const LoopStore& s : p_.stores)
@@ -182,6 +184,7 @@ class Planner {
     for (size_t i = 0; i < p_.reductions.size(); ++i) {
       ReductionPlan& rp = plan_.reduce.reductions[i];
       rp.source = lowering.kept_register(wishes[i]);
+      rp.factor = lowering.factor_register(wishes[i]);
       if (p_.reductions[i].prim == Prim::argmax) rp.index = lowering.kept_register(wishes[i] + 1);
     }
   }
@@ -272,7 +275,7 @@ class Planner {
     int64_t at = plan_.code.scratch_bytes;
     const auto place = [&](int64_t bytes) {
       const int64_t here = at;
-      at += (bytes + 63) / 64 * 64 + 192;  // see Lowering::allocate
+      at += (bytes + 63) / 64 * 64 + 1088;  // see Lowering::allocate
       return here;
     };
     ReducePlan& r = plan_.reduce;

@@ -14,6 +14,7 @@ struct ReductionPlan {
   ReduceFns fns;
   DType type = DType::f32;           // of the source
   int source = -1, index = -1;       // registers of the body; the index for argmax
+  int factor = -1;                   // to be multiplied with the source, or -1
   int result = -1;                   // register of the epilogue
   StepFn narrow = nullptr;           // from the wide type to the result's
   uint64_t identity = 0, wide_identity = 0;  // bit patterns

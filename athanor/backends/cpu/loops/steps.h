@@ -47,6 +47,9 @@ struct ReduceFns {
   void (*accumulate)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t n) = nullptr;
   /// The same, both of the wide type.
   void (*accumulate_wide)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t n) = nullptr;
+  /// Sums of a[i] * b[i], without an array of the products; nullptr where there is no such loop.
+  void (*fold_product_rows)(void* acc, const void* a, const void* b, size_t rows, size_t len) = nullptr;
+  void (*accumulate_product)(void* acc, const void* a, const void* b, size_t n) = nullptr;
   /// wide[i] = wide[i] op acc[i], then acc[i] = identity. nullptr where the wide type is the source's.
   void (*flush)(void* wide, void* acc, size_t n) = nullptr;
 };

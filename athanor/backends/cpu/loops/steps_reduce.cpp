@@ -68,6 +68,15 @@ struct Smallest {
   }
 };
 
+template <class T, class F, class D>
+HWY_INLINE T fold_lanes(D d, hn::Vec<D> v) {
+  alignas(64) T lanes[64 / sizeof(T)];
+  hn::Store(v, d, lanes);
+  for (size_t width = hn::Lanes(d) / 2; width > 0; width /= 2)
+    for (size_t j = 0; j < width; ++j) lanes[j] = F()(lanes[j], lanes[j + width]);
+  return lanes[0];
+}
+
 /// One row, in four vectors of partial results: quicker than one, and with rounding errors as if in 64 pieces (AVX-512).
 template <class T, class F>
 HWY_INLINE T fold_row(const T* p, size_t n) {
@@ -97,11 +106,7 @@ HWY_INLINE T fold_row(const T* p, size_t n) {
       const auto rest = hn::IfThenElse(hn::FirstN(d, n - i), load_some(d, p + i, n - i), identity);
       r0 = f(d, r0, rest);
     }
-    alignas(64) T last[64 / sizeof(T)];
-    hn::Store(r0, d, last);
-    for (size_t width = lanes / 2; width > 0; width /= 2)
-      for (size_t j = 0; j < width; ++j) last[j] = f(last[j], last[j + width]);
-    return last[0];
+    return fold_lanes<T, F>(d, r0);
   }
 }
 
@@ -110,6 +115,41 @@ void fold_rows(void* acc, int64_t*, const void* src, const int64_t*, size_t rows
   auto* a = static_cast<W*>(acc);
   const auto* p = static_cast<const T*>(src);
   for (size_t r = 0; r < rows; ++r) a[r] = F()(a[r], static_cast<W>(fold_row<T, F>(p + r * len, len)));
+}
+
+/// The same for the sum of products.
+template <class T, class W>
+void fold_product_rows(void* acc, const void* a, const void* b, size_t rows, size_t len) {
+  const hn::ScalableTag<T> d;
+  const size_t lanes = hn::Lanes(d);
+  auto* sum = static_cast<W*>(acc);
+  const auto* p = static_cast<const T*>(a);
+  const auto* q = static_cast<const T*>(b);
+  const auto at = [&](const T* x, size_t i) HWY_ATTR { return hn::LoadU(d, x + i); };
+  for (size_t r = 0; r < rows; ++r, p += len, q += len) {
+    auto r0 = hn::Zero(d), r1 = r0, r2 = r0, r3 = r0;
+    size_t i = 0;
+    for (; i + 4 * lanes <= len; i += 4 * lanes) {
+      r0 = hn::MulAdd(at(p, i), at(q, i), r0);
+      r1 = hn::MulAdd(at(p, i + lanes), at(q, i + lanes), r1);
+      r2 = hn::MulAdd(at(p, i + 2 * lanes), at(q, i + 2 * lanes), r2);
+      r3 = hn::MulAdd(at(p, i + 3 * lanes), at(q, i + 3 * lanes), r3);
+    }
+    r0 = hn::Add(hn::Add(r0, r1), hn::Add(r2, r3));
+    for (; i + lanes <= len; i += lanes) r0 = hn::MulAdd(at(p, i), at(q, i), r0);
+    if (i < len) r0 = hn::MulAdd(load_some(d, p + i, len - i), load_some(d, q + i, len - i), r0);
+    sum[r] += static_cast<W>(fold_lanes<T, Sum>(d, r0));
+  }
+}
+
+struct MultiplyAdd {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b, V c) const { return hn::MulAdd(a, b, c); }
+};
+template <class T>
+void accumulate_product(void* acc, const void* a, const void* b, size_t n) {
+  const void* const sources[] = {a, b, acc};
+  vector_loop3<T, MultiplyAdd>(acc, sources, n, 0);
 }
 
 template <class T, class F>
@@ -162,13 +202,24 @@ void argmax_accumulate(void* acc, int64_t* acc_index, const void* src, const int
 
 template <class T, class F>
 ReduceFns reduce_fns(DType type) {
-  return {type, fold_rows<T, T, F>, accumulate<T, F>, accumulate<T, F>, nullptr};
+  ReduceFns fns{type, fold_rows<T, T, F>, accumulate<T, F>, accumulate<T, F>};
+  if constexpr (std::is_same_v<T, double> && std::is_same_v<F, Sum>) {
+    fns.fold_product_rows = fold_product_rows<T, T>;
+    fns.accumulate_product = accumulate_product<T>;
+  }
+  return fns;
 }
 
 /// f32 sums and products are gathered in f64, so that their error does not grow with the number of elements.
 template <class F>
 ReduceFns widened() {
-  return {DType::f64, fold_rows<float, double, F>, accumulate<float, F>, accumulate<double, F>, flush<float, double, F>};
+  ReduceFns fns{DType::f64, fold_rows<float, double, F>, accumulate<float, F>, accumulate<double, F>};
+  fns.flush = flush<float, double, F>;
+  if constexpr (std::is_same_v<F, Sum>) {
+    fns.fold_product_rows = fold_product_rows<float, double>;
+    fns.accumulate_product = accumulate_product<float>;
+  }
+  return fns;
 }
 
 template <class T>
@@ -182,7 +233,7 @@ ReduceFns typed(Prim prim, DType type) {
       else return reduce_fns<T, Product>(type);
     case Prim::reduce_max: return reduce_fns<T, Largest>(type);
     case Prim::reduce_min: return reduce_fns<T, Smallest>(type);
-    case Prim::argmax: return {type, argmax_rows<T>, argmax_accumulate<T>, argmax_accumulate<T>, nullptr};
+    case Prim::argmax: return {type, argmax_rows<T>, argmax_accumulate<T>, argmax_accumulate<T>};
     default: return {};
   }
 }

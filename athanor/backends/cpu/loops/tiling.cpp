@@ -1,6 +1,8 @@
 #include "athanor/backends/cpu/loops/tiling.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdlib>
 
 namespace athanor::loops {
 
@@ -41,6 +43,22 @@ Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t f
   for (size_t i = 0; i < position; ++i) t.loops.push_back({order[i], std::max<int64_t>(space[order[i]], 1), 1, false});
   if (t.cut >= 0) t.loops.push_back({order[position], (t.cut_extent + t.rows - 1) / t.rows, t.rows, true});
   return t;
+}
+
+void follow_strided_operands(Tiling& tiling, const std::vector<LoopOperand>& operands) {
+  if (tiling.cut < 0) return;
+  const size_t inner = tiling.loops.back().dim;
+  for (size_t l = 0; l + 1 < tiling.loops.size(); ++l) {
+    const size_t dim = tiling.loops[l].dim;
+    const bool crosses = std::any_of(operands.begin(), operands.end(), [&](const LoopOperand& o) {
+      return std::abs(o.strides[dim]) == 1 && std::abs(o.strides[inner]) > 1;
+    });
+    if (!crosses) continue;
+    std::rotate(tiling.loops.begin() + static_cast<std::ptrdiff_t>(l), tiling.loops.begin() + static_cast<std::ptrdiff_t>(l) + 1,
+                tiling.loops.end());
+    tiling.cut = static_cast<int>(tiling.loops.size()) - 2;
+    return;
+  }
 }
 
 void kept_loops_first(Tiling& tiling, const std::vector<bool>& reduced) {

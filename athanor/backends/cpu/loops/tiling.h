@@ -38,6 +38,10 @@ struct Tiling {
 /// 256 elements and more are left alone, so that what is constant along a row stays a single value.
 Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most);
 
+/// Where an operand runs along a dimension that is walked by a loop (as in a transposition), brings that loop to the
+/// innermost place, so that the cache lines that one tile touches serve the next.
+void follow_strided_operands(Tiling& tiling, const std::vector<LoopOperand>& operands);
+
 /// Moves loops over kept dimensions before those over reduced ones.
 void kept_loops_first(Tiling& tiling, const std::vector<bool>& reduced);
 
