@@ -118,7 +118,8 @@ void TuningCache::load() {
   try {
     const auto json = nlohmann::json::parse(read_text_file(file), nullptr, false);
     if (!json.is_object() || json.value("schema", 0) != schema) return;
-    for (const auto& [key, winner] : json.value("winners", nlohmann::json::object()).items())
+    const auto winners = json.value("winners", nlohmann::json::object());
+    for (const auto& [key, winner] : winners.items())
       if (winner.is_string()) remembered_.emplace(key, winner.get<std::string>());
   } catch (const std::exception&) {
     // A cache that cannot be read is measured anew: it holds nothing that is not found again.
