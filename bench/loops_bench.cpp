@@ -1,5 +1,6 @@
-// Fused loops on the CPU, from the L1 cache to main memory. `of_stream` is the bandwidth over that of STREAM's triad
-// (McCalpin), which runs in turn with the kernel, on as many threads, on arrays in main memory; the best of both, as STREAM reports it.
+// Fused loops on the CPU, from the L1 cache to main memory. `of_stream` is the bandwidth over that of
+// STREAM's triad (McCalpin), which runs in turn with the kernel, on as many threads, on arrays in main
+// memory; the best of both, as STREAM reports it.
 //
 //   bench_loops --benchmark_filter=update
 #include <benchmark/benchmark.h>
@@ -112,8 +113,11 @@ struct Buffers {
   }
 };
 
-double seconds(Clock::time_point since) { return std::chrono::duration<double>(Clock::now() - since).count(); }
-/// a = b + 3 c, as STREAM has it: doubles, static partition, the write-allocate read not counted. Returns bytes / s.
+double seconds(Clock::time_point since) {
+  return std::chrono::duration<double>(Clock::now() - since).count();
+}
+/// a = b + 3 c, as STREAM has it: doubles, static partition, the write-allocate read not counted. Returns
+/// bytes / s.
 double triad() {
   constexpr int64_t n = 8 << 20;
   static std::vector<double> a(n, 1), b(n, 2), c(n, 3);
@@ -121,7 +125,8 @@ double triad() {
 #ifdef _OPENMP
 #pragma omp parallel for schedule(static)
 #endif
-  for (int64_t i = 0; i < n; ++i) a[static_cast<size_t>(i)] = b[static_cast<size_t>(i)] + 3.0 * c[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < n; ++i)
+    a[static_cast<size_t>(i)] = b[static_cast<size_t>(i)] + 3.0 * c[static_cast<size_t>(i)];
   benchmark::DoNotOptimize(a.data());
   return 3 * 8 * static_cast<double>(n) / seconds(start);
 }
@@ -152,7 +157,8 @@ void run(benchmark::State& state, const Program& program) {
       for (int k = 0; k < repeats; ++k) kernel.run(buffers.addresses, threads);
       state.SetIterationTime(seconds(start) / repeats);
     }
-    state.counters["GB/s"] = benchmark::Counter(buffers.bytes / 1e9, benchmark::Counter::kIsIterationInvariantRate);
+    state.counters["GB/s"] =
+        benchmark::Counter(buffers.bytes / 1e9, benchmark::Counter::kIsIterationInvariantRate);
   }
   state.SetLabel(kernel.description());
 }
@@ -194,7 +200,8 @@ Program adam_update(int64_t n) {
   Program b({n});
   const int p = b.load({1}), m = b.load({1}), v = b.load({1}), g = b.load({1}), lr = b.load({0});
   const auto blend = [&](int old, double keep, int fresh) {
-    return b.op(Prim::add, b.op(Prim::mul, b.constant(keep), old), b.op(Prim::mul, b.constant(1 - keep), fresh));
+    return b.op(Prim::add, b.op(Prim::mul, b.constant(keep), old),
+                b.op(Prim::mul, b.constant(1 - keep), fresh));
   };
   const int m2 = blend(m, 0.9, g), v2 = blend(v, 0.999, b.op(Prim::mul, g, g));
   const int step = b.op(Prim::div, m2, b.op(Prim::add, b.op(Prim::sqrt, v2), b.constant(1e-8)));
@@ -235,7 +242,8 @@ Program column_sums(int64_t rows, int64_t columns) {
 }
 /// Sum and sum of squares over N and HW of [N, C, HW] or [N, C/16, HW, 16].
 Program statistics(int64_t n, int64_t c, int64_t hw, bool blocked) {
-  Program b = blocked ? Program({n, c / 16, hw, 16}, {true, false, true, false}) : Program({n, c, hw}, {true, false, true});
+  Program b = blocked ? Program({n, c / 16, hw, 16}, {true, false, true, false})
+                      : Program({n, c, hw}, {true, false, true});
   const Ints kept = blocked ? Ints{0, 16, 0, 1} : Ints{0, 1, 0};
   const int x = b.load(blocked ? Ints{c * hw, hw * 16, 16, 1} : Ints{c * hw, hw, 1});
   const int x2 = b.op(Prim::mul, x, x);
@@ -273,7 +281,8 @@ int main(int argc, char** argv) {
   of("full_sum/16M", row_sums(1, 16 << 20));
   for (bool blocked : {false, true})
     for (int64_t hw : {1024, 64, 16})
-      of(fmt::format("statistics{}/64x256x{}", blocked ? "_blocked" : "", hw), statistics(64, 256, hw, blocked));
+      of(fmt::format("statistics{}/64x256x{}", blocked ? "_blocked" : "", hw),
+         statistics(64, 256, hw, blocked));
   of("statistics_blocked/64x64x1024", statistics(64, 64, 1024, true));
   of("normalise_blocked/64x64x1024", normalise_blocked(64, 64, 1024));
   of("normalise_blocked/64x512x16", normalise_blocked(64, 512, 16));

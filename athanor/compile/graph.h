@@ -47,6 +47,8 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
 /// Throws Error(device) naming the op and the user's line for an op that neither has a kernel nor decomposes.
 Graph lower(const Graph& graph, const CompileOptions& options);
+/// Turns transposed products into products of transposes, which are views; what they replace is dead.
+Graph orient_products(const Graph& graph);
 /// Removes what computes nothing: identities, common subexpressions, dead nodes.
 Graph simplify(const Graph& graph);
 /// Chooses blocked layouts for what convolutions make and take, and adds reorders at the edges.

@@ -72,7 +72,7 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   Graph graph = lower(fuse_epilogues(source, options), options);
-  graph = options.enabled(Pass::simplify) ? simplify(graph) : remove_dead(graph);
+  graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
   choose_kernels(plan, options);
   plan_memory(plan, donated, options);

@@ -12,13 +12,54 @@
 namespace athanor {
 
 static constexpr std::array<std::string_view, static_cast<size_t>(Prim::none) + 1> prim_names = {
-    "input",      "constant",    "iota",    "neg",     "exp",        "log",       "sin",
-    "cos",        "tanh",        "erf",     "sqrt",    "floor",      "abs",       "cast",
-    "add",        "sub",         "mul",     "div",     "mod",        "pow",       "max",
-    "min",        "less",        "equal",   "bit_and", "bit_or",     "bit_xor",   "where",
-    "random_uniform", "reshape", "permute", "broadcast", "slice",    "unfold",    "pad",
-    "concat",     "fold",        "sum",     "prod",    "reduce_max", "reduce_min", "argmax",
-    "dot_general", "take_along", "scatter_add", "cumsum", "argsort", "none"};
+    "input",
+    "constant",
+    "iota",
+    "neg",
+    "exp",
+    "log",
+    "sin",
+    "cos",
+    "tanh",
+    "erf",
+    "sqrt",
+    "floor",
+    "abs",
+    "cast",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "pow",
+    "max",
+    "min",
+    "less",
+    "equal",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "where",
+    "random_uniform",
+    "reshape",
+    "permute",
+    "broadcast",
+    "slice",
+    "unfold",
+    "pad",
+    "concat",
+    "fold",
+    "sum",
+    "prod",
+    "reduce_max",
+    "reduce_min",
+    "argmax",
+    "dot_general",
+    "take_along",
+    "scatter_add",
+    "cumsum",
+    "argsort",
+    "none"};
 static_assert(prim_names.back() == "none");
 
 std::string_view to_string(Prim prim) { return prim_names[static_cast<size_t>(prim)]; }
@@ -37,7 +78,8 @@ int64_t LoopProgram::flops() const {
   int64_t kept = 1;
   for (size_t d = 0; d < space.size(); ++d)
     if (!reduced[d]) kept *= space[d];
-  return iterations() * (arithmetic(body) + static_cast<int64_t>(reductions.size())) + kept * arithmetic(epilogue);
+  return iterations() * (arithmetic(body) + static_cast<int64_t>(reductions.size())) +
+         kept * arithmetic(epilogue);
 }
 
 namespace {
@@ -48,8 +90,8 @@ struct StrideSet {
   std::vector<std::pair<const Ints*, int64_t>> memory;  // of the operands that are used
 };
 
-/// Epilogue accesses see index 0 along reduced dimensions, so their strides there do not matter, and neither do those
-/// of operands that nothing uses: both become 0, which merges with anything.
+/// Epilogue accesses see index 0 along reduced dimensions, so their strides there do not matter, and neither
+/// do those of operands that nothing uses: both become 0, which merges with anything.
 StrideSet collect_strides(LoopProgram& p) {
   std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
   const auto mark = [](std::vector<bool>& used, const std::vector<LoopStep>& steps,
@@ -94,12 +136,13 @@ void select_dims(LoopProgram& p, const StrideSet& set, const std::vector<size_t>
 /// Outermost the dimension with the longest strides, innermost the one along which most bytes are contiguous.
 std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
   const size_t rank = p.space.size();
-  const auto touched = [&](const Ints& strides) {  // elements of an operand, fewer than iterations where it broadcasts
-    double n = 1;
-    for (size_t d = 0; d < rank; ++d)
-      if (strides[d] != 0) n *= static_cast<double>(p.space[d]);
-    return n;
-  };
+  const auto touched =
+      [&](const Ints& strides) {  // elements of an operand, fewer than iterations where it broadcasts
+        double n = 1;
+        for (size_t d = 0; d < rank; ++d)
+          if (strides[d] != 0) n *= static_cast<double>(p.space[d]);
+        return n;
+      };
   std::vector<double> weight(rank), contiguous(rank);
   for (size_t d = 0; d < rank; ++d) {
     for (const auto& [strides, bytes] : set.memory) {
@@ -108,7 +151,8 @@ std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
     }
     for (const LoopStore& s : p.stores) {  // a contiguous store is worth more than a contiguous load
       const LoopOperand& o = p.operands[static_cast<size_t>(s.operand)];
-      if (std::abs(o.strides[d]) == 1) contiguous[d] += 0.5 * touched(o.strides) * static_cast<double>(size_of(o.dtype));
+      if (std::abs(o.strides[d]) == 1)
+        contiguous[d] += 0.5 * touched(o.strides) * static_cast<double>(size_of(o.dtype));
     }
   }
   std::vector<size_t> order(rank);
@@ -165,7 +209,8 @@ LoopProgram simplify(LoopProgram program) {
 }
 
 static std::string describe(const LoopOperand& o) {
-  return fmt::format("{} buffer{}[{} + ({})]", to_string(o.dtype), o.buffer, o.offset, fmt::join(o.strides, ", "));
+  return fmt::format("{} buffer{}[{} + ({})]", to_string(o.dtype), o.buffer, o.offset,
+                     fmt::join(o.strides, ", "));
 }
 
 static std::string describe(const LoopStep& s, const LoopProgram& p) {
@@ -176,7 +221,8 @@ static std::string describe(const LoopStep& s, const LoopProgram& p) {
       return is_float(s.type) ? fmt::format("constant {}", s.value) : fmt::format("constant {}", s.int_value);
     case LoopStep::Kind::index:
       return fmt::format("index {} + ({})", s.index_offset, fmt::join(s.index_strides, ", "));
-    case LoopStep::Kind::primitive: break;
+    case LoopStep::Kind::primitive:
+      break;
   }
   std::string text(to_string(s.prim));
   for (int r : {s.a, s.b, s.c})
@@ -191,9 +237,11 @@ std::string to_string(const LoopProgram& p) {
   std::string text = fmt::format("for [{}], {} buffers\n", fmt::join(extents, ", "), p.buffers);
   size_t r = 0;
   const auto list = [&](const std::vector<LoopStep>& steps, const std::vector<LoopStore>& stores) {
-    for (const LoopStep& s : steps) text += fmt::format("  r{} = {} {}\n", r++, to_string(s.type), describe(s, p));
+    for (const LoopStep& s : steps)
+      text += fmt::format("  r{} = {} {}\n", r++, to_string(s.type), describe(s, p));
     for (const LoopStore& s : stores)
-      text += fmt::format("  store r{} to {}\n", s.source, describe(p.operands[static_cast<size_t>(s.operand)]));
+      text +=
+          fmt::format("  store r{} to {}\n", s.source, describe(p.operands[static_cast<size_t>(s.operand)]));
   };
   list(p.body, p.stores);
   for (const LoopReduction& red : p.reductions)

@@ -1,5 +1,5 @@
-// A slow, plain interpreter of loop programs: one element at a time, floats in f64 rounded to each register's type. It
-// shares nothing with the kernels that it checks.
+// A slow, plain interpreter of loop programs: one element at a time, floats in f64 rounded to each register's
+// type. It shares nothing with the kernels that it checks.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -19,11 +19,16 @@ struct Value {
 
 inline int64_t wrap(DType t, int64_t v) {
   switch (t) {
-    case DType::i32: return static_cast<int32_t>(v);
-    case DType::i8: return static_cast<int8_t>(v);
-    case DType::u8: return static_cast<uint8_t>(v);
-    case DType::b8: return v != 0;
-    default: return v;
+    case DType::i32:
+      return static_cast<int32_t>(v);
+    case DType::i8:
+      return static_cast<int8_t>(v);
+    case DType::u8:
+      return static_cast<uint8_t>(v);
+    case DType::b8:
+      return v != 0;
+    default:
+      return v;
   }
 }
 inline Value rounded(DType t, Value v) {
@@ -41,7 +46,8 @@ inline Value cast(Value v, DType from, DType to) {
     return {0, wrap(to, fits ? static_cast<int64_t>(v.f) : std::numeric_limits<int64_t>::min())};
   }
   if (!is_float(to)) return {0, wrap(to, v.i)};
-  return to == DType::f32 ? Value{static_cast<double>(static_cast<float>(v.i)), 0} : rounded(to, {static_cast<double>(v.i), 0});
+  return to == DType::f32 ? Value{static_cast<double>(static_cast<float>(v.i)), 0}
+                          : rounded(to, {static_cast<double>(v.i), 0});
 }
 
 inline Value read(const void* base, DType t, int64_t at) {
@@ -49,18 +55,24 @@ inline Value read(const void* base, DType t, int64_t at) {
     using T = decltype(tag);
     T x;
     std::memcpy(&x, static_cast<const char*>(base) + at * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) return {static_cast<double>(static_cast<float>(x)), 0};
-    else if constexpr (std::is_floating_point_v<T>) return {static_cast<double>(x), 0};
-    else return {0, static_cast<int64_t>(x)};
+    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+      return {static_cast<double>(static_cast<float>(x)), 0};
+    else if constexpr (std::is_floating_point_v<T>)
+      return {static_cast<double>(x), 0};
+    else
+      return {0, static_cast<int64_t>(x)};
   });
 }
 inline void write(void* base, DType t, int64_t at, Value v) {
   visit_dtype(t, [&](auto tag) {
     using T = decltype(tag);
     T x;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) x = T(static_cast<float>(v.f));
-    else if constexpr (std::is_floating_point_v<T>) x = static_cast<T>(v.f);
-    else x = static_cast<T>(v.i);
+    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+      x = T(static_cast<float>(v.f));
+    else if constexpr (std::is_floating_point_v<T>)
+      x = static_cast<T>(v.f);
+    else
+      x = static_cast<T>(v.i);
     std::memcpy(static_cast<char*>(base) + at * static_cast<int64_t>(sizeof(T)), &x, sizeof(T));
   });
 }
@@ -96,37 +108,65 @@ inline Value apply(Prim p, DType in, DType out, Value a, Value b, Value c) {
   const auto i = [&](uint64_t x) { return Value{0, wrap(out, static_cast<int64_t>(x))}; };
   const auto ua = static_cast<uint64_t>(a.i), ub = static_cast<uint64_t>(b.i);
   switch (p) {
-    case Prim::neg: return fl ? f(-a.f) : i(0 - ua);
-    case Prim::abs: return fl ? f(std::fabs(a.f)) : i(a.i < 0 ? 0 - ua : ua);
-    case Prim::exp: return f(std::exp(a.f));
-    case Prim::log: return f(std::log(a.f));
-    case Prim::sin: return f(std::sin(a.f));
-    case Prim::cos: return f(std::cos(a.f));
-    case Prim::tanh: return f(std::tanh(a.f));
-    case Prim::erf: return f(std::erf(a.f));
-    case Prim::sqrt: return f(std::sqrt(a.f));
-    case Prim::floor: return fl ? f(std::floor(a.f)) : a;
-    case Prim::cast: return cast(a, in, out);
-    case Prim::add: return fl ? f(a.f + b.f) : i(ua + ub);
-    case Prim::sub: return fl ? f(a.f - b.f) : i(ua - ub);
-    case Prim::mul: return fl ? f(a.f * b.f) : i(ua * ub);
-    case Prim::div: return fl ? f(a.f / b.f) : b.i == 0 ? Value{} : b.i == -1 ? i(0 - ua) : i(static_cast<uint64_t>(a.i / b.i));
-    case Prim::mod: return fl ? f(std::fmod(a.f, b.f)) : b.i == 0 || b.i == -1 ? Value{} : Value{0, a.i % b.i};
-    case Prim::pow: return fl ? f(std::pow(a.f, b.f)) : i(static_cast<uint64_t>(int_pow(a.i, b.i)));
+    case Prim::neg:
+      return fl ? f(-a.f) : i(0 - ua);
+    case Prim::abs:
+      return fl ? f(std::fabs(a.f)) : i(a.i < 0 ? 0 - ua : ua);
+    case Prim::exp:
+      return f(std::exp(a.f));
+    case Prim::log:
+      return f(std::log(a.f));
+    case Prim::sin:
+      return f(std::sin(a.f));
+    case Prim::cos:
+      return f(std::cos(a.f));
+    case Prim::tanh:
+      return f(std::tanh(a.f));
+    case Prim::erf:
+      return f(std::erf(a.f));
+    case Prim::sqrt:
+      return f(std::sqrt(a.f));
+    case Prim::floor:
+      return fl ? f(std::floor(a.f)) : a;
+    case Prim::cast:
+      return cast(a, in, out);
+    case Prim::add:
+      return fl ? f(a.f + b.f) : i(ua + ub);
+    case Prim::sub:
+      return fl ? f(a.f - b.f) : i(ua - ub);
+    case Prim::mul:
+      return fl ? f(a.f * b.f) : i(ua * ub);
+    case Prim::div:
+      return fl          ? f(a.f / b.f)
+             : b.i == 0  ? Value{}
+             : b.i == -1 ? i(0 - ua)
+                         : i(static_cast<uint64_t>(a.i / b.i));
+    case Prim::mod:
+      return fl ? f(std::fmod(a.f, b.f)) : b.i == 0 || b.i == -1 ? Value{} : Value{0, a.i % b.i};
+    case Prim::pow:
+      return fl ? f(std::pow(a.f, b.f)) : i(static_cast<uint64_t>(int_pow(a.i, b.i)));
     case Prim::max:
       if (!fl) return {0, std::max(a.i, b.i)};
       return f(std::isnan(a.f) || std::isnan(b.f) ? std::nan("") : std::max(a.f, b.f));
     case Prim::min:
       if (!fl) return {0, std::min(a.i, b.i)};
       return f(std::isnan(a.f) || std::isnan(b.f) ? std::nan("") : std::min(a.f, b.f));
-    case Prim::less: return {0, fl ? a.f < b.f : a.i < b.i};
-    case Prim::equal: return {0, fl ? a.f == b.f : a.i == b.i};
-    case Prim::bit_and: return {0, a.i & b.i};
-    case Prim::bit_or: return {0, a.i | b.i};
-    case Prim::bit_xor: return {0, a.i ^ b.i};
-    case Prim::where: return a.i != 0 ? b : c;
-    case Prim::random_uniform: return {random_uniform(a.i, b.i), 0};
-    default: throw std::runtime_error("not elementwise");
+    case Prim::less:
+      return {0, fl ? a.f < b.f : a.i < b.i};
+    case Prim::equal:
+      return {0, fl ? a.f == b.f : a.i == b.i};
+    case Prim::bit_and:
+      return {0, a.i & b.i};
+    case Prim::bit_or:
+      return {0, a.i | b.i};
+    case Prim::bit_xor:
+      return {0, a.i ^ b.i};
+    case Prim::where:
+      return a.i != 0 ? b : c;
+    case Prim::random_uniform:
+      return {random_uniform(a.i, b.i), 0};
+    default:
+      throw std::runtime_error("not elementwise");
   }
 }
 
@@ -141,17 +181,26 @@ struct Accumulator {
       return fl ? (std::isnan(l.f) && !std::isnan(r.f)) || l.f > r.f : l.i > r.i;
     };
     switch (p) {
-      case Prim::sum: v.f += x.f; v.i = wrap(t, static_cast<int64_t>(static_cast<uint64_t>(v.i) + static_cast<uint64_t>(x.i))); break;
+      case Prim::sum:
+        v.f += x.f;
+        v.i = wrap(t, static_cast<int64_t>(static_cast<uint64_t>(v.i) + static_cast<uint64_t>(x.i)));
+        break;
       case Prim::prod:
         v.f = (first ? 1 : v.f) * x.f;
-        v.i = wrap(t, static_cast<int64_t>(static_cast<uint64_t>(first ? 1 : v.i) * static_cast<uint64_t>(x.i)));
+        v.i = wrap(t,
+                   static_cast<int64_t>(static_cast<uint64_t>(first ? 1 : v.i) * static_cast<uint64_t>(x.i)));
         break;
-      case Prim::reduce_max: if (first || above(x, v)) v = x; break;
+      case Prim::reduce_max:
+        if (first || above(x, v)) v = x;
+        break;
       case Prim::reduce_min:
         if (first || (fl ? std::isnan(x.f) || x.f < v.f : x.i < v.i)) v = x;
         break;
       default:
-        if (first || above(x, v)) { v = x; best = index; }
+        if (first || above(x, v)) {
+          v = x;
+          best = index;
+        }
     }
   }
   Value result(Prim p, DType t) const {
@@ -163,7 +212,8 @@ struct Accumulator {
         using T = decltype(tag);
         if constexpr (std::is_integral_v<T>)
           return static_cast<int64_t>(low ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max());
-        else return int64_t{0};
+        else
+          return int64_t{0};
       });
     };
     if (p == Prim::sum) return {};
@@ -198,8 +248,10 @@ class Interpreter {
       });
       if (p_.reductions.empty()) return;
       std::vector<Value> regs;  // of the body, at index 0 of the reduced dimensions
-      if (p_.iterations() > 0) steps(p_.body, index, regs);
-      else regs.resize(p_.body.size());
+      if (p_.iterations() > 0)
+        steps(p_.body, index, regs);
+      else
+        regs.resize(p_.body.size());
       for (size_t r = 0; r < acc.size(); ++r)
         regs.push_back(acc[r].result(p_.reductions[r].prim, p_.reductions[r].type));
       steps(p_.epilogue, index, regs);
@@ -225,14 +277,21 @@ class Interpreter {
       switch (s.kind) {
         case LoopStep::Kind::load: {
           const LoopOperand& o = p_.operands[static_cast<size_t>(s.operand)];
-          regs.push_back(cast(read(buffers_[static_cast<size_t>(o.buffer)], o.dtype, affine(o.offset, o.strides, index)), o.dtype, s.type));
+          regs.push_back(
+              cast(read(buffers_[static_cast<size_t>(o.buffer)], o.dtype, affine(o.offset, o.strides, index)),
+                   o.dtype, s.type));
           break;
         }
-        case LoopStep::Kind::constant: regs.push_back(rounded(s.type, {s.value, s.int_value})); break;
-        case LoopStep::Kind::index: regs.push_back({0, affine(s.index_offset, s.index_strides, index)}); break;
+        case LoopStep::Kind::constant:
+          regs.push_back(rounded(s.type, {s.value, s.int_value}));
+          break;
+        case LoopStep::Kind::index:
+          regs.push_back({0, affine(s.index_offset, s.index_strides, index)});
+          break;
         case LoopStep::Kind::primitive: {
           const int last = s.c >= 0 ? s.c : s.b >= 0 ? s.b : s.a;
-          regs.push_back(apply(s.prim, types_[static_cast<size_t>(last)], s.type, reg(s.a), reg(s.b), reg(s.c)));
+          regs.push_back(
+              apply(s.prim, types_[static_cast<size_t>(last)], s.type, reg(s.a), reg(s.b), reg(s.c)));
         }
       }
     }
@@ -241,7 +300,8 @@ class Interpreter {
     for (const LoopStore& s : list) {
       const LoopOperand& o = p_.operands[static_cast<size_t>(s.operand)];
       const auto source = static_cast<size_t>(s.source);
-      write(buffers_[static_cast<size_t>(o.buffer)], o.dtype, affine(o.offset, o.strides, index), cast(regs[source], types_[source], o.dtype));
+      write(buffers_[static_cast<size_t>(o.buffer)], o.dtype, affine(o.offset, o.strides, index),
+            cast(regs[source], types_[source], o.dtype));
     }
   }
 

@@ -71,6 +71,20 @@ TEST(Simplify, MergesMovement) {
   EXPECT_EQ(simplify(b.output(back)).nodes.size(), 1U);
 }
 
+TEST(Orient, ATransposedProductIsAProductOfTransposes) {
+  Builder b;
+  const int x = b.input({1, 4, 5}), y = b.input({1, 5, 6});
+  const int flat = b.op("reshape", {b.op("batch_matmul", {x, y})}, {{"shape", Ints{4, 6}}});
+  const Graph g = simplify(orient_products(b.output(b.op("permute", {flat}, {{"axes", Ints{1, 0}}}))));
+  int products = 0;
+  for (const auto& node : g.nodes)
+    if (node.op->name == "batch_matmul") {
+      EXPECT_EQ(node.type.shape, (Shape{1, 6, 4}));
+      ++products;
+    }
+  EXPECT_EQ(products, 1);
+}
+
 TEST(Views, SlicesPermutesAndBroadcastsCostNothing) {
   Builder b;
   const int x = b.input({4, 6});

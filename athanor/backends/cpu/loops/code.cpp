@@ -25,10 +25,17 @@ int Lowering::constant(DType type, double value, int64_t int_value) {
   n.type = type;
   n.uniform = n.invariant = true;
   switch (type) {
-    case DType::f64: n.bits = std::bit_cast<uint64_t>(value); break;
-    case DType::f32: n.bits = std::bit_cast<uint32_t>(static_cast<float>(value)); break;
-    case DType::b8: n.bits = int_value != 0; break;
-    default: n.bits = static_cast<uint64_t>(int_value);
+    case DType::f64:
+      n.bits = std::bit_cast<uint64_t>(value);
+      break;
+    case DType::f32:
+      n.bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+      break;
+    case DType::b8:
+      n.bits = int_value != 0;
+      break;
+    default:
+      n.bits = static_cast<uint64_t>(int_value);
   }
   return add(std::move(n));
 }
@@ -39,12 +46,13 @@ int Lowering::walker(Walker w) {
 }
 
 int Lowering::load(const LoopOperand& operand, DType type) {
-  Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)), operand.offset,
-                         operand.strides);
+  Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)),
+                         operand.offset, operand.strides);
   Node n;
   n.type = operand.dtype;
   n.uniform = w.form == Walker::Form::uniform;
-  n.invariant = n.uniform && std::all_of(w.loop_strides.begin(), w.loop_strides.end(), [](int64_t s) { return s == 0; });
+  n.invariant = n.uniform &&
+                std::all_of(w.loop_strides.begin(), w.loop_strides.end(), [](int64_t s) { return s == 0; });
   n.kind = n.uniform ? Kind::splat : w.form == Walker::Form::contiguous ? Kind::point : Kind::gather;
   const auto known = std::find_if(walkers_.begin(), walkers_.end(), [&](const Walker& other) {
     return other.buffer == w.buffer && other.same_place(w);
@@ -59,7 +67,8 @@ int Lowering::index(int64_t offset, const Ints& strides) {
   n.kind = Kind::index;
   n.type = DType::i64;
   n.uniform = w.form == Walker::Form::uniform;
-  n.invariant = n.uniform && std::all_of(w.loop_strides.begin(), w.loop_strides.end(), [](int64_t s) { return s == 0; });
+  n.invariant = n.uniform &&
+                std::all_of(w.loop_strides.begin(), w.loop_strides.end(), [](int64_t s) { return s == 0; });
   n.walker = walker(std::move(w));
   return add(std::move(n));
 }
@@ -97,7 +106,8 @@ int Lowering::convert(int value, DType type) {
 bool Lowering::is_constant(int value, double number) const {
   const Node& n = node(value);
   if (n.kind != Kind::constant) return false;
-  if (n.type == DType::f32) return std::bit_cast<float>(static_cast<uint32_t>(n.bits)) == static_cast<float>(number);
+  if (n.type == DType::f32)
+    return std::bit_cast<float>(static_cast<uint32_t>(n.bits)) == static_cast<float>(number);
   return n.type == DType::f64 && std::bit_cast<double>(n.bits) == number;
 }
 
@@ -119,12 +129,17 @@ int Lowering::primitive(Prim prim, DType type, const std::vector<int>& sources) 
   return apply(op_of(prim), type, sources);
 }
 
-int Lowering::step(const LoopStep& s, const std::vector<LoopOperand>& operands, const std::vector<int>& values) {
+int Lowering::step(const LoopStep& s, const std::vector<LoopOperand>& operands,
+                   const std::vector<int>& values) {
   switch (s.kind) {
-    case LoopStep::Kind::load: return load(operands[static_cast<size_t>(s.operand)], s.type);
-    case LoopStep::Kind::constant: return constant(s.type, s.value, s.int_value);
-    case LoopStep::Kind::index: return index(s.index_offset, s.index_strides);
-    case LoopStep::Kind::primitive: break;
+    case LoopStep::Kind::load:
+      return load(operands[static_cast<size_t>(s.operand)], s.type);
+    case LoopStep::Kind::constant:
+      return constant(s.type, s.value, s.int_value);
+    case LoopStep::Kind::index:
+      return index(s.index_offset, s.index_strides);
+    case LoopStep::Kind::primitive:
+      break;
   }
   std::vector<int> sources;
   for (int r : {s.a, s.b, s.c})
@@ -141,8 +156,8 @@ int Lowering::full_tile(int value) {
 }
 
 void Lowering::store(int value, const LoopOperand& operand) {
-  Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)), operand.offset,
-                         operand.strides);
+  Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)),
+                         operand.offset, operand.strides);
   value = full_tile(convert(value, operand.dtype));
   stores_.push_back({value, walker(std::move(w))});
 }

@@ -20,12 +20,12 @@ struct Instruction {
     store,     // source 0 to where the walker stands
   };
   Kind kind = Kind::step;
-  bool uniform = false;       // the register holds uniform_lanes equal elements
-  bool cached = false;        // of splat, gather, index: skipped while the walker stands still
-  int dst = -1;               // register
-  int walker = -1;            // of a load, an index or a store
-  int target = -1;            // the walker where the result is computed straight to, or -1
-  int64_t item = 0;           // bytes of an element of the register
+  bool uniform = false;  // the register holds uniform_lanes equal elements
+  bool cached = false;   // of splat, gather, index: skipped while the walker stands still
+  int dst = -1;          // register
+  int walker = -1;       // of a load, an index or a store
+  int target = -1;       // the walker where the result is computed straight to, or -1
+  int64_t item = 0;      // bytes of an element of the register
   int sources = 0;
   std::array<int, max_sources> src{};
   unsigned uniform_sources = 0;
@@ -38,12 +38,13 @@ struct Code {
   std::vector<Instruction> once, each;  // before the first tile; on every tile
   std::vector<int64_t> registers;       // offsets into the scratch memory; -1: set while running
   int64_t scratch_bytes = 0;
-  int64_t tile_bytes = 0;  // bytes an element takes in registers and contiguous operands, which should fit the L1 cache
-  double cost_ns = 0;      // estimate, per element
+  int64_t tile_bytes =
+      0;  // bytes an element takes in registers and contiguous operands, which should fit the L1 cache
+  double cost_ns = 0;  // estimate, per element
 };
 
-/// Builds Code step by step, merging equal steps, then fusing multiplications with additions and comparisons with
-/// selections, and sharing memory between registers that are not alive together.
+/// Builds Code step by step, merging equal steps, then fusing multiplications with additions and comparisons
+/// with selections, and sharing memory between registers that are not alive together.
 class Lowering {
  public:
   explicit Lowering(const Tiling& tiling) : tiling_(tiling) {}
@@ -72,7 +73,9 @@ class Lowering {
   int walker_position(int w) const { return w < 0 ? -1 : positions_[static_cast<size_t>(w)]; }
   int kept_register(size_t wish) const { return register_of(kept_[wish].value); }
   /// The second factor's, or -1 where the value itself was kept.
-  int factor_register(size_t wish) const { return kept_[wish].factor < 0 ? -1 : register_of(kept_[wish].factor); }
+  int factor_register(size_t wish) const {
+    return kept_[wish].factor < 0 ? -1 : register_of(kept_[wish].factor);
+  }
   int external_register(int value) const { return register_of(value); }
 
  private:

@@ -57,10 +57,14 @@ T* each_row(T* tile, int64_t at, const Walker::Dim* dims, size_t rank, int64_t e
 template <class F>
 void by_size(int64_t item, const F& f) {
   switch (item) {
-    case 1: return f(uint8_t{});
-    case 2: return f(uint16_t{});
-    case 4: return f(uint32_t{});
-    default: return f(uint64_t{});
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
   }
 }
 

@@ -72,14 +72,19 @@ void Lowering::fuse() {
         n.op = op;
         n.sources = {p.sources[0], p.sources[1], other};
       };
-      if (n.op == Op::add && absorbs(n, n.sources[1], Op::mul)) multiply_add(Op::fma, n.sources[1], n.sources[0]);
-      else if (n.op == Op::add && absorbs(n, n.sources[0], Op::mul)) multiply_add(Op::fma, n.sources[0], n.sources[1]);
-      else if (n.op == Op::sub && absorbs(n, n.sources[0], Op::mul)) multiply_add(Op::fms, n.sources[0], n.sources[1]);
-      else if (n.op == Op::sub && absorbs(n, n.sources[1], Op::mul)) multiply_add(Op::fnma, n.sources[1], n.sources[0]);
+      if (n.op == Op::add && absorbs(n, n.sources[1], Op::mul))
+        multiply_add(Op::fma, n.sources[1], n.sources[0]);
+      else if (n.op == Op::add && absorbs(n, n.sources[0], Op::mul))
+        multiply_add(Op::fma, n.sources[0], n.sources[1]);
+      else if (n.op == Op::sub && absorbs(n, n.sources[0], Op::mul))
+        multiply_add(Op::fms, n.sources[0], n.sources[1]);
+      else if (n.op == Op::sub && absorbs(n, n.sources[1], Op::mul))
+        multiply_add(Op::fnma, n.sources[1], n.sources[0]);
     }
     if (n.op == Op::where && absorbs(n, n.sources[0], Op::less)) {
       Node& less = node(n.sources[0]);
-      if (node(less.sources[0]).type != n.type || find_step(Op::where_less, n.type, n.type) == nullptr) continue;
+      if (node(less.sources[0]).type != n.type || find_step(Op::where_less, n.type, n.type) == nullptr)
+        continue;
       less.uses = 0;
       n.op = Op::where_less;
       n.sources = {less.sources[0], less.sources[1], n.sources[1], n.sources[2]};
@@ -97,8 +102,8 @@ void Lowering::choose_direct_stores() {
     if (k.factor >= 0) node(k.factor).last_use = at_the_end;
   }
 
-  // Operands that one tile both reads in place and overwrites (an update in place; the buffers may differ and still be
-  // the same memory) must not change before their last use.
+  // Operands that one tile both reads in place and overwrites (an update in place; the buffers may differ and
+  // still be the same memory) must not change before their last use.
   const auto overlaps = [&](const Node& n, const Store& s) {
     return n.uses > 0 && n.walker >= 0 && n.kind != Kind::index &&
            walkers_[static_cast<size_t>(n.walker)].same_place(walkers_[static_cast<size_t>(s.walker)]);
@@ -106,7 +111,8 @@ void Lowering::choose_direct_stores() {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& n = nodes_[i];
     const auto overwritten = [&](const Store& s) { return s.value != static_cast<int>(i) && overlaps(n, s); };
-    if (n.kind == Kind::point && n.last_use == at_the_end && std::any_of(stores_.begin(), stores_.end(), overwritten))
+    if (n.kind == Kind::point && n.last_use == at_the_end &&
+        std::any_of(stores_.begin(), stores_.end(), overwritten))
       n.kind = Kind::gather;
   }
   for (Store& s : stores_) {
@@ -128,7 +134,7 @@ void Lowering::choose_direct_stores() {
 void Lowering::allocate(Code& code) {
   constexpr int64_t line = 64;
   // Not a multiple of 4096 apart: loads and stores at equal low address bits disturb each other.
-  constexpr int64_t skew = 17 * line;
+  constexpr int64_t skew = 3 * line;
   std::map<int64_t, std::vector<int64_t>> free;  // by bytes of an element
   const auto release = [&](const Node& n) {
     if (!n.persistent && n.direct < 0 && n.kind != Kind::point)
@@ -143,7 +149,8 @@ void Lowering::allocate(Code& code) {
     n.persistent = n.uniform || repeats || n.last_use == at_the_end;
     for (size_t k = 0; k < n.sources.size(); ++k) {
       const Node& s = node(n.sources[k]);
-      const bool again = std::find(n.sources.begin(), n.sources.begin() + k, n.sources[k]) != n.sources.begin() + k;
+      const bool again =
+          std::find(n.sources.begin(), n.sources.begin() + k, n.sources[k]) != n.sources.begin() + k;
       if (s.last_use == static_cast<int>(i) && !again) release(s);
     }
     n.reg = static_cast<int>(code.registers.size());
@@ -169,19 +176,35 @@ static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, 
   if (i.uniform) return 0;
   const double item = static_cast<double>(i.item);
   switch (i.kind) {
-    case Kind::gather: return walkers[static_cast<size_t>(i.walker)].repeats ? 0 : 0.4;
-    case Kind::index: return 0.2;
-    case Kind::point: return item * 0.01;
-    case Kind::store: return walkers[static_cast<size_t>(i.walker)].form == Walker::Form::strided ? 0.4 : item * 0.01;
+    case Kind::gather:
+      return walkers[static_cast<size_t>(i.walker)].repeats ? 0 : 0.4;
+    case Kind::index:
+      return 0.2;
+    case Kind::point:
+      return item * 0.01;
+    case Kind::store:
+      return walkers[static_cast<size_t>(i.walker)].form == Walker::Form::strided ? 0.4 : item * 0.01;
     case Kind::constant:
-    case Kind::splat: return 0;
-    case Kind::step: break;
+    case Kind::splat:
+      return 0;
+    case Kind::step:
+      break;
   }
   switch (op) {
-    case Op::exp: case Op::log: case Op::tanh: case Op::erf: return item == 8 ? 5 : 0.3;
-    case Op::sin: case Op::cos: case Op::pow: case Op::random_uniform: return item == 8 ? 10 : 0.6;
-    case Op::mod: return 5;
-    default: return item * 0.012;
+    case Op::exp:
+    case Op::log:
+    case Op::tanh:
+    case Op::erf:
+      return item == 8 ? 5 : 0.3;
+    case Op::sin:
+    case Op::cos:
+    case Op::pow:
+    case Op::random_uniform:
+      return item == 8 ? 10 : 0.6;
+    case Op::mod:
+      return 5;
+    default:
+      return item * 0.012;
   }
 }
 

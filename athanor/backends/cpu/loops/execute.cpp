@@ -44,10 +44,12 @@ void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t
 void Worker::clear(const Plan& plan) {
   const ReducePlan& r = plan.reduce;
   const bool columns = r.form == Form::columns;
-  const int64_t n = columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
+  const int64_t n =
+      columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
   for (const ReductionPlan& red : r.reductions) {
     fill(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), static_cast<size_t>(n));
-    if (columns && red.fns.flush != nullptr) fill(scratch(red.running), red.identity, size_of(red.type), static_cast<size_t>(n));
+    if (columns && red.fns.flush != nullptr)
+      fill(scratch(red.running), red.identity, size_of(red.type), static_cast<size_t>(n));
     if (red.index >= 0) std::fill_n(scratch<int64_t>(red.indices), n, no_index);
   }
 }
@@ -64,12 +66,17 @@ void Worker::accumulate(const Plan& plan, bool flush) {
       const int64_t place = body_.at(r.place_walker);
       const size_t length = r.row_length == 0 ? n : static_cast<size_t>(r.row_length);
       auto* acc = scratch<std::byte>(red.wide) + place * static_cast<int64_t>(size_of(red.fns.wide));
-      if (factor != nullptr) red.fns.fold_product_rows(acc, source, factor, n / length, length);
-      else red.fns.fold_rows(acc, indices == nullptr ? nullptr : indices + place, source, index, n / length, length);
+      if (factor != nullptr)
+        red.fns.fold_product_rows(acc, source, factor, n / length, length);
+      else
+        red.fns.fold_rows(acc, indices == nullptr ? nullptr : indices + place, source, index, n / length,
+                          length);
     } else {
       void* acc = scratch(red.fns.flush == nullptr ? red.wide : red.running);
-      if (factor != nullptr) red.fns.accumulate_product(acc, source, factor, n);
-      else red.fns.accumulate(acc, indices, source, index, n);
+      if (factor != nullptr)
+        red.fns.accumulate_product(acc, source, factor, n);
+      else
+        red.fns.accumulate(acc, indices, source, index, n);
       if (flush && red.fns.flush != nullptr)
         red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(plan.tiling.tile_size()));
     }
@@ -104,17 +111,19 @@ static void each_partial(const Plan& plan, std::byte* partial, const F& f) {
 }
 
 void Worker::save(const Plan& plan, std::byte* partial) {
-  each_partial(plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
-    std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
-    if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
-  });
+  each_partial(plan, partial,
+               [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
+                 std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
+                 if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
+               });
 }
 
 void Worker::merge(const Plan& plan, std::byte* partial) {
-  each_partial(plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
-    red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr, values,
-                            indices, static_cast<size_t>(kept));
-  });
+  each_partial(
+      plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
+        red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr,
+                                values, indices, static_cast<size_t>(kept));
+      });
 }
 
 void Worker::finish_unit(const Plan& plan, int64_t unit) {
@@ -158,8 +167,10 @@ void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_
       }
       fold_columns(plan);
     }
-    if (r.pieces == 1) finish_unit(plan, unit);
-    else save(plan, partials + i * r.partial_bytes);
+    if (r.pieces == 1)
+      finish_unit(plan, unit);
+    else
+      save(plan, partials + i * r.partial_bytes);
   }
 }
 
@@ -168,7 +179,8 @@ void Worker::combine(const Plan& plan, std::span<void* const> buffers, std::byte
   const ReducePlan& r = plan.reduce;
   for (int64_t unit = 0; unit < r.units; ++unit) {
     clear(plan);
-    for (int64_t piece = 0; piece < r.pieces; ++piece) merge(plan, partials + (unit * r.pieces + piece) * r.partial_bytes);
+    for (int64_t piece = 0; piece < r.pieces; ++piece)
+      merge(plan, partials + (unit * r.pieces + piece) * r.partial_bytes);
     finish_unit(plan, unit);
   }
 }

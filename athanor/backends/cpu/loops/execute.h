@@ -12,8 +12,8 @@ namespace athanor::loops {
 /// n elements of `item` bytes, each the low bytes of `bits`.
 void fill(void* dst, uint64_t bits, size_t item, size_t n);
 
-/// Where one thread stands in the tiles of a Tiling, and its registers. Kept from run to run, so that nothing is
-/// allocated on the way.
+/// Where one thread stands in the tiles of a Tiling, and its registers. Kept from run to run, so that nothing
+/// is allocated on the way.
 class Frame {
  public:
   /// Takes the operands' addresses from `buffers` and runs what is done once.
@@ -46,9 +46,10 @@ class Worker {
 
   /// Tiles [first, last) of a plan without reductions.
   void run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
-  /// Pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first % pieces, ...). With
-  /// one piece a unit the epilogue follows at once; otherwise partial results go to `partials`.
-  void run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last, std::byte* partials);
+  /// Pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first % pieces,
+  /// ...). With one piece a unit the epilogue follows at once; otherwise partial results go to `partials`.
+  void run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+                  std::byte* partials);
   /// Combines the partial results of every unit and runs the epilogues.
   void combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials);
 

@@ -8,7 +8,9 @@ using Kind = Instruction::Kind;
 
 void fill(void* dst, uint64_t bits, size_t item, size_t n) {
   switch (item) {
-    case 1: std::memset(dst, static_cast<int>(bits & 0xff), n); break;
+    case 1:
+      std::memset(dst, static_cast<int>(bits & 0xff), n);
+      break;
     case 2:
       for (size_t i = 0; i < n; ++i) static_cast<uint16_t*>(dst)[i] = static_cast<uint16_t>(bits);
       break;
@@ -20,12 +22,14 @@ void fill(void* dst, uint64_t bits, size_t item, size_t n) {
   }
 }
 
-void Frame::enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers, std::byte* scratch) {
+void Frame::enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers,
+                  std::byte* scratch) {
   tiling_ = &tiling;
   code_ = &code;
   origin_.clear();
   for (const Walker& w : code.walkers) {
-    const int64_t base = w.buffer < 0 ? 0 : reinterpret_cast<intptr_t>(buffers[static_cast<size_t>(w.buffer)]);
+    const int64_t base =
+        w.buffer < 0 ? 0 : reinterpret_cast<intptr_t>(buffers[static_cast<size_t>(w.buffer)]);
     origin_.push_back(base + w.offset);
   }
   at_ = origin_;
@@ -85,10 +89,18 @@ inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
       i.fn(reg(i.dst), sources, n, i.uniform_sources);
       break;
     }
-    case Kind::point: set_reg(i.dst, reinterpret_cast<void*>(at_[w])); break;
-    case Kind::gather: gather(reg(i.dst), at_[w], code_->walkers[w], count); break;
-    case Kind::store: scatter(at_[w], reg(i.src[0]), code_->walkers[w], count); break;
-    case Kind::constant: fill(reg(i.dst), i.bits, static_cast<size_t>(i.item), n); break;
+    case Kind::point:
+      set_reg(i.dst, reinterpret_cast<void*>(at_[w]));
+      break;
+    case Kind::gather:
+      gather(reg(i.dst), at_[w], code_->walkers[w], count);
+      break;
+    case Kind::store:
+      scatter(at_[w], reg(i.src[0]), code_->walkers[w], count);
+      break;
+    case Kind::constant:
+      fill(reg(i.dst), i.bits, static_cast<size_t>(i.item), n);
+      break;
     case Kind::splat: {
       uint64_t bits = 0;
       std::memcpy(&bits, reinterpret_cast<const void*>(at_[w]), static_cast<size_t>(i.item));
@@ -96,8 +108,10 @@ inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
       break;
     }
     case Kind::index:
-      if (i.uniform) fill(reg(i.dst), static_cast<uint64_t>(at_[w]), 8, n);
-      else fill_index(static_cast<int64_t*>(reg(i.dst)), at_[w], code_->walkers[w], count);
+      if (i.uniform)
+        fill(reg(i.dst), static_cast<uint64_t>(at_[w]), 8, n);
+      else
+        fill_index(static_cast<int64_t*>(reg(i.dst)), at_[w], code_->walkers[w], count);
       break;
   }
 }

@@ -1,4 +1,5 @@
-// Loops over lanes, shared by the files that are compiled once per instruction set (Highway's foreach_target).
+// Loops over lanes, shared by the files that are compiled once per instruction set (Highway's
+// foreach_target).
 #if defined(ATHANOR_LOOPS_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATHANOR_LOOPS_LANES_INL_H
 #undef ATHANOR_LOOPS_LANES_INL_H
@@ -59,13 +60,17 @@ struct Source {
 /// Maximum and minimum that are NaN where either is (x86's instructions give the second operand then).
 template <class D, class V>
 HWY_INLINE V max_of(D, V a, V b) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Max(a, b);
-  else return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Max(a, b)));
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
+    return hn::Max(a, b);
+  else
+    return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Max(a, b)));
 }
 template <class D, class V>
 HWY_INLINE V min_of(D, V a, V b) {
-  if constexpr (!hwy::IsFloat<hn::TFromD<D>>()) return hn::Min(a, b);
-  else return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b)));
+  if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
+    return hn::Min(a, b);
+  else
+    return hn::IfThenElse(hn::IsNaN(a), a, hn::IfThenElse(hn::IsNaN(b), b, hn::Min(a, b)));
 }
 
 // Vector loops: F maps vectors to a vector of the same type.
@@ -101,11 +106,11 @@ void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform)
   const Source<T> a(src, 0, uniform), b(src, 1, uniform), c(src, 2, uniform);
   auto* out = static_cast<T*>(dst);
   size_t i = 0;
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(F()(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, out + i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F()(d, a.load(d, i), b.load(d, i), c.load(d, i)), d, out + i);
   if (i < n) {
     const size_t rest = n - i;
-    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest), c.load_some(d, i, rest)), out + i, rest);
+    store_some(d, F()(d, a.load_some(d, i, rest), b.load_some(d, i, rest), c.load_some(d, i, rest)), out + i,
+               rest);
   }
 }
 

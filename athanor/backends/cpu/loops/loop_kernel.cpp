@@ -53,7 +53,8 @@ void LoopKernel::run(std::span<void* const> buffers, int threads) const {
   }
   const int64_t pieces = plan.reduce.units * plan.reduce.pieces;
   Worker& starter = Worker::of_this_thread();
-  std::byte* partials = plan.reduce.pieces > 1 ? starter.partials(pieces * plan.reduce.partial_bytes) : nullptr;
+  std::byte* partials =
+      plan.reduce.pieces > 1 ? starter.partials(pieces * plan.reduce.partial_bytes) : nullptr;
   share(pieces, static_cast<int>(std::min<int64_t>(threads, pieces)), [&](int64_t first, int64_t last) {
     Worker::of_this_thread().run_pieces(plan, buffers, first, last, partials);
   });

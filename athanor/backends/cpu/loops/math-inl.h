@@ -1,5 +1,5 @@
-// Transcendental functions of f32 vectors, within 4 units in the last place of the real functions (measured in
-// tests/backends/loop_kernel_test.cpp), right for infinities, NaN, signed zeros and subnormal numbers.
+// Transcendental functions of f32 vectors, within 4 units in the last place of the real functions (measured
+// in tests/backends/loop_kernel_test.cpp), right for infinities, NaN, signed zeros and subnormal numbers.
 #if defined(ATHANOR_LOOPS_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATHANOR_LOOPS_MATH_INL_H
 #undef ATHANOR_LOOPS_MATH_INL_H
@@ -32,8 +32,8 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, hn::Vec<hn::RebindToSigned<D>> n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
-/// exp(x): x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r (Sollya's minimax of exp), then 2^n in two halves, so that
-/// results become subnormal, 0 or infinity as they should.
+/// exp(x): x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r (Sollya's minimax of exp), then 2^n in two
+/// halves, so that results become subnormal, 0 or infinity as they should.
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
   const hn::RebindToSigned<D> di;
@@ -42,7 +42,8 @@ HWY_INLINE V exp_of(D d, V x) {
   const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), clamped);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
-  const V p = polynomial(d, r, 1.37805939e-3F, 8.37312452e-3F, 4.16695364e-2F, 1.66664720e-1F, 4.99999851e-1F);
+  const V p =
+      polynomial(d, r, 1.37805939e-3F, 8.37312452e-3F, 4.16695364e-2F, 1.66664720e-1F, 4.99999851e-1F);
   const V e = hn::MulAdd(hn::Mul(r, r), p, hn::Add(r, hn::Set(d, 1.0F)));
   const auto ni = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(ni);
@@ -57,10 +58,11 @@ HWY_INLINE V log_of(D d, V x) {
   const auto small = hn::Lt(x, hn::Set(d, std::numeric_limits<float>::min()));
   const V a = hn::IfThenElse(small, hn::Mul(x, hn::Set(d, 0x1p23F)), x);
   const auto bits = hn::BitCast(di, a);
-  const auto e = hn::And(hn::Sub(bits, hn::Set(di, 0x3f2aaaab)), hn::Set(di, static_cast<int32_t>(0xff800000)));
+  const auto e =
+      hn::And(hn::Sub(bits, hn::Set(di, 0x3f2aaaab)), hn::Set(di, static_cast<int32_t>(0xff800000)));
   const V f = hn::Sub(hn::BitCast(d, hn::Sub(bits, e)), hn::Set(d, 1.0F));
-  const V exponent = hn::MulAdd(hn::ConvertTo(d, e), hn::Set(d, 0x1p-23F),
-                                hn::IfThenElseZero(small, hn::Set(d, -23.0F)));
+  const V exponent =
+      hn::MulAdd(hn::ConvertTo(d, e), hn::Set(d, 0x1p-23F), hn::IfThenElseZero(small, hn::Set(d, -23.0F)));
   const V s = hn::Mul(f, f);
   V r = hn::MulAdd(hn::Set(d, -0.130310059F), f, hn::Set(d, 0.140869141F));
   const V t = hn::MulAdd(hn::Set(d, -0.121483512F), f, hn::Set(d, 0.139814854F));
@@ -94,8 +96,8 @@ HWY_INLINE V tanh_of(D d, V x) {
 template <class D, class V>
 HWY_INLINE V erf_of(D d, V x) {
   const V t = hn::Abs(x), s = hn::Mul(x, x);
-  const V p = polynomial(d, s, -5.96761703e-4F, 4.99119423e-3F, -2.67681349e-2F, 1.12819925e-1F, -3.76125336e-1F,
-                         1.28379166e-1F);
+  const V p = polynomial(d, s, -5.96761703e-4F, 4.99119423e-3F, -2.67681349e-2F, 1.12819925e-1F,
+                         -3.76125336e-1F, 1.28379166e-1F);
   const V near = hn::MulAdd(p, x, x);
   V r = polynomial(d, t, -1.72853470e-5F, 3.83197126e-4F);
   const V u = polynomial(d, t, -3.88396438e-3F, 2.42546219e-2F);
@@ -104,7 +106,8 @@ HWY_INLINE V erf_of(D d, V x) {
   r = hn::MulAdd(r, t, hn::Set(d, -6.34846687e-1F));
   r = hn::MulAdd(r, t, hn::Set(d, -1.28717512e-1F));
   r = hn::NegMulAdd(t, hn::Set(d, 1.0F), hn::Mul(r, t));
-  r = hn::IfThenElse(hn::Lt(t, hn::Set(d, 10.0F)), r, hn::Set(d, -105.0F));  // erf is 1; r overflows for large t
+  r = hn::IfThenElse(hn::Lt(t, hn::Set(d, 10.0F)), r,
+                     hn::Set(d, -105.0F));  // erf is 1; r overflows for large t
   const V far = hn::CopySign(hn::Sub(hn::Set(d, 1.0F), exp_of(d, r)), x);
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375F)), far, near));
 }
@@ -124,7 +127,8 @@ HWY_NOINLINE hn::Vec<D> by_lane(D d, hn::Mask<D> mask, hn::Vec<D> x, hn::Vec<D> 
   return hn::Load(d, rs);
 }
 
-/// Highway's sine and cosine are good up to 39,000 and cancel their range reduction beyond, where libm takes over.
+/// Highway's sine and cosine are good up to 39,000 and cancel their range reduction beyond, where libm takes
+/// over.
 template <class D, class V>
 HWY_INLINE V sin_of(D d, V x) {
   const auto large = hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, 39000.0F)));
@@ -152,8 +156,10 @@ HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
   const hn::Half<D> dh;
   const hn::Rebind<double, decltype(dh)> dd;
   const auto limit = hn::Set(dd, 200.0);
-  const auto low = hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))), hn::PromoteTo(dd, hn::LowerHalf(dh, y)));
-  const auto high = hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))), hn::PromoteTo(dd, hn::UpperHalf(dh, y)));
+  const auto low =
+      hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::LowerHalf(dh, x))), hn::PromoteTo(dd, hn::LowerHalf(dh, y)));
+  const auto high =
+      hn::Mul(hn::Log(dd, hn::PromoteTo(dd, hn::UpperHalf(dh, x))), hn::PromoteTo(dd, hn::UpperHalf(dh, y)));
   return hn::Combine(d, hn::DemoteTo(dh, hn::Exp(dd, hn::Max(hn::Neg(limit), hn::Min(high, limit)))),
                      hn::DemoteTo(dh, hn::Exp(dd, hn::Max(hn::Neg(limit), hn::Min(low, limit)))));
 }

@@ -57,8 +57,8 @@ Walk choose_walk(const LoopProgram& p) {
       if (d < run) outer_kept.push_back(d);
     return {concat(concat(outer_kept, reduced), inner), outer_kept.size(), Form::columns, false};
   }
-  // Rows inside an outer reduced dimension ([N, C, HW] over N and HW): memory order streams through memory, at the price
-  // of accumulators for all kept indices inside.
+  // Rows inside an outer reduced dimension ([N, C, HW] over N and HW): memory order streams through memory,
+  // at the price of accumulators for all kept indices inside.
   const size_t first_reduced = reduced.front();
   std::vector<size_t> inner_kept;
   for (size_t d : kept)
@@ -102,12 +102,18 @@ uint64_t identity_of(Prim prim, DType type) {
   if (prim == Prim::prod) return bits_of(type, 1);
   const bool lowest = prim != Prim::reduce_min;
   switch (type) {
-    case DType::i64: return lowest ? uint64_t{1} << 63 : ~(uint64_t{1} << 63);
-    case DType::i32: return lowest ? 0x80000000 : 0x7fffffff;
-    case DType::i8: return lowest ? 0x80 : 0x7f;
-    case DType::u8: return lowest ? 0 : 0xff;
-    case DType::b8: return lowest ? 0 : 1;
-    default: break;
+    case DType::i64:
+      return lowest ? uint64_t{1} << 63 : ~(uint64_t{1} << 63);
+    case DType::i32:
+      return lowest ? 0x80000000 : 0x7fffffff;
+    case DType::i8:
+      return lowest ? 0x80 : 0x7f;
+    case DType::u8:
+      return lowest ? 0 : 0xff;
+    case DType::b8:
+      return lowest ? 0 : 1;
+    default:
+      break;
   }
   const double infinity = std::numeric_limits<double>::infinity();
   return bits_of(type, lowest ? -infinity : infinity);
@@ -192,7 +198,8 @@ class Planner {
   size_t unit_loops() const {
     const auto& loops = plan_.tiling.loops;
     return static_cast<size_t>(
-        std::find_if(loops.begin(), loops.end(), [&](const Loop& l) { return p_.reduced[l.dim]; }) - loops.begin());
+        std::find_if(loops.begin(), loops.end(), [&](const Loop& l) { return p_.reduced[l.dim]; }) -
+        loops.begin());
   }
 
   /// Walks the kept indices within a unit, as the epilogue's tile counts them.
@@ -218,7 +225,8 @@ class Planner {
     r.kept = plan_.epilogue_tiling.row_size;
     r.units = r.tiles_per_unit = 1;
     for (size_t l = 0; l < t.loops.size(); ++l) (l < outer ? r.units : r.tiles_per_unit) *= t.loops[l].extent;
-    r.tiles_per_step = walk_.memory_order && outer < t.loops.size() ? r.tiles_per_unit / t.loops[outer].extent : 1;
+    r.tiles_per_step =
+        walk_.memory_order && outer < t.loops.size() ? r.tiles_per_unit / t.loops[outer].extent : 1;
     r.row_length = 1;
     for (const Tiling::Dim& b : t.block)
       if (p_.reduced[b.dim]) r.row_length *= b.extent;
@@ -275,7 +283,7 @@ class Planner {
     int64_t at = plan_.code.scratch_bytes;
     const auto place = [&](int64_t bytes) {
       const int64_t here = at;
-      at += (bytes + 63) / 64 * 64 + 1088;  // see Lowering::allocate
+      at += (bytes + 63) / 64 * 64 + 192;  // see Lowering::allocate
       return here;
     };
     ReducePlan& r = plan_.reduce;
@@ -285,7 +293,8 @@ class Planner {
       ReductionPlan& rp = r.reductions[i];
       const bool columns = r.form == Form::columns;
       const int64_t wide = columns ? tile : kept;
-      if (columns && rp.fns.flush != nullptr) rp.running = place(tile * static_cast<int64_t>(size_of(rp.type)));
+      if (columns && rp.fns.flush != nullptr)
+        rp.running = place(tile * static_cast<int64_t>(size_of(rp.type)));
       rp.wide = place(wide * static_cast<int64_t>(size_of(rp.fns.wide)));
       if (rp.index >= 0) rp.indices = place(wide * 8);
       rp.narrowed = place(kept * static_cast<int64_t>(size_of(p_.reductions[i].type)));
@@ -309,8 +318,8 @@ Plan make_plan(LoopProgram program) {
     const LoopReduction& r = program.reductions[i];
     const DType type = program.body[static_cast<size_t>(r.source)].type;
     if (!is_reduction(r.prim) || find_reduce(r.prim, type).fold_rows == nullptr)
-      throw Error(ErrorCode::dtype, "'" + std::string(to_string(r.prim)) + "' has no meaning as a reduction of " +
-                                        std::string(to_string(type)));
+      throw Error(ErrorCode::dtype, "'" + std::string(to_string(r.prim)) +
+                                        "' has no meaning as a reduction of " + std::string(to_string(type)));
   }
   return Planner(std::move(program)).make();
 }

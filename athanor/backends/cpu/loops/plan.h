@@ -12,19 +12,20 @@ namespace athanor::loops {
 /// One reduction: from a register of the body to a register of the epilogue.
 struct ReductionPlan {
   ReduceFns fns;
-  DType type = DType::f32;           // of the source
-  int source = -1, index = -1;       // registers of the body; the index for argmax
-  int factor = -1;                   // to be multiplied with the source, or -1
-  int result = -1;                   // register of the epilogue
-  StepFn narrow = nullptr;           // from the wide type to the result's
+  DType type = DType::f32;                   // of the source
+  int source = -1, index = -1;               // registers of the body; the index for argmax
+  int factor = -1;                           // to be multiplied with the source, or -1
+  int result = -1;                           // register of the epilogue
+  StepFn narrow = nullptr;                   // from the wide type to the result's
   uint64_t identity = 0, wide_identity = 0;  // bit patterns
-  // Scratch: running results of each element of a tile (columns only); partial results, one for each kept index of a
-  // unit, of the wide type, with their indices for argmax; the result.
+  // Scratch: running results of each element of a tile (columns only); partial results, one for each kept
+  // index of a unit, of the wide type, with their indices for argmax; the result.
   int64_t running = 0, wide = 0, indices = 0, narrowed = 0;
 };
 
-/// A unit is what one set of accumulators serves: some kept indices, over all reduced ones. Its tiles are walked in
-/// `pieces` pieces (fixed by the shape, never by the number of threads), whose partial results are combined in order.
+/// A unit is what one set of accumulators serves: some kept indices, over all reduced ones. Its tiles are
+/// walked in `pieces` pieces (fixed by the shape, never by the number of threads), whose partial results are
+/// combined in order.
 struct ReducePlan {
   enum class Form : uint8_t {
     none,     // no reductions
@@ -35,15 +36,15 @@ struct ReducePlan {
   std::vector<ReductionPlan> reductions;
   int64_t units = 1, tiles_per_unit = 1, pieces = 1;
   int64_t tiles_per_step = 1;  // pieces end at multiples of it
-  int64_t kept = 1;            // kept indices in a unit (in a row of the tile, where the unit's loop is the cut one)
-  bool kept_rows = false;      // ... then `kept` is per row of the tile
-  int64_t row_length = 0;      // of rows; 0: the whole tile is one row
-  int place_walker = -1;       // of the body: the first kept index, within the unit, of a tile (rows)
-  int64_t partial_bytes = 0;   // of all partial results of a unit
+  int64_t kept = 1;  // kept indices in a unit (in a row of the tile, where the unit's loop is the cut one)
+  bool kept_rows = false;     // ... then `kept` is per row of the tile
+  int64_t row_length = 0;     // of rows; 0: the whole tile is one row
+  int place_walker = -1;      // of the body: the first kept index, within the unit, of a tile (rows)
+  int64_t partial_bytes = 0;  // of all partial results of a unit
 };
 
 struct Plan {
-  LoopProgram program;  // simplified
+  LoopProgram program;       // simplified
   bool nothing = false;      // no kept index at all
   bool no_elements = false;  // reductions of nothing
   Tiling tiling, epilogue_tiling;

@@ -1,7 +1,7 @@
 #include "athanor/backends/cpu/loops/steps.h"
 
-#include "athanor/backends/cpu/loops/targets.h"
 #include "athanor/backends/cpu/loops/tables.h"
+#include "athanor/backends/cpu/loops/targets.h"
 #include "hwy/targets.h"
 
 namespace athanor::loops {
@@ -19,11 +19,15 @@ ReduceFns find_reduce(Prim prim, DType type) { return reduce_steps(prim, type); 
 const char* isa() {
   const int64_t best = hwy::SupportedTargets() & HWY_TARGETS;
   switch (best & -best) {  // a lower bit is a better instruction set
-    case HWY_AVX3: return "avx512";
-    case HWY_AVX2: return "avx2";
+    case HWY_AVX3:
+      return "avx512";
+    case HWY_AVX2:
+      return "avx2";
     case HWY_SCALAR:
-    case HWY_EMU128: return "scalar";
-    default: return hwy::TargetName(best & -best);
+    case HWY_EMU128:
+      return "scalar";
+    default:
+      return hwy::TargetName(best & -best);
   }
 }
 

@@ -1,4 +1,5 @@
-// The vectorised loops that a tile is computed with, one for each primitive and type, chosen for the CPU at run time.
+// The vectorised loops that a tile is computed with, one for each primitive and type, chosen for the CPU at
+// run time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,18 +10,44 @@
 
 namespace athanor::loops {
 
-/// What a step computes: an elementwise primitive (in their order), or one of the fusions that lowering finds.
+/// What a step computes: an elementwise primitive (in their order), or one of the fusions that lowering
+/// finds.
 enum class Op : uint8_t {
-  neg, exp, log, sin, cos, tanh, erf, sqrt, floor, abs, cast,
-  add, sub, mul, div, mod, pow, max, min, less, equal, bit_and, bit_or, bit_xor,
-  where, random_uniform,
+  neg,
+  exp,
+  log,
+  sin,
+  cos,
+  tanh,
+  erf,
+  sqrt,
+  floor,
+  abs,
+  cast,
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  pow,
+  max,
+  min,
+  less,
+  equal,
+  bit_and,
+  bit_or,
+  bit_xor,
+  where,
+  random_uniform,
   fma,         // a * b + c, rounded once
   fms,         // a * b - c
   fnma,        // c - a * b
   copy,        // a
   where_less,  // a < b ? c : d, of one type
 };
-constexpr Op op_of(Prim prim) { return static_cast<Op>(static_cast<int>(prim) - static_cast<int>(Prim::neg)); }
+constexpr Op op_of(Prim prim) {
+  return static_cast<Op>(static_cast<int>(prim) - static_cast<int>(Prim::neg));
+}
 static_assert(op_of(Prim::random_uniform) == Op::random_uniform && op_of(Prim::add) == Op::add);
 
 constexpr int max_sources = 4;
@@ -28,25 +55,30 @@ constexpr int max_sources = 4;
 /// Vectors never have more than this many lanes of one byte; a uniform operand holds as many equal elements.
 constexpr size_t uniform_lanes = 64;
 
-/// dst[i] = op(src[0][i], src[1][i], ...) for i < n. Bit k of `uniform` says that source k is the same for every i (it
-/// then holds uniform_lanes copies). dst may be the same as a source. Nothing is aligned or padded.
+/// dst[i] = op(src[0][i], src[1][i], ...) for i < n. Bit k of `uniform` says that source k is the same for
+/// every i (it then holds uniform_lanes copies). dst may be the same as a source. Nothing is aligned or
+/// padded.
 using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned uniform);
 
-/// The loop for an op; nullptr where the primitive has no meaning for the type. `in` is the type of the (last) source,
-/// `out` that of the result, in which only casts, comparisons and random_uniform differ. f16 and bf16 exist only for
-/// casts from and to f32, and for copies.
+/// The loop for an op; nullptr where the primitive has no meaning for the type. `in` is the type of the
+/// (last) source, `out` that of the result, in which only casts, comparisons and random_uniform differ. f16
+/// and bf16 exist only for casts from and to f32, and for copies.
 StepFn find_step(Op op, DType in, DType out);
 
-/// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of partial results.
+/// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of
+/// partial results.
 struct ReduceFns {
   DType wide = DType::f32;
   /// acc[r] = acc[r] op (src[r * len] op ... op src[r * len + len - 1]), acc of the wide type, for r < rows.
   /// For argmax, `index` holds the indices of the elements of src, and acc_index those of acc.
-  void (*fold_rows)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t rows, size_t len) = nullptr;
+  void (*fold_rows)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t rows,
+                    size_t len) = nullptr;
   /// acc[i] = acc[i] op src[i] for i < n, both of the source's type.
-  void (*accumulate)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t n) = nullptr;
+  void (*accumulate)(void* acc, int64_t* acc_index, const void* src, const int64_t* index,
+                     size_t n) = nullptr;
   /// The same, both of the wide type.
-  void (*accumulate_wide)(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t n) = nullptr;
+  void (*accumulate_wide)(void* acc, int64_t* acc_index, const void* src, const int64_t* index,
+                          size_t n) = nullptr;
   /// Sums of a[i] * b[i], without an array of the products; nullptr where there is no such loop.
   void (*fold_product_rows)(void* acc, const void* a, const void* b, size_t rows, size_t len) = nullptr;
   void (*accumulate_product)(void* acc, const void* a, const void* b, size_t n) = nullptr;

@@ -25,33 +25,79 @@ struct Abs {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a) const {
     using T = hn::TFromD<D>;
-    if constexpr (std::is_unsigned_v<T>) return a;
-    else if constexpr (hwy::IsFloat<T>()) return hn::Abs(a);
-    else return hn::Max(a, hn::Sub(hn::Zero(d), a));
+    if constexpr (std::is_unsigned_v<T>)
+      return a;
+    else if constexpr (hwy::IsFloat<T>())
+      return hn::Abs(a);
+    else
+      return hn::Max(a, hn::Sub(hn::Zero(d), a));
   }
 };
 struct Floor {  // -0 stays -0, which Highway's scalar code forgets
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a) const { return hn::CopySign(hn::Floor(a), a); }
+  HWY_INLINE V operator()(D, V a) const {
+    return hn::CopySign(hn::Floor(a), a);
+  }
 };
-struct Sqrt { template <class D, class V> HWY_INLINE V operator()(D, V a) const { return hn::Sqrt(a); } };
-struct Add { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Add(a, b); } };
-struct Sub { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Sub(a, b); } };
-struct Mul { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Mul(a, b); } };
-struct Div { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Div(a, b); } };
-struct Max { template <class D, class V> HWY_INLINE V operator()(D d, V a, V b) const { return max_of(d, a, b); } };
-struct Min { template <class D, class V> HWY_INLINE V operator()(D d, V a, V b) const { return min_of(d, a, b); } };
+struct Sqrt {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a) const {
+    return hn::Sqrt(a);
+  }
+};
+struct Add {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Add(a, b);
+  }
+};
+struct Sub {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Sub(a, b);
+  }
+};
+struct Mul {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Mul(a, b);
+  }
+};
+struct Div {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Div(a, b);
+  }
+};
+struct Max {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return max_of(d, a, b);
+  }
+};
+struct Min {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return min_of(d, a, b);
+  }
+};
 struct Fma {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const { return hn::MulAdd(a, b, c); }
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::MulAdd(a, b, c);
+  }
 };
 struct Fms {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const { return hn::MulSub(a, b, c); }
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::MulSub(a, b, c);
+  }
 };
 struct Fnma {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const { return hn::NegMulAdd(a, b, c); }
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::NegMulAdd(a, b, c);
+  }
 };
 
 // Integers wrap, which C++ defines for unsigned types only.
@@ -97,28 +143,44 @@ struct FloatMod {
 template <class T>
 StepFn common_step(Op op) {
   switch (op) {
-    case Op::neg: return vector_loop1<T, Neg>;
-    case Op::abs: return vector_loop1<T, Abs>;
-    case Op::add: return vector_loop2<T, Add>;
-    case Op::sub: return vector_loop2<T, Sub>;
-    case Op::max: return vector_loop2<T, Max>;
-    case Op::min: return vector_loop2<T, Min>;
-    default: return nullptr;
+    case Op::neg:
+      return vector_loop1<T, Neg>;
+    case Op::abs:
+      return vector_loop1<T, Abs>;
+    case Op::add:
+      return vector_loop2<T, Add>;
+    case Op::sub:
+      return vector_loop2<T, Sub>;
+    case Op::max:
+      return vector_loop2<T, Max>;
+    case Op::min:
+      return vector_loop2<T, Min>;
+    default:
+      return nullptr;
   }
 }
 
 template <class T>
 StepFn float_step(Op op) {
   switch (op) {
-    case Op::floor: return vector_loop1<T, Floor>;
-    case Op::sqrt: return vector_loop1<T, Sqrt>;
-    case Op::mul: return vector_loop2<T, Mul>;
-    case Op::div: return vector_loop2<T, Div>;
-    case Op::mod: return scalar_loop2<T, FloatMod<T>>;
-    case Op::fma: return vector_loop3<T, Fma>;
-    case Op::fms: return vector_loop3<T, Fms>;
-    case Op::fnma: return vector_loop3<T, Fnma>;
-    default: return common_step<T>(op);
+    case Op::floor:
+      return vector_loop1<T, Floor>;
+    case Op::sqrt:
+      return vector_loop1<T, Sqrt>;
+    case Op::mul:
+      return vector_loop2<T, Mul>;
+    case Op::div:
+      return vector_loop2<T, Div>;
+    case Op::mod:
+      return scalar_loop2<T, FloatMod<T>>;
+    case Op::fma:
+      return vector_loop3<T, Fma>;
+    case Op::fms:
+      return vector_loop3<T, Fms>;
+    case Op::fnma:
+      return vector_loop3<T, Fnma>;
+    default:
+      return common_step<T>(op);
   }
 }
 
@@ -126,12 +188,18 @@ template <class T>
 StepFn int_step(Op op) {
   switch (op) {
     case Op::mul:
-      if constexpr (std::is_same_v<T, int32_t>) return vector_loop2<T, Mul>;
-      else return scalar_loop2<T, IntMul<T>>;
-    case Op::div: return scalar_loop2<T, IntDiv<T>>;
-    case Op::mod: return scalar_loop2<T, IntMod<T>>;
-    case Op::pow: return scalar_loop2<T, IntPow<T>>;
-    default: return common_step<T>(op);
+      if constexpr (std::is_same_v<T, int32_t>)
+        return vector_loop2<T, Mul>;
+      else
+        return scalar_loop2<T, IntMul<T>>;
+    case Op::div:
+      return scalar_loop2<T, IntDiv<T>>;
+    case Op::mod:
+      return scalar_loop2<T, IntMod<T>>;
+    case Op::pow:
+      return scalar_loop2<T, IntPow<T>>;
+    default:
+      return common_step<T>(op);
   }
 }
 
@@ -139,13 +207,20 @@ StepFn int_step(Op op) {
 
 StepFn arithmetic(Op op, DType type) {
   switch (type) {
-    case DType::f64: return float_step<double>(op);
-    case DType::f32: return float_step<float>(op);
-    case DType::i64: return int_step<int64_t>(op);
-    case DType::i32: return int_step<int32_t>(op);
-    case DType::i8: return int_step<int8_t>(op);
-    case DType::u8: return int_step<uint8_t>(op);
-    default: return nullptr;
+    case DType::f64:
+      return float_step<double>(op);
+    case DType::f32:
+      return float_step<float>(op);
+    case DType::i64:
+      return int_step<int64_t>(op);
+    case DType::i32:
+      return int_step<int32_t>(op);
+    case DType::i8:
+      return int_step<int8_t>(op);
+    case DType::u8:
+      return int_step<uint8_t>(op);
+    default:
+      return nullptr;
   }
 }
 

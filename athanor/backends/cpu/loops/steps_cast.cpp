@@ -15,7 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace athanor::loops::HWY_NAMESPACE {
 namespace {
 
-/// Floats to integers truncate, then wrap. What 64 bits cannot hold, and NaN, is the lowest i64 (as x86 converts it).
+/// Floats to integers truncate, then wrap. What 64 bits cannot hold, and NaN, is the lowest i64 (as x86
+/// converts it).
 template <class Out, class In>
 struct Cast {
   HWY_INLINE Out operator()(In a) const {
@@ -34,7 +35,9 @@ struct ToBool {
 
 // bf16 is the upper half of an f32; rounded to nearest even, NaN kept.
 struct FromBf16 {
-  HWY_INLINE float operator()(uint16_t bits) const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  HWY_INLINE float operator()(uint16_t bits) const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
 };
 struct ToBf16 {
   HWY_INLINE uint16_t operator()(float a) const {
@@ -76,21 +79,33 @@ struct FromF16 {
 struct ToF16 {
   f16 operator()(float a) const { return f16(a); }
 };
-void from_f16(void* dst, const void* const* src, size_t n, unsigned u) { scalar_loop1<float, f16, FromF16>(dst, src, n, u); }
-void to_f16(void* dst, const void* const* src, size_t n, unsigned u) { scalar_loop1<f16, float, ToF16>(dst, src, n, u); }
+void from_f16(void* dst, const void* const* src, size_t n, unsigned u) {
+  scalar_loop1<float, f16, FromF16>(dst, src, n, u);
+}
+void to_f16(void* dst, const void* const* src, size_t n, unsigned u) {
+  scalar_loop1<f16, float, ToF16>(dst, src, n, u);
+}
 #endif
 
 template <class In>
 StepFn cast_from(DType out) {
   switch (out) {
-    case DType::f64: return scalar_loop1<double, In, Cast<double, In>>;
-    case DType::f32: return scalar_loop1<float, In, Cast<float, In>>;
-    case DType::i64: return scalar_loop1<int64_t, In, Cast<int64_t, In>>;
-    case DType::i32: return scalar_loop1<int32_t, In, Cast<int32_t, In>>;
-    case DType::i8: return scalar_loop1<int8_t, In, Cast<int8_t, In>>;
-    case DType::u8: return scalar_loop1<uint8_t, In, Cast<uint8_t, In>>;
-    case DType::b8: return scalar_loop1<uint8_t, In, ToBool<In>>;
-    default: return nullptr;
+    case DType::f64:
+      return scalar_loop1<double, In, Cast<double, In>>;
+    case DType::f32:
+      return scalar_loop1<float, In, Cast<float, In>>;
+    case DType::i64:
+      return scalar_loop1<int64_t, In, Cast<int64_t, In>>;
+    case DType::i32:
+      return scalar_loop1<int32_t, In, Cast<int32_t, In>>;
+    case DType::i8:
+      return scalar_loop1<int8_t, In, Cast<int8_t, In>>;
+    case DType::u8:
+      return scalar_loop1<uint8_t, In, Cast<uint8_t, In>>;
+    case DType::b8:
+      return scalar_loop1<uint8_t, In, ToBool<In>>;
+    default:
+      return nullptr;
   }
 }
 
@@ -100,15 +115,23 @@ StepFn cast(DType in, DType out) {
   if (out == DType::f16) return in == DType::f32 ? to_f16 : nullptr;
   if (out == DType::bf16) return in == DType::f32 ? scalar_loop1<uint16_t, float, ToBf16> : nullptr;
   switch (in) {
-    case DType::f64: return cast_from<double>(out);
-    case DType::f32: return cast_from<float>(out);
-    case DType::f16: return out == DType::f32 ? from_f16 : nullptr;
-    case DType::bf16: return out == DType::f32 ? scalar_loop1<float, uint16_t, FromBf16> : nullptr;
-    case DType::i64: return cast_from<int64_t>(out);
-    case DType::i32: return cast_from<int32_t>(out);
-    case DType::i8: return cast_from<int8_t>(out);
+    case DType::f64:
+      return cast_from<double>(out);
+    case DType::f32:
+      return cast_from<float>(out);
+    case DType::f16:
+      return out == DType::f32 ? from_f16 : nullptr;
+    case DType::bf16:
+      return out == DType::f32 ? scalar_loop1<float, uint16_t, FromBf16> : nullptr;
+    case DType::i64:
+      return cast_from<int64_t>(out);
+    case DType::i32:
+      return cast_from<int32_t>(out);
+    case DType::i8:
+      return cast_from<int8_t>(out);
     case DType::u8:
-    case DType::b8: break;
+    case DType::b8:
+      break;
   }
   return cast_from<uint8_t>(out);
 }

@@ -11,19 +11,56 @@ HWY_BEFORE_NAMESPACE();
 namespace athanor::loops::HWY_NAMESPACE {
 namespace {
 
-struct And { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::And(a, b); } };
-struct Or { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Or(a, b); } };
-struct Xor { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::Xor(a, b); } };
-struct Copy { template <class D, class V> HWY_INLINE V operator()(D, V a) const { return a; } };
+struct And {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::And(a, b);
+  }
+};
+struct Or {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Or(a, b);
+  }
+};
+struct Xor {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Xor(a, b);
+  }
+};
+struct Copy {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a) const {
+    return a;
+  }
+};
 // Of booleans, which are 0 or 1:
-struct Below { template <class D, class V> HWY_INLINE V operator()(D, V a, V b) const { return hn::AndNot(a, b); } };
+struct Below {
+  template <class D, class V>
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::AndNot(a, b);
+  }
+};
 struct Same {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V a, V b) const { return hn::Xor(hn::Xor(a, b), hn::Set(d, uint8_t{1})); }
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return hn::Xor(hn::Xor(a, b), hn::Set(d, uint8_t{1}));
+  }
 };
 
-struct Less { template <class V> HWY_INLINE auto operator()(V a, V b) const { return hn::Lt(a, b); } };
-struct Equal { template <class V> HWY_INLINE auto operator()(V a, V b) const { return hn::Eq(a, b); } };
+struct Less {
+  template <class V>
+  HWY_INLINE auto operator()(V a, V b) const {
+    return hn::Lt(a, b);
+  }
+};
+struct Equal {
+  template <class V>
+  HWY_INLINE auto operator()(V a, V b) const {
+    return hn::Eq(a, b);
+  }
+};
 
 /// Lanes of T as many as bytes in a (partial) vector of u8.
 template <class D>
@@ -119,21 +156,30 @@ void copy_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
 template <class T>
 StepFn typed_step(Op op) {
   switch (op) {
-    case Op::less: return compare_loop<T, Less>;
-    case Op::equal: return compare_loop<T, Equal>;
-    case Op::where_less: return where_less_loop<T>;
-    default: return nullptr;
+    case Op::less:
+      return compare_loop<T, Less>;
+    case Op::equal:
+      return compare_loop<T, Equal>;
+    case Op::where_less:
+      return where_less_loop<T>;
+    default:
+      return nullptr;
   }
 }
 
 template <class T>
 StepFn bits_step(Op op) {
   switch (op) {
-    case Op::bit_and: return vector_loop2<T, And>;
-    case Op::bit_or: return vector_loop2<T, Or>;
-    case Op::bit_xor: return vector_loop2<T, Xor>;
-    case Op::floor: return vector_loop1<T, Copy>;
-    default: return typed_step<T>(op);
+    case Op::bit_and:
+      return vector_loop2<T, And>;
+    case Op::bit_or:
+      return vector_loop2<T, Or>;
+    case Op::bit_xor:
+      return vector_loop2<T, Xor>;
+    case Op::floor:
+      return vector_loop1<T, Copy>;
+    default:
+      return typed_step<T>(op);
   }
 }
 
@@ -141,25 +187,36 @@ StepFn bits_step(Op op) {
 StepFn bool_step(Op op) {
   switch (op) {
     case Op::neg:
-    case Op::abs: return vector_loop1<uint8_t, Copy>;
+    case Op::abs:
+      return vector_loop1<uint8_t, Copy>;
     case Op::add:
-    case Op::max: return vector_loop2<uint8_t, Or>;
-    case Op::sub: return vector_loop2<uint8_t, Xor>;
+    case Op::max:
+      return vector_loop2<uint8_t, Or>;
+    case Op::sub:
+      return vector_loop2<uint8_t, Xor>;
     case Op::mul:
     case Op::div:
-    case Op::min: return vector_loop2<uint8_t, And>;
-    case Op::less: return vector_loop2<uint8_t, Below>;
-    case Op::equal: return vector_loop2<uint8_t, Same>;
-    default: return bits_step<uint8_t>(op);
+    case Op::min:
+      return vector_loop2<uint8_t, And>;
+    case Op::less:
+      return vector_loop2<uint8_t, Below>;
+    case Op::equal:
+      return vector_loop2<uint8_t, Same>;
+    default:
+      return bits_step<uint8_t>(op);
   }
 }
 
 StepFn sized_step(Op op, size_t size) {
   switch (size) {
-    case 1: return op == Op::copy ? copy_loop<uint8_t> : where_loop<uint8_t>;
-    case 2: return op == Op::copy ? copy_loop<uint16_t> : nullptr;
-    case 4: return op == Op::copy ? copy_loop<uint32_t> : where_loop<uint32_t>;
-    default: return op == Op::copy ? copy_loop<uint64_t> : where_loop<uint64_t>;
+    case 1:
+      return op == Op::copy ? copy_loop<uint8_t> : where_loop<uint8_t>;
+    case 2:
+      return op == Op::copy ? copy_loop<uint16_t> : nullptr;
+    case 4:
+      return op == Op::copy ? copy_loop<uint32_t> : where_loop<uint32_t>;
+    default:
+      return op == Op::copy ? copy_loop<uint64_t> : where_loop<uint64_t>;
   }
 }
 
@@ -168,14 +225,22 @@ StepFn sized_step(Op op, size_t size) {
 StepFn logic(Op op, DType type) {
   if (op == Op::copy || op == Op::where) return sized_step(op, size_of(type));
   switch (type) {
-    case DType::f64: return typed_step<double>(op);
-    case DType::f32: return typed_step<float>(op);
-    case DType::i64: return bits_step<int64_t>(op);
-    case DType::i32: return bits_step<int32_t>(op);
-    case DType::i8: return bits_step<int8_t>(op);
-    case DType::u8: return bits_step<uint8_t>(op);
-    case DType::b8: return bool_step(op);
-    default: return nullptr;
+    case DType::f64:
+      return typed_step<double>(op);
+    case DType::f32:
+      return typed_step<float>(op);
+    case DType::i64:
+      return bits_step<int64_t>(op);
+    case DType::i32:
+      return bits_step<int32_t>(op);
+    case DType::i8:
+      return bits_step<int8_t>(op);
+    case DType::u8:
+      return bits_step<uint8_t>(op);
+    case DType::b8:
+      return bool_step(op);
+    default:
+      return nullptr;
   }
 }
 

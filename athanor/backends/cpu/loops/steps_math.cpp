@@ -14,25 +14,71 @@ HWY_BEFORE_NAMESPACE();
 namespace athanor::loops::HWY_NAMESPACE {
 namespace {
 
-struct Exp { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return exp_of(d, a); } };
-struct Log { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return log_of(d, a); } };
-struct Sin { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return sin_of(d, a); } };
-struct Cos { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return cos_of(d, a); } };
-struct Tanh { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return tanh_of(d, a); } };
-struct Erf { template <class D, class V> HWY_INLINE V operator()(D d, V a) const { return erf_of(d, a); } };
+struct Exp {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return exp_of(d, a);
+  }
+};
+struct Log {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return log_of(d, a);
+  }
+};
+struct Sin {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return sin_of(d, a);
+  }
+};
+struct Cos {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return cos_of(d, a);
+  }
+};
+struct Tanh {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return tanh_of(d, a);
+  }
+};
+struct Erf {
+  template <class D, class V>
+  HWY_INLINE V operator()(D d, V a) const {
+    return erf_of(d, a);
+  }
+};
 struct Pow {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V a, V b) const { return pow_of(d, a, b); }
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return pow_of(d, a, b);
+  }
 };
 
 // f64 serves gradient checks and references, where libm's last digits count for more than speed.
-struct Exp64 { double operator()(double a) const { return std::exp(a); } };
-struct Log64 { double operator()(double a) const { return std::log(a); } };
-struct Sin64 { double operator()(double a) const { return std::sin(a); } };
-struct Cos64 { double operator()(double a) const { return std::cos(a); } };
-struct Tanh64 { double operator()(double a) const { return std::tanh(a); } };
-struct Erf64 { double operator()(double a) const { return std::erf(a); } };
-struct Pow64 { double operator()(double a, double b) const { return std::pow(a, b); } };
+struct Exp64 {
+  double operator()(double a) const { return std::exp(a); }
+};
+struct Log64 {
+  double operator()(double a) const { return std::log(a); }
+};
+struct Sin64 {
+  double operator()(double a) const { return std::sin(a); }
+};
+struct Cos64 {
+  double operator()(double a) const { return std::cos(a); }
+};
+struct Tanh64 {
+  double operator()(double a) const { return std::tanh(a); }
+};
+struct Erf64 {
+  double operator()(double a) const { return std::erf(a); }
+};
+struct Pow64 {
+  double operator()(double a, double b) const { return std::pow(a, b); }
+};
 
 }  // namespace
 
@@ -40,14 +86,22 @@ StepFn math(Op op, DType type) {
   const bool wide = type == DType::f64;
   if (!wide && type != DType::f32) return nullptr;
   switch (op) {
-    case Op::exp: return wide ? scalar_loop1<double, double, Exp64> : vector_loop1<float, Exp>;
-    case Op::log: return wide ? scalar_loop1<double, double, Log64> : vector_loop1<float, Log>;
-    case Op::sin: return wide ? scalar_loop1<double, double, Sin64> : vector_loop1<float, Sin>;
-    case Op::cos: return wide ? scalar_loop1<double, double, Cos64> : vector_loop1<float, Cos>;
-    case Op::tanh: return wide ? scalar_loop1<double, double, Tanh64> : vector_loop1<float, Tanh>;
-    case Op::erf: return wide ? scalar_loop1<double, double, Erf64> : vector_loop1<float, Erf>;
-    case Op::pow: return wide ? scalar_loop2<double, Pow64> : vector_loop2<float, Pow>;
-    default: return nullptr;
+    case Op::exp:
+      return wide ? scalar_loop1<double, double, Exp64> : vector_loop1<float, Exp>;
+    case Op::log:
+      return wide ? scalar_loop1<double, double, Log64> : vector_loop1<float, Log>;
+    case Op::sin:
+      return wide ? scalar_loop1<double, double, Sin64> : vector_loop1<float, Sin>;
+    case Op::cos:
+      return wide ? scalar_loop1<double, double, Cos64> : vector_loop1<float, Cos>;
+    case Op::tanh:
+      return wide ? scalar_loop1<double, double, Tanh64> : vector_loop1<float, Tanh>;
+    case Op::erf:
+      return wide ? scalar_loop1<double, double, Erf64> : vector_loop1<float, Erf>;
+    case Op::pow:
+      return wide ? scalar_loop2<double, Pow64> : vector_loop2<float, Pow>;
+    default:
+      return nullptr;
   }
 }
 

@@ -28,8 +28,8 @@ struct Words {
   V64 w[4];
 };
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one block a lane; every lane
-/// holds a 32-bit word.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one block a lane;
+/// every lane holds a 32-bit word.
 HWY_INLINE Words philox(V64 block, V64 key) {
   const D64 d;
   const V64 low = hn::Set(d, 0xffffffff);
@@ -50,7 +50,9 @@ HWY_INLINE Words philox(V64 block, V64 key) {
 }
 
 /// The upper 24 bits / 2^24.
-HWY_INLINE float to_unit(uint64_t word) { return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F; }
+HWY_INLINE float to_unit(uint64_t word) {
+  return static_cast<float>(static_cast<int32_t>(word >> 8)) * 0x1p-24F;
+}
 
 constexpr size_t most = 8;  // lanes of 64 bits
 

@@ -24,32 +24,48 @@ struct Sum {
   template <class T>
   static constexpr bool vectorised = true;
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const { return hn::Add(a, b); }
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Add(a, b);
+  }
   template <class T>
-  HWY_INLINE T operator()(T a, T b) const { return static_cast<T>(a + b); }
+  HWY_INLINE T operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
   template <class T>
-  static constexpr T identity() { return 0; }
+  static constexpr T identity() {
+    return 0;
+  }
 };
 struct Product {
   template <class T>
   static constexpr bool vectorised = hwy::IsFloat<T>() || std::is_same_v<T, int32_t>;
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b) const { return hn::Mul(a, b); }
-  template <class T>
-  HWY_INLINE T operator()(T a, T b) const {
-    if constexpr (hwy::IsFloat<T>()) return a * b;
-    else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  HWY_INLINE V operator()(D, V a, V b) const {
+    return hn::Mul(a, b);
   }
   template <class T>
-  static constexpr T identity() { return 1; }
+  HWY_INLINE T operator()(T a, T b) const {
+    if constexpr (hwy::IsFloat<T>())
+      return a * b;
+    else
+      return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+  template <class T>
+  static constexpr T identity() {
+    return 1;
+  }
 };
 struct Largest {
   template <class T>
   static constexpr bool vectorised = true;
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V a, V b) const { return max_of(d, a, b); }
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return max_of(d, a, b);
+  }
   template <class T>
-  HWY_INLINE T operator()(T a, T b) const { return is_nan(a) || a > b ? a : b; }
+  HWY_INLINE T operator()(T a, T b) const {
+    return is_nan(a) || a > b ? a : b;
+  }
   template <class T>
   static constexpr T identity() {
     return hwy::IsFloat<T>() ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
@@ -59,9 +75,13 @@ struct Smallest {
   template <class T>
   static constexpr bool vectorised = true;
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V a, V b) const { return min_of(d, a, b); }
+  HWY_INLINE V operator()(D d, V a, V b) const {
+    return min_of(d, a, b);
+  }
   template <class T>
-  HWY_INLINE T operator()(T a, T b) const { return is_nan(a) || a < b ? a : b; }
+  HWY_INLINE T operator()(T a, T b) const {
+    return is_nan(a) || a < b ? a : b;
+  }
   template <class T>
   static constexpr T identity() {
     return hwy::IsFloat<T>() ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
@@ -77,7 +97,8 @@ HWY_INLINE T fold_lanes(D d, hn::Vec<D> v) {
   return lanes[0];
 }
 
-/// One row, in four vectors of partial results: quicker than one, and with rounding errors as if in 64 pieces (AVX-512).
+/// One row, in four vectors of partial results: quicker than one, and with rounding errors as if in 64 pieces
+/// (AVX-512).
 template <class T, class F>
 HWY_INLINE T fold_row(const T* p, size_t n) {
   const F f;
@@ -144,7 +165,9 @@ void fold_product_rows(void* acc, const void* a, const void* b, size_t rows, siz
 
 struct MultiplyAdd {
   template <class D, class V>
-  HWY_INLINE V operator()(D, V a, V b, V c) const { return hn::MulAdd(a, b, c); }
+  HWY_INLINE V operator()(D, V a, V b, V c) const {
+    return hn::MulAdd(a, b, c);
+  }
 };
 template <class T>
 void accumulate_product(void* acc, const void* a, const void* b, size_t n) {
@@ -155,8 +178,10 @@ void accumulate_product(void* acc, const void* a, const void* b, size_t n) {
 template <class T, class F>
 void accumulate(void* acc, int64_t*, const void* src, const int64_t*, size_t n) {
   const void* const sources[] = {acc, src};
-  if constexpr (F::template vectorised<T>) vector_loop2<T, F>(acc, sources, n, 0);
-  else scalar_loop2<T, F>(acc, sources, n, 0);
+  if constexpr (F::template vectorised<T>)
+    vector_loop2<T, F>(acc, sources, n, 0);
+  else
+    scalar_loop2<T, F>(acc, sources, n, 0);
 }
 
 template <class T, class W, class F>
@@ -176,7 +201,8 @@ HWY_INLINE bool beats(T a, int64_t ia, T b, int64_t ib) {
   return a > b || (is_nan(a) && !is_nan(b)) || (equal && ia < ib);
 }
 template <class T>
-void argmax_rows(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t rows, size_t len) {
+void argmax_rows(void* acc, int64_t* acc_index, const void* src, const int64_t* index, size_t rows,
+                 size_t len) {
   auto* a = static_cast<T*>(acc);
   const auto* p = static_cast<const T*>(src);
   for (size_t r = 0; r < rows; ++r, p += len, index += len) {
@@ -226,15 +252,23 @@ template <class T>
 ReduceFns typed(Prim prim, DType type) {
   switch (prim) {
     case Prim::sum:
-      if constexpr (std::is_same_v<T, float>) return widened<Sum>();
-      else return reduce_fns<T, Sum>(type);
+      if constexpr (std::is_same_v<T, float>)
+        return widened<Sum>();
+      else
+        return reduce_fns<T, Sum>(type);
     case Prim::prod:
-      if constexpr (std::is_same_v<T, float>) return widened<Product>();
-      else return reduce_fns<T, Product>(type);
-    case Prim::reduce_max: return reduce_fns<T, Largest>(type);
-    case Prim::reduce_min: return reduce_fns<T, Smallest>(type);
-    case Prim::argmax: return {type, argmax_rows<T>, argmax_accumulate<T>, argmax_accumulate<T>};
-    default: return {};
+      if constexpr (std::is_same_v<T, float>)
+        return widened<Product>();
+      else
+        return reduce_fns<T, Product>(type);
+    case Prim::reduce_max:
+      return reduce_fns<T, Largest>(type);
+    case Prim::reduce_min:
+      return reduce_fns<T, Smallest>(type);
+    case Prim::argmax:
+      return {type, argmax_rows<T>, argmax_accumulate<T>, argmax_accumulate<T>};
+    default:
+      return {};
   }
 }
 
@@ -242,17 +276,24 @@ ReduceFns typed(Prim prim, DType type) {
 
 ReduceFns reduction(Prim prim, DType type) {
   switch (type) {
-    case DType::f64: return typed<double>(prim, type);
-    case DType::f32: return typed<float>(prim, type);
-    case DType::i64: return typed<int64_t>(prim, type);
-    case DType::i32: return typed<int32_t>(prim, type);
-    case DType::i8: return typed<int8_t>(prim, type);
-    case DType::u8: return typed<uint8_t>(prim, type);
+    case DType::f64:
+      return typed<double>(prim, type);
+    case DType::f32:
+      return typed<float>(prim, type);
+    case DType::i64:
+      return typed<int64_t>(prim, type);
+    case DType::i32:
+      return typed<int32_t>(prim, type);
+    case DType::i8:
+      return typed<int8_t>(prim, type);
+    case DType::u8:
+      return typed<uint8_t>(prim, type);
     case DType::b8:  // of 0 and 1 a sum is their maximum (their or), a product their minimum
       if (prim == Prim::sum) return typed<uint8_t>(Prim::reduce_max, type);
       if (prim == Prim::prod) return typed<uint8_t>(Prim::reduce_min, type);
       return typed<uint8_t>(prim, type);
-    default: return {};
+    default:
+      return {};
   }
 }
 

@@ -40,7 +40,8 @@ Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t f
     t.cut = static_cast<int>(--position);
   }
   t.row_size = inner;
-  for (size_t i = 0; i < position; ++i) t.loops.push_back({order[i], std::max<int64_t>(space[order[i]], 1), 1, false});
+  for (size_t i = 0; i < position; ++i)
+    t.loops.push_back({order[i], std::max<int64_t>(space[order[i]], 1), 1, false});
   if (t.cut >= 0) t.loops.push_back({order[position], (t.cut_extent + t.rows - 1) / t.rows, t.rows, true});
   return t;
 }
@@ -54,15 +55,16 @@ void follow_strided_operands(Tiling& tiling, const std::vector<LoopOperand>& ope
       return std::abs(o.strides[dim]) == 1 && std::abs(o.strides[inner]) > 1;
     });
     if (!crosses) continue;
-    std::rotate(tiling.loops.begin() + static_cast<std::ptrdiff_t>(l), tiling.loops.begin() + static_cast<std::ptrdiff_t>(l) + 1,
-                tiling.loops.end());
+    std::rotate(tiling.loops.begin() + static_cast<std::ptrdiff_t>(l),
+                tiling.loops.begin() + static_cast<std::ptrdiff_t>(l) + 1, tiling.loops.end());
     tiling.cut = static_cast<int>(tiling.loops.size()) - 2;
     return;
   }
 }
 
 void kept_loops_first(Tiling& tiling, const std::vector<bool>& reduced) {
-  std::stable_partition(tiling.loops.begin(), tiling.loops.end(), [&](const Loop& l) { return !reduced[l.dim]; });
+  std::stable_partition(tiling.loops.begin(), tiling.loops.end(),
+                        [&](const Loop& l) { return !reduced[l.dim]; });
   for (size_t i = 0; i < tiling.loops.size(); ++i)
     if (tiling.loops[i].cut) tiling.cut = static_cast<int>(i);
 }

@@ -16,8 +16,9 @@ struct Loop {
   bool cut = false;    // the loop along the block's first dimension, which is taken `step` indices at a time
 };
 
-/// Loops around a block of neighbouring elements. The block's first dimension may be cut: a tile then has `rows` rows of
-/// it (the last tile fewer), each of `row_size` elements. Without a cut there is one row, the whole block.
+/// Loops around a block of neighbouring elements. The block's first dimension may be cut: a tile then has
+/// `rows` rows of it (the last tile fewer), each of `row_size` elements. Without a cut there is one row, the
+/// whole block.
 struct Tiling {
   struct Dim {
     size_t dim = 0;
@@ -33,20 +34,21 @@ struct Tiling {
   int64_t tiles() const;
 };
 
-/// Tiles of at most `most` elements (one at least) of the dimensions `order` (outermost first), of which those from
-/// position `first_in_block` on may be within the tile. Short inner dimensions are taken several rows at a time; rows of
-/// 256 elements and more are left alone, so that what is constant along a row stays a single value.
+/// Tiles of at most `most` elements (one at least) of the dimensions `order` (outermost first), of which
+/// those from position `first_in_block` on may be within the tile. Short inner dimensions are taken several
+/// rows at a time; rows of 256 elements and more are left alone, so that what is constant along a row stays a
+/// single value.
 Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most);
 
-/// Where an operand runs along a dimension that is walked by a loop (as in a transposition), brings that loop to the
-/// innermost place, so that the cache lines that one tile touches serve the next.
+/// Where an operand runs along a dimension that is walked by a loop (as in a transposition), brings that loop
+/// to the innermost place, so that the cache lines that one tile touches serve the next.
 void follow_strided_operands(Tiling& tiling, const std::vector<LoopOperand>& operands);
 
 /// Moves loops over kept dimensions before those over reduced ones.
 void kept_loops_first(Tiling& tiling, const std::vector<bool>& reduced);
 
-/// The addresses of an operand, or the values of an affine index, tile by tile. Strides are in bytes for memory, in
-/// units for an index.
+/// The addresses of an operand, or the values of an affine index, tile by tile. Strides are in bytes for
+/// memory, in units for an index.
 struct Walker {
   enum class Form : uint8_t {
     uniform,     // one element for the whole tile
@@ -58,7 +60,7 @@ struct Walker {
     bool operator==(const Dim&) const = default;
   };
   Form form = Form::uniform;
-  int buffer = -1;  // -1: an index
+  int buffer = -1;   // -1: an index
   int64_t item = 1;  // bytes of an element; 1 for an index
   int64_t offset = 0;
   Ints loop_strides;      // for each loop
@@ -67,7 +69,8 @@ struct Walker {
   bool repeats = false;   // stands still while the innermost loop turns
 
   bool same_place(const Walker& other) const {
-    return item == other.item && offset == other.offset && loop_strides == other.loop_strides && dims == other.dims;
+    return item == other.item && offset == other.offset && loop_strides == other.loop_strides &&
+           dims == other.dims;
   }
 };
 

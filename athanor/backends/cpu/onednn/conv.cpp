@@ -87,16 +87,16 @@ Candidate build(const Conv& conv, const typename Primitive::primitive_desc& foun
 bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
 /// Whether it takes or gives activations in another layout than the request's.
-template <class Description>
-bool reorders_activations(const Conv& conv, const Description& found) {
+template <class PrimitiveDesc>
+bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
   return std::ranges::any_of(roles_of(conv), [&](const Role& role) {
     return !role.weights && found.query_md(dnnl::query::exec_arg_md, role.argument) != role.format;
   });
 }
 
 /// Offers the first implementation that a description finds, and the first by matrix multiplication.
-template <class Primitive, class Description>
-void offer(const Conv& conv, std::optional<Description> found, algorithm how, bool own_layouts,
+template <class Primitive>
+void offer(const Conv& conv, std::optional<Description<Primitive>> found, algorithm how, bool own_layouts,
            bool with_reference, std::vector<Candidate>& candidates) {
   if (!found) return;
   const bool with_gemm = !own_layouts;
@@ -104,17 +104,17 @@ void offer(const Conv& conv, std::optional<Description> found, algorithm how, bo
                             (own_layouts ? " reordered" : "");
   bool first = true;
   do {
-    const std::string implementation = found->impl_info_str();
+    const std::string implementation = found->primitive_desc.impl_info_str();
     const bool gemm = contains(implementation, "gemm") && !contains(implementation, "brg");
     if (contains(implementation, "ref") && !with_reference) continue;
     if (!first && !(gemm && with_gemm)) continue;
-    if (own_layouts && !reorders_activations(conv, *found)) return;  // offered already
+    if (own_layouts && !reorders_activations(conv, found->primitive_desc)) return;  // offered already
     first = false;
     const std::string name = "oneDNN " + (gemm ? "gemm" : label) + " " + implementation;
     if (std::ranges::none_of(candidates, [&](const Candidate& known) { return known.name == name; }))
-      candidates.push_back(build<Primitive>(conv, *found, name));
+      candidates.push_back(build<Primitive>(conv, found->primitive_desc, name));
     if (gemm || !with_gemm) return;
-  } while (found->next_impl());
+  } while (found->primitive_desc.next_impl());
 }
 
 /// The formats that a description is asked for: those of the request, or oneDNN's own choice of activation

@@ -57,7 +57,7 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
                           : describe<dnnl::matmul>(attr, left, right, result);
   if (!found) return;
   do {
-    const std::string implementation = found->impl_info_str();
+    const std::string implementation = found->primitive_desc.impl_info_str();
     if (implementation.find("ref") != std::string::npos) continue;
     Sequence sequence(request);
     std::vector<Sequence::Argument> arguments = {{DNNL_ARG_SRC, left, sequence.input(0, left, left)},
@@ -67,9 +67,9 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
       sequence.make_dense(2);
       arguments.push_back({DNNL_ARG_BIAS, bias, sequence.input(2, bias, bias)});
     }
-    sequence.add(dnnl::matmul(*found), found->scratchpad_desc(), arguments);
+    sequence.add(dnnl::matmul(found->primitive_desc), found->primitive_desc.scratchpad_desc(), arguments);
     candidates.push_back(std::move(sequence).finish("oneDNN matmul " + implementation));
-  } while (found->next_impl());
+  } while (found->primitive_desc.next_impl());
 }
 
 void finish_rows(const GemmShape& shape, const float* bias, float* c) {

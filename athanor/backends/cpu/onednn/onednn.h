@@ -1,6 +1,7 @@
 // oneDNN 2 and 3 behind one face.
 #pragma once
 #include <dnnl.hpp>
+#include <memory>
 #include <optional>
 
 #include "athanor/kernels/kernel.h"
@@ -27,33 +28,43 @@ dnnl::memory::desc any_format(const OperandDesc& operand);
 /// The post-op of an activation. Scratchpads are always the caller's, so that planned memory is all there is.
 dnnl::primitive_attr primitive_attributes(const std::string& activation = {});
 
+/// A primitive that oneDNN has an implementation for. `primitive_desc.next_impl()` gives the next one.
+template <class P>
+struct Description {
+  // oneDNN 2 keeps a pointer to the description of the operation and reads it again in next_impl().
+  std::shared_ptr<void> operation;
+  typename P::primitive_desc primitive_desc;
+};
+
 /// Describes a primitive P from the arguments of its kind, in oneDNN's order; {} when oneDNN has no
 /// implementation.
 template <class P, class... Args>
-std::optional<typename P::primitive_desc> describe(const dnnl::primitive_attr& attr, const Args&... args) {
+std::optional<Description<P>> describe(const dnnl::primitive_attr& attr, const Args&... args) {
   try {
 #if DNNL_VERSION_MAJOR >= 3
-    typename P::primitive_desc found(onednn_engine(), args..., attr, true);
+    Description<P> found{nullptr, {onednn_engine(), args..., attr, true}};
 #else
-    typename P::primitive_desc found(typename P::desc(args...), attr, onednn_engine(), true);
+    const auto operation = std::make_shared<typename P::desc>(args...);
+    Description<P> found{operation, {*operation, attr, onednn_engine(), true}};
 #endif
-    if (found) return found;
+    if (found.primitive_desc) return found;
   } catch (const dnnl::error&) {  // it does not even accept the arguments
   }
   return {};
 }
 
-/// The same for gradients, which take the description of their forward primitive.
-template <class P, class Hint, class... Args>
-std::optional<typename P::primitive_desc> describe_gradient(const dnnl::primitive_attr& attr,
-                                                            const Hint& hint, const Args&... args) {
+/// The same for gradients, which take the description of their forward primitive: it must live as long.
+template <class P, class Forward, class... Args>
+std::optional<Description<P>> describe_gradient(const dnnl::primitive_attr& attr, const Forward& forward,
+                                                const Args&... args) {
   try {
 #if DNNL_VERSION_MAJOR >= 3
-    typename P::primitive_desc found(onednn_engine(), args..., hint, attr, true);
+    Description<P> found{nullptr, {onednn_engine(), args..., forward.primitive_desc, attr, true}};
 #else
-    typename P::primitive_desc found(typename P::desc(args...), attr, onednn_engine(), hint, true);
+    const auto operation = std::make_shared<typename P::desc>(args...);
+    Description<P> found{operation, {*operation, attr, onednn_engine(), forward.primitive_desc, true}};
 #endif
-    if (found) return found;
+    if (found.primitive_desc) return found;
   } catch (const dnnl::error&) {
   }
   return {};

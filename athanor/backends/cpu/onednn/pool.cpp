@@ -28,10 +28,10 @@ std::vector<Candidate> onednn_pool(const KernelRequest& request) {
                                       algorithm_of(request), from, to, stride, kernel, padding, padding);
 #endif
   if (!found) return {};
-  const std::string implementation = found->impl_info_str();
+  const std::string implementation = found->primitive_desc.impl_info_str();
   if (implementation.find("ref") != std::string::npos) return {};
   sequence.add(
-      dnnl::pooling_forward(*found), found->scratchpad_desc(),
+      dnnl::pooling_forward(found->primitive_desc), found->primitive_desc.scratchpad_desc(),
       {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
   std::vector<Candidate> candidates;
   candidates.push_back(std::move(sequence).finish("oneDNN pool " + implementation));

@@ -1,0 +1,63 @@
+// Products are computed the way round that they are read: the transpose of a matrix product is the product of the
+// transposes, and a weight gradient that lies as its parameter does is updated at memory speed.
+#include "athanor/compile/graph.h"
+#include "athanor/graph/op.h"
+
+namespace athanor {
+namespace {
+
+bool swaps_matrix_axes(const GraphNode& node) {
+  return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
+}
+
+// The product that `id`, a transposition, reads through a reshape [1, M, N] -> [M, N], used by nothing else; or -1.
+int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
+  const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
+  if (!swaps_matrix_axes(graph[id])) return -1;
+  const int flat = graph[id].inputs[0];
+  if (graph[flat].op->prim != Prim::reshape || !once(flat)) return -1;
+  const int product = graph[flat].inputs[0];
+  const GraphNode& p = graph[product];
+  const Shape &three = p.type.shape, &two = graph[flat].type.shape;
+  const bool plain = p.op->prim == Prim::batch_matmul && !p.epilogue.bias && once(product);
+  return plain && three[0] == 1 && two == Shape{three[1], three[2]} ? product : -1;
+}
+
+}  // namespace
+
+Graph orient_products(const Graph& graph) {
+  const std::vector<int> uses = graph.use_counts();
+  static const Op &permute = find_op("permute"), &reshape = find_op("reshape");
+  Graph result;
+  std::vector<int> renamed;
+  const auto add = [&](const Op& op, Attrs attrs, int input, const Shape& shape) {
+    GraphNode node = result[input];
+    node = {.op = &op, .attrs = std::move(attrs), .inputs = {input}, .type = node.type, .layout = {}, .epilogue = {}, .where = node.where};
+    node.type.shape = shape;
+    return result.add(std::move(node));
+  };
+  const auto transposed = [&](int id) {
+    const Shape s = result[id].type.shape;
+    return add(permute, {{"axes", Ints{0, 2, 1}}}, id, {s[0], s[2], s[1]});
+  };
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    GraphNode node = graph.nodes[i];
+    for (int& input : node.inputs) input = renamed[static_cast<size_t>(input)];
+    const int product = transposed_product(graph, static_cast<int>(i), uses);
+    if (product >= 0) {
+      GraphNode turned = graph[product];
+      const int a = renamed[static_cast<size_t>(turned.inputs[0])], b = renamed[static_cast<size_t>(turned.inputs[1])];
+      const Shape before = turned.type.shape;
+      turned.inputs = {transposed(b), transposed(a)};
+      turned.type.shape = {1, before[2], before[1]};
+      renamed.push_back(add(reshape, {{"shape", node.type.shape.to_ints()}}, result.add(std::move(turned)), node.type.shape));
+    } else {
+      renamed.push_back(result.add(std::move(node)));
+    }
+  }
+  for (int input : graph.inputs) result.inputs.push_back(renamed[static_cast<size_t>(input)]);
+  for (int output : graph.outputs) result.outputs.push_back(renamed[static_cast<size_t>(output)]);
+  return result;
+}
+
+}  // namespace athanor
