@@ -52,13 +52,16 @@ class Emitter {
   // A reduction matters when it is stored or some stored epilogue value reads it; epilogues are few, so: any.
   bool needed_reduction(int id) const {
     if (stored(id)) return true;
-    return std::any_of(group_.epilogue.begin(), group_.epilogue.end(), [&](int e) { return stored(e) && reads(e, id); });
+    return std::any_of(group_.epilogue.begin(), group_.epilogue.end(),
+                       [&](int e) { return stored(e) && reads(e, id); });
   }
   bool reads(int id, int base) const {
     for (int input : node(id).inputs) {
       const int b = view(input).base;
       if (b == base) return true;
-      if (b >= 0 && std::find(group_.epilogue.begin(), group_.epilogue.end(), b) != group_.epilogue.end() && reads(b, base)) return true;
+      if (b >= 0 && std::find(group_.epilogue.begin(), group_.epilogue.end(), b) != group_.epilogue.end() &&
+          reads(b, base))
+        return true;
     }
     return false;
   }
@@ -100,7 +103,8 @@ class Emitter {
   Ints strides_over_space(int id, const View& v) const {
     const Layout layout = v.kind == View::Kind::memory ? node(v.base).layout : Layout{};
     if (layout.block != 0) {
-      if (layout.block != block_) throw Error(ErrorCode::internal, "two blocked layouts meet in one loop", to_string(node(id).where));
+      if (layout.block != block_)
+        throw Error(ErrorCode::internal, "two blocked layouts meet in one loop", to_string(node(id).where));
       const Shape& s = group_.space;
       return contiguous_strides(Shape{s[0], s[1] / block_, s[2], s[3], block_});
     }
@@ -133,7 +137,8 @@ class Emitter {
     if (auto found = registers_.find(id); found != registers_.end()) return found->second;
     const View& v = view(id);
     if (v.kind == View::Kind::memory && v.base != id && epilogue_)
-      if (auto found = registers_.find(v.base); found != registers_.end()) return found->second;  // a reshape of a reduced value
+      if (auto found = registers_.find(v.base); found != registers_.end())
+        return found->second;  // a reshape of a reduced value
     int reg = -1;
     if (v.kind == View::Kind::constant) {
       reg = push(constant_step(v.value, compute_type(node(id).type.dtype)));
@@ -234,7 +239,8 @@ class Emitter {
 
 DType compute_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
 
-EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion, const LoopGroup& group) {
+EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
+                      const LoopGroup& group) {
   return Emitter(graph, views, fusion, group).run();
 }
 

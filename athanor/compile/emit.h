@@ -7,7 +7,8 @@
 
 namespace athanor {
 
-/// A group's program and the nodes whose memory its buffers are: buffers[i] is what LoopOperand::buffer == i means.
+/// A group's program and the nodes whose memory its buffers are: buffers[i] is what LoopOperand::buffer == i
+/// means.
 struct EmittedLoop {
   LoopProgram program;
   std::vector<int> reads, writes;  // nodes; buffers are the reads, then the writes
@@ -15,7 +16,8 @@ struct EmittedLoop {
 };
 
 /// A group that nothing needs gives a program without stores.
-EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion, const LoopGroup& group);
+EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
+                      const LoopGroup& group);
 
 /// The type that values of `t` are computed in.
 DType compute_type(DType t);

@@ -7,7 +7,9 @@
 namespace athanor {
 namespace {
 
-bool is_contraction(const GraphNode& node) { return node.op->prim == Prim::batch_matmul || node.op->name == "conv2d"; }
+bool is_contraction(const GraphNode& node) {
+  return node.op->prim == Prim::batch_matmul || node.op->name == "conv2d";
+}
 
 // A contraction with what was found between it and the last op of the chain.
 struct Chain {
@@ -44,13 +46,15 @@ class Finder {
 
   // From `id` down through reshapes that nothing else uses; `top` itself may have many users.
   int through_reshapes(int id, int top) const {
-    while (graph_[id].op->prim == Prim::reshape && (id == top || used_once(id)) && used_once(graph_[id].inputs[0]))
+    while (graph_[id].op->prim == Prim::reshape && (id == top || used_once(id)) &&
+           used_once(graph_[id].inputs[0]))
       id = graph_[id].inputs[0];
     return id;
   }
 
   int contraction_below(int id) const {
-    while (used_once(id) && graph_[id].op->prim == Prim::reshape && keeps_last_extent(id)) id = graph_[id].inputs[0];
+    while (used_once(id) && graph_[id].op->prim == Prim::reshape && keeps_last_extent(id))
+      id = graph_[id].inputs[0];
     const GraphNode& node = graph_[id];
     return used_once(id) && is_contraction(node) && !node.epilogue.bias && is_float(node.type.dtype) &&
                    node.epilogue.activation.empty()
@@ -93,7 +97,13 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
   const auto renamed_of = [&](int id) { return renamed[static_cast<size_t>(id)]; };
   const auto reshaped = [&](int id, const Shape& shape, const GraphNode& like) {
     if (result[id].type.shape == shape) return id;
-    GraphNode node{.op = &reshape_op, .attrs = {{"shape", shape.to_ints()}}, .inputs = {id}, .type = result[id].type, .layout = {}, .epilogue = {}, .where = like.where};
+    GraphNode node{.op = &reshape_op,
+                   .attrs = {{"shape", shape.to_ints()}},
+                   .inputs = {id},
+                   .type = result[id].type,
+                   .layout = {},
+                   .epilogue = {},
+                   .where = like.where};
     node.type.shape = shape;
     return result.add(std::move(node));
   };
@@ -114,7 +124,8 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
       for (int input : contraction.inputs) types.push_back(result[input].type);
       const bool primitive = contraction.op->prim != Prim::none;
       if (primitive || (options.enabled(Pass::dedicated) &&
-                        backend_of(node.type.device).has_kernel(*contraction.op, types, contraction.type, contraction.attrs))) {
+                        backend_of(node.type.device)
+                            .has_kernel(*contraction.op, types, contraction.type, contraction.attrs))) {
         const int id = result.add(std::move(contraction));
         renamed.push_back(reshaped(id, node.type.shape, node));
         fused = true;

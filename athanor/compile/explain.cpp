@@ -11,17 +11,21 @@
 namespace athanor {
 namespace {
 
-const PlanValue& result_of(const Plan& plan, const PlanStep& step) { return plan.values[static_cast<size_t>(step.writes.front())]; }
+const PlanValue& result_of(const Plan& plan, const PlanStep& step) {
+  return plan.values[static_cast<size_t>(step.writes.front())];
+}
 
 std::string place_of(const Plan& plan, int v) {
   const PlanValue& value = plan.values[static_cast<size_t>(v)];
   switch (value.kind) {
-    case PlanValue::Kind::input: return fmt::format("in{}", value.binding);
+    case PlanValue::Kind::input:
+      return fmt::format("in{}", value.binding);
     case PlanValue::Kind::output:
-      return value.in_place_of < 0
-                 ? fmt::format("out{}", value.binding)
-                 : fmt::format("out{}=in{}", value.binding, plan.values[static_cast<size_t>(value.in_place_of)].binding);
-    case PlanValue::Kind::temporary: break;
+      return value.in_place_of < 0 ? fmt::format("out{}", value.binding)
+                                   : fmt::format("out{}=in{}", value.binding,
+                                                 plan.values[static_cast<size_t>(value.in_place_of)].binding);
+    case PlanValue::Kind::temporary:
+      break;
   }
   return fmt::format("@{:#x}", value.offset);
 }
@@ -30,7 +34,12 @@ std::string count(double n) {
   static constexpr const char* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
   while (n >= 1000 && unit < 4) n /= 1000, ++unit;
-  return unit == 0 ? fmt::format("{:.0f}", n) : fmt::format("{:.{}f}{}", n, n < 10 ? 2 : n < 100 ? 1 : 0, units[unit]);
+  return unit == 0 ? fmt::format("{:.0f}", n)
+                   : fmt::format("{:.{}f}{}", n,
+                                 n < 10    ? 2
+                                 : n < 100 ? 1
+                                           : 0,
+                                 units[unit]);
 }
 
 std::string shorten(const std::string& text, size_t width) {
@@ -48,7 +57,8 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
   for (const auto& row : rows) {
     std::string line;
     for (size_t c = 0; c < row.size(); ++c)
-      line += right[c] ? fmt::format("{:>{}}  ", row[c], widths[c]) : fmt::format("{:<{}}  ", row[c], widths[c]);
+      line +=
+          right[c] ? fmt::format("{:>{}}  ", row[c], widths[c]) : fmt::format("{:<{}}  ", row[c], widths[c]);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -58,28 +68,35 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
 }  // namespace
 
 std::string explain(const Plan& plan) {
-  std::vector<Row> rows{{"step", "ops", "kernel", "why", "device", "result", "layout", "FLOPs", "bytes", "buffer", "line"}};
+  std::vector<Row> rows{
+      {"step", "ops", "kernel", "why", "device", "result", "layout", "FLOPs", "bytes", "buffer", "line"}};
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     const PlanValue& result = result_of(plan, step);
     std::string why = step.why;
     if (step.measured.size() > 1) {
       std::vector<std::string> others;
-      for (const auto& [name, seconds] : step.measured) others.push_back(fmt::format("{} {}", name, format_duration(seconds)));
+      for (const auto& [name, seconds] : step.measured)
+        others.push_back(fmt::format("{} {}", name, format_duration(seconds)));
       why += fmt::format(": {}", fmt::join(others, ", "));
     }
     std::vector<std::string> places;
     for (int v : step.writes) places.push_back(place_of(plan, v));
-    rows.push_back({fmt::format("{}", i), shorten(step.name(), 44), shorten(step.kernel.name, 28), why, to_string(step.device),
-                    to_string(result.type), result.type.shape.rank() == 4 ? to_string(result.layout) : "", count(static_cast<double>(step.flops)),
-                    count(static_cast<double>(step.bytes)), shorten(fmt::format("{}", fmt::join(places, " ")), 28), step.where});
+    rows.push_back({fmt::format("{}", i), shorten(step.name(), 44), shorten(step.kernel.name, 28), why,
+                    to_string(step.device), to_string(result.type),
+                    result.type.shape.rank() == 4 ? to_string(result.layout) : "",
+                    count(static_cast<double>(step.flops)), count(static_cast<double>(step.bytes)),
+                    shorten(fmt::format("{}", fmt::join(places, " ")), 28), step.where});
   }
   std::string text = table(rows, {true, false, false, false, false, false, false, true, true, false, false});
-  text += fmt::format("\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n", plan.steps.size(), to_string(plan.device),
-                      plan.kernels_off_device(), count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
+  text += fmt::format("\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n", plan.steps.size(),
+                      to_string(plan.device), plan.kernels_off_device(),
+                      count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
                       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""));
-  text += fmt::format("Memory: {} planned, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
-                      format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), format_bytes(static_cast<uint64_t>(plan.arena_bytes)));
+  text += fmt::format(
+      "Memory: {} planned, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
+      format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())),
+      format_bytes(static_cast<uint64_t>(plan.arena_bytes)));
   return text;
 }
 
@@ -88,8 +105,12 @@ nlohmann::json to_json(const Plan& plan) {
   json values = json::array();
   for (const auto& value : plan.values) {
     static constexpr const char* kinds[] = {"input", "output", "temporary"};
-    json v{{"type", to_string(value.type)}, {"layout", to_string(value.layout)}, {"kind", kinds[static_cast<int>(value.kind)]},
-           {"bytes", value.type.bytes()}, {"first_step", value.first_step}, {"last_step", value.last_step}};
+    json v{{"type", to_string(value.type)},
+           {"layout", to_string(value.layout)},
+           {"kind", kinds[static_cast<int>(value.kind)]},
+           {"bytes", value.type.bytes()},
+           {"first_step", value.first_step},
+           {"last_step", value.last_step}};
     if (value.binding >= 0) v["binding"] = value.binding;
     if (value.in_place_of >= 0) v["in_place_of"] = value.in_place_of;
     if (value.offset >= 0) v["offset"] = value.offset;
@@ -100,19 +121,37 @@ nlohmann::json to_json(const Plan& plan) {
     json measured = json::object();
     for (const auto& [name, seconds] : step.measured) measured[name] = seconds;
     json buffers = json::array();
-    for (const auto& ref : step.buffers) buffers.push_back({{"value", ref.value}, {"byte_offset", ref.byte_offset}});
-    json s{{"ops", step.ops}, {"kernel", step.kernel.name}, {"why", step.why}, {"measured_seconds", measured}, {"device", to_string(step.device)},
-           {"reads", step.reads}, {"writes", step.writes}, {"buffers", buffers}, {"flops", step.flops}, {"bytes", step.bytes},
-           {"scratch_bytes", step.kernel.scratch_bytes}, {"where", step.where}};
+    for (const auto& ref : step.buffers)
+      buffers.push_back({{"value", ref.value}, {"byte_offset", ref.byte_offset}});
+    json s{{"ops", step.ops},
+           {"kernel", step.kernel.name},
+           {"why", step.why},
+           {"measured_seconds", measured},
+           {"device", to_string(step.device)},
+           {"reads", step.reads},
+           {"writes", step.writes},
+           {"buffers", buffers},
+           {"flops", step.flops},
+           {"bytes", step.bytes},
+           {"scratch_bytes", step.kernel.scratch_bytes},
+           {"where", step.where}};
     if (step.scratch_offset >= 0) s["scratch_offset"] = step.scratch_offset;
     if (step.request) s["problem"] = step.request->key();
     if (step.loop) s["loop"] = to_string(*step.loop);
     steps.push_back(std::move(s));
   }
-  return {{"schema", 1}, {"device", to_string(plan.device)}, {"steps", steps}, {"values", values},
-          {"inputs", plan.inputs}, {"outputs", plan.outputs}, {"arena_bytes", plan.arena_bytes},
-          {"planned_memory_bytes", plan.planned_memory_bytes()}, {"kernels_total", plan.steps.size()},
-          {"kernels_off_device", plan.kernels_off_device()}, {"flops", plan.flops()}, {"bytes", plan.bytes()},
+  return {{"schema", 1},
+          {"device", to_string(plan.device)},
+          {"steps", steps},
+          {"values", values},
+          {"inputs", plan.inputs},
+          {"outputs", plan.outputs},
+          {"arena_bytes", plan.arena_bytes},
+          {"planned_memory_bytes", plan.planned_memory_bytes()},
+          {"kernels_total", plan.steps.size()},
+          {"kernels_off_device", plan.kernels_off_device()},
+          {"flops", plan.flops()},
+          {"bytes", plan.bytes()},
           {"compile_seconds", plan.compile_seconds}};
 }
 

@@ -16,9 +16,18 @@ constexpr size_t max_recompute_steps = 12;
 
 bool is_costly(Prim p) {
   switch (p) {
-    case Prim::exp: case Prim::log: case Prim::sin: case Prim::cos: case Prim::tanh: case Prim::erf: case Prim::pow:
-    case Prim::mod: case Prim::random_uniform: return true;
-    default: return false;
+    case Prim::exp:
+    case Prim::log:
+    case Prim::sin:
+    case Prim::cos:
+    case Prim::tanh:
+    case Prim::erf:
+    case Prim::pow:
+    case Prim::mod:
+    case Prim::random_uniform:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -79,7 +88,8 @@ class Fuser {
   void find_stored() {
     for (int output : graph_.outputs) store(output);
     for (const auto& n : graph_.nodes) {
-      if (is_movement(n.op->prim) && view(static_cast<int>(&n - graph_.nodes.data())).base != &n - graph_.nodes.data())
+      if (is_movement(n.op->prim) &&
+          view(static_cast<int>(&n - graph_.nodes.data())).base != &n - graph_.nodes.data())
         continue;  // a view: whoever reads it decides
       const bool loop = is_elementwise(n.op->prim) || is_reduction(n.op->prim);
       for (int input : n.inputs)
@@ -113,13 +123,15 @@ class Fuser {
     const Prim prim = node(id).op->prim;
     if (is_elementwise(prim)) {
       Cone& cone = cones_[static_cast<size_t>(id)] = cone_of(id);
-      result_.recomputed[static_cast<size_t>(id)] = enabled_ && !result_.stored[static_cast<size_t>(id)] && !cone.costly &&
-                                                    cone.full_reads <= max_recompute_reads && cone.steps <= max_recompute_steps;
+      result_.recomputed[static_cast<size_t>(id)] = enabled_ && !result_.stored[static_cast<size_t>(id)] &&
+                                                    !cone.costly && cone.full_reads <= max_recompute_reads &&
+                                                    cone.steps <= max_recompute_steps;
       join(id, node(id).type.shape, {});
     } else if (is_reduction(prim)) {
       join(id, node(node(id).inputs[0]).type.shape, axes_of(node(id)));
     } else if (view(id).base == id && view(id).kind == View::Kind::memory && prim != Prim::input) {
-      for (int input : node(id).inputs) level_[static_cast<size_t>(id)] = std::max(level_[static_cast<size_t>(id)], level_of(input) + 1);
+      for (int input : node(id).inputs)
+        level_[static_cast<size_t>(id)] = std::max(level_[static_cast<size_t>(id)], level_of(input) + 1);
     } else if (prim != Prim::input) {
       level_[static_cast<size_t>(id)] = node(id).inputs.empty() ? 0 : level_of(node(id).inputs[0]);
     }
@@ -128,7 +140,8 @@ class Fuser {
   int level_of(int id) const {
     if (view(id).kind != View::Kind::memory) return 0;
     const int base = view(id).base;
-    return group_of(base) >= 0 ? result_.groups[static_cast<size_t>(group_of(base))].level : level_[static_cast<size_t>(base)];
+    return group_of(base) >= 0 ? result_.groups[static_cast<size_t>(group_of(base))].level
+                               : level_[static_cast<size_t>(base)];
   }
 
   // Whether epilogue code of `g` can read `id` (or compute it): it has the shape of what the reductions give.
@@ -146,7 +159,8 @@ class Fuser {
   }
   bool in_body(int id, int g) const {
     const LoopGroup& owner = result_.groups[static_cast<size_t>(g)];
-    return group_of(id) == g && is_body(id) && std::find(owner.epilogue.begin(), owner.epilogue.end(), id) == owner.epilogue.end();
+    return group_of(id) == g && is_body(id) &&
+           std::find(owner.epilogue.begin(), owner.epilogue.end(), id) == owner.epilogue.end();
   }
 
   // The lowest level that leaves everything `id` reads from outside group `g` below it.
@@ -183,13 +197,15 @@ class Fuser {
     bool reads_body = false, reads_reduced = false;
     for (int input : node(id).inputs) {
       reads_body |= is_body(input) && in_body(input, g);
-      reads_reduced |= group_of(view(input).base < 0 ? 0 : view(input).base) == g && view(input).kind == View::Kind::memory &&
-                       !in_body(view(input).base, g);
+      reads_reduced |= group_of(view(input).base < 0 ? 0 : view(input).base) == g &&
+                       view(input).kind == View::Kind::memory && !in_body(view(input).base, g);
     }
     if (reads_reduced) {
       if (reduces || reads_body || !fits_epilogue(id, candidate)) return false;
       for (int input : node(id).inputs)
-        if (view(input).kind == View::Kind::memory && group_of(view(input).base) == g && !is_reduced_value(input, g)) return false;
+        if (view(input).kind == View::Kind::memory && group_of(view(input).base) == g &&
+            !is_reduced_value(input, g))
+          return false;
       role = Role::epilogue;
       return candidate.level >= level_outside(id, g);
     }
@@ -197,7 +213,8 @@ class Fuser {
     if (reduces && !candidate.reductions.empty() && candidate.axes != axes) return false;
     // A view of a body value other than itself would read it before it is written.
     for (int input : node(id).inputs)
-      if (!is_body(input) && view(input).kind == View::Kind::memory && group_of(view(input).base) == g) return false;
+      if (!is_body(input) && view(input).kind == View::Kind::memory && group_of(view(input).base) == g)
+        return false;
     role = reduces ? Role::reduction : Role::body;
     return candidate.level >= level_outside(id, g);
   }
@@ -235,7 +252,10 @@ class Fuser {
     result_.group_of[static_cast<size_t>(id)] = best;
     LoopGroup& g = group(best);
     if (best_role == Role::reduction) g.axes = axes;
-    (best_role == Role::body ? g.body : best_role == Role::reduction ? g.reductions : g.epilogue).push_back(id);
+    (best_role == Role::body        ? g.body
+     : best_role == Role::reduction ? g.reductions
+                                    : g.epilogue)
+        .push_back(id);
     for (int input : node(id).inputs)
       if (view(input).kind == View::Kind::memory) readers_[view(input).base].insert(best);
   }
@@ -270,6 +290,8 @@ class Fuser {
 
 }  // namespace
 
-Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled) { return Fuser(graph, views, enabled).run(); }
+Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled) {
+  return Fuser(graph, views, enabled).run();
+}
 
 }  // namespace athanor

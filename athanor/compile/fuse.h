@@ -7,27 +7,27 @@
 
 namespace athanor {
 
-/// Nodes computed in one walk over a space: elementwise ops of that shape, reductions of it along the same axes, and
-/// elementwise ops on what the reductions give (the epilogue).
+/// Nodes computed in one walk over a space: elementwise ops of that shape, reductions of it along the same
+/// axes, and elementwise ops on what the reductions give (the epilogue).
 struct LoopGroup {
   Shape space;
-  Ints axes;                   // reduced; {} without reductions
-  std::vector<int> body;       // elementwise, in topological order
+  Ints axes;              // reduced; {} without reductions
+  std::vector<int> body;  // elementwise, in topological order
   std::vector<int> reductions;
   std::vector<int> epilogue;
-  int level = 0;               // runs after everything of a lower level
+  int level = 0;  // runs after everything of a lower level
 };
 
 /// What fusion decided.
 struct Fusion {
   std::vector<LoopGroup> groups;
-  std::vector<int> group_of;         // for each node: its group, or -1
-  std::vector<bool> stored;          // for each node: whether its value stands in memory
-  std::vector<bool> recomputed;      // elementwise nodes cheap enough to compute again where they are needed
+  std::vector<int> group_of;     // for each node: its group, or -1
+  std::vector<bool> stored;      // for each node: whether its value stands in memory
+  std::vector<bool> recomputed;  // elementwise nodes cheap enough to compute again where they are needed
 };
 
-/// Every elementwise op and reduction of the graph in exactly one group. Levels guarantee that no two groups wait for
-/// each other: a node joins a group only if all else it needs comes from lower levels.
+/// Every elementwise op and reduction of the graph in exactly one group. Levels guarantee that no two groups
+/// wait for each other: a node joins a group only if all else it needs comes from lower levels.
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled);
 
 }  // namespace athanor

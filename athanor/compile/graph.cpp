@@ -17,7 +17,8 @@ std::string to_string(const Graph& graph) {
   std::string text;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto& node = graph.nodes[i];
-    text += fmt::format("%{} = {} {} (%{})", i, node.op->name, to_string(node.type), fmt::join(node.inputs, ", %"));
+    text += fmt::format("%{} = {} {} (%{})", i, node.op->name, to_string(node.type),
+                        fmt::join(node.inputs, ", %"));
     if (!node.attrs.entries().empty()) text += " {" + to_string(node.attrs) + "}";
     if (node.layout.block != 0) text += " " + to_string(node.layout);
     text += "\n";

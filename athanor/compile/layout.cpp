@@ -67,7 +67,8 @@ class LayoutPass {
     return wanted;
   }
 
-  // Values that are not in memory as they stand (constants, indices, broadcasts of small things) suit any layout.
+  // Values that are not in memory as they stand (constants, indices, broadcasts of small things) suit any
+  // layout.
   bool is_virtual(int id) const {
     const GraphNode& node = result_[id];
     if (node.op->prim == Prim::constant || node.op->prim == Prim::iota) return true;

@@ -41,8 +41,8 @@ class Lowering {
     }
     if (!node.op->decompose || depth > 64)
       throw Error(ErrorCode::device,
-                  fmt::format("{} has neither a kernel on {} nor a decomposition into primitives", node.op->name,
-                              to_string(node.type.device)),
+                  fmt::format("{} has neither a kernel on {} nor a decomposition into primitives",
+                              node.op->name, to_string(node.type.device)),
                   to_string(node.where), "Give the op a decomposition: docs/adding-an-op.md");
     return decompose(node, inputs, depth);
   }
@@ -72,7 +72,13 @@ class Lowering {
     if (auto found = known.find(&node); found != known.end()) return found->second;
     std::vector<int> inputs;
     for (const auto& input : node.inputs) inputs.push_back(import(*input, known, depth));
-    GraphNode copy{.op = node.op, .attrs = node.attrs, .inputs = {}, .type = node.type, .layout = {}, .epilogue = {}, .where = node.where};
+    GraphNode copy{.op = node.op,
+                   .attrs = node.attrs,
+                   .inputs = {},
+                   .type = node.type,
+                   .layout = {},
+                   .epilogue = {},
+                   .where = node.where};
     const int id = lower(copy, inputs, depth + 1);
     known[&node] = id;
     return id;

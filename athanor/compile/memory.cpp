@@ -11,7 +11,9 @@ namespace {
 
 constexpr int64_t alignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-int64_t size_of_value(const PlanValue& value) { return aligned(std::max<int64_t>(1, static_cast<int64_t>(value.type.bytes()))); }
+int64_t size_of_value(const PlanValue& value) {
+  return aligned(std::max<int64_t>(1, static_cast<int64_t>(value.type.bytes())));
+}
 
 class MemoryPlanner {
  public:
@@ -40,7 +42,9 @@ class MemoryPlanner {
         if (value(out).kind != PlanValue::Kind::output) continue;
         for (int in : s.reads) {
           const PlanValue& from = value(in);
-          if (from.kind != PlanValue::Kind::input || !donated_[static_cast<size_t>(from.binding)] || taken.contains(in)) continue;
+          if (from.kind != PlanValue::Kind::input || !donated_[static_cast<size_t>(from.binding)] ||
+              taken.contains(in))
+            continue;
           if (from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out)) continue;
           value(out).in_place_of = in;
           taken.insert(in);
@@ -57,36 +61,42 @@ class MemoryPlanner {
       if (s.buffers[static_cast<size_t>(o.buffer)].value == out) written = &o;
     for (const auto& o : p.operands)
       if (s.buffers[static_cast<size_t>(o.buffer)].value == in &&
-          (o.dtype != written->dtype || o.offset != written->offset || o.strides != written->strides)) return false;
+          (o.dtype != written->dtype || o.offset != written->offset || o.strides != written->strides))
+        return false;
     for (const auto& store : p.epilogue_stores)  // written after the loop: reads of the loop are done
       if (&p.operands[static_cast<size_t>(store.operand)] == written) return false;
     return true;
   }
 
-  // Kahn's algorithm; among the steps that are ready, one that frees more memory than it takes, else the oldest.
-  // Whoever overwrites an input waits for its other readers.
+  // Kahn's algorithm; among the steps that are ready, one that frees more memory than it takes, else the
+  // oldest. Whoever overwrites an input waits for its other readers.
   void schedule() {
     const int n = static_cast<int>(plan_.steps.size());
-    std::vector<int> writer(plan_.values.size(), -1), uses(plan_.values.size(), 0), waiting(static_cast<size_t>(n), 0);
+    std::vector<int> writer(plan_.values.size(), -1), uses(plan_.values.size(), 0),
+        waiting(static_cast<size_t>(n), 0);
     std::vector<std::set<int>> successors(static_cast<size_t>(n));
     for (int s = 0; s < n; ++s)
       for (int v : step(s).writes) writer[static_cast<size_t>(v)] = s;
     const auto depend = [&](int later, int earlier) {
-      if (earlier >= 0 && earlier != later && successors[static_cast<size_t>(earlier)].insert(later).second) ++waiting[static_cast<size_t>(later)];
+      if (earlier >= 0 && earlier != later && successors[static_cast<size_t>(earlier)].insert(later).second)
+        ++waiting[static_cast<size_t>(later)];
     };
     for (int s = 0; s < n; ++s)
       for (int v : step(s).reads) depend(s, writer[static_cast<size_t>(v)]), ++uses[static_cast<size_t>(v)];
-    // Steps are in topological order now, so a reader of the old value that comes before is safe to wait for; one
-    // that comes after may itself wait for the update: then there is no update in place.
+    // Steps are in topological order now, so a reader of the old value that comes before is safe to wait for;
+    // one that comes after may itself wait for the update: then there is no update in place.
     for (int s = 0; s < n; ++s)
       for (int out : step(s).writes) {
         const int in = value(out).in_place_of;
         if (in < 0) continue;
         std::vector<int> readers;
         for (int r = 0; r < n; ++r)
-          if (r != s && std::find(step(r).reads.begin(), step(r).reads.end(), in) != step(r).reads.end()) readers.push_back(r);
-        if (reaches(successors, s, readers)) value(out).in_place_of = -1;
-        else for (int r : readers) depend(s, r);
+          if (r != s && std::find(step(r).reads.begin(), step(r).reads.end(), in) != step(r).reads.end())
+            readers.push_back(r);
+        if (reaches(successors, s, readers))
+          value(out).in_place_of = -1;
+        else
+          for (int r : readers) depend(s, r);
       }
     std::set<int> ready;
     for (int s = 0; s < n; ++s)
@@ -108,7 +118,8 @@ class MemoryPlanner {
     plan_.steps = std::move(ordered);
   }
 
-  static bool reaches(const std::vector<std::set<int>>& successors, int from, const std::vector<int>& targets) {
+  static bool reaches(const std::vector<std::set<int>>& successors, int from,
+                      const std::vector<int>& targets) {
     std::vector<int> stack{from};
     std::set<int> seen;
     while (!stack.empty()) {
@@ -125,7 +136,8 @@ class MemoryPlanner {
   int64_t freed_by(int s, const std::vector<int>& uses) {
     int64_t freed = 0;
     for (int v : step(s).reads)
-      if (value(v).kind == PlanValue::Kind::temporary && uses[static_cast<size_t>(v)] == 1) freed += size_of_value(value(v));
+      if (value(v).kind == PlanValue::Kind::temporary && uses[static_cast<size_t>(v)] == 1)
+        freed += size_of_value(value(v));
     for (int v : step(s).writes)
       if (value(v).in_place_of < 0) freed -= size_of_value(value(v));
     return freed;
@@ -180,9 +192,9 @@ class MemoryPlanner {
   void place() {
     std::vector<Block> blocks;
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
-      if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0)
-      {
-        if (const int first = owner(v); first != v) value(first).last_step = std::max(value(first).last_step, value(v).last_step);
+      if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0) {
+        if (const int first = owner(v); first != v)
+          value(first).last_step = std::max(value(first).last_step, value(v).last_step);
       }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0 && owner(v) == v)
@@ -190,7 +202,8 @@ class MemoryPlanner {
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
       if (step(s).kernel.scratch_bytes > 0)
         blocks.push_back({s, s, aligned(static_cast<int64_t>(step(s).kernel.scratch_bytes)), -1, -1, s});
-    std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
+    std::stable_sort(blocks.begin(), blocks.end(),
+                     [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
     std::vector<const Block*> placed;
     int64_t bump = 0;
     for (auto& block : blocks) {
@@ -207,10 +220,13 @@ class MemoryPlanner {
         bump += block.bytes;
       }
       placed.insert(std::upper_bound(placed.begin(), placed.end(), &block,
-                                     [](const Block* a, const Block* b) { return a->offset < b->offset; }), &block);
+                                     [](const Block* a, const Block* b) { return a->offset < b->offset; }),
+                    &block);
       plan_.arena_bytes = std::max(plan_.arena_bytes, block.offset + block.bytes);
-      if (block.value >= 0) value(block.value).offset = block.offset;
-      else step(block.step).scratch_offset = block.offset;
+      if (block.value >= 0)
+        value(block.value).offset = block.offset;
+      else
+        step(block.step).scratch_offset = block.offset;
     }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (owner(v) != v) value(v).offset = value(owner(v)).offset;

@@ -7,10 +7,11 @@
 
 namespace athanor {
 
-/// The parts of the compiler that can be switched off, with ATHANOR_DISABLE=fuse,layout or ScopedDisable. Results
-/// agree whatever is off; only speed and memory differ.
+/// The parts of the compiler that can be switched off, with ATHANOR_DISABLE=fuse,layout or ScopedDisable.
+/// Results agree whatever is off; only speed and memory differ.
 enum class Pass : uint8_t {
-  dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into primitives
+  dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into
+              // primitives
   epilogue,   // bias and activation computed inside a contraction's kernel
   simplify,   // algebraic identities, common subexpressions, dead code
   layout,     // blocked layouts kept from op to op
@@ -21,7 +22,7 @@ enum class Pass : uint8_t {
 constexpr int pass_count = 7;
 
 struct CompileOptions {
-  uint32_t disabled = 0;  // a bit for each Pass
+  uint32_t disabled = 0;       // a bit for each Pass
   bool deterministic = false;  // choose kernels without timing
   bool check_nan = false;      // after each step of a plan, look for NaN and infinity
   bool enabled(Pass pass) const { return (disabled >> static_cast<int>(pass) & 1) == 0; }
@@ -30,8 +31,8 @@ struct CompileOptions {
 /// "fuse"
 std::string_view to_string(Pass pass);
 
-/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC and ATHANOR_CHECK_NAN.
-/// Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
+/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC and
+/// ATHANOR_CHECK_NAN. Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
 CompileOptions& compile_options();
 
 /// Passes named "fuse,layout" as bits. Throws Error(name).

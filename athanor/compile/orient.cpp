@@ -1,5 +1,5 @@
-// Products are computed the way round that they are read: the transpose of a matrix product is the product of the
-// transposes, and a weight gradient that lies as its parameter does is updated at memory speed.
+// Products are computed the way round that they are read: the transpose of a matrix product is the product of
+// the transposes, and a weight gradient that lies as its parameter does is updated at memory speed.
 #include "athanor/compile/graph.h"
 #include "athanor/graph/op.h"
 
@@ -10,7 +10,8 @@ bool swaps_matrix_axes(const GraphNode& node) {
   return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
 }
 
-// The product that `id`, a transposition, reads through a reshape [1, M, N] -> [M, N], used by nothing else; or -1.
+// The product that `id`, a transposition, reads through a reshape [1, M, N] -> [M, N], used by nothing else;
+// or -1.
 int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
   const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
   if (!swaps_matrix_axes(graph[id])) return -1;
@@ -32,7 +33,13 @@ Graph orient_products(const Graph& graph) {
   std::vector<int> renamed;
   const auto add = [&](const Op& op, Attrs attrs, int input, const Shape& shape) {
     GraphNode node = result[input];
-    node = {.op = &op, .attrs = std::move(attrs), .inputs = {input}, .type = node.type, .layout = {}, .epilogue = {}, .where = node.where};
+    node = {.op = &op,
+            .attrs = std::move(attrs),
+            .inputs = {input},
+            .type = node.type,
+            .layout = {},
+            .epilogue = {},
+            .where = node.where};
     node.type.shape = shape;
     return result.add(std::move(node));
   };
@@ -46,11 +53,13 @@ Graph orient_products(const Graph& graph) {
     const int product = transposed_product(graph, static_cast<int>(i), uses);
     if (product >= 0) {
       GraphNode turned = graph[product];
-      const int a = renamed[static_cast<size_t>(turned.inputs[0])], b = renamed[static_cast<size_t>(turned.inputs[1])];
+      const int a = renamed[static_cast<size_t>(turned.inputs[0])],
+                b = renamed[static_cast<size_t>(turned.inputs[1])];
       const Shape before = turned.type.shape;
       turned.inputs = {transposed(b), transposed(a)};
       turned.type.shape = {1, before[2], before[1]};
-      renamed.push_back(add(reshape, {{"shape", node.type.shape.to_ints()}}, result.add(std::move(turned)), node.type.shape));
+      renamed.push_back(add(reshape, {{"shape", node.type.shape.to_ints()}}, result.add(std::move(turned)),
+                            node.type.shape));
     } else {
       renamed.push_back(result.add(std::move(node)));
     }

@@ -1,8 +1,8 @@
 #include "athanor/compile/plan.h"
 
-#include <chrono>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <chrono>
 #include <map>
 
 #include "athanor/base/error.h"
@@ -16,8 +16,10 @@ std::string PlanStep::name() const {
   std::vector<std::pair<std::string, int>> counted;
   for (const auto& op : ops) {
     auto same = std::find_if(counted.begin(), counted.end(), [&](const auto& c) { return c.first == op; });
-    if (same == counted.end()) counted.emplace_back(op, 1);
-    else ++same->second;
+    if (same == counted.end())
+      counted.emplace_back(op, 1);
+    else
+      ++same->second;
   }
   std::vector<std::string> parts;
   for (const auto& [op, count] : counted) parts.push_back(count == 1 ? op : fmt::format("{}({})", op, count));
@@ -39,7 +41,8 @@ int64_t Plan::bytes() const {
 int64_t Plan::planned_memory_bytes() const {
   int64_t total = arena_bytes;
   for (const auto& value : values)
-    if (value.kind == PlanValue::Kind::input || (value.kind == PlanValue::Kind::output && value.in_place_of < 0))
+    if (value.kind == PlanValue::Kind::input ||
+        (value.kind == PlanValue::Kind::output && value.in_place_of < 0))
       total += static_cast<int64_t>(value.type.bytes());
   return total;
 }
@@ -61,7 +64,9 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
     }
     auto candidates = backend.candidates(step.device.index, *step.request);
     if (candidates.empty())
-      throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()), step.where);
+      throw Error(ErrorCode::device,
+                  fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()),
+                  step.where);
     Choice choice = choose(step.device, *step.request, candidates, measure);
     step.kernel = std::move(candidates[choice.index]);
     step.why = std::move(choice.why);

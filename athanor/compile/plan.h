@@ -1,4 +1,5 @@
-// Plan: what will run, as data: every kernel, on which device, why that kernel, on which bytes at which address.
+// Plan: what will run, as data: every kernel, on which device, why that kernel, on which bytes at which
+// address.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -36,7 +37,7 @@ struct BufferRef {
 
 /// One kernel launch.
 struct PlanStep {
-  std::vector<std::string> ops;          // the ops that it computes: {"conv2d", "bias", "relu"}
+  std::vector<std::string> ops;  // the ops that it computes: {"conv2d", "bias", "relu"}
   Device device;
   std::optional<KernelRequest> request;  // a kernel for an op, or
   std::optional<LoopProgram> loop;       // a fused loop
@@ -57,9 +58,9 @@ struct PlanStep {
 struct Plan {
   Device device;
   std::vector<PlanValue> values;
-  std::vector<PlanStep> steps;        // in the order they run
-  std::vector<int> inputs, outputs;   // values, by binding
-  int64_t arena_bytes = 0;            // temporaries and scratch together, at their fullest
+  std::vector<PlanStep> steps;       // in the order they run
+  std::vector<int> inputs, outputs;  // values, by binding
+  int64_t arena_bytes = 0;           // temporaries and scratch together, at their fullest
   double compile_seconds = 0;
 
   int64_t flops() const;

@@ -46,7 +46,8 @@ class Simplifier {
   }
 
   static bool equal(const GraphNode& a, const GraphNode& b) {
-    return a.op == b.op && a.inputs == b.inputs && a.type == b.type && a.attrs == b.attrs && a.epilogue == b.epilogue;
+    return a.op == b.op && a.inputs == b.inputs && a.type == b.type && a.attrs == b.attrs &&
+           a.epilogue == b.epilogue;
   }
 
   // The number that a node has everywhere, seen through broadcasts and reshapes.
@@ -113,7 +114,8 @@ class Simplifier {
       case Prim::reduce_min:
         if (node.attrs.ints("axes").empty()) return in(0);
         break;
-      default: break;
+      default:
+        break;
     }
     return std::nullopt;
   }

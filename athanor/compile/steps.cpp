@@ -36,7 +36,8 @@ class StepMaker {
     std::sort(order.begin(), order.end(), [](const Pending& a, const Pending& b) {
       return a.level != b.level ? a.level < b.level : a.age < b.age;
     });
-    for (const auto& item : order) item.group >= 0 ? add_loop(fusion_.groups[static_cast<size_t>(item.group)]) : add_kernel(item.node);
+    for (const auto& item : order)
+      item.group >= 0 ? add_loop(fusion_.groups[static_cast<size_t>(item.group)]) : add_kernel(item.node);
     return std::move(plan_);
   }
 
@@ -46,7 +47,8 @@ class StepMaker {
 
   bool is_kernel_op(int id) const {
     const Prim p = node(id).op->prim;
-    return view(id).kind == View::Kind::memory && view(id).base == id && p != Prim::input && !is_elementwise(p) && !is_reduction(p);
+    return view(id).kind == View::Kind::memory && view(id).base == id && p != Prim::input &&
+           !is_elementwise(p) && !is_reduction(p);
   }
 
   void make_bound_values() {
@@ -80,7 +82,8 @@ class StepMaker {
         const int base = view(input).base;
         if (view(input).kind != View::Kind::memory) continue;
         const int group = fusion_.group_of[static_cast<size_t>(base)];
-        const int below = group >= 0 ? fusion_.groups[static_cast<size_t>(group)].level : levels[static_cast<size_t>(base)];
+        const int below =
+            group >= 0 ? fusion_.groups[static_cast<size_t>(group)].level : levels[static_cast<size_t>(base)];
         levels[static_cast<size_t>(id)] = std::max(levels[static_cast<size_t>(id)], below + 1);
       }
     }
@@ -98,13 +101,17 @@ class StepMaker {
     if (loop.writes.empty()) return;
     PlanStep step;
     std::set<int> memory;
-    for (int id : loop.reads) step.reads.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
-    for (int id : loop.writes) step.writes.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
+    for (int id : loop.reads)
+      step.reads.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
+    for (int id : loop.writes)
+      step.writes.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
     for (int id : loop.computed) step.ops.push_back(op_name(id));
     step.flops = loop.program.flops();
     step.bytes = bytes_of(loop.program);
     step.loop = std::move(loop.program);
-    finish(std::move(step), loop.computed.empty() ? loop.writes.back() : *std::max_element(loop.computed.begin(), loop.computed.end()));
+    finish(std::move(step), loop.computed.empty()
+                                ? loop.writes.back()
+                                : *std::max_element(loop.computed.begin(), loop.computed.end()));
   }
 
   std::string op_name(int id) const {
@@ -128,7 +135,8 @@ class StepMaker {
   void add_kernel(int id) {
     const GraphNode& n = node(id);
     PlanStep step;
-    KernelRequest request{.op = n.op, .attrs = n.attrs, .inputs = {}, .output = describe(id), .epilogue = n.epilogue};
+    KernelRequest request{
+        .op = n.op, .attrs = n.attrs, .inputs = {}, .output = describe(id), .epilogue = n.epilogue};
     std::vector<TensorType> types;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));
@@ -136,7 +144,8 @@ class StepMaker {
       const View& v = view(input);
       const int value = value_of(v.base);
       step.buffers.push_back({value, v.offset * static_cast<int64_t>(size_of(node(input).type.dtype))});
-      if (std::find(step.reads.begin(), step.reads.end(), value) == step.reads.end()) step.reads.push_back(value);
+      if (std::find(step.reads.begin(), step.reads.end(), value) == step.reads.end())
+        step.reads.push_back(value);
       step.bytes += static_cast<int64_t>(node(input).type.bytes());
     }
     step.writes.push_back(value_of(id));
@@ -154,7 +163,8 @@ class StepMaker {
     const View& v = view(id);
     const GraphNode& n = node(id);
     const Layout layout = node(v.base).layout;
-    return {n.type.dtype, n.type.shape, layout, layout.block != 0 ? contiguous_strides(n.type.shape) : v.strides};
+    return {n.type.dtype, n.type.shape, layout,
+            layout.block != 0 ? contiguous_strides(n.type.shape) : v.strides};
   }
 
   const Graph& graph_;

@@ -19,15 +19,19 @@ std::optional<Ints> reshape_strides(const Shape& from, const Ints& strides, cons
     const int i0 = i, j0 = j;
     int64_t size_from = i < from.rank() ? from[i++] : 1, size_to = j < to.rank() ? to[j++] : 1;
     while (size_from != size_to) {
-      if (size_from < size_to) size_from *= from[i++];
-      else size_to *= to[j++];
+      if (size_from < size_to)
+        size_from *= from[i++];
+      else
+        size_to *= to[j++];
     }
     int64_t stride = 0, extent = 1;  // of the run of `from`, merged
     for (int k = i - 1; k >= i0; --k) {
       if (from[k] == 1) continue;
       const int64_t s = strides[static_cast<size_t>(k)];
-      if (extent == 1) stride = s;
-      else if (s != stride * extent) return std::nullopt;
+      if (extent == 1)
+        stride = s;
+      else if (s != stride * extent)
+        return std::nullopt;
       extent *= from[k];
     }
     for (int k = j - 1; k >= j0; --k) {
@@ -51,7 +55,8 @@ std::optional<View> view_of(const GraphNode& node, const View& input, const Shap
     }
     case Prim::permute:
       view.strides.clear();
-      for (int64_t axis : node.attrs.ints("axes")) view.strides.push_back(at(input.strides, static_cast<int>(axis)));
+      for (int64_t axis : node.attrs.ints("axes"))
+        view.strides.push_back(at(input.strides, static_cast<int>(axis)));
       break;
     case Prim::broadcast: {
       view.strides.assign(static_cast<size_t>(to.rank()), 0);
@@ -73,13 +78,15 @@ std::optional<View> view_of(const GraphNode& node, const View& input, const Shap
       view.strides.insert(view.strides.begin() + axis + 1, stride * node.attrs.integer("dilation"));
       break;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
   return view;
 }
 
 bool is_view_op(Prim p) {
-  return p == Prim::reshape || p == Prim::permute || p == Prim::broadcast || p == Prim::slice || p == Prim::unfold;
+  return p == Prim::reshape || p == Prim::permute || p == Prim::broadcast || p == Prim::slice ||
+         p == Prim::unfold;
 }
 
 // The view of a node that is no movement: itself.
@@ -179,7 +186,8 @@ class Copies {
   // `id`, or a copy when it is not all of some node's memory in order.
   int dense(int id) {
     const View& view = views_[static_cast<size_t>(id)];
-    if (view.kind == View::Kind::memory && view.is_whole(result_[id].type.shape, result_[view.base].type.shape)) {
+    if (view.kind == View::Kind::memory &&
+        view.is_whole(result_[id].type.shape, result_[view.base].type.shape)) {
       // A blocked base can only be read as itself.
       if (view.base == id || result_[view.base].layout.block == 0) return id;
     }
@@ -213,7 +221,8 @@ std::vector<View> find_views(const Graph& graph) {
       continue;
     }
     auto view = view_of(node, views[static_cast<size_t>(node.inputs[0])], graph[node.inputs[0]].type.shape);
-    if (!view) throw Error(ErrorCode::internal, "a reshape needs a copy that was not added", to_string(node.where));
+    if (!view)
+      throw Error(ErrorCode::internal, "a reshape needs a copy that was not added", to_string(node.where));
     views.push_back(std::move(*view));
   }
   return views;

@@ -23,8 +23,8 @@ struct View {
 /// How each node is read. Throws Error(internal) for a reshape that is no view; see add_copies.
 std::vector<View> find_views(const Graph& graph);
 
-/// The graph with copies (casts to the same dtype) where no view will do: reshapes of transposed memory, strided or
-/// computed-nowhere inputs of kernels that want dense memory, and outputs that are views.
+/// The graph with copies (casts to the same dtype) where no view will do: reshapes of transposed memory,
+/// strided or computed-nowhere inputs of kernels that want dense memory, and outputs that are views.
 Graph add_copies(const Graph& graph);
 
 }  // namespace athanor

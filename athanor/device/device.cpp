@@ -41,9 +41,7 @@ std::vector<DeviceInfo> list_devices() {
   return all;
 }
 
-DeviceInfo info_of(Device device) {
-  return provider_of(device).devices().at(device.index);
-}
+DeviceInfo info_of(Device device) { return provider_of(device).devices().at(device.index); }
 
 std::string to_string(Device device) {
   const std::string name = provider_of(device).name();

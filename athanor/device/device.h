@@ -25,8 +25,8 @@ struct Property {
 
 struct DeviceInfo {
   Device device;
-  std::string name;   // "AMD EPYC, 2 cores"
-  std::string kind;   // "cpu", "gpu", ...
+  std::string name;  // "AMD EPYC, 2 cores"
+  std::string kind;  // "cpu", "gpu", ...
   uint64_t memory_bytes = 0;
   std::map<std::string, Property> properties;
 };
@@ -63,7 +63,8 @@ class DeviceProvider {
   virtual std::string name() const = 0;
   /// Every device that the runtime lists; never throws for a missing runtime, gives {}.
   virtual std::vector<DeviceInfo> devices() = 0;
-  /// Throws Error(out_of_memory) with what was asked and what there is. 64-byte aligned at least; not cleared.
+  /// Throws Error(out_of_memory) with what was asked and what there is. 64-byte aligned at least; not
+  /// cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
 };
 
@@ -76,8 +77,8 @@ DeviceInfo info_of(Device device);
 /// "cpu", "opencl:0".
 std::string to_string(Device device);
 
-/// The device that a name means: "cpu", "opencl:1", or "auto", the fastest. Throws Error(device) for an unknown one,
-/// with what there is.
+/// The device that a name means: "cpu", "opencl:1", or "auto", the fastest. Throws Error(device) for an
+/// unknown one, with what there is.
 Device parse_device(const std::string& name);
 
 std::shared_ptr<Storage> allocate(Device device, size_t bytes);

@@ -1,4 +1,5 @@
-// Reverse-mode differentiation: gradients are built as further graph nodes, so they can be differentiated again.
+// Reverse-mode differentiation: gradients are built as further graph nodes, so they can be differentiated
+// again.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -31,7 +32,8 @@ std::vector<Tensor> inputs_of(const Node& node) {
 }
 
 // The nodes that gradients flow through: those between `outputs` and leaves (or `targets`), newest first.
-std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs, const std::unordered_set<const Node*>& targets) {
+std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs,
+                                          const std::unordered_set<const Node*>& targets) {
   std::vector<NodePtr> found, stack;
   std::unordered_set<const Node*> seen;
   for (const auto& output : outputs) stack.push_back(output.node());
@@ -95,8 +97,9 @@ Gradients propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor
       const Node* input = node->inputs[i].get();
       if (!of_inputs[i].defined() || !(input->requires_grad || targets.contains(input))) continue;
       if (of_inputs[i].type() != input->type)
-        throw Error(ErrorCode::internal, fmt::format("the gradient of {}'s input {} is {}, not {}", node->op->name, i,
-                                                     to_string(of_inputs[i].type()), to_string(input->type)));
+        throw Error(ErrorCode::internal,
+                    fmt::format("the gradient of {}'s input {} is {}, not {}", node->op->name, i,
+                                to_string(of_inputs[i].type()), to_string(input->type)));
       Tensor& slot = gradients[input];
       slot = sum_of(slot, of_inputs[i]);
     }
@@ -124,8 +127,8 @@ void Tensor::backward() const {
     throw Error(ErrorCode::shape, fmt::format("backward() of a tensor {}", to_string(type())), {},
                 "It needs a scalar: reduce it first (sum, mean), or use grad() with seeds");
   if (!needs_grad())
-    throw Error(ErrorCode::value, "backward() of a value that depends on nothing that requires a gradient", {},
-                "Call requires_grad() on the leaves, and build the value outside NoGrad");
+    throw Error(ErrorCode::value, "backward() of a value that depends on nothing that requires a gradient",
+                {}, "Call requires_grad() on the leaves, and build the value outside NoGrad");
   const auto nodes = differentiable_nodes({*this}, {});
   Gradients gradients;
   {

@@ -6,8 +6,8 @@
 
 namespace athanor {
 
-/// The type of a tensor's elements. f16 and bf16 are storage types: arithmetic on them is done in f32 and rounded
-/// (to nearest even) when stored. b8 is a boolean in one byte, 0 or 1.
+/// The type of a tensor's elements. f16 and bf16 are storage types: arithmetic on them is done in f32 and
+/// rounded (to nearest even) when stored. b8 is a boolean in one byte, 0 or 1.
 enum class DType : uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, b8 };
 
 constexpr int dtype_count = 9;
@@ -25,8 +25,8 @@ std::string_view to_string(DType t);
 /// The inverse of to_string; throws Error(name) with the nearest match.
 DType parse_dtype(std::string_view name);
 
-/// The type that an operation on both has: the wider of two floats or two integers (f16 with bf16: f32), floats
-/// before integers before bool. i8 with u8 gives i32.
+/// The type that an operation on both has: the wider of two floats or two integers (f16 with bf16: f32),
+/// floats before integers before bool. i8 with u8 gives i32.
 DType promote(DType a, DType b);
 
 /// IEEE binary16, storage only.
@@ -48,28 +48,45 @@ struct bf16 {
 /// The DType of a C++ type: dtype_of<float> is f32.
 template <class T>
 inline constexpr DType dtype_of = DType::b8;
-template <> inline constexpr DType dtype_of<double> = DType::f64;
-template <> inline constexpr DType dtype_of<float> = DType::f32;
-template <> inline constexpr DType dtype_of<f16> = DType::f16;
-template <> inline constexpr DType dtype_of<bf16> = DType::bf16;
-template <> inline constexpr DType dtype_of<int64_t> = DType::i64;
-template <> inline constexpr DType dtype_of<int32_t> = DType::i32;
-template <> inline constexpr DType dtype_of<int8_t> = DType::i8;
-template <> inline constexpr DType dtype_of<uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<f16> = DType::f16;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<int8_t> = DType::i8;
+template <>
+inline constexpr DType dtype_of<uint8_t> = DType::u8;
 
 /// Calls f(T{}) with the C++ type of `t` (bool for b8).
 template <class F>
 decltype(auto) visit_dtype(DType t, F&& f) {
   switch (t) {
-    case DType::f64: return f(double{});
-    case DType::f32: return f(float{});
-    case DType::f16: return f(f16{});
-    case DType::bf16: return f(bf16{});
-    case DType::i64: return f(int64_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::i8: return f(int8_t{});
-    case DType::u8: return f(uint8_t{});
-    case DType::b8: break;
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::f16:
+      return f(f16{});
+    case DType::bf16:
+      return f(bf16{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::b8:
+      break;
   }
   return f(bool{});
 }

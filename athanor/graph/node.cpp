@@ -15,7 +15,9 @@ struct Overloaded : F... {
   using F::operator()...;
 };
 
-void mix(uint64_t& hash, uint64_t value) { hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 29; }
+void mix(uint64_t& hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 29;
+}
 
 }  // namespace
 
@@ -47,7 +49,8 @@ void Attrs::set(const char* name, AttrValue value) {
 bool Attrs::operator==(const Attrs& other) const {
   if (entries_.size() != other.entries_.size()) return false;
   for (size_t i = 0; i < entries_.size(); ++i)
-    if (std::strcmp(entries_[i].first, other.entries_[i].first) != 0 || entries_[i].second != other.entries_[i].second)
+    if (std::strcmp(entries_[i].first, other.entries_[i].first) != 0 ||
+        entries_[i].second != other.entries_[i].second)
       return false;
   return true;
 }

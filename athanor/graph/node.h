@@ -32,8 +32,8 @@ std::string to_string(const TensorType& type);
 
 using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType>;
 
-/// What an op is told besides its tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string literals; few, so a
-/// plain list.
+/// What an op is told besides its tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string literals;
+/// few, so a plain list.
 class Attrs {
  public:
   using Entry = std::pair<const char*, AttrValue>;
@@ -76,16 +76,16 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;
   Attrs attrs;
   TensorType type;
-  std::source_location where;          // the user's line that made it
-  uint64_t id = 0;                     // grows with creation: inputs have smaller ids
-  std::shared_ptr<Storage> value;      // row-major elements, once evaluated
-  std::shared_ptr<GradSlot> slot;      // set on leaves that gather gradients
+  std::source_location where;      // the user's line that made it
+  uint64_t id = 0;                 // grows with creation: inputs have smaller ids
+  std::shared_ptr<Storage> value;  // row-major elements, once evaluated
+  std::shared_ptr<GradSlot> slot;  // set on leaves that gather gradients
   bool requires_grad = false;
-  bool spent = false;                  // backward() went through: inputs may be dropped once evaluated
-  std::atomic<int> handles{0};         // Tensors that refer to this node
+  bool spent = false;           // backward() went through: inputs may be dropped once evaluated
+  std::atomic<int> handles{0};  // Tensors that refer to this node
 
-  /// Notes of the evaluation under way: which one visited this node, where it stands in its list, and how many of the
-  /// evaluation's edges lead here.
+  /// Notes of the evaluation under way: which one visited this node, where it stands in its list, and how
+  /// many of the evaluation's edges lead here.
   struct Visit {
     uint64_t by = 0;
     int place = 0, edges = 0;

@@ -23,14 +23,16 @@ struct RefArray {
   double operator[](int64_t i) const { return data[static_cast<size_t>(i)]; }
 };
 
-/// One input of a test case: random in [low, high). Without a dtype, the case is run for each of the op's dtypes.
+/// One input of a test case: random in [low, high). Without a dtype, the case is run for each of the op's
+/// dtypes.
 struct Sample {
   Shape shape;
   double low = -2, high = 2;
   std::optional<DType> dtype = {};
 };
 
-/// Inputs and attributes to test an op with, on every backend: against `reference`, and against finite differences.
+/// Inputs and attributes to test an op with, on every backend: against `reference`, and against finite
+/// differences.
 struct OpCase {
   std::vector<Sample> inputs;
   Attrs attrs = {};
@@ -55,9 +57,11 @@ struct Op {
   Prim prim = Prim::none;
   /// How many tensors it takes; -1: one or more.
   int arity = 1;
-  /// The dtypes that tests run it with (first: the one for gradients when float). Inference decides what is accepted.
+  /// The dtypes that tests run it with (first: the one for gradients when float). Inference decides what is
+  /// accepted.
   std::vector<DType> dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
-  /// The result's type; throws Error(shape|dtype|value) for what does not fit. The device is filled in by the caller.
+  /// The result's type; throws Error(shape|dtype|value) for what does not fit. The device is filled in by the
+  /// caller.
   std::function<TensorType(std::span<const TensorType>, const Attrs&)> infer;
   /// The gradient of each input. Without one, the decomposition is differentiated.
   std::function<std::vector<Tensor>(const GradArgs&)> grad = {};
@@ -70,7 +74,8 @@ struct Op {
   bool differentiable = true;
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
-  /// Allowed relative error of f32 results, in units of f32's epsilon times the reduction's length... see tests.
+  /// Allowed relative error of f32 results, in units of f32's epsilon times the reduction's length... see
+  /// tests.
   double tolerance = 1;
 };
 

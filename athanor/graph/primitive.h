@@ -1,40 +1,62 @@
-// The primitives: the closed set of operations that every other op decomposes into and every backend can generate.
+// The primitives: the closed set of operations that every other op decomposes into and every backend can
+// generate.
 #pragma once
 #include <cstdint>
 #include <string_view>
 
 namespace athanor {
 
-/// Elementwise primitives compute in f32 for f16 and bf16. Results wrap for integers. `u` and `v` are the first and
-/// second input, one element each.
+/// Elementwise primitives compute in f32 for f16 and bf16. Results wrap for integers. `u` and `v` are the
+/// first and second input, one element each.
 enum class Prim : uint8_t {
   // Leaves
   input,     // a value in memory
   constant,  // a number known when the graph is built
   iota,      // the index along an axis, i64
   // Elementwise, one input
-  neg, exp, log, sin, cos, tanh, erf, sqrt, floor, abs,
+  neg,
+  exp,
+  log,
+  sin,
+  cos,
+  tanh,
+  erf,
+  sqrt,
+  floor,
+  abs,
   cast,  // to the result's dtype: floats to integers truncate, then wrap; to bool: u != 0
   // Elementwise, two inputs of one dtype
-  add, sub, mul,
+  add,
+  sub,
+  mul,
   div,  // integers truncate; an integer divided by zero gives 0
   mod,  // C's fmod, and % for integers; an integer modulo zero gives 0
   pow,
-  max, min,  // NaN if either is NaN
-  less, equal,  // give bool
-  bit_and, bit_or, bit_xor,  // integers and bool
+  max,
+  min,  // NaN if either is NaN
+  less,
+  equal,  // give bool
+  bit_and,
+  bit_or,
+  bit_xor,  // integers and bool
   // Elementwise, others
   where,           // bool c, u, v: c ? u : v
-  random_uniform,  // i64 key, i64 counter: Philox4x32-10, counter/4 gives a block, counter%4 the word; its upper 24 bits / 2^24: f32 in [0, 1)
+  random_uniform,  // i64 key, i64 counter: Philox4x32-10, counter/4 gives a block, counter%4 the word; its
+                   // upper 24 bits / 2^24: f32 in [0, 1)
   // Movement: each is a view of its input where strides can say it
-  reshape, permute, broadcast,
+  reshape,
+  permute,
+  broadcast,
   slice,   // start, stop, step (not 0) for each axis
   unfold,  // windows: an axis of extent n becomes two, [windows, window size]
   pad,     // with a number
   concat,
   fold,  // the transpose of unfold: overlapping windows are summed
   // Reductions over axes
-  sum, prod, reduce_max, reduce_min,
+  sum,
+  prod,
+  reduce_max,
+  reduce_min,
   argmax,  // i64, over one axis; the first of equals; NaN is largest
   // Contraction, indexing, order
   batch_matmul,  // [B, M, K] x [B, K, N] -> [B, M, N]

@@ -16,7 +16,8 @@ Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<int>(dims.size()
   int64_t elements = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0)
-      throw Error(ErrorCode::shape, fmt::format("negative extent {} in shape [{}]", dims[i], fmt::join(dims, ", ")));
+      throw Error(ErrorCode::shape,
+                  fmt::format("negative extent {} in shape [{}]", dims[i], fmt::join(dims, ", ")));
     dims_[i] = dims[i];
     if (dims[i] != 0 && elements > (int64_t{1} << 62) / dims[i])
       throw Error(ErrorCode::shape, fmt::format("shape [{}] has too many elements", fmt::join(dims, ", ")));
@@ -30,7 +31,9 @@ int64_t Shape::size() const {
   return n;
 }
 
-bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+bool Shape::operator==(const Shape& other) const {
+  return std::equal(begin(), end(), other.begin(), other.end());
+}
 
 Shape Shape::with(int axis, int64_t extent) const {
   Shape result = *this;

@@ -71,7 +71,8 @@ Tensor Tensor::scalar(double value, DType dtype, Device device) {
 }
 
 Tensor Tensor::scalar(int64_t value, DType dtype, Device device) {
-  if (dtype == DType::i64) return from(HostArray::of<int64_t>({}, std::span<const int64_t>(&value, 1)), device);
+  if (dtype == DType::i64)
+    return from(HostArray::of<int64_t>({}, std::span<const int64_t>(&value, 1)), device);
   return scalar(static_cast<double>(value), dtype, device);
 }
 
@@ -82,7 +83,8 @@ const Tensor& Tensor::eval() const {
 
 double Tensor::item() const {
   if (size() != 1)
-    throw Error(ErrorCode::shape, fmt::format("item() of a tensor {} with {} elements", to_string(type()), size()), {},
+    throw Error(ErrorCode::shape,
+                fmt::format("item() of a tensor {} with {} elements", to_string(type()), size()), {},
                 "It needs exactly one: reduce it first, or use to_vector()");
   return to_doubles(to_host())[0];
 }
@@ -96,8 +98,8 @@ HostArray Tensor::to_host() const {
 
 Tensor& Tensor::requires_grad(bool on) {
   if (on && !is_float(dtype()))
-    throw Error(ErrorCode::dtype, fmt::format("a tensor of {} cannot have a gradient", to_string(dtype())), {},
-                "Only floats can");
+    throw Error(ErrorCode::dtype, fmt::format("a tensor of {} cannot have a gradient", to_string(dtype())),
+                {}, "Only floats can");
   // A new leaf, so that what was built on the old handle stays as it was.
   node_->requires_grad = on;
   if (on && !node_->slot) node_->slot = std::make_shared<GradSlot>();
@@ -108,7 +110,9 @@ Tensor& Tensor::requires_grad(bool on) {
 Tensor Tensor::grad() const { return node_->slot ? node_->slot->grad : Tensor(); }
 
 void Tensor::set_grad(Tensor value) const {
-  if (!node_->slot) throw Error(ErrorCode::value, "set_grad on a tensor that gathers no gradient", {}, "Call requires_grad() first");
+  if (!node_->slot)
+    throw Error(ErrorCode::value, "set_grad on a tensor that gathers no gradient", {},
+                "Call requires_grad() first");
   node_->slot->grad = std::move(value);
 }
 
@@ -120,13 +124,14 @@ Tensor Tensor::detach() const {
 
 void Tensor::check_count(size_t values, const Shape& shape) {
   if (static_cast<int64_t>(values) != shape.size())
-    throw Error(ErrorCode::shape, fmt::format("{} values were given for shape {}", values, to_string(shape)), {},
-                fmt::format("It needs {}", shape.size()));
+    throw Error(ErrorCode::shape, fmt::format("{} values were given for shape {}", values, to_string(shape)),
+                {}, fmt::format("It needs {}", shape.size()));
 }
 
 void Tensor::check_dtype(DType wanted) const {
   if (wanted != dtype())
-    throw Error(ErrorCode::dtype, fmt::format("a tensor of {} was read as {}", to_string(dtype()), to_string(wanted)), {},
+    throw Error(ErrorCode::dtype,
+                fmt::format("a tensor of {} was read as {}", to_string(dtype()), to_string(wanted)), {},
                 fmt::format("Cast it first: cast(x, DType::{})", to_string(wanted)));
 }
 
@@ -148,7 +153,7 @@ GradMode::~GradMode() { recording = before_; }
 bool grad_enabled() { return recording; }
 
 Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
-  const std::source_location where = scope                                   ? *scope
+  const std::source_location where = scope            ? *scope
                                      : inputs.empty() ? std::source_location::current()
                                                       : inputs.front().where();
   auto node = std::make_shared<Node>();
@@ -163,17 +168,20 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
       break;
     }
   for (const auto& input : inputs) {
-    tensors.push_back(as_tensor(input, first ? first->dtype() : DType::f32, first ? first->device() : Device{}));
+    tensors.push_back(
+        as_tensor(input, first ? first->dtype() : DType::f32, first ? first->device() : Device{}));
     types.push_back(tensors.back().type());
   }
   try {
     if (op.arity >= 0 && static_cast<int>(inputs.size()) != op.arity)
-      throw Error(ErrorCode::usage, fmt::format("{} takes {} tensors, {} were given", op.name, op.arity, inputs.size()));
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} takes {} tensors, {} were given", op.name, op.arity, inputs.size()));
     if (op.arity < 0 && inputs.empty()) throw Error(ErrorCode::usage, op.name + " takes at least one tensor");
     for (const auto& type : types)
       if (type.device != types.front().device)
         throw Error(ErrorCode::device,
-                    fmt::format("tensors on {} and {} together", to_string(types.front().device), to_string(type.device)),
+                    fmt::format("tensors on {} and {} together", to_string(types.front().device),
+                                to_string(type.device)),
                     {}, "Move one of them: x.to(device)");
     node->type = op.infer(types, attrs);
   } catch (const Error& error) {

@@ -15,8 +15,9 @@ namespace athanor {
 
 /// A value of known shape, dtype and device, computed when it is asked for.
 ///
-/// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever changed
-/// in place. A default-constructed Tensor is empty: `defined()` is false and nothing else may be called.
+/// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever
+/// changed in place. A default-constructed Tensor is empty: `defined()` is false and nothing else may be
+/// called.
 class Tensor {
  public:
   Tensor() = default;
@@ -37,7 +38,8 @@ class Tensor {
     check_count(values.size(), shape);
     return from(HostArray::of<T>(shape, std::span<const T>(values)), device);
   }
-  /// A scalar that is an input of plans: another value does not need another plan (a learning rate, a random key).
+  /// A scalar that is an input of plans: another value does not need another plan (a learning rate, a random
+  /// key).
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
   static Tensor scalar(int64_t value, DType dtype, Device device = {});
 
@@ -68,8 +70,8 @@ class Tensor {
   /// Makes this value a leaf that gathers gradients. Throws Error(dtype) unless it is a float.
   Tensor& requires_grad(bool on = true);
   bool needs_grad() const { return node_->requires_grad; }
-  /// Adds the gradients of this scalar to every leaf it depends on. The graph behind it is then spent: its inner
-  /// values are not kept for another backward().
+  /// Adds the gradients of this scalar to every leaf it depends on. The graph behind it is then spent: its
+  /// inner values are not kept for another backward().
   void backward() const;
   /// The gathered gradient of a leaf; empty before backward().
   Tensor grad() const;
@@ -119,8 +121,8 @@ class Operand {
   std::source_location where_;
 };
 
-/// While one lives, nodes made on this thread carry its line: library code that builds many nodes for one call of the
-/// user's opens one with the user's line. The outermost wins.
+/// While one lives, nodes made on this thread carry its line: library code that builds many nodes for one
+/// call of the user's opens one with the user's line. The outermost wins.
 class SourceScope {
  public:
   explicit SourceScope(const std::source_location& where);
@@ -153,8 +155,8 @@ struct WithGrad : GradMode {
 };
 bool grad_enabled();
 
-/// The gradients of `outputs` (weighted by `seeds`: same types; {} means ones) with respect to `inputs`, as graph
-/// values that can be differentiated again. An input that nothing depends on gets zeros.
+/// The gradients of `outputs` (weighted by `seeds`: same types; {} means ones) with respect to `inputs`, as
+/// graph values that can be differentiated again. An input that nothing depends on gets zeros.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& seeds = {});
 

@@ -14,8 +14,10 @@ std::string KernelRequest::key() const {
   std::string key = op->name;
   const auto add = [&](const OperandDesc& operand) {
     key += fmt::format(" {}{}", to_string(operand.dtype), to_string(operand.shape));
-    if (operand.layout.block != 0) key += to_string(operand.layout);
-    else if (!operand.dense()) key += fmt::format("/{}", fmt::join(operand.strides, ","));
+    if (operand.layout.block != 0)
+      key += to_string(operand.layout);
+    else if (!operand.dense())
+      key += fmt::format("/{}", fmt::join(operand.strides, ","));
   };
   for (const auto& input : inputs) add(input);
   key += " ->";

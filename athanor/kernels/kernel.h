@@ -15,8 +15,8 @@ namespace athanor {
 
 /// How the elements of a dense tensor lie in memory.
 ///
-/// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b], which oneDNN calls
-/// nChw8c and nChw16c.
+/// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b], which oneDNN
+/// calls nChw8c and nChw16c.
 struct Layout {
   int block = 0;
   bool operator==(const Layout&) const = default;
@@ -25,8 +25,8 @@ struct Layout {
 /// "row-major", "nChw16c"
 std::string to_string(Layout layout);
 
-/// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows): `strides`,
-/// in elements, says how; blocked ones and outputs are always dense.
+/// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows):
+/// `strides`, in elements, says how; blocked ones and outputs are always dense.
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
@@ -38,7 +38,8 @@ struct OperandDesc {
 
 /// What is done to each element of a contraction's result before it is stored.
 struct Epilogue {
-  /// The last input is a vector, added along the result's channel axis (1 of a convolution, the last of a matmul).
+  /// The last input is a vector, added along the result's channel axis (1 of a convolution, the last of a
+  /// matmul).
   bool bias = false;
   /// "", "relu", "tanh" or "sigmoid".
   std::string activation;
@@ -53,7 +54,8 @@ struct KernelRequest {
   OperandDesc output;
   Epilogue epilogue;
 
-  /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1] ...".
+  /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1]
+  /// ...".
   std::string key() const;
 };
 
@@ -61,7 +63,8 @@ struct KernelRequest {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory where some was asked for.
+  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory where some was asked
+  /// for.
   virtual void run(std::span<void* const> buffers) const = 0;
 };
 
@@ -75,7 +78,8 @@ struct Candidate {
 /// A backend: devices that run kernels.
 class Backend : public DeviceProvider {
  public:
-  /// The kernels for a request, best guess first; {} when this backend has none and the op must decompose. Never
+  /// The kernels for a request, best guess first; {} when this backend has none and the op must decompose.
+  /// Never
   /// {} for a primitive.
   virtual std::vector<Candidate> candidates(int device, const KernelRequest& request) = 0;
   /// Whether candidates() would give any, for this op, whatever the layouts: cheap, asked for every node.

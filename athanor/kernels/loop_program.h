@@ -10,8 +10,9 @@
 
 namespace athanor {
 
-/// Where the elements of one operand lie, as the loop walks its space: the element of index (i0, i1, ...) stands
-/// `offset + sum(strides[d] * i_d)` elements into the buffer. A stride of 0 broadcasts; strides may be negative.
+/// Where the elements of one operand lie, as the loop walks its space: the element of index (i0, i1, ...)
+/// stands `offset + sum(strides[d] * i_d)` elements into the buffer. A stride of 0 broadcasts; strides may be
+/// negative.
 struct LoopOperand {
   int buffer = 0;  // position among the buffers that the kernel is launched with
   DType dtype = DType::f32;
@@ -20,8 +21,8 @@ struct LoopOperand {
   bool operator==(const LoopOperand&) const = default;
 };
 
-/// One step of the body. Step i defines register i (registers are numbered through body, then reductions, then
-/// epilogue); a, b, c are registers or -1.
+/// One step of the body. Step i defines register i (registers are numbered through body, then reductions,
+/// then epilogue); a, b, c are registers or -1.
 struct LoopStep {
   enum class Kind : uint8_t {
     load,       // operand `operand`, converted to `type`
@@ -31,12 +32,13 @@ struct LoopStep {
   };
   Kind kind = Kind::primitive;
   Prim prim = Prim::none;
-  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never f16 or bf16: those are loaded to and stored from f32.
+  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never f16 or bf16: those are loaded to and stored
+  /// from f32.
   DType type = DType::f32;
   int a = -1, b = -1, c = -1;
   int operand = -1;
-  double value = 0;         // of a constant, of a float or small integer type
-  int64_t int_value = 0;    // of a constant of an integer type or bool
+  double value = 0;       // of a constant, of a float or small integer type
+  int64_t int_value = 0;  // of a constant of an integer type or bool
   int64_t index_offset = 0;
   Ints index_strides;
   bool operator==(const LoopStep&) const = default;
@@ -44,7 +46,8 @@ struct LoopStep {
 
 /// Combines register `source` over the reduced dimensions; defines a register of type `type`.
 struct LoopReduction {
-  Prim prim = Prim::sum;  // sum, prod, reduce_max, reduce_min or argmax (of the index over the reduced dimensions)
+  Prim prim =
+      Prim::sum;  // sum, prod, reduce_max, reduce_min or argmax (of the index over the reduced dimensions)
   int source = -1;
   DType type = DType::f32;  // that of source, or i64 for argmax
   bool operator==(const LoopReduction&) const = default;
@@ -57,15 +60,16 @@ struct LoopStore {
   bool operator==(const LoopStore&) const = default;
 };
 
-/// for every index of `space`: body, stores; then, where reductions are given, for every index of the dimensions that
-/// are not reduced: reductions, epilogue, epilogue stores. In the epilogue, loads, index steps and stores see index 0
-/// along reduced dimensions. A sum of no elements is 0, a product 1, a maximum -infinity (or the lowest integer), a
-/// minimum +infinity.
+/// for every index of `space`: body, stores; then, where reductions are given, for every index of the
+/// dimensions that are not reduced: reductions, epilogue, epilogue stores. In the epilogue, loads, index
+/// steps and stores see index 0 along reduced dimensions. A sum of no elements is 0, a product 1, a maximum
+/// -infinity (or the lowest integer), a minimum +infinity.
 ///
-/// An output may share its buffer with an input when both have the same offset and strides (an update in place).
+/// An output may share its buffer with an input when both have the same offset and strides (an update in
+/// place).
 struct LoopProgram {
-  Ints space;                    // extents, outermost first; {} runs once
-  std::vector<bool> reduced;     // one per dimension; all false without reductions
+  Ints space;                 // extents, outermost first; {} runs once
+  std::vector<bool> reduced;  // one per dimension; all false without reductions
   std::vector<LoopOperand> operands;
   std::vector<LoopStep> body;
   std::vector<LoopStore> stores;
@@ -80,9 +84,9 @@ struct LoopProgram {
   bool operator==(const LoopProgram&) const = default;
 };
 
-/// Merges neighbouring dimensions that every operand walks alike, drops those of extent 1, and orders what is left so
-/// that the innermost dimension is the one most operands walk contiguously. The meaning stays: argmax over several
-/// dimensions keeps their order.
+/// Merges neighbouring dimensions that every operand walks alike, drops those of extent 1, and orders what is
+/// left so that the innermost dimension is the one most operands walk contiguously. The meaning stays: argmax
+/// over several dimensions keeps their order.
 LoopProgram simplify(LoopProgram program);
 
 /// A readable listing, for `explain` and tests: "r2 = mul r0 r1".

@@ -22,8 +22,10 @@ constexpr double time_budget = 0.2;
 
 std::filesystem::path cache_file() {
   if (const char* folder = std::getenv("ATHANOR_CACHE")) return std::filesystem::path(folder) / "tuning.json";
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder) return std::filesystem::path(folder) / "athanor" / "tuning.json";
-  if (const char* home = std::getenv("HOME"); home && *home) return std::filesystem::path(home) / ".cache" / "athanor" / "tuning.json";
+  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder)
+    return std::filesystem::path(folder) / "athanor" / "tuning.json";
+  if (const char* home = std::getenv("HOME"); home && *home)
+    return std::filesystem::path(home) / ".cache" / "athanor" / "tuning.json";
   return {};
 }
 
@@ -32,7 +34,8 @@ std::string environment_key(Device device) {
   const DeviceInfo info = info_of(device);
   std::string key = info.name;
   for (const char* name : {"driver", "isa", "threads", "onednn"})
-    if (auto found = info.properties.find(name); found != info.properties.end()) key += "|" + found->second.value;
+    if (auto found = info.properties.find(name); found != info.properties.end())
+      key += "|" + found->second.value;
   return key;
 }
 
@@ -63,7 +66,8 @@ class Trial {
     HostArray host(request_.output.dtype, request_.output.shape);
     output_->read(host.bytes.data(), 0, host.bytes.size());
     result = to_doubles(host);
-    std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2), seconds.end());
+    std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
+                     seconds.end());
     return seconds[seconds.size() / 2];
   }
 
@@ -71,7 +75,8 @@ class Trial {
   // Bytes from the first to the last element that the strides reach.
   static size_t bytes(const OperandDesc& operand) {
     int64_t last = 0;
-    for (int i = 0; i < operand.shape.rank(); ++i) last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
+    for (int i = 0; i < operand.shape.rank(); ++i)
+      last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
     return static_cast<size_t>(std::max(last + 1, operand.shape.size())) * size_of(operand.dtype);
   }
 
@@ -79,7 +84,8 @@ class Trial {
     const size_t count = bytes(operand) / size_of(operand.dtype);
     std::vector<double> values(count);
     uint32_t state = 12345;  // any fixed numbers will do, but zeros would hide mistakes
-    for (double& v : values) v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
+    for (double& v : values)
+      v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
     const HostArray host = from_doubles(operand.dtype, {static_cast<int64_t>(count)}, values);
     auto storage = allocate(device_, std::max<size_t>(1, host.bytes.size()));
     storage->write(host.bytes.data(), 0, host.bytes.size());
@@ -151,20 +157,23 @@ void TuningCache::save() {
   load();  // what other processes have found since
   try {
     std::filesystem::create_directories(file.parent_path());
-    write_file_atomically(file.string(), nlohmann::json{{"schema", schema}, {"winners", remembered_}}.dump(1));
+    write_file_atomically(file.string(),
+                          nlohmann::json{{"schema", schema}, {"winners", remembered_}}.dump(1));
   } catch (const std::exception&) {
     // A cache that cannot be written costs time, nothing else: `athanor explain` shows what was measured.
   }
 }
 
-Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates, bool measure) {
+Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
+              bool measure) {
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = environment_key(device) + "|" + request.key();
   auto& cache = TuningCache::instance();
   if (const std::string winner = cache.find(key, measure); !winner.empty())
     for (size_t i = 0; i < candidates.size(); ++i)
-      if (candidates[i].name == winner) return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
+      if (candidates[i].name == winner)
+        return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
   if (!measure) return {0, "first of the list: tuning is off", {}};
   Trial trial(device, request);
   Choice choice;
@@ -173,8 +182,10 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   for (size_t i = 0; i < candidates.size(); ++i) {
     std::vector<double> result;
     const double seconds = trial.time(candidates[i], result);
-    if (i == 0) expected = result;
-    else if (!agree(expected, result, request.output.dtype)) continue;
+    if (i == 0)
+      expected = result;
+    else if (!agree(expected, result, request.output.dtype))
+      continue;
     choice.measured.emplace_back(candidates[i].name, seconds);
     if (seconds < best) best = seconds, choice.index = i;
   }

@@ -15,13 +15,15 @@ struct Choice {
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
 };
 
-/// Remembered winners: problem key (device, its driver, threads, request) to candidate name. One per process, loaded
-/// from and saved to a file in the user's cache folder ($ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or ~/.cache/athanor).
+/// Remembered winners: problem key (device, its driver, threads, request) to candidate name. One per process,
+/// loaded from and saved to a file in the user's cache folder ($ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or
+/// ~/.cache/athanor).
 class TuningCache {
  public:
   static TuningCache& instance();
 
-  /// The winner, or "". One that was restored always counts, one that was measured on another day only with `measured`.
+  /// The winner, or "". One that was restored always counts, one that was measured on another day only with
+  /// `measured`.
   std::string find(const std::string& key, bool measured);
   void remember(const std::string& key, const std::string& winner);
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
@@ -36,8 +38,9 @@ class TuningCache {
   std::map<std::string, std::string> used_, restored_, remembered_;
 };
 
-/// Picks among candidates (at least one). With `measure`, candidates are timed on memory of their own, those whose
-/// results differ from the first's are dropped, and the winner is remembered.
-Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates, bool measure);
+/// Picks among candidates (at least one). With `measure`, candidates are timed on memory of their own, those
+/// whose results differ from the first's are dropped, and the winner is remembered.
+Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
+              bool measure);
 
 }  // namespace athanor

@@ -13,7 +13,9 @@ namespace athanor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // A plan holds an arena layout and kernels, a few hundred KiB; more different steps than this are rare.
 constexpr size_t max_cached_plans = 256;
@@ -30,10 +32,10 @@ struct KeyHash {
 
 // The nodes between what has values and what is asked for.
 struct Collected {
-  std::vector<Node*> nodes;            // oldest first: inputs before users
-  std::vector<int> input_places;       // of nodes with a value
+  std::vector<Node*> nodes;       // oldest first: inputs before users
+  std::vector<int> input_places;  // of nodes with a value
   std::vector<NodePtr> roots;
-  std::vector<bool> donated;           // by input
+  std::vector<bool> donated;  // by input
 };
 
 Collected collect(std::vector<NodePtr> roots) {
@@ -61,7 +63,8 @@ Collected collect(std::vector<NodePtr> roots) {
       input->visit.owners = input.use_count();
     }
   }
-  std::sort(result.nodes.begin(), result.nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+  std::sort(result.nodes.begin(), result.nodes.end(),
+            [](const Node* a, const Node* b) { return a->id < b->id; });
   // A root that can still be differentiated keeps its history, and with it the values that history refers to.
   bool history_kept = false;
   for (const auto& root : result.roots) history_kept |= root->requires_grad && !root->spent && !root->slot;
@@ -71,8 +74,8 @@ Collected collect(std::vector<NodePtr> roots) {
     if (!node->value) continue;
     result.input_places.push_back(static_cast<int>(i));
     // An input that nothing but this evaluation refers to will not be missed: its memory may be taken over.
-    result.donated.push_back(!history_kept && node->handles.load() == 0 && node->visit.owners == node->visit.edges &&
-                             node->value.use_count() == 1);
+    result.donated.push_back(!history_kept && node->handles.load() == 0 &&
+                             node->visit.owners == node->visit.edges && node->value.use_count() == 1);
   }
   return result;
 }
@@ -84,8 +87,10 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   size_t input = 0;
   for (const Node* node : collected.nodes) {
     key.push_back(reinterpret_cast<uintptr_t>(node->value ? nullptr : node->op));
-    key.push_back(static_cast<uint64_t>(node->type.dtype) | static_cast<uint64_t>(node->type.device.provider) << 8 |
-                  static_cast<uint64_t>(node->type.device.index) << 16 | static_cast<uint64_t>(node->type.shape.rank()) << 24);
+    key.push_back(static_cast<uint64_t>(node->type.dtype) |
+                  static_cast<uint64_t>(node->type.device.provider) << 8 |
+                  static_cast<uint64_t>(node->type.device.index) << 16 |
+                  static_cast<uint64_t>(node->type.shape.rank()) << 24);
     for (int64_t d : node->type.shape) key.push_back(static_cast<uint64_t>(d));
     if (node->value) {
       key.push_back(collected.donated[input++]);
@@ -102,7 +107,13 @@ Graph graph_of(const Collected& collected) {
   static const Op& input_op = find_op("input");
   Graph graph;
   for (const Node* node : collected.nodes) {
-    GraphNode copy{.op = node->value ? &input_op : node->op, .attrs = {}, .inputs = {}, .type = node->type, .layout = {}, .epilogue = {}, .where = node->where};
+    GraphNode copy{.op = node->value ? &input_op : node->op,
+                   .attrs = {},
+                   .inputs = {},
+                   .type = node->type,
+                   .layout = {},
+                   .epilogue = {},
+                   .where = node->where};
     if (!node->value) {
       copy.attrs = node->attrs;
       for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);
@@ -133,7 +144,8 @@ std::shared_ptr<const Plan> find_plan(const Collected& collected, Clock::time_po
     s.stats.rebuild_seconds += seconds_since(start);
     return found->second;
   }
-  auto plan = std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options()));
+  auto plan =
+      std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options()));
   ++s.stats.plans_compiled;
   s.stats.compile_seconds += plan->compile_seconds;
   if (s.plans.size() >= max_cached_plans) {
@@ -163,7 +175,8 @@ void evaluate(const std::vector<NodePtr>& asked) {
   const auto plan = find_plan(collected, start);
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
-  for (int place : collected.input_places) inputs.push_back(collected.nodes[static_cast<size_t>(place)]->value);
+  for (int place : collected.input_places)
+    inputs.push_back(collected.nodes[static_cast<size_t>(place)]->value);
   auto outputs = execute(*plan, inputs, compile_options().check_nan);
   for (size_t i = 0; i < outputs.size(); ++i) {
     Node& root = *collected.roots[i];

@@ -27,14 +27,17 @@ const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
 
 class Run {
  public:
-  Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs) : plan_(plan), places_(plan.values.size()) {
+  Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
+      : plan_(plan), places_(plan.values.size()) {
     if (plan.arena_bytes > 0) arena_ = arena(plan.device, plan.arena_bytes).get();
-    for (size_t i = 0; i < plan.inputs.size(); ++i) places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
+    for (size_t i = 0; i < plan.inputs.size(); ++i)
+      places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
     for (const int v : plan.outputs) {
       const PlanValue& value = plan.values[static_cast<size_t>(v)];
-      outputs_.push_back(value.in_place_of >= 0
-                             ? inputs[static_cast<size_t>(plan.values[static_cast<size_t>(value.in_place_of)].binding)]
-                             : allocate(plan.device, value.type.bytes()));
+      outputs_.push_back(
+          value.in_place_of >= 0
+              ? inputs[static_cast<size_t>(plan.values[static_cast<size_t>(value.in_place_of)].binding)]
+              : allocate(plan.device, value.type.bytes()));
       places_[static_cast<size_t>(v)] = {outputs_.back().get(), 0};
     }
     for (size_t v = 0; v < plan.values.size(); ++v)
@@ -44,7 +47,8 @@ class Run {
 
   void step(const PlanStep& step) {
     buffers_.clear();
-    for (const auto& ref : step.buffers) buffers_.push_back(places_[static_cast<size_t>(ref.value)].address() + ref.byte_offset);
+    for (const auto& ref : step.buffers)
+      buffers_.push_back(places_[static_cast<size_t>(ref.value)].address() + ref.byte_offset);
     buffers_.push_back(step.scratch_offset >= 0 ? Place{arena_, step.scratch_offset}.address() : nullptr);
     step.kernel.kernel->run(buffers_);
   }
@@ -60,8 +64,8 @@ class Run {
       const auto numbers = to_doubles(host);
       for (size_t i = 0; i < numbers.size(); ++i)
         if (!std::isfinite(numbers[i]))
-          return fmt::format("{} produced {} at element {} of {}", step.name(), std::isnan(numbers[i]) ? "NaN" : "infinity", i,
-                             to_string(type));
+          return fmt::format("{} produced {} at element {} of {}", step.name(),
+                             std::isnan(numbers[i]) ? "NaN" : "infinity", i, to_string(type));
     }
     return {};
   }
@@ -85,7 +89,8 @@ class Run {
 
 }  // namespace
 
-std::vector<std::shared_ptr<Storage>> execute(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs,
+std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
+                                              std::span<const std::shared_ptr<Storage>> inputs,
                                               bool check_nan) {
   Run run(plan, inputs);
   std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;

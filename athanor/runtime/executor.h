@@ -11,9 +11,11 @@
 namespace athanor {
 
 /// Runs every step of the plan. `inputs[i]` is bound to plan input i; gives the outputs: fresh memory, or the
-/// donated input's that an output takes over. Throws Error naming the plan step and the user's line. With `check_nan`,
-/// throws Error(numeric) at the first step whose result has a NaN or an infinity where its inputs had none.
-std::vector<std::shared_ptr<Storage>> execute(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs,
+/// donated input's that an output takes over. Throws Error naming the plan step and the user's line. With
+/// `check_nan`, throws Error(numeric) at the first step whose result has a NaN or an infinity where its
+/// inputs had none.
+std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
+                                              std::span<const std::shared_ptr<Storage>> inputs,
                                               bool check_nan);
 
 /// How often and how long each step ran: wall seconds, for `athanor explain --profile` and benches.

@@ -14,7 +14,13 @@ namespace {
 class Builder {
  public:
   int input(const Shape& shape, DType dtype = DType::f32) {
-    GraphNode node{.op = &find_op("input"), .attrs = {}, .inputs = {}, .type = {dtype, shape, {}}, .layout = {}, .epilogue = {}, .where = {}};
+    GraphNode node{.op = &find_op("input"),
+                   .attrs = {},
+                   .inputs = {},
+                   .type = {dtype, shape, {}},
+                   .layout = {},
+                   .epilogue = {},
+                   .where = {}};
     graph.inputs.push_back(graph.add(std::move(node)));
     return graph.inputs.back();
   }
@@ -22,7 +28,13 @@ class Builder {
     const Op& op = find_op(name);
     std::vector<TensorType> types;
     for (int i : inputs) types.push_back(graph[i].type);
-    GraphNode node{.op = &op, .attrs = attrs, .inputs = inputs, .type = op.infer(types, attrs), .layout = {}, .epilogue = {}, .where = {}};
+    GraphNode node{.op = &op,
+                   .attrs = attrs,
+                   .inputs = inputs,
+                   .type = op.infer(types, attrs),
+                   .layout = {},
+                   .epilogue = {},
+                   .where = {}};
     return graph.add(std::move(node));
   }
   Graph output(int id) {
@@ -48,8 +60,10 @@ TEST(Simplify, SharesCommonSubexpressions) {
 TEST(Simplify, DropsIdentities) {
   Builder b;
   const int x = b.input({3});
-  const int zero = b.op("broadcast", {b.op("constant", {}, {{"value", 0.0}, {"dtype", DType::f32}})}, {{"shape", Ints{3}}});
-  const int one = b.op("broadcast", {b.op("constant", {}, {{"value", 1.0}, {"dtype", DType::f32}})}, {{"shape", Ints{3}}});
+  const int zero = b.op("broadcast", {b.op("constant", {}, {{"value", 0.0}, {"dtype", DType::f32}})},
+                        {{"shape", Ints{3}}});
+  const int one = b.op("broadcast", {b.op("constant", {}, {{"value", 1.0}, {"dtype", DType::f32}})},
+                       {{"shape", Ints{3}}});
   const int y = b.op("div", {b.op("mul", {one, b.op("sub", {b.op("add", {x, zero}), zero})}), one});
   const Graph g = simplify(b.output(b.op("reshape", {y}, {{"shape", Ints{3}}})));
   EXPECT_EQ(g.nodes.size(), 1U) << to_string(g);
@@ -122,7 +136,8 @@ TEST(Layout, StaysBlockedBetweenConvolutions) {
 
 TEST(Passes, ResultsAgreeWhateverIsSwitchedOff) {
   manual_seed(3);
-  const Tensor x = normal({4, 16, 9, 9}), w = normal({32, 16, 3, 3}, 0, 0.1), b = normal({32}), scale = normal({32}), shift = normal({32});
+  const Tensor x = normal({4, 16, 9, 9}), w = normal({32, 16, 3, 3}, 0, 0.1), b = normal({32}),
+               scale = normal({32}), shift = normal({32});
   const Tensor fc = normal({10, 32 * 16}, 0, 0.1), labels = Tensor::from<int64_t>({1, 9, 0, 3}, {4});
   eval({x, w, b, scale, shift, fc});
   const auto losses = [&] {
@@ -134,10 +149,12 @@ TEST(Passes, ResultsAgreeWhateverIsSwitchedOff) {
     return std::vector<double>{loss.item(), norm(w1.grad()).item(), norm(fc1.grad()).item()};
   };
   const auto expected = losses();
-  for (const char* off : {"dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", "dedicated,fuse,simplify,layout,inplace"}) {
+  for (const char* off : {"dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune",
+                          "dedicated,fuse,simplify,layout,inplace"}) {
     const ScopedDisable disable(off);
     const auto got = losses();
-    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-4 * std::abs(expected[i])) << off << " " << i;
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], expected[i], 2e-4 * std::abs(expected[i])) << off << " " << i;
   }
 }
 

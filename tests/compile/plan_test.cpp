@@ -12,7 +12,8 @@ namespace {
 
 Tensor ramp(const Shape& shape, double scale = 0.1) {
   std::vector<float> values(static_cast<size_t>(shape.size()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(scale * (static_cast<double>(i % 23) - 11));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(scale * (static_cast<double>(i % 23) - 11));
   return Tensor::from(values, shape);
 }
 
@@ -25,11 +26,13 @@ void expect_no_overlap(const Plan& plan) {
   std::vector<Block> blocks;
   for (const auto& v : plan.values)
     if (v.kind == PlanValue::Kind::temporary && v.first_step >= 0 && v.in_place_of < 0)
-      blocks.push_back({v.first_step, v.last_step, v.offset, v.offset + static_cast<int64_t>(v.type.bytes())});
+      blocks.push_back(
+          {v.first_step, v.last_step, v.offset, v.offset + static_cast<int64_t>(v.type.bytes())});
   for (int s = 0; s < static_cast<int>(plan.steps.size()); ++s) {
     const auto& step = plan.steps[static_cast<size_t>(s)];
     if (step.scratch_offset >= 0)
-      blocks.push_back({s, s, step.scratch_offset, step.scratch_offset + static_cast<int64_t>(step.kernel.scratch_bytes)});
+      blocks.push_back(
+          {s, s, step.scratch_offset, step.scratch_offset + static_cast<int64_t>(step.kernel.scratch_bytes)});
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     EXPECT_LE(blocks[i].end, plan.arena_bytes);
@@ -173,7 +176,10 @@ TEST(Plan, TheSecondStepReusesThePlanWhateverTheScalars) {
 }
 
 TEST(Plan, AnOpWithoutKernelOrDecompositionIsNamedWithTheCallersLine) {
-  static const Op& op = define_op({.name = "test_unkernelled", .doc = "Cannot run.", .infer = [](auto in, const Attrs&) { return in[0]; }});
+  static const Op& op =
+      define_op({.name = "test_unkernelled", .doc = "Cannot run.", .infer = [](auto in, const Attrs&) {
+                   return in[0];
+                 }});
   const Tensor x = ramp({3});
   const auto line = std::source_location::current().line() + 1;
   const Tensor y = apply(op, {x});
@@ -182,7 +188,8 @@ TEST(Plan, AnOpWithoutKernelOrDecompositionIsNamedWithTheCallersLine) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("test_unkernelled"), std::string::npos) << error.what();
-    EXPECT_NE(error.where().find("plan_test.cpp:" + std::to_string(line)), std::string::npos) << error.where();
+    EXPECT_NE(error.where().find("plan_test.cpp:" + std::to_string(line)), std::string::npos)
+        << error.where();
   }
 }
 

@@ -62,8 +62,8 @@ TEST(Autograd, NothingIsRecordedUnderNoGrad) {
 
 TEST(Autograd, MistakesAreExplained) {
   Tensor x = Tensor::from<float>({1, 2}, {2});
-  EXPECT_THROW((x * 2.0).backward(), Error);                       // not a scalar
-  EXPECT_THROW(sum(x).backward(), Error);                          // nothing requires a gradient
+  EXPECT_THROW((x * 2.0).backward(), Error);  // not a scalar
+  EXPECT_THROW(sum(x).backward(), Error);     // nothing requires a gradient
   EXPECT_THROW(Tensor::from<int64_t>({1}, {1}).requires_grad(), Error);
   EXPECT_THROW(x.item(), Error);
 }

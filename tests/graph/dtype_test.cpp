@@ -59,7 +59,7 @@ TEST(DType, F16RoundsToNearestEven) {
 TEST(DType, Bf16RoundsToNearestEven) {
   EXPECT_EQ(bf16(1.0F).bits, 0x3f80);
   const auto one = std::bit_cast<uint32_t>(1.0F);
-  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8000)).bits, 0x3f80);   // a tie: to even
+  EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8000)).bits, 0x3f80);  // a tie: to even
   EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x8001)).bits, 0x3f81);
   EXPECT_EQ(bf16(std::bit_cast<float>(one + 0x18000)).bits, 0x3f82);  // a tie: to even
   EXPECT_EQ(bf16(std::numeric_limits<float>::max()).bits, 0x7f80);
@@ -85,7 +85,8 @@ TEST(DType, PromotionIsSymmetricAndKeepsValues) {
 }
 
 TEST(DType, NamesRoundTripAndMistakesFindTheNearest) {
-  for (int i = 0; i < dtype_count; ++i) EXPECT_EQ(parse_dtype(to_string(static_cast<DType>(i))), static_cast<DType>(i));
+  for (int i = 0; i < dtype_count; ++i)
+    EXPECT_EQ(parse_dtype(to_string(static_cast<DType>(i))), static_cast<DType>(i));
   try {
     parse_dtype("fp32");
     FAIL();

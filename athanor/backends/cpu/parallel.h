@@ -25,7 +25,7 @@ void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cp
   if (threads > 1 && !omp_in_parallel()) {
     std::exception_ptr error;
     int error_thread = -1;
-#pragma omp parallel num_threads(static_cast <int>(threads))
+#pragma omp parallel num_threads(static_cast<int>(threads))
     {
       const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
       const int64_t begin = count * me / team, end = count * (me + 1) / team;
