@@ -103,7 +103,7 @@ std::string resume_command(const RunFolder& folder) {
 RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
   if (!options.resume) {
     if (options.out.empty()) return new_run_folder(options.config);
-    const RunFolder folder{options.out};
+    RunFolder folder{options.out};
     if (folder.has_steps())
       throw Error(ErrorCode::usage, "the folder holds a run already", options.out,
                   fmt::format("Go on with it by '{}', or choose another --out", resume_command(folder)));
@@ -115,7 +115,7 @@ RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
         ErrorCode::usage, "--resume needs the run's folder", {},
         newest ? fmt::format("The newest one here: {}", resume_command(*newest)) : "Give it with --out DIR");
   }
-  const RunFolder folder{options.out};
+  RunFolder folder{options.out};
   if (!folder.has_run()) {
     std::cerr << fmt::format("athanor: there is no run in '{}' yet: starting it\n", options.out);
     return folder;

@@ -14,6 +14,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 void mix(uint64_t& hash, uint64_t value) {
   hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 29;
