@@ -1,7 +1,7 @@
 // The CPU's kernels: every candidate of matrix multiplications and convolutions, beside oneDNN's sgemm called
 // directly.
 //
-//   build/release/bench/kernels_bench --benchmark_filter=2048
+//   build/release/bench/bench_kernels --benchmark_filter=2048
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 

@@ -33,7 +33,7 @@ std::filesystem::path cache_file() {
 std::string environment_key(Device device) {
   const DeviceInfo info = info_of(device);
   std::string key = info.name;
-  for (const char* name : {"driver", "isa", "threads", "onednn"})
+  for (const char* name : {"driver", "vector instructions", "threads", "oneDNN"})
     if (auto found = info.properties.find(name); found != info.properties.end())
       key += "|" + found->second.value;
   return key;

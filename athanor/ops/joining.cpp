@@ -245,7 +245,7 @@ Tensor roll(Operand x, int64_t shift, int axis) {
   return in_call(
       "roll",
       [&] {
-        const Tensor value = as_tensor(x);
+        Tensor value = as_tensor(x);
         const int64_t extent = value.size(axis);
         if (extent == 0 || shift % extent == 0) return value;
         const int64_t cut = extent - (shift % extent + extent) % extent;

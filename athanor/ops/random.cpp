@@ -160,7 +160,7 @@ Tensor dropout(Operand x, double probability, bool training, Generator& generato
   return in_call(
       "dropout",
       [&] {
-        const Tensor value = as_tensor(x);
+        Tensor value = as_tensor(x);
         if (!(probability >= 0 && probability < 1))
           throw Error(ErrorCode::value, fmt::format("a probability of {}", probability), {},
                       "It lies in [0, 1)");

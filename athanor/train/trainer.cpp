@@ -43,9 +43,14 @@ auto from_option(const std::string& option, F&& find) {
   }
 }
 
-std::string why_device(const std::string& asked) {
-  if (asked != "auto") return fmt::format("asked for with --device {}", asked);
-  return list_devices().size() == 1 ? "auto: the only device here" : "auto: the fastest device here";
+std::string why_device(const std::string& asked, Device device) {
+  std::string why = asked != "auto"              ? fmt::format("asked for with --device {}", asked)
+                    : list_devices().size() == 1 ? "auto: the only device here"
+                                                 : "auto: the fastest device here";
+  const DeviceInfo info = info_of(device);
+  if (auto note = info.properties.find("note"); note != info.properties.end())
+    why += "; " + note->second.value;
+  return why;
 }
 
 /// The options of this thread's compiler while the run lasts.
@@ -111,7 +116,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
                 folder_.metrics().string(), "The file was changed: restore it, or start a new run");
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
-  reporter_.started(facts(why_device(config_.device)));
+  reporter_.started(facts(why_device(config_.device, device_)));
 }
 
 void Trainer::go_on_from(Checkpoint checkpoint) {

@@ -75,6 +75,9 @@ DeviceInfo describe_cpu(Device device) {
   info.properties["oneDNN"] = {onednn_version(), "dnnl_version"};
 #else
   info.properties["oneDNN"] = {"not built in", "build option ATHANOR_ONEDNN"};
+  info.properties["note"] = {
+      "built without oneDNN: convolutions and products run in plain kernels, right but slower",
+      "build option ATHANOR_ONEDNN"};
 #endif
   return info;
 }
