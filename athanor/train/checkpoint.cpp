@@ -76,6 +76,7 @@ nn::StateDict with_prefix(std::map<std::string, HostArray>& tensors, std::string
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): its arrays are moved from
 void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) {
   SafeTensors content;
   for (auto& [name, array] : checkpoint.model) content.tensors.emplace("model." + name, std::move(array));

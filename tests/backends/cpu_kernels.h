@@ -35,8 +35,8 @@ inline int64_t offset_of(const OperandDesc& desc, int64_t index) {
 }
 
 /// A value of the given elements. `strides` {}: dense.
-inline Value make_value(DType dtype, const Shape& shape, std::vector<double> values, Layout layout = {},
-                        Ints strides = {}) {
+inline Value make_value(DType dtype, const Shape& shape, const std::vector<double>& values,
+                        Layout layout = {}, const Ints& strides = {}) {
   Value result{{dtype, shape, layout, strides.empty() ? contiguous_strides(shape) : strides}, {}, {}, 0};
   const HostArray rounded = from_doubles(dtype, shape, values);
   result.values = to_doubles(rounded);

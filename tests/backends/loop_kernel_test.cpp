@@ -543,7 +543,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, LoopRandom, testing::ValuesIn(isas), isa_name);
 class LoopStrides : public LoopOnIsa {};
 
 TEST_P(LoopStrides, BroadcastRowsAndColumns) {
-  for (Ints space :
+  for (const Ints& space :
        {Ints{5, 7}, Ints{128, 10}, Ints{64, 512}, Ints{3, 5000}, Ints{700, 3}, Ints{1, 9}, Ints{9, 1}}) {
     Builder b(space);
     const int x = b.load(0, DType::f32, dense(space)), row = b.load(1, DType::f32, {0, 1});
@@ -556,7 +556,7 @@ TEST_P(LoopStrides, BroadcastRowsAndColumns) {
 }
 
 TEST_P(LoopStrides, PerChannel) {
-  for (Ints space : {Ints{4, 8, 49}, Ints{2, 3, 784}, Ints{2, 16, 5, 5, 16}, Ints{3, 64, 1}}) {
+  for (const Ints& space : {Ints{4, 8, 49}, Ints{2, 3, 784}, Ints{2, 16, 5, 5, 16}, Ints{3, 64, 1}}) {
     Ints channel(space.size(), 0);
     channel[1] = space.size() == 5 ? 16 : 1;
     if (space.size() == 5) channel[4] = 1;
@@ -611,7 +611,7 @@ TEST_P(LoopStrides, ScalarsAndEmptySpaces) {
   b.store(b.op(Prim::add, DType::f32, b.load(0, DType::f32, {}), b.constant(DType::f32, 2)), 1, DType::f32,
           {});
   check(b.p);
-  for (Ints space : {Ints{0}, Ints{3, 0}, Ints{0, 5}}) {
+  for (const Ints& space : {Ints{0}, Ints{3, 0}, Ints{0, 5}}) {
     Builder e(space);
     e.store(e.load(0, DType::f32, dense(space)), 1, DType::f32, dense(space));
     check(e.p);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "athanor/base/error.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"

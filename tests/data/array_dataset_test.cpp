@@ -67,7 +67,7 @@ TEST(ArrayDataset, TakesAGivenNormalization) {
 
 TEST(ArrayDataset, RefusesWhatDoesNotFit) {
   const HostArray images = bytes({2, 1, 1}, {0, 1});
-  const auto make = [](const HostArray& i, const HostArray& l, ArrayDatasetOptions o = {}) {
+  const auto make = [](const HostArray& i, const HostArray& l, const ArrayDatasetOptions& o = {}) {
     return [=] { ArrayDataset(i, l, o); };
   };
   expect_error(ErrorCode::shape, {"2 pictures but 3 labels"}, make(images, integers({0, 1, 2})));

@@ -1,6 +1,8 @@
 // Gradients of compositions, gradients of gradients, and what backward() leaves behind.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "athanor/base/error.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
