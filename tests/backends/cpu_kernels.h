@@ -64,10 +64,10 @@ inline std::vector<double> random_values(int64_t count, unsigned seed, double lo
 }
 
 inline Value random_value(DType dtype, const Shape& shape, unsigned seed, Layout layout = {},
-                          Ints strides = {}) {
+                          const Ints& strides = {}) {
   const double reach = is_float(dtype) ? 1 : 10;
   return make_value(dtype, shape, random_values(shape.size(), seed, dtype == DType::u8 ? 0 : -reach, reach),
-                    layout, std::move(strides));
+                    layout, strides);
 }
 
 inline CpuBackend& cpu() { return dynamic_cast<CpuBackend&>(backend_of(parse_device("cpu"))); }
