@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor {
+namespace {
+
+using Maker = std::vector<GpuCandidate> (*)(const KernelRequest&, const GpuTraits&);
+
+Maker maker_of(const Op& op) {
+  switch (op.prim) {
+    case Prim::batch_matmul:
+      return gpu::matmul;
+    case Prim::pad:
+      return gpu::pad;
+    case Prim::concat:
+      return gpu::concat;
+    case Prim::fold:
+      return gpu::fold;
+    case Prim::take_along:
+      return gpu::take_along;
+    case Prim::scatter_add:
+      return gpu::scatter_add;
+    case Prim::cumsum:
+      return gpu::cumsum;
+    case Prim::argsort:
+      return gpu::argsort;
+    default:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits) {
+  const Maker make = maker_of(*request.op);
+  if (make == nullptr) return {};
+  const auto needs_f64 = [](const OperandDesc& operand) { return operand.dtype == DType::f64; };
+  if (!traits.f64 && (needs_f64(request.output) || std::ranges::any_of(request.inputs, needs_f64)))
+    throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},
+                "Use f32, or another device");
+  return make(request, traits);
+}
+
+bool gpu_has_kernel(const Op& op, std::span<const TensorType>, const TensorType& output, const Attrs&) {
+  return maker_of(op) != nullptr && (op.prim != Prim::none || is_float(output.dtype));
+}
+
+}  // namespace athanor

@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/texts.h"
+
+namespace athanor {
+namespace {
+
+std::string_view text_of(const std::string& file) {
+  for (const GpuText& text : gpu_texts())
+    if (text.file == file) return text.content;
+  throw Error(ErrorCode::internal, "there is no kernel text " + file);
+}
+
+}  // namespace
+
+std::string_view to_string(GpuTarget target) {
+  switch (target) {
+    case GpuTarget::opencl:
+      return "opencl";
+    case GpuTarget::cuda:
+      return "cuda";
+    case GpuTarget::hip:
+      return "hip";
+  }
+  return {};
+}
+
+std::string render(const GpuLaunch& launch, GpuTarget target) {
+  std::string source;
+  for (size_t d = 0; d < launch.group_size.size(); ++d)
+    source += fmt::format("#define GROUP_EXTENT_{} {}\n", d, launch.group_size[d]);
+  source += text_of(fmt::format("language/{}.kernel", to_string(target)));
+  source += text_of("language/common.kernel");
+  return source + launch.source;
+}
+
+std::string_view template_text(std::string_view name) {
+  return text_of(fmt::format("templates/{}.kernel", name));
+}
+
+Defines& Defines::set(std::string_view name, int64_t value) {
+  // Extents that do not fit 32 bits are rare, and say so themselves.
+  const bool wide = value > INT32_MAX || value < INT32_MIN;
+  text_ += fmt::format("#define {} ({}{})\n", name, value, wide ? "L" : "");
+  return *this;
+}
+
+Defines& Defines::set(std::string_view name, std::string_view value) {
+  text_ += fmt::format("#define {} {}\n", name, value);
+  return *this;
+}
+
+Defines& Defines::set_dtype(std::string_view name, DType dtype) { return set(name, language_name(dtype)); }
+
+std::string_view language_name(DType dtype) { return dtype == DType::b8 ? "b8" : to_string(dtype); }
+
+}  // namespace athanor
