@@ -62,4 +62,10 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+bool contains_ignoring_case(std::string_view text, std::string_view part) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const auto same = [&](char a, char b) { return lower(a) == lower(b); };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
+
 }  // namespace athanor

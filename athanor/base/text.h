@@ -22,4 +22,7 @@ std::string format_duration(double seconds);
 /// "a, b, c"
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+/// Whether `text` has `part` in it, in whatever case (ASCII).
+bool contains_ignoring_case(std::string_view text, std::string_view part);
+
 }  // namespace athanor

@@ -27,9 +27,13 @@ Count& count_of(Device device) {
 
 }  // namespace
 
-uint8_t register_provider(std::unique_ptr<DeviceProvider> provider) {
-  providers().push_back(std::move(provider));
-  return static_cast<uint8_t>(providers().size() - 1);
+uint8_t register_provider(std::unique_ptr<DeviceProvider> provider, int id) {
+  auto& list = providers();
+  if (list.empty()) list.resize(host_provider + 1);
+  const size_t place = id >= 0 ? static_cast<size_t>(id) : list.size();
+  if (place >= list.size()) list.resize(place + 1);
+  list[place] = std::move(provider);
+  return static_cast<uint8_t>(place);
 }
 
 DeviceProvider& provider_of(Device device) { return *providers().at(device.provider); }
@@ -37,7 +41,8 @@ DeviceProvider& provider_of(Device device) { return *providers().at(device.provi
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> all;
   for (const auto& provider : providers())
-    for (auto& info : provider->devices()) all.push_back(std::move(info));
+    if (provider)
+      for (auto& info : provider->devices()) all.push_back(std::move(info));
   return all;
 }
 
@@ -49,17 +54,28 @@ std::string to_string(Device device) {
 }
 
 Device parse_device(const std::string& name) {
-  const auto all = list_devices();
   std::vector<std::string> names;
-  for (const auto& info : all) {
-    const std::string full = to_string(info.device);
-    const std::string provider = provider_of(info.device).name();
-    // A provider's bare name means its first device. With one provider, "auto" has nothing to choose between.
-    if (name == full || (name == provider && info.device.index == 0) || name == "auto") return info.device;
-    names.push_back(full);
-  }
-  names.push_back("auto");
-  throw Error(ErrorCode::device, "there is no device '" + name + "'", {},
+  if (name == "auto") return info_of({host_provider, 0}).device;
+  const std::string wanted = name.substr(0, name.find(':'));
+  // First the provider that is named: others may take long to look for their devices.
+  for (const bool all : {false, true})
+    for (const auto& provider : providers()) {
+      if (!provider || (!all && provider->name() != wanted)) continue;
+      for (const auto& info : provider->devices()) {
+        const std::string full = to_string(info.device);
+        const std::string rest = name.size() > wanted.size() ? name.substr(wanted.size() + 1) : "";
+        // "opencl" means its first device, "opencl:Radeon" the first whose name has that.
+        const bool by_name =
+            !rest.empty() && provider->name() == wanted && contains_ignoring_case(info.name, rest);
+        if (name == full || (name == provider->name() && info.device.index == 0) || by_name)
+          return info.device;
+        if (name == "gpu" && info.kind == "gpu") return info.device;
+        if (all) names.push_back(full);
+      }
+    }
+  names.emplace_back("auto");
+  throw Error(ErrorCode::device,
+              name == "gpu" ? "no device here is a GPU" : "there is no device '" + name + "'", {},
               nearest_hint(name, {names.begin(), names.end()}) + " Devices here: " + join(names));
 }
 

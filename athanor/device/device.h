@@ -68,8 +68,11 @@ class DeviceProvider {
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
 };
 
-/// Adds a provider for the life of the program; gives its id for Device::provider.
-uint8_t register_provider(std::unique_ptr<DeviceProvider> provider);
+/// The id of the provider of the host's own processor: what Device{} names.
+constexpr uint8_t host_provider = 0;
+/// Adds a provider for the life of the program; gives its id for Device::provider: `id`, or the next that is
+/// free when that is -1. (Providers register themselves when the program starts, in no particular order.)
+uint8_t register_provider(std::unique_ptr<DeviceProvider> provider, int id = -1);
 DeviceProvider& provider_of(Device device);
 std::vector<DeviceInfo> list_devices();
 DeviceInfo info_of(Device device);
@@ -77,8 +80,9 @@ DeviceInfo info_of(Device device);
 /// "cpu", "opencl:0".
 std::string to_string(Device device);
 
-/// The device that a name means: "cpu", "opencl:1", or "auto", the fastest. Throws Error(device) for an
-/// unknown one, with what there is.
+/// The device that a name means: "cpu", "opencl:1", "opencl" (its first), "opencl:Radeon" (the first with
+/// that in its name) or "gpu" (the first of that kind). Throws Error(device) for an unknown one, with what
+/// there is. ("auto" is for choose_device of kernels/choose_device.h, which measures.)
 Device parse_device(const std::string& name);
 
 std::shared_ptr<Storage> allocate(Device device, size_t bytes);

@@ -59,6 +59,8 @@ struct KernelRequest {
   std::string key() const;
 };
 
+struct GpuCandidate;
+
 /// A compiled kernel, launched many times.
 class Kernel {
  public:
@@ -66,6 +68,11 @@ class Kernel {
   /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory where some was asked
   /// for.
   virtual void run(std::span<void* const> buffers) const = 0;
+  /// Does ahead what the first run would do first: compiles. Several kernels may be prepared at once, by
+  /// threads.
+  virtual void prepare() const {}
+  /// The source and launches of a generated GPU kernel; nullptr for others.
+  virtual const GpuCandidate* generated() const { return nullptr; }
 };
 
 /// One way to compute a request. All candidates of a request mean the same; which one runs is measured.
@@ -90,6 +97,10 @@ class Backend : public DeviceProvider {
                                                 const TensorType& output, const Attrs& attrs) = 0;
   /// A kernel for a fused loop; buffers as the program numbers them. Every backend can generate every loop.
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
+  /// Waits until the device has done what it was given. Throws Error for what went wrong on the way.
+  virtual void synchronize(int device) = 0;
+  /// Seconds that the device spends on what `launches` gives it, by its own clock where it has one.
+  virtual double timed(int device, const std::function<void()>& launches) = 0;
 };
 
 /// The backend of a device.

@@ -1,5 +1,6 @@
 #include "athanor/backends/cpu/cpu_backend.h"
 
+#include <chrono>
 #include <iterator>
 
 #include "athanor/backends/cpu/cpu_info.h"
@@ -19,7 +20,7 @@ namespace {
 [[maybe_unused]] const bool registered = [] {
   auto backend = std::make_unique<CpuBackend>();
   CpuBackend& cpu = *backend;
-  cpu.provider_id = register_provider(std::move(backend));
+  cpu.provider_id = register_provider(std::move(backend), host_provider);
   return true;
 }();
 
@@ -58,6 +59,14 @@ std::vector<Layout> CpuBackend::preferred_layouts([[maybe_unused]] const Op& op,
 #else
   return {};  // Athanor's own kernels gain nothing from blocks
 #endif
+}
+
+void CpuBackend::synchronize(int) {}  // kernels return when they are done
+
+double CpuBackend::timed(int, const std::function<void()>& launches) {
+  const auto start = std::chrono::steady_clock::now();
+  launches();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {

@@ -18,6 +18,8 @@ class CpuBackend final : public Backend {
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
+  void synchronize(int device) override;
+  double timed(int device, const std::function<void()>& launches) override;
 
   uint8_t provider_id = 0;  // set by the registration
 };

@@ -1,5 +1,5 @@
-// Kernels for devices that are programmed in the kernel language (OpenCL, CUDA, HIP): their source and how they
-// are launched, as data. docs/kernel-language.md describes the language.
+// Kernels for devices that are programmed in the kernel language (OpenCL, CUDA, HIP): their source and how
+// they are launched, as data. docs/kernel-language.md describes the language.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -14,17 +14,19 @@ namespace athanor {
 
 /// What generator and templates want to know of a device: as its driver reports it, whatever the vendor.
 struct GpuTraits {
-  int64_t max_group_size = 256;      // work-items in a work-group
-  int64_t local_bytes = 32 * 1024;   // local (CUDA: shared) memory of a work-group
+  int64_t max_group_size = 256;     // work-items in a work-group
+  int64_t local_bytes = 32 * 1024;  // local (CUDA: shared) memory of a work-group
   int compute_units = 1;
   /// Whether work-items of a group run one after the other on a core with vector registers, as OpenCL does on
   /// CPUs: tuning starts with one work-item a group and wide rows there.
   bool is_cpu = false;
-  bool f64 = false;  // double-precision arithmetic
-  bool f16 = false;  // half-precision arithmetic; f16 and bf16 as storage need nothing
+  bool f64 = false;         // double-precision arithmetic
+  bool f16 = false;         // half-precision arithmetic; f16 and bf16 as storage need nothing
+  bool atomics_64 = false;  // compare-and-swap of 64 bits in global memory
 };
 
-/// One launch of one kernel. The source has every extent of the problem as a constant, and takes buffers only.
+/// One launch of one kernel. The source has every extent of the problem as a constant, and takes buffers
+/// only.
 struct GpuLaunch {
   std::string name;    // of the entry point, a C identifier
   std::string source;  // in the kernel language; render() puts before it what a target's compiler needs
@@ -42,8 +44,8 @@ struct GpuLaunch {
   bool can_fault = false;
 };
 
-/// One way to compute a request or a loop: launches in order. `parameters` is the point of a template's tuning
-/// space, {} where it has none.
+/// One way to compute a request or a loop: launches in order. `parameters` is the point of a template's
+/// tuning space, {} where it has none.
 struct GpuCandidate {
   std::string name;  // "gemm 8x32"
   std::map<std::string, int64_t> parameters;
@@ -52,20 +54,22 @@ struct GpuCandidate {
 };
 
 /// The ways to compute a request, best guess first; {} for composite ops without a template, never {} for
-/// primitives that are not fused into loops. Throws Error(device) where the device lacks what the dtype needs.
+/// primitives that are not fused into loops. Throws Error(device) where the device lacks what the dtype
+/// needs.
 std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits);
 /// Whether gpu_candidates gives any.
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                     const Attrs& attrs);
-/// The ways to compute a fused loop, best guess first. The scratch memory's buffer is number `program.buffers`.
+/// The ways to compute a fused loop, best guess first. The scratch memory's buffer is number
+/// `program.buffers`.
 std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const GpuTraits& traits);
 
 /// The languages that the kernel language is mapped onto.
 enum class GpuTarget : uint8_t { opencl, cuda, hip };
 /// "opencl"
 std::string_view to_string(GpuTarget target);
-/// The whole source of a launch for a target's compiler: the group's extents, the target's header, what all targets
-/// share, the launch's own source.
+/// The whole source of a launch for a target's compiler: the group's extents, the target's header, what all
+/// targets share, the launch's own source.
 std::string render(const GpuLaunch& launch, GpuTarget target);
 /// The text of a template of athanor/kernels/gpu/templates: template_text("gemm"). Throws Error(internal).
 std::string_view template_text(std::string_view name);

@@ -1,0 +1,96 @@
+#include "athanor/backends/opencl/api.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/library.h"
+
+namespace athanor::opencl {
+namespace {
+
+std::vector<std::string> library_names() {
+  // For tests with a library that fails on purpose, and for systems that keep it elsewhere.
+  if (const char* name = std::getenv("ATHANOR_OPENCL_LIBRARY"); name != nullptr && *name != 0) return {name};
+#ifdef _WIN32
+  return {"OpenCL.dll"};
+#elif defined(__APPLE__)
+  return {"/System/Library/Frameworks/OpenCL.framework/OpenCL"};
+#else
+  return {"libOpenCL.so.1", "libOpenCL.so"};
+#endif
+}
+
+Api load() {
+  static const os::Library library(library_names());
+  Api result;
+  if (!library) {
+    result.missing = "no OpenCL library: " + library.error();
+    return result;
+  }
+#define ATHANOR_FIND(function)                                                                   \
+  result.function = reinterpret_cast<decltype(result.function)>(library.find("cl" #function));   \
+  if (result.function == nullptr)                                                                \
+    result.missing = library.name() + " has no cl" #function " (OpenCL 1.2 or later is needed)";
+  ATHANOR_OPENCL_FUNCTIONS(ATHANOR_FIND)
+#undef ATHANOR_FIND
+  return result;
+}
+
+}  // namespace
+
+const Api& api() {
+  static const Api instance = load();
+  return instance;
+}
+
+std::string error_name(cl_int code) {
+  switch (code) {
+#define ATHANOR_NAME(name) \
+  case name:               \
+    return #name;
+    ATHANOR_NAME(CL_DEVICE_NOT_FOUND)
+    ATHANOR_NAME(CL_DEVICE_NOT_AVAILABLE)
+    ATHANOR_NAME(CL_COMPILER_NOT_AVAILABLE)
+    ATHANOR_NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    ATHANOR_NAME(CL_OUT_OF_RESOURCES)
+    ATHANOR_NAME(CL_OUT_OF_HOST_MEMORY)
+    ATHANOR_NAME(CL_PROFILING_INFO_NOT_AVAILABLE)
+    ATHANOR_NAME(CL_BUILD_PROGRAM_FAILURE)
+    ATHANOR_NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+    ATHANOR_NAME(CL_INVALID_VALUE)
+    ATHANOR_NAME(CL_INVALID_DEVICE)
+    ATHANOR_NAME(CL_INVALID_CONTEXT)
+    ATHANOR_NAME(CL_INVALID_COMMAND_QUEUE)
+    ATHANOR_NAME(CL_INVALID_MEM_OBJECT)
+    ATHANOR_NAME(CL_INVALID_BINARY)
+    ATHANOR_NAME(CL_INVALID_BUILD_OPTIONS)
+    ATHANOR_NAME(CL_INVALID_PROGRAM)
+    ATHANOR_NAME(CL_INVALID_KERNEL_NAME)
+    ATHANOR_NAME(CL_INVALID_KERNEL)
+    ATHANOR_NAME(CL_INVALID_KERNEL_ARGS)
+    ATHANOR_NAME(CL_INVALID_WORK_GROUP_SIZE)
+    ATHANOR_NAME(CL_INVALID_WORK_ITEM_SIZE)
+    ATHANOR_NAME(CL_INVALID_BUFFER_SIZE)
+    ATHANOR_NAME(CL_INVALID_OPERATION)
+    ATHANOR_NAME(CL_INVALID_GLOBAL_WORK_SIZE)
+#undef ATHANOR_NAME
+    default:
+      return fmt::format("OpenCL error {}", code);
+  }
+}
+
+void check(cl_int code, const std::string& doing) {
+  if (code == CL_SUCCESS) return;
+  const bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
+  throw Error(
+      memory ? ErrorCode::out_of_memory : ErrorCode::device, fmt::format("{}: {}", doing, error_name(code)),
+      {},
+      memory
+          ? "Use a smaller batch or model, or close other programs that use the device."
+          : "The driver reported this. 'athanor devices' lists the devices; look at the system's log too.");
+}
+
+}  // namespace athanor::opencl

@@ -1,0 +1,58 @@
+// The OpenCL library, loaded while the program runs: the functions used of it, by their own names.
+#pragma once
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+
+#include <string>
+
+namespace athanor::opencl {
+
+// clGetPlatformIDs becomes api().GetPlatformIDs.
+#define ATHANOR_OPENCL_FUNCTIONS(F) \
+  F(GetPlatformIDs)                 \
+  F(GetPlatformInfo)                \
+  F(GetDeviceIDs)                   \
+  F(GetDeviceInfo)                  \
+  F(CreateContext)                  \
+  F(CreateCommandQueue)             \
+  F(CreateBuffer)                   \
+  F(ReleaseMemObject)               \
+  F(CreateProgramWithSource)        \
+  F(CreateProgramWithBinary)        \
+  F(BuildProgram)                   \
+  F(GetProgramInfo)                 \
+  F(GetProgramBuildInfo)            \
+  F(ReleaseProgram)                 \
+  F(CreateKernel)                   \
+  F(ReleaseKernel)                  \
+  F(SetKernelArg)                   \
+  F(EnqueueNDRangeKernel)           \
+  F(EnqueueReadBuffer)              \
+  F(EnqueueWriteBuffer)             \
+  F(EnqueueFillBuffer)              \
+  F(EnqueueMarkerWithWaitList)      \
+  F(WaitForEvents)                  \
+  F(GetEventInfo)                   \
+  F(GetEventProfilingInfo)          \
+  F(ReleaseEvent)                   \
+  F(Flush)                          \
+  F(Finish)
+
+struct Api {
+#define ATHANOR_DECLARE(name) decltype(&cl##name) name = nullptr;
+  ATHANOR_OPENCL_FUNCTIONS(ATHANOR_DECLARE)
+#undef ATHANOR_DECLARE
+  /// Why there is no OpenCL here; "" when there is.
+  std::string missing;
+};
+
+/// Loaded at the first call. When `missing` is not empty, no function may be called.
+const Api& api();
+
+/// "CL_OUT_OF_RESOURCES"
+std::string error_name(cl_int code);
+/// Throws Error(device | out_of_memory) that says `doing` and the code's name unless it is CL_SUCCESS.
+void check(cl_int code, const std::string& doing);
+
+}  // namespace athanor::opencl

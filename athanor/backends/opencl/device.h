@@ -1,0 +1,93 @@
+// OpenCL devices: every one that any platform lists.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "athanor/backends/opencl/api.h"
+#include "athanor/device/device.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor::opencl {
+
+class Program;
+
+/// What a running kernel reported: see FAULT in the kernel language.
+struct FaultSite {
+  std::string op;
+  int64_t extent = 0;
+};
+
+/// A device with its context and queues, made when it is first used. Shared by all threads: `mutex` guards
+/// the queues.
+class ClDevice {
+ public:
+  ClDevice(cl_platform_id platform, cl_device_id id, Device device);
+
+  const DeviceInfo& info() const { return info_; }
+  const GpuTraits& traits() const { return traits_; }
+  Device device() const { return info_.device; }
+  cl_device_id id() const { return id_; }
+  cl_ulong largest_buffer() const { return largest_buffer_; }
+  /// What compiled programs depend on: names and versions of platform, device and driver.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+  cl_context context();
+  /// Kernels and copies, in order.
+  cl_command_queue queue();
+
+  /// Memory under made-up addresses, which say where it lies within an OpenCL buffer.
+  uintptr_t add_buffer(cl_mem buffer, size_t bytes);
+  void remove_buffer(uintptr_t address);
+  struct Place {
+    cl_mem buffer = nullptr;
+    cl_ulong offset = 0;
+  };
+  /// Throws Error(internal) for an address that no buffer has.
+  Place find(const void* address);
+
+  /// The buffer that kernels report faults to, and a number for what may go wrong in a kernel.
+  cl_mem fault_buffer();
+  int fault_code(const FaultSite& site);
+  /// After launches that may fault: the next wait looks.
+  void expect_faults() { faults_possible_ = true; }
+  /// Waits for what was enqueued; throws Error for a device that failed and for faults that kernels reported.
+  void wait();
+
+  std::mutex mutex;
+  /// Compiled programs of this process, by source.
+  std::map<std::string, std::shared_ptr<const Program>> programs;
+  std::mutex programs_mutex;
+  /// While set, launches append their events here (owned by who set it).
+  std::vector<cl_event>* recorded = nullptr;
+
+ private:
+  void start();
+
+  cl_platform_id platform_;
+  cl_device_id id_;
+  DeviceInfo info_;
+  GpuTraits traits_;
+  std::string fingerprint_;
+  cl_ulong largest_buffer_ = 0;
+  cl_context context_ = nullptr;
+  cl_command_queue queue_ = nullptr;
+  std::once_flag started_;
+  std::mutex addresses_mutex_;
+  struct Range {
+    cl_mem buffer;
+    size_t bytes;
+  };
+  std::map<uintptr_t, Range> addresses_;
+  uintptr_t next_address_ = uintptr_t{1} << 32;
+  cl_mem fault_buffer_ = nullptr;
+  std::vector<FaultSite> fault_sites_;
+  bool faults_possible_ = false;
+};
+
+/// All devices, in the order of platforms. {} where there is no OpenCL.
+const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider);
+
+}  // namespace athanor::opencl

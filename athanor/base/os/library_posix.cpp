@@ -1,0 +1,23 @@
+#ifndef _WIN32
+#include <dlfcn.h>
+
+#include "athanor/base/os/library.h"
+
+namespace athanor::os {
+
+Library::Library(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    handle_ = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    name_ = name;
+    if (handle_ != nullptr) return;
+    const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
+    error_ += (error_.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : name);
+  }
+}
+
+void* Library::find(const char* function) const {
+  return handle_ == nullptr ? nullptr : dlsym(handle_, function);
+}
+
+}  // namespace athanor::os
+#endif

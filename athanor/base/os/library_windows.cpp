@@ -1,0 +1,25 @@
+#ifdef _WIN32
+#include <windows.h>
+
+#include "athanor/base/os/library.h"
+
+namespace athanor::os {
+
+Library::Library(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    // System folders only: a DLL beside somebody's data is not a driver.
+    handle_ = reinterpret_cast<void*>(LoadLibraryExA(name.c_str(), nullptr, LOAD_LIBRARY_SEARCH_SYSTEM32));
+    name_ = name;
+    if (handle_ != nullptr) return;
+    error_ += (error_.empty() ? "" : "; ") + name + ": error " + std::to_string(GetLastError());
+  }
+}
+
+void* Library::find(const char* function) const {
+  return handle_ == nullptr
+             ? nullptr
+             : reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(handle_), function));
+}
+
+}  // namespace athanor::os
+#endif

@@ -1,0 +1,193 @@
+#include "athanor/kernels/cache.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <atomic>
+#include <cstdlib>
+
+namespace athanor {
+namespace {
+
+// Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
+constexpr int schema = 1;
+
+std::filesystem::path cache_file() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::filesystem::path(value == nullptr ? "" : value);
+  };
+  if (const auto folder = variable("ATHANOR_CACHE"); !folder.empty()) return folder / "athanor.db";
+  if (const auto folder = variable("XDG_CACHE_HOME"); !folder.empty())
+    return folder / "athanor" / "athanor.db";
+  if (const auto home = variable("HOME"); !home.empty()) return home / ".cache" / "athanor" / "athanor.db";
+  return {};
+}
+
+std::atomic<int64_t> compiled{0};
+
+uint64_t fnv1a(const std::string& text, uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3ULL;
+  return hash;
+}
+
+}  // namespace
+
+int64_t compilations() { return compiled; }
+void count_compilation() { ++compiled; }
+
+/// A prepared statement; one that cannot be prepared or run gives no rows.
+class KernelCache::Statement {
+ public:
+  Statement(sqlite3* database, const char* sql) {
+    if (database != nullptr && sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr) != SQLITE_OK)
+      statement_ = nullptr;
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& bind(const std::string& text) {
+    // Binaries hold zeros, which text may not.
+    if (statement_ != nullptr)
+      sqlite3_bind_blob64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT);
+    return *this;
+  }
+  Statement& bind(double number) {
+    if (statement_ != nullptr) sqlite3_bind_double(statement_, ++bound_, number);
+    return *this;
+  }
+  bool step() { return statement_ != nullptr && sqlite3_step(statement_) == SQLITE_ROW; }
+  std::string text(int column) {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    return bytes == nullptr
+               ? std::string()
+               : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
+  }
+  double number(int column) { return sqlite3_column_double(statement_, column); }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0;
+};
+
+KernelCache& KernelCache::instance() {
+  static KernelCache cache;
+  return cache;
+}
+
+KernelCache::KernelCache() : file_(cache_file()) {}
+
+bool KernelCache::open() {
+  if (tried_) return database_ != nullptr;
+  tried_ = true;
+  if (file_.empty()) return false;
+  std::error_code ignored;
+  std::filesystem::create_directories(file_.parent_path(), ignored);
+  if (sqlite3_open_v2(file_.string().c_str(), &database_,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
+                      nullptr) != SQLITE_OK) {
+    sqlite3_close(database_);
+    database_ = nullptr;
+    return false;
+  }
+  sqlite3_busy_timeout(database_, 2000);
+  int version = 0;
+  if (Statement statement(database_, "PRAGMA user_version"); statement.step())
+    version = static_cast<int>(statement.number(0));
+  std::string setup = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;";
+  if (version != schema)
+    setup += "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;";
+  setup += fmt::format(
+      "CREATE TABLE IF NOT EXISTS winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL);"
+      "CREATE TABLE IF NOT EXISTS marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
+      "CREATE TABLE IF NOT EXISTS binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
+      "PRAGMA user_version={};",
+      schema);
+  sqlite3_exec(database_, setup.c_str(), nullptr, nullptr, nullptr);
+  return true;
+}
+
+std::string KernelCache::find_winner(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  Statement statement(database_, "SELECT winner FROM winners WHERE key=?");
+  return statement.bind(key).step() ? statement.text(0) : std::string();
+}
+
+void KernelCache::store_winner(const std::string& key, const std::string& winner, double seconds) {
+  const std::scoped_lock lock(mutex_);
+  if (open())
+    Statement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?)")
+        .bind(key)
+        .bind(winner)
+        .bind(seconds)
+        .step();
+}
+
+bool KernelCache::is_marked(const std::string& key, const std::string& candidate) {
+  const std::scoped_lock lock(mutex_);
+  return open() && Statement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?")
+                       .bind(key)
+                       .bind(candidate)
+                       .step();
+}
+
+void KernelCache::mark(const std::string& key, const std::string& candidate) {
+  const std::scoped_lock lock(mutex_);
+  if (open())
+    Statement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)").bind(key).bind(candidate).step();
+}
+
+void KernelCache::unmark(const std::string& key, const std::string& candidate) {
+  const std::scoped_lock lock(mutex_);
+  if (open())
+    Statement(database_, "DELETE FROM marks WHERE key=? AND candidate=?").bind(key).bind(candidate).step();
+}
+
+std::string KernelCache::binary_key(const std::string& environment, const std::string& source) {
+  return fmt::format("{:016x}{:016x}", fnv1a(source, fnv1a(environment, 0xCBF29CE484222325ULL)),
+                     fnv1a(environment, fnv1a(source, 0x84222325CBF29CE4ULL)));
+}
+
+std::string KernelCache::find_binary(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  Statement statement(database_, "SELECT content FROM binaries WHERE key=?");
+  return statement.bind(key).step() ? statement.text(0) : std::string();
+}
+
+void KernelCache::store_binary(const std::string& key, const std::string& device, const std::string& kernel,
+                               const std::string& binary) {
+  const std::scoped_lock lock(mutex_);
+  if (!binary.empty() && open())
+    Statement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
+        .bind(key)
+        .bind(device)
+        .bind(kernel)
+        .bind(binary)
+        .step();
+}
+
+std::vector<KernelCache::Entry> KernelCache::entries() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<Entry> all;
+  if (!open()) return all;
+  for (Statement s(database_, "SELECT key, winner, seconds FROM winners ORDER BY key"); s.step();)
+    all.push_back({"winner", s.text(0), s.text(1), 0, s.number(2)});
+  for (Statement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
+    all.push_back({"marked", s.text(0), s.text(1), 0, 0});
+  for (Statement s(database_, "SELECT device, kernel, length(content) FROM binaries ORDER BY device, kernel");
+       s.step();)
+    all.push_back({"binary", s.text(0), s.text(1), static_cast<int64_t>(s.number(2)), 0});
+  return all;
+}
+
+void KernelCache::clear() {
+  const std::scoped_lock lock(mutex_);
+  if (open())
+    sqlite3_exec(database_, "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; VACUUM;", nullptr,
+                 nullptr, nullptr);
+}
+
+}  // namespace athanor

@@ -1,0 +1,54 @@
+#include "athanor/kernels/gpu/index_code.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace athanor::gpu {
+
+std::string stored(DType dtype) { return fmt::format("STORED({})", language_name(dtype)); }
+
+void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,
+                 bool can_fault) {
+  std::string list;
+  for (const Parameter& p : parameters)
+    list += fmt::format("{}BUFFER({}, {})", list.empty() ? "" : ", ", p.type, p.name);
+  if (can_fault) list += ", BUFFER(i32, fault)";
+  code.open(fmt::format("KERNEL void {}({})", name, list));
+  for (const Parameter& p : parameters) code.line(fmt::format("BIND({}, {});", p.type, p.name));
+  if (can_fault) code.line("BIND(i32, fault);");
+}
+
+ElementKernel::ElementKernel(std::string name, const Shape& shape, std::vector<Parameter> parameters,
+                             const GpuTraits& traits, bool can_fault) {
+  launch_.name = std::move(name);
+  launch_.can_fault = can_fault;
+  for (const Parameter& p : parameters) launch_.arguments.push_back(p.argument);
+  const int64_t total = shape.size();
+  const int64_t most = std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 1024 : 256);
+  const auto wide = static_cast<int64_t>(
+      std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(2 * total - 1, 1, most))));
+  launch_.group_size = {wide, 1, 1};
+  launch_.groups = {(total + wide - 1) / wide, 1, 1};
+  open_kernel(code_, launch_.name, parameters, can_fault);
+  code_.line("const i64 flat = GLOBAL_ID(0);");
+  code_.line(fmt::format("if (flat >= {}) return;", total));
+  index_.resize(static_cast<size_t>(shape.rank()));
+  int64_t below = 1;
+  for (int d = shape.rank(); d-- > 0;) {
+    std::string value = below == 1 ? "flat" : fmt::format("flat / {}", below);
+    if (d > 0) value = fmt::format("{} % {}", value, shape[d]);
+    index_[static_cast<size_t>(d)] = fmt::format("dim{}", d);
+    code_.line(fmt::format("const i64 dim{} = {};", d, value));
+    below *= std::max<int64_t>(1, shape[d]);
+  }
+}
+
+GpuLaunch ElementKernel::finish() {
+  code_.close();
+  launch_.source += code_.text();
+  return std::move(launch_);
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,42 @@
+// Source for kernels with a work-item for each element of a shape.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/graph/shape.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/loop_code.h"
+
+namespace athanor::gpu {
+
+/// A buffer that a kernel takes: its name, its element type as the language writes it, what it is bound to.
+struct Parameter {
+  std::string name, type;
+  GpuLaunch::Argument argument = {};
+};
+/// "STORED(bf16)"
+std::string stored(DType dtype);
+
+/// A kernel with a work-item for each index of `shape`; its body sees dim0, dim1, ... and `flat`, the row-major
+/// position.
+class ElementKernel {
+ public:
+  ElementKernel(std::string name, const Shape& shape, std::vector<Parameter> parameters,
+                const GpuTraits& traits, bool can_fault = false);
+  Code& code() { return code_; }
+  /// "dim0", "dim1", ... for every axis.
+  const std::vector<std::string>& index() const { return index_; }
+  /// The body is complete.
+  GpuLaunch finish();
+
+ private:
+  Code code_;
+  std::vector<std::string> index_;
+  GpuLaunch launch_;
+};
+
+/// Opens the kernel: "KERNEL void name(...) {" and a BIND for every parameter.
+void open_kernel(Code& code, const std::string& name, const std::vector<Parameter>& parameters,
+                 bool can_fault);
+
+}  // namespace athanor::gpu

@@ -1,0 +1,93 @@
+// pad, concat and fold: elements that move, or sum up, from places that their index gives.
+#include <fmt/format.h>
+
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+DType register_type(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
+
+std::string number(double value, DType dtype) {
+  const DType type = register_type(dtype);
+  return is_float(type) ? literal(value, type) : literal(static_cast<int64_t>(value), type);
+}
+
+GpuCandidate one(std::string name, GpuLaunch launch) {
+  GpuCandidate candidate{std::move(name), {}, 0, {}};
+  candidate.launches.push_back(std::move(launch));
+  return candidate;
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits) {
+  const OperandDesc& x = request.inputs[0];
+  const Ints low = request.attrs.ints("low");
+  const std::string type = stored(x.dtype);
+  ElementKernel kernel("pad", request.output.shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
+  std::string inside = "1";
+  std::vector<std::string> from;
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    const auto at = static_cast<size_t>(d);
+    kernel.code().line(fmt::format("const i64 j{0} = dim{0} - ({1});", d, low[at]));
+    inside += fmt::format(" && j{0} >= 0 && j{0} < {1}", d, x.shape[d]);
+    from.push_back(fmt::format("j{}", d));
+  }
+  kernel.code().line(fmt::format("if ({}) y[flat] = x[{}];", inside, affine(0, x.strides, from)));
+  kernel.code().line(fmt::format("else STORE({}, y, flat, {});", language_name(x.dtype),
+                                 number(request.attrs.number("value"), x.dtype)));
+  return {one("pad", kernel.finish())};
+}
+
+std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
+  const int rank = request.output.shape.rank();
+  const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), rank));
+  const Ints strides = contiguous_strides(request.output.shape);
+  const std::string type = stored(request.output.dtype);
+  GpuCandidate candidate{"concat", {}, 0, {}};
+  int64_t start = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const OperandDesc& x = request.inputs[i];
+    const int64_t bytes = start * strides[axis] * static_cast<int64_t>(size_of(x.dtype));
+    start += x.shape[static_cast<int>(axis)];
+    if (x.shape.size() == 0) continue;
+    ElementKernel kernel("concat", x.shape,
+                         {{"x", type, {static_cast<int>(i), 0}},
+                          {"y", type, {static_cast<int>(request.inputs.size()), bytes}}},
+                         traits);
+    kernel.code().line(fmt::format("y[{}] = x[{}];", affine(0, strides, kernel.index()),
+                                   affine(0, x.strides, kernel.index())));
+    candidate.launches.push_back(kernel.finish());
+  }
+  return {candidate};
+}
+
+std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits) {
+  // The input has one axis more than the output: n became [windows, window size].
+  const OperandDesc& x = request.inputs[0];
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const std::string type = stored(x.dtype);
+  ElementKernel kernel("fold", request.output.shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
+  std::vector<std::string> from;
+  for (int d = 0; d < x.shape.rank(); ++d)
+    from.push_back(d < axis        ? fmt::format("dim{}", d)
+                   : d == axis     ? "w"
+                   : d == axis + 1 ? "j"
+                                   : fmt::format("dim{}", d - 1));
+  const int64_t step = request.attrs.integer("step");
+  Code& code = kernel.code();
+  const std::string_view name = language_name(x.dtype);
+  code.line(fmt::format("COMPUTED({}) sum = 0;", name));
+  code.open(fmt::format("for (int j = 0; j < {}; ++j)", x.shape[axis + 1]));
+  code.line(fmt::format("const i64 start = dim{} - j * {};", axis, request.attrs.integer("dilation")));
+  code.line(fmt::format("const i64 w = start / {};", step));
+  code.line(fmt::format("if (start >= 0 && w * {} == start && w < {}) sum += LOAD({}, x, {});", step,
+                        x.shape[axis], name, affine(0, x.strides, from)));
+  code.close();
+  code.line(fmt::format("STORE({}, y, flat, sum);", name));
+  return {one("fold", kernel.finish())};
+}
+
+}  // namespace athanor::gpu
