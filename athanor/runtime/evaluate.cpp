@@ -130,7 +130,8 @@ Graph graph_of(const Collected& collected) {
                    .type = node->type,
                    .layout = {},
                    .epilogue = {},
-                   .where = node->where};
+                   .where = node->where,
+                   .part = node->part};
     if (!node->value) {
       copy.attrs = node->attrs;
       for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);

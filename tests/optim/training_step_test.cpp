@@ -1,6 +1,8 @@
 // Whole training steps: the same numbers as PyTorch, one plan for all steps, updates in place, no growth.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "../nn/reference.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/loss.h"
@@ -119,6 +121,16 @@ TEST(TrainingStep, StepsMayBeLookedAtLater) {
     return loss.item();
   };
   EXPECT_NEAR(run(true), run(false), 1e-5);
+}
+
+TEST(TrainingStep, UpdatesCarryTheParametersName) {
+  nn::Sequential model(nn::Linear(20, 30));
+  Adam optimizer(model.parameters());
+  train_step(model, optimizer, some_data({4, 20}, 30));
+  std::set<std::string> parts;
+  for (const auto& step : last_plan()->steps) parts.insert(step.parts.begin(), step.parts.end());
+  EXPECT_TRUE(parts.contains("0.weight"));
+  EXPECT_TRUE(parts.contains("0.bias"));
 }
 
 TEST(TrainingStep, AKeptGradientCanBeReadAfterStep) {
