@@ -103,7 +103,8 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
                    .type = result[id].type,
                    .layout = {},
                    .epilogue = {},
-                   .where = like.where};
+                   .where = like.where,
+                   .part = like.part};
     node.type.shape = shape;
     return result.add(std::move(node));
   };

@@ -30,6 +30,13 @@ std::string place_of(const Plan& plan, int v) {
   return fmt::format("@{:#x}", value.offset);
 }
 
+// The first part, and how many more there are.
+std::string parts_of(const PlanStep& step) {
+  if (step.parts.empty()) return {};
+  const size_t others = step.parts.size() - 1;
+  return others == 0 ? step.parts.front() : fmt::format("{} +{}", step.parts.front(), others);
+}
+
 std::string count(double n) {
   static constexpr const char* units[] = {"", " k", " M", " G", " T"};
   int unit = 0;
@@ -68,8 +75,8 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
 }  // namespace
 
 std::string explain(const Plan& plan) {
-  std::vector<Row> rows{
-      {"step", "ops", "kernel", "why", "device", "result", "layout", "FLOPs", "bytes", "buffer", "line"}};
+  std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", "device", "result", "layout", "FLOPs",
+                         "bytes", "buffer", "line"}};
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     const PlanValue& result = result_of(plan, step);
@@ -82,13 +89,14 @@ std::string explain(const Plan& plan) {
     }
     std::vector<std::string> places;
     for (int v : step.writes) places.push_back(place_of(plan, v));
-    rows.push_back({fmt::format("{}", i), shorten(step.name(), 44), shorten(step.kernel.name, 28), why,
-                    to_string(step.device), to_string(result.type),
+    rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
+                    shorten(step.kernel.name, 28), why, to_string(step.device), to_string(result.type),
                     result.type.shape.rank() == 4 ? to_string(result.layout) : "",
                     count(static_cast<double>(step.flops)), count(static_cast<double>(step.bytes)),
                     shorten(fmt::format("{}", fmt::join(places, " ")), 28), step.where});
   }
-  std::string text = table(rows, {true, false, false, false, false, false, false, true, true, false, false});
+  std::string text =
+      table(rows, {true, false, false, false, false, false, false, false, true, true, false, false});
   text += fmt::format("\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n", plan.steps.size(),
                       to_string(plan.device), plan.kernels_off_device(),
                       count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
@@ -134,6 +142,7 @@ nlohmann::json to_json(const Plan& plan) {
            {"flops", step.flops},
            {"bytes", step.bytes},
            {"scratch_bytes", step.kernel.scratch_bytes},
+           {"parts", step.parts},
            {"where", step.where}};
     if (step.scratch_offset >= 0) s["scratch_offset"] = step.scratch_offset;
     if (step.request) s["problem"] = step.request->key();

@@ -19,6 +19,7 @@ struct GraphNode {
   Layout layout;
   Epilogue epilogue;  // of contractions; a bias is the last input
   std::source_location where;
+  PartName part;
 };
 
 /// A step's computation in topological order.

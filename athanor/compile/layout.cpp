@@ -87,7 +87,8 @@ class LayoutPass {
                    .type = result_[id].type,
                    .layout = wanted,
                    .epilogue = {},
-                   .where = result_[id].where};
+                   .where = result_[id].where,
+                   .part = result_[id].part};
     return reordered_[key] = result_.add(std::move(node));
   }
 

@@ -48,7 +48,8 @@ class Lowering {
   }
 
   int decompose(const GraphNode& node, const std::vector<int>& inputs, int depth) {
-    const SourceScope scope(node.where);
+    const SourceScope line(node.where);
+    const PartScope part(node.part);
     const NoGrad off;
     std::vector<Tensor> placeholders;
     std::unordered_map<const Node*, int> known;
@@ -78,7 +79,8 @@ class Lowering {
                    .type = node.type,
                    .layout = {},
                    .epilogue = {},
-                   .where = node.where};
+                   .where = node.where,
+                   .part = node.part};
     const int id = lower(copy, inputs, depth + 1);
     known[&node] = id;
     return id;

@@ -54,17 +54,34 @@ class MemoryPlanner {
     }
   }
 
+  // Whether the loop reads each element of `in` only where and when it writes the same one of `out`: in the
+  // body, or in the epilogue, which the loop's other half must then not read from.
   static bool walks_alike(const PlanStep& s, int in, int out) {
     const LoopProgram& p = *s.loop;
-    const LoopOperand* written = nullptr;
-    for (const auto& o : p.operands)
-      if (s.buffers[static_cast<size_t>(o.buffer)].value == out) written = &o;
-    for (const auto& o : p.operands)
-      if (s.buffers[static_cast<size_t>(o.buffer)].value == in &&
-          (o.dtype != written->dtype || o.offset != written->offset || o.strides != written->strides))
-        return false;
-    for (const auto& store : p.epilogue_stores)  // written after the loop: reads of the loop are done
-      if (&p.operands[static_cast<size_t>(store.operand)] == written) return false;
+    const auto value_of = [&](int operand) {
+      return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
+    };
+    const auto writes = [&](const LoopStore& store) { return value_of(store.operand) == out; };
+    auto store = std::find_if(p.stores.begin(), p.stores.end(), writes);
+    const bool in_epilogue = store == p.stores.end();
+    if (in_epilogue) store = std::find_if(p.epilogue_stores.begin(), p.epilogue_stores.end(), writes);
+    const LoopOperand& written = p.operands[static_cast<size_t>(store->operand)];
+    const auto reads_alike = [&](const std::vector<LoopStep>& steps, bool with_store) {
+      return std::all_of(steps.begin(), steps.end(), [&](const LoopStep& step) {
+        return step.kind != LoopStep::Kind::load || value_of(step.operand) != in ||
+               (with_store &&
+                same_elements(p, p.operands[static_cast<size_t>(step.operand)], written, in_epilogue));
+      });
+    };
+    return reads_alike(p.body, !in_epilogue) && reads_alike(p.epilogue, in_epilogue);
+  }
+
+  // Whether two operands stand for the same bytes at every index; of the epilogue's, reduced ones are 0.
+  static bool same_elements(const LoopProgram& p, const LoopOperand& a, const LoopOperand& b,
+                            bool in_epilogue) {
+    if (a.dtype != b.dtype || a.offset != b.offset) return false;
+    for (size_t d = 0; d < p.space.size(); ++d)
+      if (!(in_epilogue && p.reduced[d]) && a.strides[d] != b.strides[d]) return false;
     return true;
   }
 

@@ -39,7 +39,8 @@ Graph orient_products(const Graph& graph) {
             .type = node.type,
             .layout = {},
             .epilogue = {},
-            .where = node.where};
+            .where = node.where,
+            .part = node.part};
     node.type.shape = shape;
     return result.add(std::move(node));
   };

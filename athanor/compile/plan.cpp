@@ -26,6 +26,10 @@ std::string PlanStep::name() const {
   return parts.empty() ? "copy" : fmt::format("{}", fmt::join(parts, "+"));
 }
 
+std::string PlanStep::name_and_parts() const {
+  return parts.empty() ? name() : fmt::format("{} in {}", name(), fmt::join(parts, ", "));
+}
+
 int64_t Plan::flops() const {
   int64_t total = 0;
   for (const auto& step : steps) total += step.flops;

@@ -44,6 +44,7 @@ struct PlanStep {
   std::vector<BufferRef> buffers;        // what it is launched with, in order
   std::vector<int> reads, writes;        // values
   std::string where;                     // the user's line of the last op
+  std::vector<std::string> parts;        // of the model, that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and memory read and written at least
   // Filled in when kernels are chosen:
   Candidate kernel;
@@ -53,6 +54,8 @@ struct PlanStep {
 
   /// "conv2d+bias+relu"
   std::string name() const;
+  /// "conv2d+bias+relu in layer1.0.conv1"
+  std::string name_and_parts() const;
 };
 
 struct Plan {

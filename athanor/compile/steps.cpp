@@ -90,10 +90,23 @@ class StepMaker {
     return levels;
   }
 
-  void finish(PlanStep step, int last) {
+  void finish(PlanStep step, const std::vector<int>& computed, int last) {
     step.device = node(last).type.device;
     step.where = node(last).where.line() == 0 ? std::string() : to_string(node(last).where);
+    for (int id : computed)
+      if (node(id).part && !node(id).part->empty()) add_part(step.parts, *node(id).part);
     plan_.steps.push_back(std::move(step));
+  }
+
+  // Keeps the parts distinct, and of a part and what lies in it only the latter: it says where more closely.
+  static void add_part(std::vector<std::string>& parts, const std::string& part) {
+    const auto lies_in = [](const std::string& inner, const std::string& outer) {
+      return inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
+    };
+    for (const auto& known : parts)
+      if (lies_in(known, part)) return;
+    std::erase_if(parts, [&](const std::string& known) { return lies_in(part, known); });
+    parts.push_back(part);
   }
 
   void add_loop(const LoopGroup& group) {
@@ -109,9 +122,8 @@ class StepMaker {
     step.flops = loop.program.flops();
     step.bytes = bytes_of(loop.program);
     step.loop = std::move(loop.program);
-    finish(std::move(step), loop.computed.empty()
-                                ? loop.writes.back()
-                                : *std::max_element(loop.computed.begin(), loop.computed.end()));
+    if (loop.computed.empty()) loop.computed.push_back(loop.writes.back());
+    finish(std::move(step), loop.computed, *std::max_element(loop.computed.begin(), loop.computed.end()));
   }
 
   std::string op_name(int id) const {
@@ -156,7 +168,7 @@ class StepMaker {
     if (n.epilogue.bias) step.ops.emplace_back("bias");
     if (!n.epilogue.activation.empty()) step.ops.push_back(n.epilogue.activation);
     step.request = std::move(request);
-    finish(std::move(step), id);
+    finish(std::move(step), {id}, id);
   }
 
   OperandDesc describe(int id) const {

@@ -178,7 +178,8 @@ class Copies {
                    .type = from.type,
                    .layout = {},
                    .epilogue = {},
-                   .where = from.where};
+                   .where = from.where,
+                   .part = from.part};
     View view = own_view_of(node);
     return add(std::move(node), std::move(view));
   }

@@ -20,7 +20,9 @@ Tensor filled(double value, const TensorType& type) {
   return type.shape.rank() == 0 ? scalar : apply(broadcast, {scalar}, {{"shape", type.shape.to_ints()}});
 }
 
-Tensor sum_of(const Tensor& a, const Tensor& b) {
+Tensor sum_of(const Tensor& a, const Tensor& b, const Node& of) {
+  const SourceScope line(of.where);
+  const PartScope part(of.part);
   static const Op& add = find_op("add");
   return a.defined() ? apply(add, {a, b}) : b;
 }
@@ -53,7 +55,8 @@ using Gradients = std::unordered_map<const Node*, Tensor>;
 
 // The gradients of one node's inputs: by the op's own rule, or through its decomposition.
 std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient) {
-  const SourceScope scope(node->where);
+  const SourceScope line(node->where);
+  const PartScope part(node->part);
   const std::vector<Tensor> inputs = inputs_of(*node);
   const Op& op = *node->op;
   if (op.grad) {
@@ -83,9 +86,10 @@ Gradients propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor
                     const std::vector<NodePtr>& nodes, const std::unordered_set<const Node*>& targets) {
   Gradients gradients;
   for (size_t i = 0; i < outputs.size(); ++i) {
+    const SourceScope line(outputs[i].node()->where);
     const Tensor seed = seeds.empty() || !seeds[i].defined() ? filled(1, outputs[i].type()) : seeds[i];
     Tensor& slot = gradients[outputs[i].node().get()];
-    slot = sum_of(slot, seed);
+    slot = sum_of(slot, seed, *outputs[i].node());
   }
   for (const auto& node : nodes) {
     const auto found = gradients.find(node.get());
@@ -101,7 +105,7 @@ Gradients propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor
                     fmt::format("the gradient of {}'s input {} is {}, not {}", node->op->name, i,
                                 to_string(of_inputs[i].type()), to_string(input->type)));
       Tensor& slot = gradients[input];
-      slot = sum_of(slot, of_inputs[i]);
+      slot = sum_of(slot, of_inputs[i], *input);
     }
   }
   return gradients;
@@ -138,7 +142,7 @@ void Tensor::backward() const {
   for (const auto& node : nodes) {
     if (node->slot) {
       if (auto found = gradients.find(node.get()); found != gradients.end())
-        node->slot->grad = sum_of(node->slot->grad, found->second);
+        node->slot->grad = sum_of(node->slot->grad, found->second, *node);
     } else {
       node->spent = true;
       if (node->value) node->inputs.clear();

@@ -67,6 +67,9 @@ class Attrs {
 /// "axis=1, stride=[2, 2]"
 std::string to_string(const Attrs& attrs);
 
+/// The part of a model that something belongs to, shared by its nodes: "layer1.0.conv1"; null: to none.
+using PartName = std::shared_ptr<const std::string>;
+
 /// Where a parameter's gradient gathers; shared by the nodes that hold the parameter's successive values.
 struct GradSlot;
 
@@ -77,6 +80,7 @@ struct Node {
   Attrs attrs;
   TensorType type;
   std::source_location where;      // the user's line that made it
+  PartName part;                   // the module that made it, or the parameter that it updates
   uint64_t id = 0;                 // grows with creation: inputs have smaller ids
   std::shared_ptr<Storage> value;  // row-major elements, once evaluated
   std::shared_ptr<GradSlot> slot;  // set on leaves that gather gradients

@@ -11,6 +11,7 @@ namespace {
 thread_local bool recording = true;
 thread_local const std::source_location* scope = nullptr;
 thread_local std::source_location scope_location;
+thread_local PartName part;
 thread_local std::vector<std::weak_ptr<Node>> pending;
 std::atomic<uint64_t> next_id{1};
 Evaluator evaluator = nullptr;
@@ -148,6 +149,10 @@ SourceScope::~SourceScope() {
 
 const std::source_location* SourceScope::current() { return scope; }
 
+PartScope::PartScope(PartName name) : before_(std::exchange(part, std::move(name))) {}
+PartScope::~PartScope() { part = std::move(before_); }
+const PartName& PartScope::current() { return part; }
+
 GradMode::GradMode(bool record) : before_(recording) { recording = record; }
 GradMode::~GradMode() { recording = before_; }
 bool grad_enabled() { return recording; }
@@ -192,6 +197,7 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
   node->op = &op;
   node->attrs = std::move(attrs);
   node->where = where;
+  node->part = part;
   node->id = next_id++;
   node->inputs.reserve(tensors.size());
   for (const auto& t : tensors) {

@@ -136,6 +136,20 @@ class SourceScope {
   bool outermost_;
 };
 
+/// While one lives, nodes made on this thread belong to this part of a model. The innermost wins.
+class PartScope {
+ public:
+  explicit PartScope(PartName part);
+  ~PartScope();
+  PartScope(const PartScope&) = delete;
+  PartScope& operator=(const PartScope&) = delete;
+  /// The part of the innermost scope on this thread; null without one.
+  static const PartName& current();
+
+ private:
+  PartName before_;
+};
+
 /// While one lives, history for gradients is recorded on this thread, or not.
 class GradMode {
  public:

@@ -26,7 +26,8 @@ void append_new(std::vector<std::pair<std::string, V>>& list, std::string name, 
 }  // namespace
 
 Tensor Module::operator()(const Operand& x) {
-  const SourceScope scope(x.where());
+  const SourceScope line(x.where());
+  const PartScope part(part_ ? part_ : PartScope::current());
   if (x.is_number())
     throw Error(ErrorCode::usage, fmt::format("{} was given a number or an empty tensor", describe()),
                 athanor::to_string(x.where()), "It takes a tensor");
@@ -34,8 +35,7 @@ Tensor Module::operator()(const Operand& x) {
     return forward(x.tensor());
   } catch (const Error& error) {
     if (!children_.empty() || error.problem().starts_with("in ")) throw;  // the innermost module says it
-    std::string name =
-        path_.empty() ? describe() : fmt::format("{} ({})", path_.substr(0, path_.size() - 1), describe());
+    std::string name = part_ ? fmt::format("{} ({})", *part_, describe()) : describe();
     throw Error(error.code(), fmt::format("in {}: {}", name, error.problem()), error.where(), error.hint());
   }
 }
@@ -136,6 +136,7 @@ void Module::check_name(const std::string& name) const {
 
 void Module::set_path(const std::string& path) {
   path_ = path;
+  part_ = path.empty() ? nullptr : std::make_shared<const std::string>(path.substr(0, path.size() - 1));
   for (const auto& [name, parameter] : parameters_) parameter.set_name(path_ + name);
   for (const auto& [name, buffer] : buffers_) buffer.set_name(path_ + name);
   for (const auto& [name, child] : children_) child->set_path(path_ + name + ".");

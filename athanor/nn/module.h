@@ -34,7 +34,8 @@ class Module {
 
   /// What the module computes. Called by operator(); override it.
   virtual Tensor forward(const Tensor& x) = 0;
-  /// Applies the module: nodes made inside carry the caller's line, and errors name the module.
+  /// Applies the module: nodes made inside carry the caller's line and the module's path, and errors name
+  /// the module.
   Tensor operator()(const Operand& x);
   /// One line for people: "Conv2d(3 -> 64, 3x3, padding 1)".
   virtual std::string describe() const { return "Module"; }
@@ -97,6 +98,7 @@ class Module {
   std::vector<std::pair<std::string, Parameter>> parameters_;
   std::vector<std::pair<std::string, Buffer>> buffers_;
   std::string path_;  // from the root: "" or "layer1.0."
+  PartName part_;     // the same as nodes carry it: null or "layer1.0"
   bool training_ = true;
 };
 

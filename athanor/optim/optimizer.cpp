@@ -58,7 +58,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
       if (!name.empty() && !names.insert(name).second)
         throw Error(ErrorCode::value, fmt::format("an optimizer was given two parameters named '{}'", name),
                     {}, "Put their models together under one module, so that names differ");
-      Entry entry{parameter, {}};
+      Entry entry{parameter, {}, std::make_shared<const std::string>(name)};
       const TensorType& type = parameter.value().type();
       for (size_t i = 0; i < state_names_.size(); ++i)
         entry.state.push_back(Tensor::from(HostArray(type.dtype, type.shape), type.device));
@@ -80,7 +80,8 @@ void Optimizer::step(std::source_location where) {
   for (auto& group : groups_) {
     const Rates rates{lr_ * group.lr_factor, group.weight_decay.value_or(default_weight_decay()), steps_ + 1};
     NumberTensors number_tensors(numbers(rates));
-    for (auto& [parameter, state] : group.entries) {
+    for (auto& [parameter, state, name] : group.entries) {
+      const PartScope part(name);
       const Tensor gradient = parameter.take_grad();
       if (!gradient.defined()) continue;
       any = true;
@@ -108,7 +109,7 @@ void Optimizer::set_lr(double lr) {
 std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
   std::vector<std::pair<std::string, Tensor>> found;
   for (const auto& group : groups_)
-    for (const auto& [parameter, state] : group.entries) {
+    for (const auto& [parameter, state, part] : group.entries) {
       if (parameter.name().empty() && !state.empty())
         throw Error(ErrorCode::name, "the state of an optimizer of a nameless parameter was asked for", {},
                     "Register the parameter with a module: add_parameter(name, ...)");

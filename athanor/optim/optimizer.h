@@ -73,6 +73,7 @@ class Optimizer {
   struct Entry {
     nn::Parameter parameter;
     std::vector<Tensor> state;
+    PartName name;  // of the parameter, which its update's nodes carry
   };
   struct Group {
     std::vector<Entry> entries;

@@ -32,11 +32,30 @@ struct KeyHash {
 
 // The nodes between what has values and what is asked for.
 struct Collected {
-  std::vector<Node*> nodes;       // oldest first: inputs before users
+  std::vector<Node*> nodes;       // see in_order()
   std::vector<int> input_places;  // of nodes with a value
   std::vector<NodePtr> roots;
   std::vector<bool> donated;  // by input
 };
+
+// Nodes to compute in the order in which they were made, each value right before its first use. A value's own
+// age says nothing: parameters are new after every step, and an older order would make the second step
+// another plan.
+std::vector<Node*> in_order(std::vector<Node*> nodes) {
+  std::erase_if(nodes, [](const Node* node) { return node->value != nullptr; });
+  std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
+  std::vector<Node*> ordered;
+  const auto place = [&](Node* node) {
+    node->visit.place = static_cast<int>(ordered.size());
+    ordered.push_back(node);
+  };
+  for (Node* node : nodes) {
+    for (const auto& input : node->inputs)
+      if (input->value && input->visit.place < 0) place(input.get());
+    place(node);
+  }
+  return ordered;
+}
 
 Collected collect(std::vector<NodePtr> roots) {
   static std::atomic<uint64_t> evaluations{0};
@@ -46,7 +65,7 @@ Collected collect(std::vector<NodePtr> roots) {
   std::vector<Node*> stack;
   const auto reach = [&](Node* node) {
     if (node->visit.by == mark) return;
-    node->visit = {.by = mark};
+    node->visit = {.by = mark, .place = -1};
     stack.push_back(node);
   };
   for (const auto& root : result.roots) reach(root.get());
@@ -63,14 +82,12 @@ Collected collect(std::vector<NodePtr> roots) {
       input->visit.owners = input.use_count();
     }
   }
-  std::sort(result.nodes.begin(), result.nodes.end(),
-            [](const Node* a, const Node* b) { return a->id < b->id; });
+  result.nodes = in_order(std::move(result.nodes));
   // A root that can still be differentiated keeps its history, and with it the values that history refers to.
   bool history_kept = false;
   for (const auto& root : result.roots) history_kept |= root->requires_grad && !root->spent && !root->slot;
   for (size_t i = 0; i < result.nodes.size(); ++i) {
-    Node* node = result.nodes[i];
-    node->visit.place = static_cast<int>(i);
+    const Node* node = result.nodes[i];
     if (!node->value) continue;
     result.input_places.push_back(static_cast<int>(i));
     // An input that nothing but this evaluation refers to will not be missed: its memory may be taken over.
@@ -113,7 +130,8 @@ Graph graph_of(const Collected& collected) {
                    .type = node->type,
                    .layout = {},
                    .epilogue = {},
-                   .where = node->where};
+                   .where = node->where,
+                   .part = node->part};
     if (!node->value) {
       copy.attrs = node->attrs;
       for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);

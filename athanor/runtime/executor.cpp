@@ -64,7 +64,7 @@ class Run {
       const auto numbers = to_doubles(host);
       for (size_t i = 0; i < numbers.size(); ++i)
         if (!std::isfinite(numbers[i]))
-          return fmt::format("{} produced {} at element {} of {}", step.name(),
+          return fmt::format("{} produced {} at element {} of {}", step.name_and_parts(),
                              std::isnan(numbers[i]) ? "NaN" : "infinity", i, to_string(type));
     }
     return {};
@@ -101,7 +101,8 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     try {
       run.step(step);
     } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("plan step {} ({}): {}", i, step.name(), error.problem()),
+      throw Error(error.code(),
+                  fmt::format("plan step {} ({}): {}", i, step.name_and_parts(), error.problem()),
                   error.where().empty() ? step.where : error.where(), error.hint());
     }
     if (times) {

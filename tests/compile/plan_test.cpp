@@ -107,6 +107,51 @@ TEST(Plan, ParametersAreUpdatedWhereTheyLie) {
   EXPECT_EQ(last_plan()->steps.size(), 1U);
 }
 
+TEST(Plan, AnUpdateAtTheEndOfAReductionIsInPlace) {
+  // A bias with momentum: its gradient is a sum that nothing else needs.
+  const Tensor g = ramp({64, 48}, 0.3);
+  const auto step = [&](Tensor& p, Tensor& m) {
+    m = 0.9 * m + sum(g, {0});
+    p = p - 0.1 * m;
+    p.eval();
+  };
+  Tensor p = ramp({48}), m = ramp({48}, 0.2);
+  p.eval(), m.eval();
+  const void* before_p = p.node()->value->address();
+  const void* before_m = m.node()->value->address();
+  step(p, m);
+  EXPECT_EQ(last_plan()->steps.size(), 1U);
+  EXPECT_EQ(p.node()->value->address(), before_p);
+  EXPECT_EQ(m.node()->value->address(), before_m);
+  const ScopedDisable off("inplace");
+  Tensor q = ramp({48}), n = ramp({48}, 0.2);
+  step(q, n);
+  EXPECT_EQ(p.to_vector<float>(), q.to_vector<float>());
+  EXPECT_EQ(m.to_vector<float>(), n.to_vector<float>());
+}
+
+TEST(Plan, AnEpilogueDoesNotOverwriteWhatItsLoopReadsElsewhere) {
+  // Every sum reads all of p; the first result must not take p's place before the last sum is done.
+  const auto results = [] {
+    Tensor p = ramp({40}), q = ramp({40});
+    const Tensor x = ramp({40, 40}, 0.3), y = ramp({40, 40}, 0.2);
+    eval({p, q});
+    p = p + sum(x * reshape(p, {1, 40}), {1});  // along the reduced axis
+    q = flip(q) + sum(y, {1});                  // another element of the epilogue's
+    eval({p, q});
+    for (int output : last_plan()->outputs)
+      EXPECT_LT(last_plan()->values[static_cast<size_t>(output)].in_place_of, 0) << explain(*last_plan());
+    return std::pair(p.to_vector<float>(), q.to_vector<float>());
+  };
+  const auto got = results();
+  const ScopedDisable off("inplace,fuse");
+  const auto want = results();
+  for (size_t i = 0; i < 40; ++i) {
+    EXPECT_NEAR(got.first[i], want.first[i], 1e-4);
+    EXPECT_NEAR(got.second[i], want.second[i], 1e-4);
+  }
+}
+
 TEST(Plan, AValueThatSomeoneHoldsIsNotOverwritten) {
   Tensor p = ramp({50});
   p.eval();

@@ -10,6 +10,7 @@
 #include "athanor/ops/activations.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/reduction.h"
+#include "athanor/runtime/evaluate.h"
 
 namespace athanor::nn {
 namespace {
@@ -50,6 +51,41 @@ TEST(Module, AddingLaterNamesFromTheRoot) {
   auto& inner = net.append("inner", Sequential());
   auto& layer = inner.append("late", Linear(1, 1));
   EXPECT_EQ(layer.weight.name(), "inner.late.weight");
+}
+
+TEST(Module, NodesCarryThePathOfTheInnermostModule) {
+  Sequential net;
+  auto& body = net.append("body", Perceptron());
+  const Tensor x = Tensor::from<float>({1, 2, 3}, {1, 3});
+  const Tensor y = net(x);
+  ASSERT_NE(y.node()->part, nullptr);
+  EXPECT_EQ(*y.node()->part, "body");
+  EXPECT_EQ(*body.fc2(Tensor::from<float>({1, 2, 3, 4}, {1, 4})).node()->part, "body.fc2");
+  EXPECT_EQ((x + x).node()->part, nullptr);  // the scope ended
+}
+
+TEST(Module, GradientsCarryThePathOfWhatTheyDifferentiate) {
+  Sequential net;
+  net.append("body", Perceptron());
+  sum(net(Tensor::from<float>({1, 2, 3}, {1, 3}))).backward();
+  for (const auto& [name, parameter] : net.named_parameters()) {
+    ASSERT_NE(parameter.grad().node()->part, nullptr) << name;
+    EXPECT_EQ(*parameter.grad().node()->part + name.substr(name.rfind('.')), name);
+  }
+}
+
+TEST(Module, PlansNameThePartsAndDoNotDependOnThem) {
+  const auto plan_of = [](const std::string& name) {
+    Sequential net;
+    net.append(name, Linear(3, 2));
+    const Tensor x = Tensor::from<float>({1, 2, 3}, {1, 3});
+    eval({net.children()[0].second->parameters()[0], net.children()[0].second->parameters()[1]});
+    return plan_for({net(x)});
+  };
+  const auto plan = plan_of("first");
+  EXPECT_EQ(plan->steps[0].parts, std::vector<std::string>{"first"});
+  EXPECT_NE(explain(*plan).find("first"), std::string::npos);
+  EXPECT_EQ(plan_of("second"), plan);
 }
 
 TEST(Module, SharedParametersCountOnce) {

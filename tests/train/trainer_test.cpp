@@ -222,7 +222,7 @@ TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
   config_.schedule = "constant";
   expect_error(ErrorCode::numeric, {"the loss of step", "--check-nan", "--lr"}, [&] { train("a"); });
   config_.check_nan = true;
-  expect_error(ErrorCode::numeric, {"produced"}, [&] { train("a", true); });
+  expect_error(ErrorCode::numeric, {" in ", "produced"}, [&] { train("a", true); });
 }
 
 TEST_F(TrainerTest, BadOptionsLeaveNoFolder) {
