@@ -5,6 +5,7 @@
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
 #include "athanor/compile/options.h"
+#include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/train/run_folder.h"
 
@@ -36,7 +37,7 @@ void check_threads(int64_t threads) {
 
 Device device_option(const std::string& name) {
   try {
-    return parse_device(name);
+    return choose_device(name).device;
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), "--device", error.hint());
   }

@@ -76,6 +76,9 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
     step.why = std::move(choice.why);
     step.measured = std::move(choice.measured);
   }
+  std::vector<const Kernel*> kernels;
+  for (const auto& step : plan.steps) kernels.push_back(step.kernel.kernel.get());
+  prepare(kernels);
 }
 
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {

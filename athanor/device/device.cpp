@@ -55,7 +55,6 @@ std::string to_string(Device device) {
 
 Device parse_device(const std::string& name) {
   std::vector<std::string> names;
-  if (name == "auto") return info_of({host_provider, 0}).device;
   const std::string wanted = name.substr(0, name.find(':'));
   // First the provider that is named: others may take long to look for their devices.
   for (const bool all : {false, true})

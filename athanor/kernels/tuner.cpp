@@ -3,99 +3,131 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
+#include <condition_variable>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <mutex>
+#include <optional>
+#include <thread>
 
-#include "athanor/base/file.h"
+#include "athanor/base/error.h"
+#include "athanor/kernels/cache.h"
 
 namespace athanor {
 namespace {
 
-constexpr int schema = 1;
 constexpr int timed_runs = 5;
+// One that is this much slower than the best so far after one run is not timed again.
+constexpr double hopeless = 2;
+constexpr std::chrono::seconds patience{60};
 // Long kernels are timed fewer times: one run of a second says enough.
 constexpr double time_budget = 0.2;
 
-std::filesystem::path cache_file() {
-  if (const char* folder = std::getenv("ATHANOR_CACHE")) return std::filesystem::path(folder) / "tuning.json";
-  if (const char* folder = std::getenv("XDG_CACHE_HOME"); folder && *folder)
-    return std::filesystem::path(folder) / "athanor" / "tuning.json";
-  if (const char* home = std::getenv("HOME"); home && *home)
-    return std::filesystem::path(home) / ".cache" / "athanor" / "tuning.json";
-  return {};
+// Random numbers for an operand, over all the elements that its strides reach.
+HostArray numbers_for(const OperandDesc& operand) {
+  int64_t last = 0;
+  for (int i = 0; i < operand.shape.rank(); ++i)
+    last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
+  const int64_t count = std::max(last + 1, operand.shape.size());
+  std::vector<double> values(static_cast<size_t>(count));
+  uint32_t state = 12345;  // any fixed numbers will do, but zeros would hide mistakes
+  for (double& v : values)
+    v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
+  return from_doubles(operand.dtype, {count}, values);
 }
 
-// What a measurement depends on besides the problem.
-std::string environment_key(Device device) {
-  const DeviceInfo info = info_of(device);
-  std::string key = info.name;
-  for (const char* name : {"driver", "vector instructions", "threads", "oneDNN"})
-    if (auto found = info.properties.find(name); found != info.properties.end())
-      key += "|" + found->second.value;
-  return key;
-}
-
-// A problem laid out in device memory, ready to run any candidate.
+// A problem laid out in a device's memory, ready to run any candidate.
 class Trial {
  public:
   Trial(Device device, const KernelRequest& request) : device_(device), request_(request) {
-    for (const auto& input : request.inputs) inputs_.push_back(fill(input));
-    output_ = allocate(device, std::max<size_t>(1, bytes(request.output)));
+    for (const auto& input : request.inputs) {
+      const HostArray host = numbers_for(input);
+      inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
+      inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
+    }
+    output_ = allocate(
+        device, std::max<size_t>(1, HostArray(request.output.dtype, request.output.shape).bytes.size()));
   }
 
-  // Seconds of the median run, and the result.
-  double time(const Candidate& candidate, std::vector<double>& result) {
-    const auto scratch = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
-    std::vector<void*> buffers;
-    for (const auto& input : inputs_) buffers.push_back(input->address());
-    buffers.push_back(output_->address());
-    buffers.push_back(scratch->address());
-    std::vector<double> seconds;
-    double total = 0;
-    candidate.kernel->run(buffers);  // warm
-    while (seconds.size() < timed_runs && (total < time_budget || seconds.empty())) {
-      const auto start = std::chrono::steady_clock::now();
-      candidate.kernel->run(buffers);
-      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      total += seconds.back();
-    }
+  // The result of one run.
+  std::vector<double> result(const Candidate& candidate) {
+    launch(candidate);
     HostArray host(request_.output.dtype, request_.output.shape);
     output_->read(host.bytes.data(), 0, host.bytes.size());
-    result = to_doubles(host);
-    std::nth_element(seconds.begin(), seconds.begin() + static_cast<int64_t>(seconds.size() / 2),
-                     seconds.end());
-    return seconds[seconds.size() / 2];
+    return to_doubles(host);
+  }
+
+  // Seconds of the median run; of one, where that is `limit` or more.
+  double time(const Candidate& candidate, double limit) {
+    Backend& backend = backend_of(device_);
+    std::vector<double> seconds;
+    double total = 0;
+    while (seconds.size() < timed_runs && (total < time_budget || seconds.empty())) {
+      seconds.push_back(backend.timed(device_.index, [&] { launch(candidate); }));
+      total += seconds.back();
+      if (seconds.front() > limit) return seconds.front();
+    }
+    const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
   }
 
  private:
-  // Bytes from the first to the last element that the strides reach.
-  static size_t bytes(const OperandDesc& operand) {
-    int64_t last = 0;
-    for (int i = 0; i < operand.shape.rank(); ++i)
-      last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
-    return static_cast<size_t>(std::max(last + 1, operand.shape.size())) * size_of(operand.dtype);
-  }
-
-  std::shared_ptr<Storage> fill(const OperandDesc& operand) {
-    const size_t count = bytes(operand) / size_of(operand.dtype);
-    std::vector<double> values(count);
-    uint32_t state = 12345;  // any fixed numbers will do, but zeros would hide mistakes
-    for (double& v : values)
-      v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
-    const HostArray host = from_doubles(operand.dtype, {static_cast<int64_t>(count)}, values);
-    auto storage = allocate(device_, std::max<size_t>(1, host.bytes.size()));
-    storage->write(host.bytes.data(), 0, host.bytes.size());
-    return storage;
+  void launch(const Candidate& candidate) {
+    if (!scratch_ || scratch_->bytes() < candidate.scratch_bytes)
+      scratch_ = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
+    std::vector<void*> buffers;
+    for (const auto& input : inputs_) buffers.push_back(input->address());
+    buffers.push_back(output_->address());
+    buffers.push_back(scratch_->address());
+    candidate.kernel->run(buffers);
   }
 
   Device device_;
   const KernelRequest& request_;
   std::vector<std::shared_ptr<Storage>> inputs_;
-  std::shared_ptr<Storage> output_;
+  std::shared_ptr<Storage> output_, scratch_;
+};
+
+// What the request gives by the host's own kernel; {} where it has none.
+std::vector<double> host_result(const KernelRequest& request) {
+  const Device host{};
+  const auto candidates = backend_of(host).candidates(host.index, request);
+  return candidates.empty() ? std::vector<double>() : Trial(host, request).result(candidates.front());
+}
+
+// Ends the program when nobody has called off in time what may hang: a kernel cannot be stopped from outside.
+class Watchdog {
+ public:
+  explicit Watchdog(std::string what)
+      : thread_([this, what = std::move(what)] {
+          std::unique_lock lock(mutex_);
+          if (over_.wait_for(lock, patience, [this] { return called_off_; })) return;
+          fmt::print(
+              stderr,
+              "athanor: error: {} has not come back for {} s. It is marked, and will not be tried again: "
+              "run the same command once more.\n",
+              what, patience.count());
+          std::_Exit(1);
+        }) {}
+  ~Watchdog() {
+    {
+      const std::scoped_lock lock(mutex_);
+      called_off_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+  }
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable over_;
+  bool called_off_ = false;
+  std::thread thread_;  // last: it uses the others
 };
 
 bool agree(const std::vector<double>& a, const std::vector<double>& b, DType dtype) {
@@ -115,83 +147,145 @@ TuningCache& TuningCache::instance() {
   return cache;
 }
 
-TuningCache::TuningCache() { load(); }
-
-void TuningCache::load() {
-  const auto file = cache_file();
-  std::error_code ignored;
-  if (file.empty() || !std::filesystem::exists(file, ignored)) return;
-  try {
-    const auto json = nlohmann::json::parse(read_text_file(file), nullptr, false);
-    if (!json.is_object() || json.value("schema", 0) != schema) return;
-    const auto winners = json.value("winners", nlohmann::json::object());
-    for (const auto& [key, winner] : winners.items())
-      if (winner.is_string()) remembered_.emplace(key, winner.get<std::string>());
-  } catch (const std::exception&) {
-    // A cache that cannot be read is measured anew: it holds nothing that is not found again.
-  }
-}
-
 std::string TuningCache::find(const std::string& key, bool measured) {
-  auto found = restored_.find(key);
-  if (found == restored_.end()) {
-    found = remembered_.find(key);
-    if (found == remembered_.end() || !measured) return {};
-  }
-  used_[key] = found->second;
-  return found->second;
+  std::string winner;
+  if (auto found = restored_.find(key); found != restored_.end())
+    winner = found->second;
+  else if (measured)
+    winner = KernelCache::instance().find_winner(key);
+  if (!winner.empty()) used_[key] = winner;
+  return winner;
 }
 
-void TuningCache::remember(const std::string& key, const std::string& winner) {
-  remembered_[key] = used_[key] = winner;
-  save();
+void TuningCache::remember(const std::string& key, const std::string& winner, double seconds) {
+  used_[key] = winner;
+  KernelCache::instance().store_winner(key, winner, seconds);
 }
 
 void TuningCache::restore(const std::map<std::string, std::string>& winners) {
   for (const auto& [key, winner] : winners) restored_[key] = winner;
 }
 
-void TuningCache::save() {
-  const auto file = cache_file();
-  if (file.empty()) return;
-  load();  // what other processes have found since
-  try {
-    std::filesystem::create_directories(file.parent_path());
-    write_file_atomically(file.string(),
-                          nlohmann::json{{"schema", schema}, {"winners", remembered_}}.dump(1));
-  } catch (const std::exception&) {
-    // A cache that cannot be written costs time, nothing else: `athanor explain` shows what was measured.
+namespace {
+
+// Times the candidates of one request, with all that may go wrong on the way.
+class Contest {
+ public:
+  Contest(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
+          std::string key)
+      : device_(device),
+        request_(request),
+        candidates_(candidates),
+        key_(std::move(key)),
+        trial_(device, request) {}
+
+  Choice run() {
+    const bool host = device_ == Device{};
+    if (!host) expected_ = host_result(request_);
+    for (size_t i = 0; i < candidates_.size() && !done_; ++i) host ? enter(i) : enter_marked(i);
+    if (!winner_)
+      throw Error(
+          failure_ ? failure_->code() : ErrorCode::device,
+          failure_ ? failure_->problem()
+                   : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
+          {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
+    Choice choice{*winner_, fmt::format("fastest of {} by timing", measured_.size()), std::move(measured_)};
+    TuningCache::instance().remember(key_, candidates_[choice.index].name, best_);
+    return choice;
   }
-}
+
+ private:
+  void enter_marked(size_t i) {
+    const Candidate& candidate = candidates_[i];
+    KernelCache& cache = KernelCache::instance();
+    if (cache.is_marked(key_, candidate.name)) return;
+    cache.mark(key_, candidate.name);
+    {
+      const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
+                                          request_.op->name, to_string(device_)));
+      try {
+        enter(i);
+      } catch (const Error& error) {
+        failure_ = error;  // one that this device cannot compile or launch is no choice; others may be
+      }
+    }
+    cache.unmark(key_, candidate.name);
+  }
+
+  void enter(size_t i) {
+    const std::vector<double> result = trial_.result(candidates_[i]);  // compiles and warms, too
+    if (expected_.empty())
+      expected_ = result;
+    else if (!agree(expected_, result, request_.output.dtype))
+      return;
+    const double seconds = trial_.time(candidates_[i], hopeless * best_);
+    measured_.emplace_back(candidates_[i].name, seconds);
+    if (seconds < best_) best_ = seconds, winner_ = i;
+  }
+
+  Device device_;
+  const KernelRequest& request_;
+  const std::vector<Candidate>& candidates_;
+  std::string key_;
+  Trial trial_;
+  std::vector<double> expected_;
+  std::vector<std::pair<std::string, double>> measured_;
+  double best_ = std::numeric_limits<double>::infinity();
+  std::optional<size_t> winner_;
+  std::optional<Error> failure_;
+  bool done_ = false;
+};
+
+}  // namespace
 
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               bool measure) {
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = environment_key(device) + "|" + request.key();
-  auto& cache = TuningCache::instance();
-  if (const std::string winner = cache.find(key, measure); !winner.empty())
+  if (const std::string winner = TuningCache::instance().find(key, measure); !winner.empty())
     for (size_t i = 0; i < candidates.size(); ++i)
       if (candidates[i].name == winner)
         return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
   if (!measure) return {0, "first of the list: tuning is off", {}};
+  return Contest(device, request, candidates, key).run();
+}
+
+std::string environment_key(Device device) {
+  const DeviceInfo info = info_of(device);
+  std::string key = info.name;
+  for (const char* name : {"driver", "vector instructions", "threads", "oneDNN"})
+    if (auto found = info.properties.find(name); found != info.properties.end())
+      key += "|" + found->second.value;
+  return key;
+}
+
+double fastest_seconds(Device device, const KernelRequest& request) {
+  const auto candidates = backend_of(device).candidates(device.index, request);
+  const Choice choice = choose(device, request, candidates, true);
   Trial trial(device, request);
-  Choice choice;
-  double best = std::numeric_limits<double>::infinity();
-  std::vector<double> expected;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    std::vector<double> result;
-    const double seconds = trial.time(candidates[i], result);
-    if (i == 0)
-      expected = result;
-    else if (!agree(expected, result, request.output.dtype))
-      continue;
-    choice.measured.emplace_back(candidates[i].name, seconds);
-    if (seconds < best) best = seconds, choice.index = i;
-  }
-  choice.why = fmt::format("fastest of {} by timing", choice.measured.size());
-  cache.remember(key, candidates[choice.index].name);
-  return choice;
+  trial.result(candidates[choice.index]);
+  return trial.time(candidates[choice.index], std::numeric_limits<double>::infinity());
+}
+
+void prepare(const std::vector<const Kernel*>& kernels) {
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&] {
+    for (size_t i = next++; i < kernels.size(); i = next++) try {
+        kernels[i]->prepare();
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(kernels.size(), std::thread::hardware_concurrency());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (auto& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace athanor

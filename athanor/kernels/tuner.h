@@ -15,9 +15,8 @@ struct Choice {
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
 };
 
-/// Remembered winners: problem key (device, its driver, threads, request) to candidate name. One per process,
-/// loaded from and saved to a file in the user's cache folder ($ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or
-/// ~/.cache/athanor).
+/// Winners by problem key (device, its driver, threads, request): what this run takes, from the KernelCache
+/// or from a run that is resumed.
 class TuningCache {
  public:
   static TuningCache& instance();
@@ -25,22 +24,31 @@ class TuningCache {
   /// The winner, or "". One that was restored always counts, one that was measured on another day only with
   /// `measured`.
   std::string find(const std::string& key, bool measured);
-  void remember(const std::string& key, const std::string& winner);
+  void remember(const std::string& key, const std::string& winner, double seconds);
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   const std::map<std::string, std::string>& used() const { return used_; }
   /// Takes these winners over whatever is remembered or measured.
   void restore(const std::map<std::string, std::string>& winners);
 
  private:
-  TuningCache();
-  void load();
-  void save();
-  std::map<std::string, std::string> used_, restored_, remembered_;
+  std::map<std::string, std::string> used_, restored_;
 };
 
-/// Picks among candidates (at least one). With `measure`, candidates are timed on memory of their own, those
-/// whose results differ from the first's are dropped, and the winner is remembered.
+/// Picks among candidates (at least one). With `measure`, candidates are timed by the device's clock on
+/// memory of their own; those whose results are wrong are dropped (checked against the host's kernel where
+/// the device is not the host, else against the first), as are those that cannot be compiled, and the winner
+/// is remembered. A candidate that takes longer than a minute ends the program, with a message, and is never
+/// tried again.
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               bool measure);
+
+/// Seconds of a request's fastest kernel, timed now.
+double fastest_seconds(Device device, const KernelRequest& request);
+
+/// What a measurement depends on besides the problem: the device's name, driver, threads, libraries.
+std::string environment_key(Device device);
+
+/// Prepares kernels, several at once.
+void prepare(const std::vector<const Kernel*>& kernels);
 
 }  // namespace athanor

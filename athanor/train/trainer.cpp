@@ -12,6 +12,7 @@
 #include "athanor/base/file.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
@@ -43,11 +44,10 @@ auto from_option(const std::string& option, F&& find) {
   }
 }
 
-std::string why_device(const std::string& asked, Device device) {
-  std::string why = asked != "auto"              ? fmt::format("asked for with --device {}", asked)
-                    : list_devices().size() == 1 ? "auto: the only device here"
-                                                 : "auto: the fastest device here";
-  const DeviceInfo info = info_of(device);
+std::string why_device(const std::string& asked, const DeviceChoice& choice) {
+  std::string why =
+      asked == "auto" ? "auto: " + choice.why : fmt::format("asked for with --device {}", asked);
+  const DeviceInfo info = info_of(choice.device);
   if (auto note = info.properties.find("note"); note != info.properties.end())
     why += "; " + note->second.value;
   return why;
@@ -73,7 +73,9 @@ class CompileScope {
 Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter)
     : config_(config), folder_(std::move(folder)), reporter_(reporter) {
   config_.validate();
-  device_ = from_option("--device", [&] { return parse_device(config_.device); });
+  const DeviceChoice choice = from_option("--device", [&] { return choose_device(config_.device); });
+  device_ = choice.device;
+  device_why_ = why_device(config_.device, choice);
   std::optional<Checkpoint> checkpoint;
   if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
@@ -116,7 +118,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
                 folder_.metrics().string(), "The file was changed: restore it, or start a new run");
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
-  reporter_.started(facts(why_device(config_.device, device_)));
+  reporter_.started(facts(device_why_));
 }
 
 void Trainer::go_on_from(Checkpoint checkpoint) {

@@ -76,6 +76,7 @@ class Trainer {
   RunFolder folder_;
   Reporter& reporter_;
   Device device_;
+  std::string device_why_;
   std::shared_ptr<const Dataset> train_, test_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;

@@ -59,6 +59,12 @@ inline FilledCase fill(const Op& op, size_t number, DType dtype) {
   return result;
 }
 
+/// The device that cases run on.
+inline Device& test_device() {
+  thread_local Device device;
+  return device;
+}
+
 inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Attrs& attrs) {
   return apply(op, {inputs.begin(), inputs.end()}, attrs);
 }
@@ -142,7 +148,7 @@ inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
 inline std::vector<Tensor> tensors_of(const FilledCase& c, bool with_grad) {
   std::vector<Tensor> result;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    result.push_back(Tensor::from(c.inputs[i]));
+    result.push_back(Tensor::from(c.inputs[i], test_device()));
     if (with_grad && c.free[i]) result.back().requires_grad();
   }
   return result;
@@ -183,7 +189,7 @@ inline void expect_gradient(const FilledCase& c) {
   std::vector<Tensor> leaves;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (c.free[i]) leaves.push_back(inputs[i]);
-  const auto gradients = grad({output}, leaves, {Tensor::from(weight)});
+  const auto gradients = grad({output}, leaves, {Tensor::from(weight, test_device())});
   constexpr double step = 1e-5;
   auto at = c.exact();
   size_t leaf = 0;
@@ -218,14 +224,15 @@ inline SecondOrder second_order(const FilledCase& c, const std::vector<HostArray
                                 const std::vector<HostArray>& directions, bool with_gradients) {
   std::vector<Tensor> inputs, leaves;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
-    inputs.push_back(Tensor::from(points[i]));
+    inputs.push_back(Tensor::from(points[i], test_device()));
     if (c.free[i]) leaves.push_back(inputs.back().requires_grad());
   }
-  Tensor seed = Tensor::from(points.back());
+  Tensor seed = Tensor::from(points.back(), test_device());
   seed.requires_grad();
   const auto first = grad({call_op(c.op, inputs, c.spec.attrs)}, leaves, {seed});
-  Tensor total = zeros({}, DType::f64);
-  for (size_t i = 0; i < first.size(); ++i) total = total + sum(first[i] * Tensor::from(directions[i]));
+  Tensor total = zeros({}, DType::f64, test_device());
+  for (size_t i = 0; i < first.size(); ++i)
+    total = total + sum(first[i] * Tensor::from(directions[i], test_device()));
   SecondOrder result;
   leaves.push_back(seed);
   if (with_gradients)
@@ -284,7 +291,8 @@ inline void expect_gradient_in(DType dtype, const FilledCase& c) {
     const HostArray seed = random_like({dtype, output.shape(), {}}, 7);
     std::vector<std::vector<double>> result;
     for (const Tensor& g :
-         grad({output}, leaves, {cast(Tensor::from(wide ? widen(seed) : seed), output.dtype())}))
+         grad({output}, leaves,
+              {cast(Tensor::from(wide ? widen(seed) : seed, test_device()), output.dtype())}))
       result.push_back(to_doubles(g.to_host()));
     return result;
   };

@@ -1,6 +1,6 @@
-// Every op that is declared, on the CPU: its cases in every dtype and with each pass of the compiler switched
-// off against its reference, its decomposition, its gradients and their gradients. One test an op, named
-// after it; a new op is in as soon as it is declared.
+// Every op that is declared, on every device: its cases in every dtype and with each pass of the compiler
+// switched off against its reference, its decomposition, its gradients and their gradients. One test an op,
+// named after it; a new op is in as soon as it is declared.
 #include "athanor/compile/options.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/op_harness.h"
@@ -8,9 +8,30 @@
 namespace athanor::testing {
 namespace {
 
-class OpTable : public ::testing::TestWithParam<const Op*> {
+struct OpOnDevice {
+  const Op* op;
+  std::string device;  // "cpu", "opencl:0"; "opencl" where there is none: skipped, by name
+};
+
+std::vector<OpOnDevice> ops_on_devices() {
+  std::vector<OpOnDevice> all;
+  std::vector<std::string> devices;
+  for (const DeviceInfo& info : list_devices()) devices.push_back(to_string(info.device));
+  if (devices.size() == 1) devices.emplace_back("opencl");
+  for (const std::string& device : devices)
+    for (const Op* op : all_ops()) all.push_back({op, device});
+  return all;
+}
+
+class OpTable : public ::testing::TestWithParam<OpOnDevice> {
  protected:
-  const Op& op() const { return *GetParam(); }
+  void SetUp() override {
+    if (GetParam().device == "opencl") GTEST_SKIP() << "there is no OpenCL device here";
+    test_device() = parse_device(GetParam().device);
+  }
+  void TearDown() override { test_device() = {}; }
+  bool on_host() const { return test_device() == Device{}; }
+  const Op& op() const { return *GetParam().op; }
   /// The dtypes to run a case in: all of the op's, or one where the case leaves none open.
   std::vector<DType> dtypes_of(const OpCase& spec) const {
     for (const Sample& sample : spec.inputs)
@@ -28,14 +49,20 @@ TEST_P(OpTable, IsWholeAndRight) {
   if (op().prim == Prim::input) return;
   EXPECT_FALSE(op().cases.empty()) << op().name << " has no test cases";
   ASSERT_TRUE(op().reference) << op().name << " has no reference meaning";
-  for (const std::string off :
-       {"", "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune", all_passes}) {
+  std::vector<std::string> all_off{"",     "dedicated", "epilogue", "simplify", "layout",
+                                   "fuse", "inplace",   "tune",     all_passes};
+  // Passes do not ask what device it is; what differs is the kernels, fused or each op by itself.
+  if (!on_host()) all_off = {"", "dedicated", "fuse"};
+  for (const std::string& off : all_off) {
     const ScopedDisable scope(off);
     SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
     for (size_t i = 0; i < op().cases.size(); ++i) {
       auto dtypes = dtypes_of(op().cases[i]);
-      // Every dtype through both kinds of kernels; the other passes do not look at it.
-      if (!off.empty() && off != "dedicated" && off != "fuse") dtypes.resize(1);
+      // Every dtype through both kinds of kernels; the other passes do not look at it. Devices that compile a
+      // kernel for each shape and dtype see every dtype in one shape, and every shape in one dtype.
+      const bool all_dtypes =
+          on_host() ? off.empty() || off == "dedicated" || off == "fuse" : off.empty() && i == 0;
+      if (!all_dtypes) dtypes.resize(1);
       for (DType dtype : dtypes) {
         const FilledCase c = fill(op(), i, dtype);
         try {
@@ -56,6 +83,8 @@ TEST_P(OpTable, HasRightGradients) {
     if (!has_gradient(c)) continue;
     SCOPED_TRACE(describe(c));
     expect_gradient(c);
+    if (!on_host() && i > 0) return;  // the rules are the same
+    if (!on_host()) continue;
     expect_second_gradient(c);
     for (DType dtype : op().dtypes)
       if (is_float(dtype) && dtype != DType::f64) expect_gradient_in(dtype, fill(op(), i, dtype));
@@ -64,7 +93,7 @@ TEST_P(OpTable, HasRightGradients) {
 }
 
 TEST_P(OpTable, DecomposesIntoPrimitives) {
-  if (op().prim != Prim::none) return;
+  if (op().prim != Prim::none || !on_host()) return;
   const ScopedDisable scope("dedicated");
   for (size_t i = 0; i < op().cases.size(); ++i) {
     const FilledCase c = fill(op(), i, op().dtypes.front());
@@ -76,8 +105,11 @@ TEST_P(OpTable, DecomposesIntoPrimitives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpTable, ::testing::ValuesIn(all_ops()),
-                         [](const auto& one) { return one.param->name; });
+INSTANTIATE_TEST_SUITE_P(Ops, OpTable, ::testing::ValuesIn(ops_on_devices()), [](const auto& one) {
+  std::string device = one.param.device;
+  std::replace(device.begin(), device.end(), ':', '_');
+  return one.param.op->name + (device == "cpu" ? "" : "_on_" + device);
+});
 
 }  // namespace
 }  // namespace athanor::testing

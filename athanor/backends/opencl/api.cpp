@@ -30,9 +30,9 @@ Api load() {
     result.missing = "no OpenCL library: " + library.error();
     return result;
   }
-#define ATHANOR_FIND(function)                                                                   \
-  result.function = reinterpret_cast<decltype(result.function)>(library.find("cl" #function));   \
-  if (result.function == nullptr)                                                                \
+#define ATHANOR_FIND(function)                                                                 \
+  result.function = reinterpret_cast<decltype(result.function)>(library.find("cl" #function)); \
+  if (result.function == nullptr)                                                              \
     result.missing = library.name() + " has no cl" #function " (OpenCL 1.2 or later is needed)";
   ATHANOR_OPENCL_FUNCTIONS(ATHANOR_FIND)
 #undef ATHANOR_FIND

@@ -17,8 +17,8 @@ struct Parameter {
 /// "STORED(bf16)"
 std::string stored(DType dtype);
 
-/// A kernel with a work-item for each index of `shape`; its body sees dim0, dim1, ... and `flat`, the row-major
-/// position.
+/// A kernel with a work-item for each index of `shape`; its body sees dim0, dim1, ... and `flat`, the
+/// row-major position.
 class ElementKernel {
  public:
   ElementKernel(std::string name, const Shape& shape, std::vector<Parameter> parameters,

@@ -20,8 +20,8 @@ class Code {
   size_t depth_ = 0;
 };
 
-/// The element of an operand that stands at an index: "4 + 12 * dim0 + dim1". `index[d]` is the C expression for
-/// dimension d; "" counts as 0.
+/// The element of an operand that stands at an index: "4 + 12 * dim0 + dim1". `index[d]` is the C expression
+/// for dimension d; "" counts as 0.
 std::string affine(int64_t offset, const Ints& strides, const std::vector<std::string>& index);
 
 /// Declares registers r<first>, r<first + 1>, ... for the steps at an index.

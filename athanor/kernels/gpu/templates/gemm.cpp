@@ -18,7 +18,8 @@ std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& 
                                  a.shape[2], name, affine(0, a.strides, {"dim0", "dim1", "k"}), name,
                                  affine(0, b.strides, {"dim0", "k", "dim2"})));
   if (bias)
-    kernel.code().line(fmt::format("s += LOAD({}, bias, {} * dim2);", name, request.inputs[2].strides.back()));
+    kernel.code().line(
+        fmt::format("s += LOAD({}, bias, {} * dim2);", name, request.inputs[2].strides.back()));
   const std::string& f = request.epilogue.activation;
   if (f == "relu") kernel.code().line("s = s < 0 ? 0 : s;");
   if (f == "tanh") kernel.code().line(fmt::format("s = tanh_{}(s);", name == "f64" ? "f64" : "f32"));
