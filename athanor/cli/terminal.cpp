@@ -3,10 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#if __has_include(<unistd.h>)
-#include <sys/ioctl.h>
-#include <unistd.h>
-#endif
+#include "athanor/base/os/terminal.h"
 
 namespace athanor::cli {
 namespace {
@@ -27,12 +24,10 @@ bool locale_is_utf8() {
 
 Screen screen_of_stdout() {
   Screen screen;
-#if __has_include(<unistd.h>)
-  screen.interactive = isatty(STDOUT_FILENO) != 0 && environment("TERM") != "dumb";
-  winsize size{};
-  if (screen.interactive && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-    screen.columns = size.ws_col;
-#endif
+  if (const auto terminal = os::terminal_of_stdout(); terminal && environment("TERM") != "dumb") {
+    screen.interactive = true;
+    if (terminal->columns > 0) screen.columns = terminal->columns;
+  }
   screen.unicode = locale_is_utf8();
   screen.color = screen.interactive && environment("NO_COLOR").empty();
   return screen;

@@ -84,6 +84,8 @@ struct Node {
   uint64_t id = 0;                 // grows with creation: inputs have smaller ids
   std::shared_ptr<Storage> value;  // row-major elements, once evaluated
   std::shared_ptr<GradSlot> slot;  // set on leaves that gather gradients
+  /// Set when there will never be a value: what failed while it was, or what it needs was, updated in place.
+  std::shared_ptr<const std::string> lost;
   bool requires_grad = false;
   bool spent = false;           // backward() went through: inputs may be dropped once evaluated
   std::atomic<int> handles{0};  // Tensors that refer to this node

@@ -218,7 +218,7 @@ std::vector<NodePtr> pending_nodes() {
   std::vector<std::weak_ptr<Node>> still;
   for (auto& weak : pending) {
     NodePtr node = weak.lock();
-    if (!node || node->value) continue;
+    if (!node || node->value || node->lost) continue;
     still.push_back(std::move(weak));
     if (node->handles.load(std::memory_order_relaxed) > 0) live.push_back(std::move(node));
   }

@@ -106,6 +106,14 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
+uint64_t Optimizer::state_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries)
+      for (const auto& tensor : entry.state) bytes += tensor.type().bytes();
+  return bytes;
+}
+
 std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
   std::vector<std::pair<std::string, Tensor>> found;
   for (const auto& group : groups_)

@@ -46,6 +46,8 @@ class Optimizer {
   /// The number of steps made.
   int64_t steps() const { return steps_; }
 
+  /// Memory of what is kept for the parameters.
+  uint64_t state_bytes() const;
   /// "step" (i64), "lr" (f64), and the state of each parameter: "fc1.weight.exp_avg".
   nn::StateDict state_dict() const;
   /// Throws Error(name|shape) as Module::load_state_dict; then nothing was changed.

@@ -1,5 +1,7 @@
 #include "athanor/runtime/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -74,6 +76,11 @@ Collected collect(std::vector<NodePtr> roots) {
     stack.pop_back();
     result.nodes.push_back(node);
     if (node->value) continue;
+    if (node->lost)
+      throw Error(ErrorCode::value,
+                  fmt::format("a value was lost when an evaluation failed: {}", *node->lost),
+                  node->where.line() == 0 ? std::string() : to_string(node->where),
+                  "It was being updated in place. Assign it anew: load a checkpoint");
     if (node->op->prim == Prim::input)
       throw Error(ErrorCode::internal, "an input without a value was evaluated", to_string(node->where));
     for (const auto& input : node->inputs) {
@@ -185,6 +192,30 @@ std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   return roots;
 }
 
+// After an error: values that a started step was to update in place may be half new, so neither they nor what
+// is computed from them can be had any more. Everything else stays as it was and may be asked for again.
+void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun,
+                      const std::string& failure) {
+  std::vector<bool> lost(collected.nodes.size(), false);
+  const auto reason = std::make_shared<const std::string>(failure);
+  const auto lose = [&](Node& node) {
+    lost[static_cast<size_t>(node.visit.place)] = true;
+    node.value = nullptr;
+    node.lost = reason;
+  };
+  for (size_t s = 0; s < begun; ++s)
+    for (int written : plan.steps[s].writes) {
+      const int input = plan.values[static_cast<size_t>(written)].in_place_of;
+      if (input < 0 || plan.values[static_cast<size_t>(input)].kind != PlanValue::Kind::input) continue;
+      const int binding = plan.values[static_cast<size_t>(input)].binding;
+      const int place = collected.input_places[static_cast<size_t>(binding)];
+      lose(*collected.nodes[static_cast<size_t>(place)]);
+    }
+  const auto is_lost = [&](const NodePtr& node) { return lost[static_cast<size_t>(node->visit.place)]; };
+  for (Node* node : collected.nodes)
+    if (!node->value && !node->lost && std::ranges::any_of(node->inputs, is_lost)) lose(*node);
+}
+
 void evaluate(const std::vector<NodePtr>& asked) {
   const auto start = Clock::now();
   std::vector<NodePtr> roots = roots_of(asked);
@@ -195,7 +226,14 @@ void evaluate(const std::vector<NodePtr>& asked) {
   std::vector<std::shared_ptr<Storage>> inputs;
   for (int place : collected.input_places)
     inputs.push_back(collected.nodes[static_cast<size_t>(place)]->value);
-  auto outputs = execute(*plan, inputs, compile_options().check_nan);
+  std::vector<std::shared_ptr<Storage>> outputs;
+  size_t begun = 0;
+  try {
+    outputs = execute(*plan, inputs, compile_options().check_nan, begun);
+  } catch (const std::exception& error) {
+    lose_overwritten(collected, *plan, begun, error.what());
+    throw;
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     Node& root = *collected.roots[i];
     root.value = std::move(outputs[i]);

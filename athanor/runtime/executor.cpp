@@ -91,12 +91,14 @@ class Run {
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                                               std::span<const std::shared_ptr<Storage>> inputs,
-                                              bool check_nan) {
+                                              bool check_nan, size_t& begun) {
+  begun = 0;
   Run run(plan, inputs);
   std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;
   if (times) times->resize(plan.steps.size());
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
+    begun = i + 1;
     const auto start = times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     try {
       run.step(step);

@@ -10,6 +10,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/text.h"
 
 namespace athanor {
 namespace {
@@ -52,6 +53,26 @@ void RunFolder::create() const {
                 path.string(), "Choose another folder with --out");
   }
   fs::remove(probe, failed);
+}
+
+os::Lock RunFolder::take_lock() const {
+  try {
+    if (auto taken = os::Lock::take(lock())) return std::move(*taken);
+  } catch (const std::system_error& error) {
+    throw file_error("lock", lock(), error.code());
+  }
+  throw Error(ErrorCode::io, "another process is at work on this run", path.string(),
+              "Wait until it ends, stop it, or start a run in another folder with --out");
+}
+
+void RunFolder::check_space(uint64_t bytes) const {
+  std::error_code unknown;
+  const fs::space_info space = fs::space(path, unknown);
+  if (unknown || space.capacity == 0 || space.available >= bytes) return;
+  throw Error(ErrorCode::io,
+              fmt::format("the disk is too full for the run: a checkpoint needs {}, {} are free",
+                          format_bytes(bytes), format_bytes(space.available)),
+              path.string(), "Free some space, or choose a folder on another disk with --out");
 }
 
 RunFolder new_run_folder(const TrainConfig& config) {

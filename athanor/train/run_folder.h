@@ -5,11 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "athanor/base/os/file.h"
 #include "athanor/train/config.h"
 
 namespace athanor {
 
-/// Names, and nothing else: making and filling the files is up to others.
+/// Names, and whether they can be used; filling the files is up to others.
 struct RunFolder {
   std::filesystem::path path;
 
@@ -19,6 +20,7 @@ struct RunFolder {
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path plan() const { return path / "plan.json"; }
   std::filesystem::path loss_svg() const { return path / "loss.svg"; }
+  std::filesystem::path lock() const { return path / ".lock"; }
 
   /// Whether a run was begun here.
   bool has_run() const;
@@ -26,6 +28,10 @@ struct RunFolder {
   bool has_steps() const;
   /// Makes the folder, if need be. Throws Error(io) when that cannot be or nothing can be written into it.
   void create() const;
+  /// Keeps other processes from working on the run. Throws Error(io) when one does.
+  os::Lock take_lock() const;
+  /// Throws Error(io) when the disk has no room for a file of so many bytes.
+  void check_space(uint64_t bytes) const;
 };
 
 /// "runs/cnn-fashion-mnist-2026-11-21-113700", with "-2" and so on added until it is new.

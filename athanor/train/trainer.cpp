@@ -76,6 +76,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   const DeviceChoice choice = from_option("--device", [&] { return choose_device(config_.device); });
   device_ = choice.device;
   device_why_ = why_device(config_.device, choice);
+  if (resume && fs::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
   if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
@@ -109,6 +110,8 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   if (checkpoint) go_on_from(std::move(*checkpoint));
 
   folder_.create();
+  if (!lock_) lock_ = folder_.take_lock();
+  folder_.check_space(checkpoint_bytes());
   write_json(folder_.config(), to_json(config_));
   log_.emplace(folder_.metrics(), state_.metrics_bytes);
   if (state_.step > 0) metrics_ = read_metrics(folder_.metrics());
@@ -119,6 +122,14 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
   reporter_.started(facts(device_why_));
+}
+
+// Checkpoints replace one another: the last stays until the next is written.
+uint64_t Trainer::checkpoint_bytes() const {
+  uint64_t bytes = optimizer_->state_bytes();
+  for (const auto& parameter : model_->parameters()) bytes += parameter.value().type().bytes();
+  for (const auto& [name, buffer] : model_->named_buffers()) bytes += buffer.value().type().bytes();
+  return bytes;
 }
 
 void Trainer::go_on_from(Checkpoint checkpoint) {
@@ -173,6 +184,7 @@ bool Trainer::epoch_is_over() const { return loader_->state().next_batch == load
 bool Trainer::finished() const { return at_end() && !epoch_is_over() && fs::exists(folder_.summary()); }
 
 RunEnd Trainer::run() {
+  const std::optional<os::Lock> lock = std::move(lock_);  // until the work ends, in whatever way
   const InterruptScope interrupts;
   const CompileScope options(config_);
   std::error_code ignored;

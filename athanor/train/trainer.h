@@ -55,6 +55,7 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
   enum class Svg { if_old, now };
 
+  uint64_t checkpoint_bytes() const;
   RunFacts facts(const std::string& device_why) const;
   void go_on_from(Checkpoint checkpoint);
   void check_same_data(const ExampleSpec& stored) const;
@@ -74,6 +75,7 @@ class Trainer {
 
   TrainConfig config_;
   RunFolder folder_;
+  std::optional<os::Lock> lock_;
   Reporter& reporter_;
   Device device_;
   std::string device_why_;

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <thread>
 
+#include "athanor/base/os/file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -132,6 +133,32 @@ TEST(File, AKilledWriterLeavesTheOldContentOrTheNew) {
   }
   write_file_atomically(folder / "f", "after");  // takes over what the killed writer left
   EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(Lock, IsHeldByOneAtATimeAndEndsWithItsHolder) {
+  const TempFolder folder;
+  {
+    const auto first = os::Lock::take(folder / "lock");
+    EXPECT_TRUE(first.has_value());
+    EXPECT_FALSE(os::Lock::take(folder / "lock").has_value());
+  }
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto held = os::Lock::take(folder / "lock");
+    const char byte = held ? 1 : 0;
+    if (write(ready[1], &byte, 1) == 1) pause();
+    _exit(1);
+  }
+  char held = 0;
+  ASSERT_EQ(read(ready[0], &held, 1), 1);
+  EXPECT_EQ(held, 1);
+  EXPECT_FALSE(os::Lock::take(folder / "lock").has_value());
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]), close(ready[1]);
+  EXPECT_TRUE(os::Lock::take(folder / "lock").has_value());
 }
 
 }  // namespace

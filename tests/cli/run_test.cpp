@@ -132,6 +132,18 @@ TEST_F(Runs, SaveThemselvesOnCtrlC) {
   EXPECT_TRUE(run == whole || (run.size() > whole.size() && run.starts_with(whole)));
 }
 
+TEST_F(Runs, AreWorkedOnByOneProcessAtATime) {
+  Program first(folder_.path(), train("run"));
+  first.wait_for_lines(folder_ / "run/metrics.jsonl", 3);
+  const TempFolder elsewhere;  // for the second one's output
+  const Outcome second = run_program(
+      elsewhere.path(), {"train", "--resume", "--out", (folder_ / "run").string(), "--max-steps", "5"});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_NE(second.err.find("another process"), std::string::npos) << second.err;
+  first.send(SIGKILL);
+  first.wait();
+}
+
 TEST_F(Runs, AreTestedAndUsed) {
   ASSERT_EQ(run_program(folder_.path(), train("runs/a", {"--max-steps", "40", "--deterministic", "--quiet"}))
                 .exit_code,

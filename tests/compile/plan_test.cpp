@@ -8,6 +8,7 @@
 #include "athanor/base/error.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
+#include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
@@ -175,6 +176,50 @@ TEST(Plan, AParameterStillReadLaterIsUpdatedAfterwards) {
   Tensor expected = matmul(matmul(x, Tensor::from(old, {300, 300})), transpose(ramp({10, 300}), 0, 1));
   const auto got = z.to_vector<float>(), want = expected.to_vector<float>();
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-3);
+}
+
+// Looks for NaN after each step while it lives.
+class CheckNan {
+ public:
+  CheckNan() { compile_options().check_nan = true; }
+  ~CheckNan() { compile_options().check_nan = before_; }
+  CheckNan(const CheckNan&) = delete;
+  CheckNan& operator=(const CheckNan&) = delete;
+
+ private:
+  bool before_ = compile_options().check_nan;
+};
+
+TEST(Plan, AValueThatAFailedUpdateMayHaveTouchedIsLost) {
+  const CheckNan check;
+  Tensor p = ramp({50}), other = ramp({30});
+  eval({p, other});
+  p = p * 2.0;
+  other = other + 1.0;
+  {
+    const Tensor bad = log(sum(p) * 0.0 - 1.0);
+    testing::expect_error(ErrorCode::numeric, {"log", "NaN"}, [&] { bad.item(); });
+  }
+  testing::expect_error(ErrorCode::value, {"lost", "log", "produced NaN"}, [&] { p.eval(); });
+  testing::expect_error(ErrorCode::value, {"lost", "plan_test.cpp"}, [&] { (p + 1.0).eval(); });
+  EXPECT_EQ(ramp({3}).to_vector<float>(), ramp({3}).to_vector<float>());  // nothing else is disturbed
+  p = ramp({50});
+  EXPECT_EQ((p + 1.0).to_vector<float>()[0], p.to_vector<float>()[0] + 1);
+}
+
+TEST(Plan, AnErrorBeforeAnUpdateLeavesTheOldValue) {
+  const CheckNan check;
+  Tensor p = ramp({50});
+  p.eval();
+  const auto old = p.to_vector<float>();
+  {
+    const Tensor bad = log(sum(ramp({20, 30})) * 0.0 - 1.0);
+    p = p * bad;
+    testing::expect_error(ErrorCode::numeric, {"NaN"}, [&] { p.eval(); });
+  }
+  testing::expect_error(ErrorCode::numeric, {"NaN"},
+                        [&] { p.eval(); });  // the same again: nothing was touched
+  EXPECT_EQ(p.node()->inputs[0]->value->bytes(), old.size() * sizeof(float));
 }
 
 TEST(Plan, TemporariesNeverOverlap) {

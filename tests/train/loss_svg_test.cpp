@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <regex>
 
@@ -20,28 +22,41 @@ Curves some_curves(int64_t steps, int64_t steps_in_epoch) {
   return curves;
 }
 
+/// The end of the tag that begins at `from`: the first '>' outside quotes; npos when another tag begins
+/// before.
+size_t end_of_tag(const std::string& svg, size_t from) {
+  bool quoted = false;
+  for (size_t at = from + 1; at < svg.size(); ++at) {
+    if (svg[at] == '<') return std::string::npos;
+    if (svg[at] == '"') quoted = !quoted;
+    if (svg[at] == '>' && !quoted) return at;
+  }
+  return std::string::npos;
+}
+
 /// Every element is closed, in order; the document is one element; no number is NaN or infinite.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
-  const std::regex tag("<(/?)([a-zA-Z]+)((?:[^<>\"]|\"[^\"<]*\")*?)(/?)>");
   int roots = 0;
-  size_t brackets = 0;
-  for (auto match = std::sregex_iterator(svg.begin(), svg.end(), tag); match != std::sregex_iterator();
-       ++match) {
-    ++brackets;
-    const std::string name = (*match)[2];
-    if ((*match)[1] == "/") {
+  for (size_t at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
+    const size_t end = end_of_tag(svg, at);
+    ASSERT_NE(end, std::string::npos) << svg.substr(at, 80);
+    const bool closes = svg[at + 1] == '/', is_whole = svg[end - 1] == '/';
+    const size_t begin = at + 1 + closes;
+    const std::string name = svg.substr(begin, svg.find_first_of(" \n/>", begin) - begin);
+    ASSERT_FALSE(name.empty()) << svg.substr(at, 80);
+    EXPECT_TRUE(std::ranges::all_of(name, [](unsigned char c) { return std::isalpha(c) != 0; })) << name;
+    if (closes) {
       ASSERT_FALSE(open.empty());
       EXPECT_EQ(open.back(), name);
       open.pop_back();
-    } else if ((*match)[4] != "/") {
+    } else {
       roots += open.empty();
-      open.push_back(name);
+      if (!is_whole) open.push_back(name);
     }
   }
   EXPECT_TRUE(open.empty());
   EXPECT_EQ(roots, 1);
-  EXPECT_EQ(brackets, std::count(svg.begin(), svg.end(), '<')) << "a '<' that begins no element";
   EXPECT_FALSE(std::regex_search(svg, std::regex("[^a-z](nan|inf)[^a-z]")));
 }
 

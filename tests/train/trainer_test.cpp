@@ -225,6 +225,21 @@ TEST_F(TrainerTest, ALossThatIsNoNumberStopsTheRun) {
   expect_error(ErrorCode::numeric, {" in ", "produced"}, [&] { train("a", true); });
 }
 
+TEST_F(TrainerTest, OneProcessAtATimeWorksOnARun) {
+  Reporter nobody;
+  {
+    const Trainer trainer(config_, run_folder("a"), false, nobody);
+    expect_error(ErrorCode::io, {"another process", "a", "--out"}, [&] { train("a", true); });
+  }
+  EXPECT_EQ(train("a", true), RunEnd::finished);
+}
+
+TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
+  run_folder("a").create();
+  run_folder("a").check_space(1);
+  expect_error(ErrorCode::io, {"too full", "free"}, [&] { run_folder("a").check_space(uint64_t{1} << 60); });
+}
+
 TEST_F(TrainerTest, BadOptionsLeaveNoFolder) {
   config_.batch_size = 85;
   expect_error(ErrorCode::usage, {"--batch-size", "84"}, [&] { train("a"); });

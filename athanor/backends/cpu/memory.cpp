@@ -7,21 +7,15 @@
 #include <string>
 
 #include "athanor/base/error.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
-
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 namespace athanor::cpu {
 namespace {
 
-constexpr size_t huge_page = 2 << 20;
-
-// Big blocks start on a huge page: fewer page faults when they are first touched and fewer TLB misses later.
-std::align_val_t alignment_of(size_t bytes) {
-  return std::align_val_t{bytes >= 2 * huge_page ? huge_page : 64};
-}
+// Big blocks start on a huge page; see os::prefer_huge_pages.
+bool is_big(size_t bytes) { return bytes >= 2 * os::huge_page; }
+std::align_val_t alignment_of(size_t bytes) { return std::align_val_t{is_big(bytes) ? os::huge_page : 64}; }
 
 class CpuStorage final : public Storage {
  public:
@@ -75,9 +69,7 @@ std::shared_ptr<Storage> allocate_memory(Device device, size_t bytes) {
                     " of " + format_bytes(size.total) + " are available",
                 {}, "Use a smaller batch or model, or close other programs.");
   }
-#ifdef __linux__
-  if (bytes >= 2 * huge_page) madvise(address, bytes, MADV_HUGEPAGE);  // a wish; the kernel may not grant it
-#endif
+  if (is_big(bytes)) os::prefer_huge_pages(address, bytes);
   return std::make_shared<CpuStorage>(device, bytes, address);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 namespace athanor::os {
@@ -38,6 +39,24 @@ class File {
 
  private:
   intptr_t handle_;  // a file descriptor, or a HANDLE on Windows
+};
+
+/// The right to something that one process holds at a time, for which a file stands. It ends with the object
+/// or with the process, however that ends; the file stays, and means nothing.
+class Lock {
+ public:
+  /// Takes it, creating the file when it is missing; none while somebody else holds it. File systems without
+  /// locks give it to everyone.
+  static std::optional<Lock> take(const std::filesystem::path& path);
+  ~Lock();
+  Lock(Lock&& other) noexcept;
+  Lock& operator=(Lock&& other) noexcept;
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  explicit Lock(intptr_t handle) : handle_(handle) {}
+  intptr_t handle_;
 };
 
 /// Gives `from` the name `to` in one step, replacing what had it.

@@ -157,6 +157,27 @@ void File::sync() {
     throw_errno("fsync");
 }
 
+std::optional<Lock> Lock::take(const std::filesystem::path& path) {
+  const int fd = open_file(path, O_WRONLY | O_CREAT | O_NOFOLLOW);
+  Lock lock(fd);
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) break;
+  }
+  return lock;
+}
+
+Lock::~Lock() {
+  if (handle_ >= 0) ::close(static_cast<int>(handle_));
+}
+
+Lock::Lock(Lock&& other) noexcept : handle_(std::exchange(other.handle_, -1)) {}
+
+Lock& Lock::operator=(Lock&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  return *this;
+}
+
 void replace_file(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("rename");
 }

@@ -26,7 +26,8 @@ void Worker::enter(const Plan& plan, std::span<void* const> buffers) {
   if (memory_.size() < wanted) memory_.resize(wanted);
   const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
   scratch_ = memory_.data() + ((begin + page - 1) / page * page - begin);
-  body_.enter(plan.tiling, plan.code, buffers, scratch_);
+  // A body that runs never has nothing to read either: its buffers may be empty.
+  if (!plan.no_elements) body_.enter(plan.tiling, plan.code, buffers, scratch_);
   if (plan.reduce.form != Form::none)
     epilogue_.enter(plan.epilogue_tiling, plan.epilogue, buffers, scratch_ + plan.epilogue_scratch);
 }

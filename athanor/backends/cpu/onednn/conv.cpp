@@ -160,9 +160,10 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
 std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   const Conv conv(request);
   std::vector<Candidate> candidates;
-  for (const bool own_layouts : {false, true})
-    for (const auto how : {algorithm::convolution_winograd, algorithm::convolution_direct})
-      offer_algorithm(conv, how, own_layouts, false, candidates);
+  // Direct ones first: they round as the definition does, so they run where nothing is timed, and are what
+  // the tuner compares Winograd's results with.
+  for (const auto how : {algorithm::convolution_direct, algorithm::convolution_winograd})
+    for (const bool own_layouts : {false, true}) offer_algorithm(conv, how, own_layouts, false, candidates);
   // has_kernel() promised one, however slow.
   if (candidates.empty()) offer_algorithm(conv, algorithm::convolution_direct, false, true, candidates);
   return candidates;

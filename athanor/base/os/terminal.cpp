@@ -1,0 +1,20 @@
+#include "athanor/base/os/terminal.h"
+
+#if __has_include(<unistd.h>)
+#include <sys/ioctl.h>
+#include <unistd.h>
+#endif
+
+namespace athanor::os {
+
+std::optional<Terminal> terminal_of_stdout() {
+#if __has_include(<unistd.h>)
+  if (isatty(STDOUT_FILENO) == 0) return std::nullopt;
+  winsize size{};
+  return Terminal{ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0};
+#else
+  return std::nullopt;
+#endif
+}
+
+}  // namespace athanor::os
