@@ -1,34 +1,256 @@
+// The launches of matrix products.
+#include "athanor/kernels/gpu/templates/gemm.h"
+
 #include <fmt/format.h>
 
-#include "athanor/kernels/gpu/index_code.h"
-#include "athanor/kernels/gpu/templates.h"
+#include "athanor/base/error.h"
 
 namespace athanor::gpu {
+namespace {
 
-std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
-  const OperandDesc &a = request.inputs[0], &b = request.inputs[1];
-  const std::string_view name = language_name(a.dtype);
-  const bool bias = request.epilogue.bias;
-  std::vector<Parameter> parameters{{"a", stored(a.dtype), {0, 0}}, {"b", stored(a.dtype), {1, 0}}};
-  if (bias) parameters.push_back({"bias", stored(a.dtype), {2, 0}});
-  parameters.push_back({"y", stored(a.dtype), {bias ? 3 : 2, 0}});
-  ElementKernel kernel("matmul", request.output.shape, parameters, traits);
-  kernel.code().line(fmt::format("COMPUTED({}) s = 0;", name));
-  kernel.code().line(fmt::format("for (i64 k = 0; k < {}; ++k) s += LOAD({}, a, {}) * LOAD({}, b, {});",
-                                 a.shape[2], name, affine(0, a.strides, {"dim0", "dim1", "k"}), name,
-                                 affine(0, b.strides, {"dim0", "k", "dim2"})));
-  if (bias)
-    kernel.code().line(
-        fmt::format("s += LOAD({}, bias, {} * dim2);", name, request.inputs[2].strides.back()));
-  const std::string& f = request.epilogue.activation;
-  if (f == "relu") kernel.code().line("s = s < 0 ? 0 : s;");
-  if (f == "tanh") kernel.code().line(fmt::format("s = tanh_{}(s);", name == "f64" ? "f64" : "f32"));
-  if (f == "sigmoid")
-    kernel.code().line(fmt::format("s = 1 / (1 + exp_{}(-s));", name == "f64" ? "f64" : "f32"));
-  kernel.code().line(fmt::format("STORE({}, y, flat, s);", name));
-  GpuCandidate candidate{"naive", {}, 0, {}};
-  candidate.launches.push_back(kernel.finish());
-  return {candidate};
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::string_view activation_name(const GemmProblem& p) {
+  const bool f64 = p.dtype == DType::f64;
+  if (p.activation.empty()) return "IDENTITY";
+  if (p.activation == "relu") return "RELU";
+  if (p.activation == "tanh") return f64 ? "TANH_F64" : "TANH";
+  if (p.activation == "sigmoid") return f64 ? "SIGMOID_F64" : "SIGMOID";
+  throw Error(ErrorCode::internal, "no such epilogue: " + p.activation);
+}
+
+int64_t reach(int64_t extent, int64_t stride) { return std::max<int64_t>(extent - 1, 0) * std::abs(stride); }
+
+// Offsets within one matrix need 64 bits only where a matrix has that many elements.
+std::string_view index_type(const GemmProblem& p) {
+  const int64_t farthest =
+      std::max({reach(p.m, p.a.row) + reach(p.k, p.a.column), reach(p.k, p.b.row) + reach(p.n, p.b.column),
+                reach(p.m, p.c.row) + reach(p.n, p.c.column), p.m * p.n,
+                // Panels are padded.
+                (p.m + 1024) * p.k, (p.n + 1024) * p.k});
+  return farthest < INT32_MAX ? "i32" : "i64";
+}
+
+/// The constants that all the templates share, and the epilogue's text.
+std::string prelude(const GemmProblem& p, bool bias, Defines defines) {
+  defines.set_dtype("DTYPE", p.dtype)
+      .set("DTYPE_IS_F32", p.dtype == DType::f32)
+      .set("INDEX", index_type(p))
+      .set("BATCH", p.batch)
+      .set("M", p.m)
+      .set("N", p.n)
+      .set("K", p.k)
+      .set("A_BATCH", p.a.batch)
+      .set("A_ROW", p.a.row)
+      .set("A_K", p.a.column)
+      .set("B_BATCH", p.b.batch)
+      .set("B_K", p.b.row)
+      .set("B_COLUMN", p.b.column)
+      .set("C_BATCH", p.c.batch)
+      .set("C_ROW", p.c.row)
+      .set("C_COLUMN", p.c.column)
+      .set("HAS_BIAS", bias)
+      .set("BIAS_ROW", p.bias_row)
+      .set("BIAS_COLUMN", p.bias_column)
+      .set("ACTIVATION", activation_name(p));
+  return defines.text() + std::string(template_text("gemm_epilogue"));
+}
+
+/// Buffers in the order of the templates' parameters.
+std::vector<GpuLaunch::Argument> arguments(std::initializer_list<GpuLaunch::Argument> inputs,
+                                           const GemmProblem& p, bool bias, GpuLaunch::Argument output) {
+  std::vector<GpuLaunch::Argument> result = inputs;
+  if (bias) result.push_back({p.bias_buffer});
+  result.push_back(output);
+  return result;
+}
+
+bool has_bias(const GemmProblem& p) { return p.bias_buffer >= 0; }
+
+// Scratch memory, part after part.
+struct Scratch {
+  int buffer;
+  size_t bytes = 0;
+  GpuLaunch::Argument take(int64_t floats) {
+    const GpuLaunch::Argument result{buffer, static_cast<int64_t>(bytes)};
+    bytes += static_cast<size_t>(floats) * sizeof(float);
+    bytes = (bytes + 255) / 256 * 256;
+    return result;
+  }
+};
+
+GpuLaunch pack_launch(const GemmProblem& p, const GemmProblem::Operand& x, int64_t batches, int64_t extent,
+                      int64_t row_stride, int64_t k_stride, int64_t panel, GpuLaunch::Argument to) {
+  const int64_t chunk = std::min<int64_t>(p.k, 64);
+  Defines defines;
+  defines.set_dtype("DTYPE", p.dtype)
+      .set("INDEX", index_type(p))
+      .set("BATCH", batches)
+      .set("EXTENT", extent)
+      .set("K", p.k)
+      .set("PANEL", panel)
+      .set("PACK_K", chunk)
+      .set("X_BATCH", x.batch)
+      .set("X_ROW", row_stride)
+      .set("X_K", k_stride);
+  return {.name = "gemm_pack",
+          .source = defines.text() + std::string(template_text("gemm_pack")),
+          .groups = {batches * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
+          .arguments = {{x.buffer}, to}};
+}
+
+GpuLaunch sum_launch(const GemmProblem& p, const GemmPoint& point, GpuLaunch::Argument parts) {
+  const int64_t items = 64;
+  return {.name = "gemm_sum",
+          .source = prelude(p, has_bias(p), Defines().set("SPLITS", point.splits)) +
+                    std::string(template_text("gemm_sum")),
+          .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer})};
+}
+
+std::string_view to_string(GemmSource source) {
+  constexpr std::string_view names[] = {"direct", "packed", "staged"};
+  return names[static_cast<int>(source)];
+}
+
+int64_t a_pitch(const GemmPoint& point) {
+  return point.tile_m() + (point.group_x * point.group_y > 1 ? 4 : 0);
+}
+
+}  // namespace
+
+GemmProblem::GemmProblem(const KernelRequest& request)
+    : dtype(request.output.dtype),
+      batch(request.output.shape[0]),
+      m(request.output.shape[1]),
+      n(request.output.shape[2]),
+      k(request.inputs[0].shape[2]),
+      a{0, request.inputs[0].strides[0], request.inputs[0].strides[1], request.inputs[0].strides[2]},
+      b{1, request.inputs[1].strides[0], request.inputs[1].strides[1], request.inputs[1].strides[2]},
+      c{static_cast<int>(request.inputs.size()), m * n, n, 1},
+      activation(request.epilogue.activation),
+      scratch_buffer(static_cast<int>(request.inputs.size()) + 1) {
+  if (request.epilogue.bias) {
+    bias_buffer = 2;
+    bias_column = request.inputs[2].strides.back();
+  }
+  if (m == 1) a.row = a.batch;
+  if (batch > 1 && b.batch == 0 && a.batch == m * a.row) {
+    m *= batch;
+    batch = 1;
+  }
+  // Strides along an extent of 1 mean nothing: those of a dense matrix fit the most points.
+  if (k == 1 && a.row != 1) a.column = 1;
+  if (n == 1 && b.row != 1) b.column = 1;
+}
+
+GemmProblem GemmProblem::transposed() const {
+  GemmProblem t = *this;
+  std::swap(t.m, t.n);
+  t.a = {b.buffer, b.batch, b.column, b.row};
+  t.b = {a.buffer, a.batch, a.column, a.row};
+  std::swap(t.c.row, t.c.column);
+  std::swap(t.bias_row, t.bias_column);
+  if (t.n == 1) t.c.column = 1;
+  if (t.m == 1 && t.c.column != 1 && t.c.row == 1 && t.n == 1) t.c.column = 1;
+  return t;
+}
+
+bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits) {
+  if (p.k == 0 || point.group_x * point.group_y > traits.max_group_size) return false;
+  if (point.a == GemmSource::direct && point.block_m() > p.m) return false;
+  if (point.b == GemmSource::direct && (point.tile_n() > p.n || p.b.column != 1)) return false;
+  const int64_t step = point.k_step > 0 ? point.k_step : p.k;
+  int64_t local = 0;
+  if (point.a == GemmSource::staged) local += step * a_pitch(point);
+  if (point.b == GemmSource::staged) local += step * point.tile_n();
+  return local * 4 <= traits.local_bytes;
+}
+
+GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
+  GpuCandidate candidate;
+  Scratch scratch{p.scratch_buffer};
+  GpuLaunch::Argument a{p.a.buffer}, b{p.b.buffer}, c{p.c.buffer};
+  if (point.a == GemmSource::packed) {
+    const int64_t batches = p.a.batch == 0 ? 1 : p.batch;
+    a = scratch.take(batches * ceil_div(p.m, point.block_m()) * point.block_m() * p.k);
+    candidate.launches.push_back(pack_launch(p, p.a, batches, p.m, p.a.row, p.a.column, point.block_m(), a));
+  }
+  if (point.b == GemmSource::packed) {
+    const int64_t batches = p.b.batch == 0 ? 1 : p.batch;
+    b = scratch.take(batches * ceil_div(p.n, point.tile_n()) * point.tile_n() * p.k);
+    candidate.launches.push_back(pack_launch(p, p.b, batches, p.n, p.b.column, p.b.row, point.tile_n(), b));
+  }
+  if (point.splits > 1) c = scratch.take(point.splits * p.batch * p.m * p.n);
+  const bool bias = has_bias(p) && point.splits == 1;
+  const int64_t k_step = point.k_step > 0 ? std::min(point.k_step, p.k) : p.k;
+  Defines defines;
+  defines.set("A_SOURCE", static_cast<int64_t>(point.a))
+      .set("B_SOURCE", static_cast<int64_t>(point.b))
+      .set("A_SHARED", p.a.batch == 0)
+      .set("B_SHARED", p.b.batch == 0)
+      .set("ROWS", point.rows)
+      .set("VECTORS", point.vectors)
+      .set("WIDTH", std::to_string(point.width))
+      .set("SUBTILES", point.subtiles)
+      .set("K_STEP", k_step)
+      .set("SPLITS", point.splits)
+      .set("A_PITCH", a_pitch(point));
+  candidate.launches.push_back(
+      {.name = "gemm",
+       .source = prelude(p, bias, defines) + std::string(template_text("gemm")),
+       .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
+                  1},
+       .group_size = {point.group_x, point.group_y, 1},
+       .arguments = arguments({a, b}, p, bias, c)});
+  if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point, c));
+  candidate.scratch_bytes = scratch.bytes;
+  candidate.name = fmt::format("gemm {}x{}", point.tile_m(), point.tile_n());
+  if (point.a != GemmSource::direct || point.b != GemmSource::direct)
+    candidate.name += fmt::format(" {}/{}", to_string(point.a), to_string(point.b));
+  if (point.group_x * point.group_y > 1)
+    candidate.name += fmt::format(" group {}x{}", point.group_x, point.group_y);
+  if (point.splits > 1) candidate.name += fmt::format(" split {}", point.splits);
+  candidate.parameters = {{"a", static_cast<int64_t>(point.a)},
+                          {"b", static_cast<int64_t>(point.b)},
+                          {"rows", point.rows},
+                          {"vectors", point.vectors},
+                          {"width", point.width},
+                          {"subtiles", point.subtiles},
+                          {"group_x", point.group_x},
+                          {"group_y", point.group_y},
+                          {"k_step", k_step},
+                          {"splits", point.splits}};
+  return candidate;
+}
+
+GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width,
+                           int64_t items) {
+  const Defines defines =
+      Defines().set("ROWS", rows).set("COLUMNS", columns).set("WIDTH", std::to_string(width));
+  GpuLaunch launch{.name = "gemm_dot",
+                   .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
+                   .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
+                   .group_size = {items, 1, 1},
+                   .arguments = arguments({{p.a.buffer}, {p.b.buffer}}, p, has_bias(p), {p.c.buffer})};
+  return {.name = fmt::format("dot {}x{} by {}", rows, columns, width * items),
+          .parameters = {{"rows", rows}, {"columns", columns}, {"width", width}, {"items", items}},
+          .launches = {std::move(launch)}};
+}
+
+GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,
+                                  int64_t group_y) {
+  const Defines defines = Defines().set("ROWS", rows).set("COLUMNS", columns);
+  GpuLaunch launch{
+      .name = "gemm_plain",
+      .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_plain")),
+      .groups = {ceil_div(p.m, rows * group_y) * ceil_div(p.n, columns * group_x) * p.batch, 1, 1},
+      .group_size = {group_x, group_y, 1},
+      .arguments = arguments({{p.a.buffer}, {p.b.buffer}}, p, has_bias(p), {p.c.buffer})};
+  return {.name = fmt::format("plain gemm {}x{}", rows * group_y, columns * group_x),
+          .parameters = {{"rows", rows}, {"columns", columns}, {"group_x", group_x}, {"group_y", group_y}},
+          .launches = {std::move(launch)}};
 }
 
 }  // namespace athanor::gpu

@@ -1,0 +1,62 @@
+// Matrix products on GPUs: the problem, the points of its tuning space, and their launches.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor::gpu {
+
+/// C = A B for `batch` matrices: A [m, k], B [k, n], C [m, n], each with any strides; then the epilogue.
+struct GemmProblem {
+  struct Operand {
+    int buffer;
+    int64_t batch, row, column;  // strides in elements
+  };
+  DType dtype;
+  int64_t batch, m, n, k;
+  Operand a, b, c;
+  int bias_buffer = -1;  // none
+  int64_t bias_row = 0, bias_column = 0;
+  std::string activation;
+  int scratch_buffer;
+
+  /// Of a batch_matmul. A batch that shares b, as a linear layer's does, becomes one taller matrix.
+  explicit GemmProblem(const KernelRequest& request);
+  /// The same as a product of the transposed matrices: C' = B' A'.
+  GemmProblem transposed() const;
+};
+
+/// Where a group reads a matrix from: memory as it is, panels that a launch before has packed, or local
+/// memory that the group fills.
+enum class GemmSource : uint8_t { direct, packed, staged };
+
+/// A point of the template gemm's tuning space: see gemm.kernel.
+struct GemmPoint {
+  GemmSource a = GemmSource::direct, b = GemmSource::direct;
+  int64_t rows = 8, vectors = 2, width = 16;  // of an item
+  int64_t subtiles = 1;
+  int64_t group_x = 1, group_y = 1;
+  int64_t k_step = 0;  // 0: all of k
+  int64_t splits = 1;
+
+  int64_t block_m() const { return rows * group_y; }
+  int64_t tile_m() const { return block_m() * subtiles; }
+  int64_t tile_n() const { return vectors * width * group_x; }
+};
+
+/// Whether the point's direct sources fit the problem's extents and strides, and its tiles into local memory.
+bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
+/// For f32, f16 and bf16 problems that the point fits, with k > 0.
+GpuCandidate gemm_candidate(const GemmProblem& problem, const GemmPoint& point);
+/// Dot products along k, which must be contiguous in both matrices; rows <= m and columns <= n.
+GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t width,
+                           int64_t items);
+/// Any dtype, extents and strides. An item computes rows x columns elements; neighbours lie along columns.
+GpuCandidate plain_gemm_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t group_x,
+                                  int64_t group_y);
+
+/// The points worth timing on the device, best guess first.
+std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& traits);
+
+}  // namespace athanor::gpu

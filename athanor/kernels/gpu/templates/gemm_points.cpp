@@ -1,0 +1,155 @@
+// Which points of the gemm's tuning space are worth timing for a problem on a device.
+#include <algorithm>
+#include <bit>
+
+#include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/gpu/templates/gemm.h"
+
+namespace athanor::gpu {
+namespace {
+
+using enum GemmSource;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The block of at most `most` that wastes the least of `extent`.
+int64_t even_share(int64_t extent, int64_t most) { return ceil_div(extent, ceil_div(extent, most)); }
+
+int64_t groups(const GemmProblem& p, const GemmPoint& point) {
+  return p.batch * ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n());
+}
+
+/// Splits k where the result alone has too few tiles to keep the device busy.
+GemmPoint split(const GemmProblem& p, GemmPoint point, const GpuTraits& traits, int64_t least_k) {
+  const int64_t wanted = traits.compute_units * (traits.is_cpu ? 1 : 2);
+  const int64_t here = groups(p, point);
+  point.splits = std::clamp<int64_t>(std::min(ceil_div(wanted, here), p.k / least_k), 1, 64);
+  return point;
+}
+
+// ---- Devices that run a group's items in turn on a core with wide vectors ----
+
+/// One item a group, as wide as the registers: at least 16 independent sums hide the latency of FMA.
+GemmPoint cpu_shape(const GemmProblem& p) {
+  GemmPoint point;
+  point.width = std::min<int64_t>(16, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n))));
+  const int64_t vectors = ceil_div(p.n, point.width);
+  point.vectors = p.m == 1 ? std::min<int64_t>(vectors, 8) : p.m < 4 ? std::min<int64_t>(vectors, 4) : 2;
+  if (vectors == 3 || vectors == 1) point.vectors = vectors;
+  const int64_t most_rows = point.vectors >= 8 ? 2 : point.vectors >= 4 ? 4 : point.vectors > 1 ? 8 : 14;
+  point.rows = even_share(p.m, most_rows);
+  return point;
+}
+
+std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits) {
+  std::vector<GemmPoint> points;
+  const auto add = [&](GemmPoint point, GemmSource a, GemmSource b, int64_t subtiles, int64_t k_step) {
+    point.a = a, point.b = b, point.k_step = k_step;
+    point.subtiles = std::clamp<int64_t>(subtiles, 1, ceil_div(p.m, point.block_m()));
+    while (point.subtiles > 1 && groups(p, point) < 4L * traits.compute_units)
+      point.subtiles = ceil_div(point.subtiles, 2);
+    points.push_back(split(p, point, traits, 256));
+  };
+  const GemmPoint shape = cpu_shape(p);
+  // A block of B fits half of a first-level cache of 32 KiB... or most of it.
+  const int64_t k_step = std::min<int64_t>(p.k, 8192 / shape.tile_n());
+  GemmPoint narrow = shape;  // direct vectors must not reach over the end
+  while (narrow.tile_n() > p.n && narrow.vectors > 1) --narrow.vectors;
+  while (narrow.tile_n() > p.n) narrow.width /= 2;
+  const int64_t work = p.m * p.n * p.k;
+  const bool large = work > 128L * 128 * 128 && p.m > 2 * shape.rows;
+  if (large) {
+    add(shape, direct, packed, 8, k_step);
+    add(narrow, direct, direct, 1, 0);
+    if (p.a.column == 1) add(shape, packed, packed, 8, k_step);
+    add(shape, direct, staged, 16, k_step);
+  } else {
+    add(narrow, direct, direct, 1, 0);
+    add(shape, direct, staged, 8, k_step);
+    if (p.m > shape.rows) add(shape, direct, packed, 1, 0);
+  }
+  return points;
+}
+
+// ---- Devices that run many items at once ----
+
+std::vector<GemmPoint> gpu_points(const GemmProblem& p, const GpuTraits& traits) {
+  struct Tile {
+    int64_t rows, vectors, width, group_x, group_y, k_step;
+  };
+  // 128 x 128, 64 x 128, 64 x 64, 32 x 64, 32 x 32 and, for few rows, 8 x 128 and 2 x 128.
+  constexpr Tile tiles[] = {{8, 2, 4, 16, 16, 8}, {8, 2, 4, 16, 8, 16}, {4, 1, 4, 16, 16, 16},
+                            {4, 1, 4, 16, 8, 16}, {4, 1, 4, 8, 8, 16},  {8, 1, 2, 64, 1, 16},
+                            {2, 1, 2, 64, 1, 32}};
+  std::vector<std::pair<double, GemmPoint>> ranked;
+  for (const Tile& tile : tiles) {
+    const GemmPoint point = split(
+        p,
+        {staged, staged, tile.rows, tile.vectors, tile.width, 1, tile.group_x, tile.group_y, tile.k_step, 1},
+        traits, 128);
+    if (!fits(p, point, traits)) continue;
+    // Time on a full device, in units of its peak: rounds of groups, of which large tiles need less memory.
+    const double tile_work = static_cast<double>(point.tile_m() * point.tile_n());
+    const double reuse =
+        tile_work / static_cast<double>(point.tile_m() + point.tile_n());  // multiplications a load
+    const double rounds =
+        static_cast<double>(ceil_div(groups(p, point) * point.splits, 2L * traits.compute_units));
+    const double cost = rounds * tile_work * (1 + 16 / reuse) / static_cast<double>(point.splits);
+    ranked.emplace_back(cost, point);
+  }
+  std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
+  if (ranked.size() > 4) ranked.resize(4);
+  std::vector<GemmPoint> points;
+  for (const auto& [cost, point] : ranked) points.push_back(point);
+  return points;
+}
+
+void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const GpuTraits& traits) {
+  if (p.a.column != 1 || p.b.row != 1 || p.k < 16) return;
+  const int64_t most = traits.is_cpu ? 4 : 2;
+  const int64_t rows = std::min(p.m, p.n == 1 ? 2 * most : most),
+                columns = std::min(p.n, p.m == 1 ? 2 * most : most);
+  if (traits.is_cpu)
+    candidates.push_back(dot_candidate(p, rows, columns, 16, 1));
+  else
+    candidates.push_back(dot_candidate(p, rows, columns, 4, p.k >= 1024 ? 128 : 32));
+}
+
+}  // namespace
+
+std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& traits) {
+  auto points = traits.is_cpu ? cpu_points(problem, traits) : gpu_points(problem, traits);
+  std::erase_if(points, [&](const GemmPoint& point) { return !fits(problem, point, traits); });
+  return points;
+}
+
+std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
+  GemmProblem p(request);
+  if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
+  // Vectors lie along the columns of B: let the longer side be columns where the other is short.
+  const bool turn = p.n < 16 && p.m > p.n;
+  const bool half_floats = p.dtype == DType::f16 || p.dtype == DType::bf16;
+  std::vector<GpuCandidate> candidates;
+  if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
+    const bool skinny = std::min(p.m, p.n) < 8;
+    if (skinny) add_dots(candidates, p, traits);
+    const auto add = [&](const GemmProblem& problem) {
+      for (const GemmPoint& point : gemm_points(problem, traits))
+        candidates.push_back(gemm_candidate(problem, point));
+    };
+    if (turn) add(p.transposed());
+    if (!turn || p.n > 1) add(p);
+    if (!skinny) add_dots(candidates, p, traits);
+    if (candidates.size() > 7) candidates.resize(7);
+  }
+  if (p.n == 1 && p.m > 1) p = p.transposed();
+  if (traits.is_cpu)
+    candidates.push_back(plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1));
+  else if (p.m == 1)
+    candidates.push_back(plain_gemm_candidate(p, 1, 1, 64, 1));
+  else
+    candidates.push_back(plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8));
+  return candidates;
+}
+
+}  // namespace athanor::gpu
