@@ -14,6 +14,9 @@ void add_eval(CLI::App& program, int& exit_code);
 void add_predict(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
 void add_devices(CLI::App& program, int& exit_code);
+void add_tune(CLI::App& program, int& exit_code);
+void add_cache(CLI::App& program, int& exit_code);
+void add_kernels(CLI::App& program, int& exit_code);
 
 /// "mlp, cnn, resnet18"
 std::string names_of(const std::vector<std::string>& names);

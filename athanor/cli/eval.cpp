@@ -70,7 +70,8 @@ void add_eval(CLI::App& program, int& exit_code) {
       ->option_text("PATH");
   command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's")
       ->option_text("NAME|DIR");
-  command->add_option("--device", options->device, "auto, cpu (default auto)")->option_text("NAME");
+  command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)")
+      ->option_text("NAME");
   command->add_option("--batch-size", options->batch_size, "pictures at a time (default: the run's)")
       ->option_text("N");
   command->add_option("--threads", options->threads, "of the CPU's kernels (default: the run's)")

@@ -6,18 +6,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "athanor/backends/cpu/threads.h"
-#include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/model_step.h"
 #include "athanor/cli/trained_model.h"
-#include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
-#include "athanor/data/open_dataset.h"
-#include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/runtime/executor.h"
-#include "athanor/train/training_step.h"
 
 namespace athanor::cli {
 namespace {
@@ -25,53 +20,12 @@ namespace {
 constexpr int profiled_runs = 10;
 
 struct ExplainOptions {
-  TrainConfig config;
-  std::string data;
-  std::vector<int64_t> input{1, 28, 28};
-  int64_t classes = 10;
-  bool inference = false, profile = false, json = false;
-};
-
-/// A model, and batches of zeros for it.
-class Subject {
- public:
-  explicit Subject(const ExplainOptions& options)
-      : options_(options), device_(device_option(options.config.device)) {
-    const TrainConfig& config = options.config;
-    ExampleSpec spec;
-    spec.input = options.input;
-    spec.classes = options.classes;
-    if (!options.data.empty()) spec = open_dataset(options.data, Split::train)->spec();
-    set_cpu_threads(static_cast<int>(config.threads));
-    model_ = nn::make_model(config.model, spec.input, spec.classes);
-    model_->to(device_).train(!options.inference);
-    optimizer_ = optim::make_optimizer(
-        config.optimizer, model_->parameters(),
-        {.lr = config.learning_rate(), .momentum = config.momentum, .nesterov = config.momentum > 0});
-    pictures_ = HostArray(DType::f32, spec.input.insert(0, config.batch_size));
-    labels_ = HostArray(DType::i64, {config.batch_size});
-    eval({});  // initial values are not part of the step
-  }
-
-  /// The result of one step, not computed.
-  Tensor build() {
-    const Tensor pictures = Tensor::from(pictures_, device_);
-    if (!options_.inference)
-      return training_step(*model_, *optimizer_, pictures, Tensor::from(labels_, device_)).loss;
-    const NoGrad no_history;
-    return (*model_)(pictures);
-  }
-
- private:
-  const ExplainOptions& options_;
-  Device device_;
-  std::unique_ptr<nn::Module> model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  HostArray pictures_, labels_;
+  StepOptions step;
+  bool profile = false, json = false;
 };
 
 /// Seconds that each step of the plan took on average.
-std::vector<double> profile(Subject& subject, std::shared_ptr<const Plan>& plan) {
+std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
   subject.build().eval();  // warm
   const ScopedProfile scope;
   for (int i = 0; i < profiled_runs; ++i) subject.build().eval();
@@ -99,13 +53,7 @@ std::string profile_table(const Plan& plan, const std::vector<double>& seconds) 
 }
 
 int explain_model(const ExplainOptions& options) {
-  options.config.validate();
-  if (options.input.size() != 3 ||
-      std::ranges::any_of(options.input, [](int64_t extent) { return extent < 1; }) || options.classes < 1)
-    throw Error(ErrorCode::usage, "the shape of the pictures makes no sense", "--input and --classes",
-                "Give channels, height and width ('--input 3,32,32') and at least one class");
-  compile_options().deterministic |= options.config.deterministic;
-  Subject subject(options);
+  ModelStep subject(options.step, device_option(options.step.config.device));
   std::shared_ptr<const Plan> plan;
   std::vector<double> seconds;
   if (options.profile)
@@ -118,8 +66,9 @@ int explain_model(const ExplainOptions& options) {
     std::cout << json.dump() << '\n';
     return 0;
   }
-  std::cout << fmt::format("{} of {}, batch {}:\n\n", options.inference ? "Inference" : "One training step",
-                           options.config.model, options.config.batch_size)
+  std::cout << fmt::format("{} of {}, batch {}:\n\n",
+                           options.step.inference ? "Inference" : "One training step",
+                           options.step.config.model, options.step.config.batch_size)
             << explain(*plan);
   if (options.profile) std::cout << profile_table(*plan, seconds);
   return 0;
@@ -131,33 +80,10 @@ void add_explain(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
       "explain", "Show the plan of a training step: every kernel, why, where and on what memory");
   const auto options = std::make_shared<ExplainOptions>();
-  TrainConfig& config = options->config;
-  command
-      ->add_option("--model", config.model,
-                   names_of(nn::model_names()) + fmt::format(" (default {})", config.model))
-      ->option_text("NAME");
-  command
-      ->add_option("--batch-size", config.batch_size,
-                   fmt::format("pictures a step (default {})", config.batch_size))
-      ->option_text("N");
-  command
-      ->add_option("--optimizer", config.optimizer,
-                   names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer))
-      ->option_text("NAME");
-  command->add_option("--data", options->data, "take shape and classes from a dataset, as for train")
-      ->option_text("NAME|DIR");
-  command->add_option("--input", options->input, "channels,height,width of the pictures (default 1,28,28)")
-      ->delimiter(',')
-      ->expected(1, 3)
-      ->option_text("C,H,W");
-  command->add_option("--classes", options->classes, "(default 10)")->option_text("N");
-  command->add_option("--device", config.device, "auto, cpu (default auto)")->option_text("NAME");
-  command->add_option("--threads", config.threads, "of the CPU's kernels (default: one for each core)")
-      ->option_text("N");
-  command->add_flag("--inference", options->inference, "the forward pass alone");
+  add_step_options(*command, options->step);
+  add_device_option(*command, options->step);
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
-  command->add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
   command->add_flag("--json", options->json, "print the plan as JSON");
   command->callback([options, &exit_code] { exit_code = explain_model(*options); });
 }

@@ -121,7 +121,8 @@ void add_predict(CLI::App& program, int& exit_code) {
       ->add_option("--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  command->add_option("--device", options->device, "auto, cpu (default auto)")->option_text("NAME");
+  command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)")
+      ->option_text("NAME");
   command->add_option("--top", options->top, "how many classes to show (default 3)")->option_text("N");
   command->add_flag("--invert", options->invert, "exchange light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");

@@ -5,11 +5,13 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
@@ -21,7 +23,7 @@ namespace {
 
 struct TrainOptions {
   TrainConfig config;
-  std::string checkpoint_every, out;
+  std::string checkpoint_every, out, trace;
   bool resume = false, json = false, quiet = false;
 };
 
@@ -44,8 +46,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
          names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train");
   option("--data", config.data, "NAME|DIR",
          "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)", "What to train");
-  option("--device", config.device, "NAME", "auto, cpu: see 'athanor devices' (default auto)",
-         "What to train");
+  option("--device", config.device, "NAME",
+         "auto, cpu, gpu, opencl:0, ...: see 'athanor devices' (default auto)", "What to train");
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
   option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")
@@ -91,6 +93,11 @@ void add_options(CLI::App& command, TrainOptions& options) {
                          "name the first operation that gives NaN or infinity (slow)"),
         "The run");
   group(command.add_flag("--json", options.json, "print the summary, as one line of JSON, and nothing else"),
+        "Output");
+  group(command
+            .add_option("--trace", options.trace,
+                        "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing")
+            ->option_text("FILE"),
         "Output");
   group(command.add_flag("--quiet", options.quiet, "print nothing but errors"), "Output");
 }
@@ -153,7 +160,10 @@ int train(const CLI::App& command, TrainOptions options) {
   Reporter& reporter = options.json || options.quiet ? static_cast<Reporter&>(silent) : progress;
   Trainer trainer(options.config, folder, options.resume, reporter);
   if (trainer.finished()) return report_finished(folder, options);
+  std::optional<Trace> trace;
+  if (!options.trace.empty()) trace.emplace();
   const RunEnd end = trainer.run();
+  if (trace) write_file_atomically(options.trace, trace->json());
   progress.clear();
   if (end == RunEnd::interrupted) {
     std::cerr << fmt::format("athanor: stopped and saved after step {}. Go on with: {}\n", trainer.steps(),

@@ -46,7 +46,10 @@ std::vector<DeviceInfo> list_devices() {
   return all;
 }
 
-DeviceInfo info_of(Device device) { return provider_of(device).devices().at(device.index); }
+DeviceInfo info_of(Device device) {
+  const auto hidden = provider_of(device).hidden();
+  return hidden ? *hidden : provider_of(device).devices().at(device.index);
+}
 
 std::string to_string(Device device) {
   const std::string name = provider_of(device).name();
@@ -60,6 +63,7 @@ Device parse_device(const std::string& name) {
   for (const bool all : {false, true})
     for (const auto& provider : providers()) {
       if (!provider || (!all && provider->name() != wanted)) continue;
+      if (const auto hidden = provider->hidden(); hidden && provider->name() == name) return hidden->device;
       for (const auto& info : provider->devices()) {
         const std::string full = to_string(info.device);
         const std::string rest = name.size() > wanted.size() ? name.substr(wanted.size() + 1) : "";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class DeviceProvider {
   virtual std::string name() const = 0;
   /// Every device that the runtime lists; never throws for a missing runtime, gives {}.
   virtual std::vector<DeviceInfo> devices() = 0;
+  /// A device that is not listed, for who names the provider.
+  virtual std::optional<DeviceInfo> hidden() { return std::nullopt; }
   /// Throws Error(out_of_memory) with what was asked and what there is. 64-byte aligned at least; not
   /// cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;

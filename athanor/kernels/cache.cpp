@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "athanor/base/error.h"
+
 namespace athanor {
 namespace {
 
@@ -188,6 +190,53 @@ void KernelCache::clear() {
   if (open())
     sqlite3_exec(database_, "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; VACUUM;", nullptr,
                  nullptr, nullptr);
+}
+
+void KernelCache::export_to(const std::filesystem::path& path) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) throw Error(ErrorCode::io, "there is no cache to export", file_.string());
+  if (std::filesystem::exists(path))
+    throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
+  sqlite3_stmt* statement = nullptr;
+  const std::string text = path.string();
+  int code = sqlite3_prepare_v2(database_, "VACUUM INTO ?", -1, &statement, nullptr);
+  if (code == SQLITE_OK) {
+    sqlite3_bind_text(statement, 1, text.c_str(), -1, SQLITE_TRANSIENT);
+    code = sqlite3_step(statement);
+  }
+  sqlite3_finalize(statement);
+  if (code != SQLITE_DONE)
+    throw Error(ErrorCode::io, std::string("cannot write the file: ") + sqlite3_errmsg(database_), text);
+}
+
+void KernelCache::import_from(const std::filesystem::path& path) {
+  const std::scoped_lock lock(mutex_);
+  if (!std::filesystem::is_regular_file(path))
+    throw Error(ErrorCode::io, "there is no such file", path.string());
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be opened", file_.string());
+  sqlite3_stmt* statement = nullptr;
+  const std::string text = path.string();
+  sqlite3_prepare_v2(database_, "ATTACH ? AS other", -1, &statement, nullptr);
+  sqlite3_bind_text(statement, 1, text.c_str(), -1, SQLITE_TRANSIENT);
+  const int attached = sqlite3_step(statement);
+  sqlite3_finalize(statement);
+  int version = -1;
+  if (attached == SQLITE_DONE)
+    if (Statement s(database_, "PRAGMA other.user_version"); s.step())
+      version = static_cast<int>(s.number(0));
+  const bool right = attached == SQLITE_DONE && version == schema;
+  int code = SQLITE_ERROR;
+  if (right)
+    code = sqlite3_exec(database_,
+                        "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
+                        "INSERT OR REPLACE INTO marks SELECT * FROM other.marks;"
+                        "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries; COMMIT;",
+                        nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);
+  sqlite3_exec(database_, "DETACH other", nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK)
+    throw Error(ErrorCode::format, "this is no exported cache of this version of Athanor", text,
+                "Make one with: athanor cache export FILE");
 }
 
 }  // namespace athanor

@@ -42,6 +42,9 @@ class KernelCache {
   };
   std::vector<Entry> entries();
   void clear();
+  /// A copy of everything in a new file; what a file holds, added to what is here. Throws Error(io|format).
+  void export_to(const std::filesystem::path& path);
+  void import_from(const std::filesystem::path& path);
   /// The file, or an empty path where there is nowhere to keep one.
   const std::filesystem::path& file() const { return file_; }
 

@@ -28,7 +28,7 @@ double speed_of(const DeviceInfo& info) {
                               .inputs = {operand, operand},
                               .output = operand,
                               .epilogue = {}};
-  const double seconds = fastest_seconds(info.device, request);
+  const double seconds = measure(info.device, request).seconds;
   const double speed = 2.0 * extent * extent * extent / seconds * 1e-9;
   cache.store_winner(key, fmt::format("{:.1f}", speed), seconds);
   return speed;

@@ -179,26 +179,28 @@ class Contest {
         key_(std::move(key)),
         trial_(device, request) {}
 
-  Choice run() {
+  Measured run() {
     const bool host = device_ == Device{};
     if (!host) expected_ = host_result(request_);
-    for (size_t i = 0; i < candidates_.size() && !done_; ++i) host ? enter(i) : enter_marked(i);
-    if (!winner_)
+    for (size_t i = 0; i < candidates_.size(); ++i) host ? enter(i) : enter_marked(i);
+    if (result_.winner.empty())
       throw Error(
           failure_ ? failure_->code() : ErrorCode::device,
           failure_ ? failure_->problem()
                    : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
           {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
-    Choice choice{*winner_, fmt::format("fastest of {} by timing", measured_.size()), std::move(measured_)};
-    TuningCache::instance().remember(key_, candidates_[choice.index].name, best_);
-    return choice;
+    TuningCache::instance().remember(key_, result_.winner, result_.seconds);
+    return std::move(result_);
   }
 
  private:
   void enter_marked(size_t i) {
     const Candidate& candidate = candidates_[i];
     KernelCache& cache = KernelCache::instance();
-    if (cache.is_marked(key_, candidate.name)) return;
+    if (cache.is_marked(key_, candidate.name)) {
+      result_.dropped.emplace_back(candidate.name, "the program ended while it was tried");
+      return;
+    }
     cache.mark(key_, candidate.name);
     {
       const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
@@ -207,6 +209,7 @@ class Contest {
         enter(i);
       } catch (const Error& error) {
         failure_ = error;  // one that this device cannot compile or launch is no choice; others may be
+        result_.dropped.emplace_back(candidate.name, error.problem());
       }
     }
     cache.unmark(key_, candidate.name);
@@ -216,11 +219,15 @@ class Contest {
     const std::vector<double> result = trial_.result(candidates_[i]);  // compiles and warms, too
     if (expected_.empty())
       expected_ = result;
-    else if (!agree(expected_, result, request_.output.dtype))
+    else if (!agree(expected_, result, request_.output.dtype)) {
+      result_.dropped.emplace_back(candidates_[i].name, "its results are wrong");
       return;
-    const double seconds = trial_.time(candidates_[i], hopeless * best_);
-    measured_.emplace_back(candidates_[i].name, seconds);
-    if (seconds < best_) best_ = seconds, winner_ = i;
+    }
+    const bool first = result_.winner.empty();
+    const double seconds = trial_.time(
+        candidates_[i], first ? std::numeric_limits<double>::infinity() : hopeless * result_.seconds);
+    result_.times.emplace_back(candidates_[i].name, seconds);
+    if (first || seconds < result_.seconds) result_.seconds = seconds, result_.winner = candidates_[i].name;
   }
 
   Device device_;
@@ -229,11 +236,8 @@ class Contest {
   std::string key_;
   Trial trial_;
   std::vector<double> expected_;
-  std::vector<std::pair<std::string, double>> measured_;
-  double best_ = std::numeric_limits<double>::infinity();
-  std::optional<size_t> winner_;
+  Measured result_;
   std::optional<Error> failure_;
-  bool done_ = false;
 };
 
 }  // namespace
@@ -248,7 +252,10 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
       if (candidates[i].name == winner)
         return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
   if (!measure) return {0, "first of the list: tuning is off", {}};
-  return Contest(device, request, candidates, key).run();
+  Measured measured = Contest(device, request, candidates, key).run();
+  const auto won = std::ranges::find(candidates, measured.winner, &Candidate::name);
+  return {static_cast<size_t>(won - candidates.begin()),
+          fmt::format("fastest of {} by timing", measured.times.size()), std::move(measured.times)};
 }
 
 std::string environment_key(Device device) {
@@ -260,12 +267,11 @@ std::string environment_key(Device device) {
   return key;
 }
 
-double fastest_seconds(Device device, const KernelRequest& request) {
+Measured measure(Device device, const KernelRequest& request) {
   const auto candidates = backend_of(device).candidates(device.index, request);
-  const Choice choice = choose(device, request, candidates, true);
-  Trial trial(device, request);
-  trial.result(candidates[choice.index]);
-  return trial.time(candidates[choice.index], std::numeric_limits<double>::infinity());
+  if (candidates.empty())
+    throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()));
+  return Contest(device, request, candidates, environment_key(device) + "|" + request.key()).run();
 }
 
 void prepare(const std::vector<const Kernel*>& kernels) {

@@ -42,8 +42,14 @@ class TuningCache {
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               bool measure);
 
-/// Seconds of a request's fastest kernel, timed now.
-double fastest_seconds(Device device, const KernelRequest& request);
+/// A request's kernels, timed now whatever is remembered; the winner is remembered.
+struct Measured {
+  std::string winner;
+  double seconds = 0;  // of the winner
+  std::vector<std::pair<std::string, double>> times;
+  std::vector<std::pair<std::string, std::string>> dropped;  // names and why
+};
+Measured measure(Device device, const KernelRequest& request);
 
 /// What a measurement depends on besides the problem: the device's name, driver, threads, libraries.
 std::string environment_key(Device device);

@@ -8,6 +8,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
+#include "athanor/kernels/trace.h"
 
 namespace athanor {
 namespace {
@@ -100,6 +101,9 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    Trace* const trace = Trace::active();
+    const double began = trace != nullptr ? trace_clock() : 0;
+    if (trace != nullptr) Trace::label() = fmt::format("{} {}", i, step.name());
     try {
       run.step(step);
     } catch (const Error& error) {
@@ -107,7 +111,11 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                   fmt::format("plan step {} ({}): {}", i, step.name_and_parts(), error.problem()),
                   error.where().empty() ? step.where : error.where(), error.hint());
     }
+    // The host's kernels are done when they return; other devices add their spans by their own clocks.
+    if (trace != nullptr && step.device == Device{})
+      trace->add({"cpu kernels", Trace::label(), began, trace_clock() - began});
     if (times) {
+      backend_of(step.device).synchronize(step.device.index);
       (*times)[i].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       ++(*times)[i].runs;
     }

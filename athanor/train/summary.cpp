@@ -30,6 +30,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
           {"kernels_off_device", summary.kernels_off_device},
           {"plans_compiled", summary.plans_compiled},
           {"compile_seconds", summary.compile_seconds},
+          {"compilations", summary.compilations},
           {"epoch_metrics", epochs}};
 }
 

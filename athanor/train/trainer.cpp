@@ -12,7 +12,9 @@
 #include "athanor/base/file.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/kernels/cache.h"
 #include "athanor/kernels/choose_device.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
@@ -180,7 +182,8 @@ int64_t Trainer::last_step() const {
 }
 
 bool Trainer::at_end() const { return state_.step >= last_step(); }
-bool Trainer::epoch_is_over() const { return loader_->state().next_batch == loader_->batches(); }
+LoaderState Trainer::position() const { return ahead_ ? ahead_from_ : loader_->state(); }
+bool Trainer::epoch_is_over() const { return position().next_batch == loader_->batches(); }
 bool Trainer::finished() const { return at_end() && !epoch_is_over() && fs::exists(folder_.summary()); }
 
 RunEnd Trainer::run() {
@@ -200,7 +203,12 @@ RunEnd Trainer::run() {
     if (epoch_is_over()) {
       if (!finish_epoch()) return interrupted();
     } else {
-      step();
+      try {
+        step();
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::out_of_memory) stop_without_memory(error);
+        throw;
+      }
       if (checkpoint_is_due()) save(Svg::if_old);
     }
   }
@@ -210,20 +218,43 @@ RunEnd Trainer::run() {
   return RunEnd::finished;
 }
 
+Trainer::Uploaded Trainer::upload() {
+  std::optional<Batch> batch;
+  {
+    const TraceScope trace("wait for a batch");
+    batch = loader_->next();
+  }
+  const TraceScope trace("upload");
+  return {Tensor::from(batch->inputs, device_), Tensor::from(batch->labels, device_)};
+}
+
 void Trainer::step() {
+  const TraceScope trace("step");
   const auto start = Clock::now();
   const EvaluationStats before = evaluation_stats();
-  StepMetrics metrics{
-      .step = state_.step + 1, .epoch = loader_->state().epoch + 1, .lr = schedule_(state_.step)};
-  const Batch batch = loader_->next().value();
+  StepMetrics metrics{.step = state_.step + 1, .epoch = position().epoch + 1, .lr = schedule_(state_.step)};
+  const Uploaded batch = ahead_ ? std::move(*ahead_) : upload();
+  ahead_.reset();
   optimizer_->set_lr(metrics.lr);
-  const PendingStep pending = training_step(
-      *model_, *optimizer_, Tensor::from(batch.inputs, device_), Tensor::from(batch.labels, device_),
-      {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
-  metrics.loss = pending.loss.item();
+  const PendingStep pending =
+      training_step(*model_, *optimizer_, batch.inputs, batch.labels,
+                    {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+  {
+    const TraceScope launch("launch");
+    eval({pending.loss});
+  }
+  if (device_ != Device{} && state_.step + 1 < last_step() && !epoch_is_over()) {
+    // While the device computes, the next batch goes up.
+    ahead_from_ = loader_->state();
+    ahead_ = upload();
+  }
+  {
+    const TraceScope wait("wait for the loss");
+    metrics.loss = pending.loss.item();
+  }
   if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
   const auto correct = static_cast<int64_t>(pending.correct.item());
-  const int64_t count = batch.labels.shape[0];
+  const int64_t count = batch.labels.shape()[0];
   metrics.accuracy = static_cast<double>(correct) / static_cast<double>(count);
 
   log_->write(to_line(metrics));
@@ -257,6 +288,39 @@ void Trainer::stop_at_nan(const StepMetrics& metrics) {
       fmt::format("Try a smaller --lr, or --clip-norm 1. To see which operation gave it first: {}", again));
 }
 
+// Memory of a plan is affine in the batch but for the kernels' scratch: two plans predict it, a third
+// confirms.
+int64_t Trainer::largest_batch(uint64_t bytes) {
+  const ScopedDisable scope("tune");
+  const auto planned = [&](int64_t batch) {
+    return static_cast<double>(plan_of_a_step(batch)->planned_memory_bytes());
+  };
+  const int64_t small = std::max<int64_t>(1, config_.batch_size / 32), middle = 2 * small;
+  const double slope = (planned(middle) - planned(small)) / static_cast<double>(middle - small);
+  const double fixed = planned(small) - slope * static_cast<double>(small);
+  // What is planned counts what is there already, and the pool rounds up.
+  auto batch = static_cast<int64_t>((0.9 * static_cast<double>(bytes) - fixed) / slope);
+  return std::clamp<int64_t>(batch, 0, config_.batch_size - 1);
+}
+
+void Trainer::stop_without_memory(const Error& error) {
+  const uint64_t all = info_of(device_).memory_bytes, used = memory_use(device_).current;
+  std::string hint = error.hint();
+  std::string problem = error.problem();
+  try {
+    problem += fmt::format(
+        ". A step of batch {} is planned to need {}; {} of {} are free", config_.batch_size,
+        format_bytes(static_cast<uint64_t>(plan_of_a_step(config_.batch_size)->planned_memory_bytes())),
+        format_bytes(all > used ? all - used : 0), format_bytes(all));
+    const int64_t batch = largest_batch(all);
+    hint = batch > 0 ? fmt::format("The largest batch that fits is about {}: --batch-size {}", batch, batch)
+                     : "Not even one picture fits: use a smaller model";
+  } catch (const Error&) {
+    // Where not even a small plan can be made there is nothing to add.
+  }
+  throw Error(error.code(), problem, error.where(), hint);
+}
+
 std::optional<MetricsSum> Trainer::test() {
   bool whole = true;
   const MetricsSum sum = test_model(*model_, device_, test_, config_.batch_size,
@@ -271,7 +335,7 @@ std::optional<MetricsSum> Trainer::test() {
 bool Trainer::finish_epoch() {
   tested_ = test();
   if (!tested_) return false;
-  const EpochMetrics epoch{.epoch = loader_->state().epoch + 1,
+  const EpochMetrics epoch{.epoch = position().epoch + 1,
                            .step = state_.step,
                            .train_loss = state_.epoch_sum.mean_loss(),
                            .train_accuracy = state_.epoch_sum.accuracy(),
@@ -294,7 +358,7 @@ bool Trainer::checkpoint_is_due() const {
 void Trainer::save(Svg svg) {
   log_->sync();
   state_.metrics_bytes = log_->size();
-  state_.loader = loader_->state();
+  state_.loader = position();
   state_.random = default_generator().state();
   for (const auto& [problem, kernel] : TuningCache::instance().used()) kernels_[problem] = kernel;
   write_checkpoint(folder_.checkpoint(), {.config = config_,
@@ -344,8 +408,9 @@ void Trainer::finish() {
                   .train_seconds = state_.train_seconds,
                   .peak_memory_bytes = memory_use(device_).peak,
                   .plans_compiled = evaluation_stats().plans_compiled,
-                  .compile_seconds = evaluation_stats().compile_seconds};
-  if (!plan_) plan_ = plan_of_a_step();
+                  .compile_seconds = evaluation_stats().compile_seconds,
+                  .compilations = compilations()};
+  if (!plan_) plan_ = plan_of_a_step(config_.batch_size);
   summary.planned_memory_bytes = plan_->planned_memory_bytes();
   summary.kernels_total = static_cast<int64_t>(plan_->steps.size());
   summary.kernels_off_device = plan_->kernels_off_device();
@@ -357,10 +422,9 @@ void Trainer::finish() {
 }
 
 // For a run that was killed after its last step and before its summary.
-std::shared_ptr<const Plan> Trainer::plan_of_a_step() {
-  const Tensor pictures =
-      Tensor::from(HostArray(DType::f32, train_->spec().input.insert(0, config_.batch_size)), device_);
-  const Tensor labels = Tensor::from(HostArray(DType::i64, {config_.batch_size}), device_);
+std::shared_ptr<const Plan> Trainer::plan_of_a_step(int64_t batch) {
+  const Tensor pictures = Tensor::from(HostArray(DType::f32, train_->spec().input.insert(0, batch)), device_);
+  const Tensor labels = Tensor::from(HostArray(DType::i64, {batch}), device_);
   const PendingStep pending =
       training_step(*model_, *optimizer_, pictures, labels,
                     {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});

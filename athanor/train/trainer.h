@@ -62,6 +62,12 @@ class Trainer {
   bool at_end() const;
   bool epoch_is_over() const;
   int64_t last_step() const;
+  struct Uploaded {
+    Tensor inputs, labels;  // in the device's memory
+  };
+  Uploaded upload();
+  /// Where the loader would be without the batch that was taken ahead.
+  LoaderState position() const;
   void step();
   /// False when it was interrupted.
   bool finish_epoch();
@@ -70,7 +76,10 @@ class Trainer {
   void save(Svg svg);
   void write_svg() const;
   void finish();
-  std::shared_ptr<const Plan> plan_of_a_step();
+  std::shared_ptr<const Plan> plan_of_a_step(int64_t batch);
+  /// Of what fits `bytes` of device memory, by the plans of smaller batches.
+  int64_t largest_batch(uint64_t bytes);
+  [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
   TrainConfig config_;
@@ -84,6 +93,8 @@ class Trainer {
   std::unique_ptr<optim::Optimizer> optimizer_;
   optim::Schedule schedule_;
   std::optional<DataLoader> loader_;
+  std::optional<Uploaded> ahead_;  // the next step's batch, when it went up while the last step ran
+  LoaderState ahead_from_;
   std::optional<LineLog> log_;
   RunState state_;
   std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and those before

@@ -35,6 +35,7 @@ namespace athanor::opencl {
   F(WaitForEvents)                  \
   F(GetEventInfo)                   \
   F(GetEventProfilingInfo)          \
+  F(RetainEvent)                    \
   F(ReleaseEvent)                   \
   F(Flush)                          \
   F(Finish)

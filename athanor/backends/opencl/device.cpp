@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/kernels/trace.h"
 
 namespace athanor::opencl {
 namespace {
@@ -109,6 +110,8 @@ void ClDevice::start() {
   check(code, doing);
   queue_ = api().CreateCommandQueue(context_, id_, CL_QUEUE_PROFILING_ENABLE, &code);
   check(code, doing);
+  upload_queue_ = api().CreateCommandQueue(context_, id_, CL_QUEUE_PROFILING_ENABLE, &code);
+  check(code, doing);
 }
 
 cl_context ClDevice::context() {
@@ -119,6 +122,48 @@ cl_context ClDevice::context() {
 cl_command_queue ClDevice::queue() {
   context();
   return queue_;
+}
+
+cl_command_queue ClDevice::upload_queue() {
+  context();
+  return upload_queue_;
+}
+
+void ClDevice::trace(cl_event event, const char* lane, std::string name) {
+  if (Trace::active() == nullptr || event == nullptr) return;
+  const std::scoped_lock lock(traces_mutex_);
+  api().RetainEvent(event);
+  traced_.push_back({event, fmt::format("{} {}", to_string(info_.device), lane), std::move(name)});
+}
+
+void ClDevice::finish_traces() {
+  Trace* const trace = Trace::active();
+  const std::scoped_lock lock(traces_mutex_);
+  if (!clock_known_ && trace != nullptr) {
+    // The device's clock is its own: a marker that ends now says how far it is from ours.
+    cl_event marker = nullptr;
+    cl_ulong end = 0;
+    if (api().EnqueueMarkerWithWaitList(queue(), 0, nullptr, &marker) == CL_SUCCESS &&
+        api().WaitForEvents(1, &marker) == CL_SUCCESS &&
+        api().GetEventProfilingInfo(marker, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) ==
+            CL_SUCCESS) {
+      clock_offset_ = trace_clock() - static_cast<double>(end) * 1e-9;
+      clock_known_ = true;
+    }
+    if (marker != nullptr) api().ReleaseEvent(marker);
+  }
+  for (Traced& one : traced_) {
+    cl_ulong start = 0, end = 0;
+    if (trace != nullptr &&
+        api().GetEventProfilingInfo(one.event, CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr) ==
+            CL_SUCCESS &&
+        api().GetEventProfilingInfo(one.event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr) ==
+            CL_SUCCESS)
+      trace->add({std::move(one.lane), std::move(one.name), static_cast<double>(start) * 1e-9 + clock_offset_,
+                  static_cast<double>(end - start) * 1e-9});
+    api().ReleaseEvent(one.event);
+  }
+  traced_.clear();
 }
 
 uintptr_t ClDevice::add_buffer(cl_mem buffer, size_t bytes) {
@@ -166,6 +211,7 @@ int ClDevice::fault_code(const FaultSite& site) {
 void ClDevice::wait() {
   const std::scoped_lock lock(mutex);
   check(api().Finish(queue()), fmt::format("{} failed", to_string(info_.device)));
+  if (!traced_.empty()) finish_traces();
   if (!faults_possible_) return;
   faults_possible_ = false;
   std::array<cl_int, 4> fault{};
@@ -186,7 +232,8 @@ void ClDevice::wait() {
 }
 
 const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider) {
-  static const auto all = [&] {
+  // Never destroyed: storage may outlive whatever is, and drivers mind being called while the program ends.
+  static const auto* const all = new auto([&] {
     std::vector<std::unique_ptr<ClDevice>> list;
     cl_uint count = 0;
     // An installed loader without any driver says "platform not found": no devices, not an error.
@@ -206,8 +253,8 @@ const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider) {
             std::make_unique<ClDevice>(platform, id, Device{provider, static_cast<uint8_t>(list.size())}));
     }
     return list;
-  }();
-  return all;
+  }());
+  return *all;
 }
 
 }  // namespace athanor::opencl

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "athanor/backends/opencl/api.h"
+#include "athanor/backends/opencl/memory.h"
 #include "athanor/device/device.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
@@ -37,6 +38,8 @@ class ClDevice {
   cl_context context();
   /// Kernels and copies, in order.
   cl_command_queue queue();
+  /// Uploads, beside them.
+  cl_command_queue upload_queue();
 
   /// Memory under made-up addresses, which say where it lies within an OpenCL buffer.
   uintptr_t add_buffer(cl_mem buffer, size_t bytes);
@@ -56,6 +59,10 @@ class ClDevice {
   /// Waits for what was enqueued; throws Error for a device that failed and for faults that kernels reported.
   void wait();
 
+  /// While a Trace lives: shows the command in the lane "opencl:0 <lane>". Takes no reference over.
+  void trace(cl_event event, const char* lane, std::string name);
+
+  Pool pool;
   std::mutex mutex;
   /// Compiled programs of this process, by source.
   std::map<std::string, std::shared_ptr<const Program>> programs;
@@ -73,7 +80,7 @@ class ClDevice {
   std::string fingerprint_;
   cl_ulong largest_buffer_ = 0;
   cl_context context_ = nullptr;
-  cl_command_queue queue_ = nullptr;
+  cl_command_queue queue_ = nullptr, upload_queue_ = nullptr;
   std::once_flag started_;
   std::mutex addresses_mutex_;
   struct Range {
@@ -85,6 +92,17 @@ class ClDevice {
   cl_mem fault_buffer_ = nullptr;
   std::vector<FaultSite> fault_sites_;
   bool faults_possible_ = false;
+
+  // Commands whose times are asked for when they have run.
+  struct Traced {
+    cl_event event;
+    std::string lane, name;
+  };
+  void finish_traces();
+  std::mutex traces_mutex_;
+  std::vector<Traced> traced_;
+  double clock_offset_ = 0;  // from the device's clock to trace_clock(), once known
+  bool clock_known_ = false;
 };
 
 /// All devices, in the order of platforms. {} where there is no OpenCL.

@@ -7,6 +7,7 @@
 
 #include "athanor/backends/opencl/program.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/trace.h"
 
 namespace athanor::opencl {
 namespace {
@@ -61,11 +62,15 @@ class ClKernel final : public Kernel {
       all[d] = static_cast<size_t>(launch.groups[d]) * group[d];
     }
     cl_event event = nullptr;
-    const bool record = device_.recorded != nullptr;
+    const bool record = device_.recorded != nullptr, trace = Trace::active() != nullptr;
     check(api().EnqueueNDRangeKernel(device_.queue(), kernel, 3, nullptr, all.data(), group.data(), 0,
-                                     nullptr, record ? &event : nullptr),
+                                     nullptr, record || trace ? &event : nullptr),
           fmt::format("cannot launch the kernel '{}' on {}", launch.name, to_string(device_.device())));
-    if (record) device_.recorded->push_back(event);
+    if (trace) device_.trace(event, "kernels", Trace::label().empty() ? launch.name : Trace::label());
+    if (record)
+      device_.recorded->push_back(event);
+    else if (event != nullptr)
+      api().ReleaseEvent(event);
   }
 
   ClDevice& device_;

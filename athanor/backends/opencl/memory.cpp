@@ -3,25 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
+#include "athanor/backends/opencl/device.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 
 namespace athanor::opencl {
 namespace {
 
+constexpr size_t most_kept = size_t{512} << 20;
+
+// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks.
+size_t size_class(size_t bytes) {
+  constexpr size_t least = 256;
+  const size_t step = std::max(least, std::bit_floor(std::max<size_t>(bytes, 1)) / 8);
+  return (std::max<size_t>(bytes, 1) + step - 1) / step * step;
+}
+
 class ClStorage final : public Storage {
  public:
-  ClStorage(ClDevice& device, cl_mem buffer, size_t bytes)
-      : Storage(device.device(), bytes, reinterpret_cast<void*>(device.add_buffer(buffer, bytes))),
+  ClStorage(ClDevice& device, Pool::Block block, size_t bytes)
+      : Storage(device.device(), bytes, reinterpret_cast<void*>(device.add_buffer(block.buffer, bytes))),
         device_(device),
-        buffer_(buffer) {
+        block_(block) {
     count_memory(device.device(), static_cast<int64_t>(bytes));
   }
   ~ClStorage() override {
     device_.remove_buffer(reinterpret_cast<uintptr_t>(address()));
-    // Kernels that were enqueued keep it until they are done.
-    api().ReleaseMemObject(buffer_);
+    device_.pool.give_back(device_, block_);
     count_memory(device(), -static_cast<int64_t>(bytes()));
   }
 
@@ -29,42 +39,100 @@ class ClStorage final : public Storage {
     device_.wait();
     if (count == 0) return;
     const std::scoped_lock lock(device_.mutex);
-    check(api().EnqueueReadBuffer(device_.queue(), buffer_, CL_TRUE, offset, count, destination, 0, nullptr,
-                                  nullptr),
+    check(api().EnqueueReadBuffer(device_.queue(), block_.buffer, CL_TRUE, offset, count, destination, 0,
+                                  nullptr, nullptr),
           fmt::format("cannot read {} from {}", format_bytes(count), to_string(device())));
   }
+
   void write(const void* source, size_t offset, size_t count) override {
     if (count == 0) return;
-    const std::scoped_lock lock(device_.mutex);
-    check(api().EnqueueWriteBuffer(device_.queue(), buffer_, CL_TRUE, offset, count, source, 0, nullptr,
-                                   nullptr),
-          fmt::format("cannot write {} to {}", format_bytes(count), to_string(device())));
+    // What nobody has used yet is filled on a queue of its own, beside the kernels that run; all else in
+    // their order.
+    const bool fresh = !written_;
+    written_ = true;
+    cl_event event = nullptr;
+    {
+      const std::scoped_lock lock(device_.mutex);
+      const bool wait = fresh && block_.released != nullptr;
+      check(api().EnqueueWriteBuffer(fresh ? device_.upload_queue() : device_.queue(), block_.buffer,
+                                     CL_FALSE, offset, count, source, wait ? 1 : 0,
+                                     wait ? &block_.released : nullptr, &event),
+            fmt::format("cannot write {} to {}", format_bytes(count), to_string(device())));
+    }
+    const cl_int code = api().WaitForEvents(1, &event);
+    device_.trace(event, "copies", fmt::format("upload {}", format_bytes(count)));
+    api().ReleaseEvent(event);
+    check(code, fmt::format("cannot write {} to {}", format_bytes(count), to_string(device())));
   }
 
  private:
   ClDevice& device_;
-  cl_mem buffer_;
+  Pool::Block block_;
+  bool written_ = false;
 };
 
 [[noreturn]] void refuse(const ClDevice& device, size_t bytes, const std::string& why) {
   const uint64_t used = memory_use(device.device()).current, all = device.info().memory_bytes;
-  throw Error(ErrorCode::out_of_memory,
-              fmt::format("cannot allocate {} on {} ({}): {}; {} of {} are in use by this program",
-                          format_bytes(bytes), to_string(device.device()), device.info().name, why,
-                          format_bytes(used), format_bytes(all)),
-              {}, "Use a smaller batch or model, or close other programs that use the device.");
+  throw Error(
+      ErrorCode::out_of_memory,
+      fmt::format("cannot allocate {} on {} ({}): {}; this program uses {} of its {}", format_bytes(bytes),
+                  to_string(device.device()), device.info().name, why, format_bytes(used), format_bytes(all)),
+      {}, "Use a smaller batch or model, or close other programs that use the device.");
 }
 
 }  // namespace
 
-std::shared_ptr<Storage> allocate_memory(ClDevice& device, size_t bytes) {
+Pool::Block Pool::take(ClDevice& device, size_t bytes) {
   if (device.largest_buffer() > 0 && bytes > device.largest_buffer())
     refuse(device, bytes, fmt::format("its largest buffer is {}", format_bytes(device.largest_buffer())));
+  const size_t size = device.largest_buffer() > 0
+                          ? std::min<size_t>(size_class(bytes), device.largest_buffer())
+                          : size_class(bytes);
+  const std::scoped_lock lock(mutex_);
+  if (auto found = free_.find(size); found != free_.end()) {
+    const Block block = found->second;
+    free_.erase(found);
+    free_bytes_ -= size;
+    return block;
+  }
   cl_int code = CL_SUCCESS;
-  const cl_mem buffer =
-      api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, std::max<size_t>(bytes, 1), nullptr, &code);
+  cl_mem buffer = api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, size, nullptr, &code);
+  if (code != CL_SUCCESS && !free_.empty()) {  // what is kept may be in the way
+    trim();
+    buffer = api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, size, nullptr, &code);
+  }
   if (code != CL_SUCCESS) refuse(device, bytes, error_name(code));
-  return std::make_shared<ClStorage>(device, buffer, bytes);
+  return {buffer, size, nullptr};
+}
+
+void Pool::give_back(ClDevice& device, Block block) {
+  if (block.released != nullptr) api().ReleaseEvent(block.released);
+  block.released = nullptr;
+  {
+    const std::scoped_lock lock(device.mutex);
+    // On a device that was lost this fails, and the block is of no use any more.
+    if (api().EnqueueMarkerWithWaitList(device.queue(), 0, nullptr, &block.released) != CL_SUCCESS) {
+      api().ReleaseMemObject(block.buffer);
+      return;
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  free_.emplace(block.bytes, block);
+  free_bytes_ += block.bytes;
+  if (free_bytes_ > most_kept) trim();
+}
+
+void Pool::trim() {
+  for (auto& [size, block] : free_) {
+    api().ReleaseEvent(block.released);
+    api().ReleaseMemObject(block.buffer);  // kernels that were enqueued keep it until they are done
+  }
+  free_.clear();
+  free_bytes_ = 0;
+}
+
+std::shared_ptr<Storage> allocate_memory(ClDevice& device, size_t bytes) {
+  return std::make_shared<ClStorage>(device, device.pool.take(device, bytes), bytes);
 }
 
 }  // namespace athanor::opencl

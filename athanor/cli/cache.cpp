@@ -1,0 +1,75 @@
+// athanor cache
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/text.h"
+#include "athanor/cli/commands.h"
+#include "athanor/kernels/cache.h"
+
+namespace athanor::cli {
+namespace {
+
+int list(bool json) {
+  KernelCache& cache = KernelCache::instance();
+  const auto entries = cache.entries();
+  if (json) {
+    auto all = nlohmann::ordered_json::array();
+    for (const auto& e : entries)
+      all.push_back(
+          {{"kind", e.kind}, {"key", e.key}, {"value", e.value}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+    std::cout << nlohmann::ordered_json{{"file", cache.file().string()}, {"entries", all}}.dump() << '\n';
+    return 0;
+  }
+  int64_t winners = 0, marked = 0, binaries = 0, bytes = 0;
+  for (const auto& e : entries) {
+    if (e.kind == "binary") {
+      ++binaries;
+      bytes += e.bytes;
+      continue;
+    }
+    (e.kind == "winner" ? winners : marked) += 1;
+    std::cout << fmt::format("{}\n    {}{}{}\n", e.key, e.kind == "marked" ? "never to be tried again: " : "",
+                             e.value, e.seconds > 0 ? "  " + format_duration(e.seconds) : "");
+  }
+  std::cout << fmt::format(
+      "{}: {} tuning results, {} kernels marked as unusable, {} compiled kernels of {}\n",
+      cache.file().string(), winners, marked, binaries, format_bytes(static_cast<uint64_t>(bytes)));
+  return 0;
+}
+
+}  // namespace
+
+void add_cache(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand(
+      "cache", "Tuning results and compiled kernels that are kept: list, export, import, clear");
+  command->require_subcommand(1);
+  const auto json = std::make_shared<bool>(false);
+  CLI::App* ls = command->add_subcommand("ls", "List what is kept");
+  ls->add_flag("--json", *json, "print it as JSON");
+  ls->callback([json, &exit_code] { exit_code = list(*json); });
+  const auto file = std::make_shared<std::string>();
+  CLI::App* save =
+      command->add_subcommand("export", "Write everything to a file, for machines like this one");
+  save->add_option("FILE", *file, "a new file")->required();
+  save->callback([file, &exit_code] {
+    KernelCache::instance().export_to(*file);
+    exit_code = 0;
+  });
+  CLI::App* take = command->add_subcommand("import", "Add what a file holds");
+  take->add_option("FILE", *file, "made by export")->required();
+  take->callback([file, &exit_code] {
+    KernelCache::instance().import_from(*file);
+    exit_code = 0;
+  });
+  CLI::App* clear = command->add_subcommand("clear", "Forget everything");
+  clear->callback([&exit_code] {
+    KernelCache::instance().clear();
+    exit_code = 0;
+  });
+}
+
+}  // namespace athanor::cli

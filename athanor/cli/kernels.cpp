@@ -1,0 +1,113 @@
+// athanor kernels
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/model_step.h"
+#include "athanor/cli/trained_model.h"
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor::cli {
+namespace {
+
+struct DumpOptions {
+  StepOptions step;
+  std::string target = "opencl", out;
+};
+
+struct Target {
+  GpuTarget target;
+  const char* suffix;
+};
+
+Target target_named(const std::string& name) {
+  if (name == "opencl") return {GpuTarget::opencl, "cl"};
+  if (name == "cuda") return {GpuTarget::cuda, "cu"};
+  if (name == "hip") return {GpuTarget::hip, "hip"};
+  throw Error(ErrorCode::usage, fmt::format("'{}' is no target", name), "--target",
+              "Give opencl, cuda or hip");
+}
+
+// Bytes of each buffer that a step's kernel is launched with: values, then scratch.
+std::vector<int64_t> buffer_bytes(const Plan& plan, const PlanStep& step) {
+  std::vector<int64_t> bytes;
+  for (const BufferRef& buffer : step.buffers)
+    bytes.push_back(static_cast<int64_t>(plan.values[static_cast<size_t>(buffer.value)].type.bytes()) -
+                    buffer.byte_offset);
+  bytes.push_back(static_cast<int64_t>(step.kernel.scratch_bytes));
+  return bytes;
+}
+
+int dump(const DumpOptions& options) {
+  const Target target = target_named(options.target);
+  ModelStep step(options.step, device_option(options.step.config.device));
+  const auto plan = plan_for({step.build()});
+  const std::filesystem::path folder(options.out);
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out);
+  auto list = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < plan->steps.size(); ++i) {
+    const PlanStep& one = plan->steps[i];
+    const GpuCandidate* generated = one.kernel.kernel->generated();
+    if (generated == nullptr)
+      throw Error(ErrorCode::usage, fmt::format("the kernels of {} are not generated", to_string(one.device)),
+                  "--device", "Leave it out: then the plan is made for a GPU that need not be there");
+    const auto bytes = buffer_bytes(*plan, one);
+    for (size_t k = 0; k < generated->launches.size(); ++k) {
+      const GpuLaunch& launch = generated->launches[k];
+      const std::string file = fmt::format("{:03}_{}_{}.{}", i, k, launch.name, target.suffix);
+      write_file_atomically((folder / file).string(), render(launch, target.target));
+      auto arguments = nlohmann::ordered_json::array();
+      for (const auto& argument : launch.arguments)
+        arguments.push_back({{"buffer", argument.buffer},
+                             {"byte_offset", argument.byte_offset},
+                             {"bytes", bytes[static_cast<size_t>(argument.buffer)] - argument.byte_offset}});
+      if (launch.can_fault) arguments.push_back({{"fault", true}, {"byte_offset", 0}, {"bytes", 16}});
+      list.push_back({{"step", i},
+                      {"ops", one.name()},
+                      {"kernel", generated->name},
+                      {"parameters", generated->parameters},
+                      {"file", file},
+                      {"entry", launch.name},
+                      {"groups", launch.groups},
+                      {"group_size", launch.group_size},
+                      {"arguments", arguments}});
+    }
+  }
+  write_json((folder / "launches.json").string(), list);
+  std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
+                           list.size(), options.step.config.model, options.target, options.out);
+  return 0;
+}
+
+}  // namespace
+
+void add_kernels(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand("kernels", "Look at generated kernels");
+  command->require_subcommand(1);
+  CLI::App* dump_command =
+      command->add_subcommand("dump", "Write the source of every kernel of a step, and how it is launched");
+  const auto options = std::make_shared<DumpOptions>();
+  options->step.config.device = "offline";
+  add_step_options(*dump_command, options->step);
+  dump_command
+      ->add_option("--device", options->step.config.device,
+                   "whose kernels: a device here, or (default) a GPU that need not be there")
+      ->option_text("NAME");
+  dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)")
+      ->option_text("NAME");
+  dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
+  dump_command->callback([options, &exit_code] { exit_code = dump(*options); });
+}
+
+}  // namespace athanor::cli

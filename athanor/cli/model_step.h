@@ -1,0 +1,47 @@
+// A step of a model, for commands that look at its plan: explain, tune, kernels.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/device/device.h"
+#include "athanor/nn/module.h"
+#include "athanor/optim/optimizer.h"
+#include "athanor/train/config.h"
+
+namespace CLI {
+class App;
+}
+
+namespace athanor::cli {
+
+struct StepOptions {
+  TrainConfig config;
+  std::string data;
+  std::vector<int64_t> input{1, 28, 28};
+  int64_t classes = 10;
+  bool inference = false;
+};
+
+/// --model, --batch-size, --optimizer, --data, --input, --classes, --threads, --inference, --deterministic.
+void add_step_options(CLI::App& command, StepOptions& options);
+/// --device
+void add_device_option(CLI::App& command, StepOptions& options);
+
+/// A model on a device, and batches of zeros for it.
+class ModelStep {
+ public:
+  /// Throws Error(usage) for options that make no sense.
+  ModelStep(const StepOptions& options, Device device);
+  /// The result of one step, not computed.
+  Tensor build();
+
+ private:
+  const StepOptions& options_;
+  Device device_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  HostArray pictures_, labels_;
+};
+
+}  // namespace athanor::cli

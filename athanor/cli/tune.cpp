@@ -1,0 +1,145 @@
+// athanor tune
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/model_step.h"
+#include "athanor/cli/trained_model.h"
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/tuner.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor::cli {
+namespace {
+
+struct TuneOptions {
+  StepOptions step;
+  bool model = false;
+  std::string gemm, conv;
+  double budget = 0;
+};
+
+// "512x512x512" or "64,3,32,32,64,3": whole numbers from 1 on, `least` to `most` of them.
+std::vector<int64_t> numbers_in(const std::string& text, const char* option, size_t least, size_t most,
+                                const char* form) {
+  std::vector<int64_t> numbers;
+  std::string separated = text;
+  std::ranges::replace(separated, 'x', ' ');
+  std::ranges::replace(separated, ',', ' ');
+  std::istringstream stream(separated);
+  for (int64_t n = 0; stream >> n;) numbers.push_back(n);
+  if (!stream.eof() || numbers.size() < least || numbers.size() > most ||
+      std::ranges::any_of(numbers, [](int64_t n) { return n < 0; }))
+    throw Error(ErrorCode::usage, fmt::format("'{}' is no such problem", text), option,
+                fmt::format("Give it as {}", form));
+  return numbers;
+}
+
+OperandDesc operand(const Shape& shape) { return {DType::f32, shape, {}, contiguous_strides(shape)}; }
+
+KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>& shapes) {
+  KernelRequest request{
+      .op = &find_op(op), .attrs = std::move(attrs), .inputs = {}, .output = {}, .epilogue = {}};
+  std::vector<TensorType> types;
+  for (const Shape& shape : shapes) {
+    request.inputs.push_back(operand(shape));
+    types.push_back({DType::f32, shape, {}});
+  }
+  request.output = operand(request.op->infer(types, request.attrs).shape);
+  return request;
+}
+
+std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device) {
+  if (!options.gemm.empty()) {
+    const auto n = numbers_in(options.gemm, "--gemm", 3, 4, "MxNxK, or BxMxNxK for several: 512x512x512");
+    const int64_t batch = n.size() == 4 ? n[0] : 1;
+    const size_t at = n.size() - 3;
+    return {request_for("batch_matmul", {}, {{batch, n[at], n[at + 2]}, {batch, n[at + 2], n[at + 1]}})};
+  }
+  if (!options.conv.empty()) {
+    const auto n =
+        numbers_in(options.conv, "--conv", 6, 8, "N,C,H,W,O,K[,STRIDE[,PADDING]]: 64,64,32,32,64,3,1,1");
+    const int64_t stride = n.size() > 6 ? n[6] : 1, padding = n.size() > 7 ? n[7] : n[5] / 2;
+    Attrs attrs;
+    attrs.set("stride", Ints{stride, stride});
+    attrs.set("padding", Ints{padding, padding});
+    attrs.set("dilation", Ints{1, 1});
+    attrs.set("groups", int64_t{1});
+    return {request_for("conv2d", attrs, {{n[0], n[1], n[2], n[3]}, {n[4], n[1], n[5], n[5]}})};
+  }
+  // What a step of the model asks for; its own choice of kernels needs no timing for that.
+  ModelStep step(options.step, device);
+  std::vector<KernelRequest> requests;
+  std::set<std::string> seen;
+  const ScopedDisable untuned("tune");
+  for (const PlanStep& one : plan_for({step.build()})->steps)
+    if (one.request && seen.insert(one.request->key()).second) requests.push_back(*one.request);
+  return requests;
+}
+
+int tune(const TuneOptions& options) {
+  if (options.model + !options.gemm.empty() + !options.conv.empty() > 1)
+    throw Error(ErrorCode::usage, "only one of --model, --gemm and --conv makes sense");
+  const Device device = device_option(options.step.config.device);
+  const auto start = std::chrono::steady_clock::now();
+  const auto spent = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name);
+  const auto requests = requests_of(options, device);
+  size_t done = 0;
+  for (const KernelRequest& request : requests) {
+    if (options.budget > 0 && spent() >= options.budget) break;
+    ++done;
+    const Measured measured = measure(device, request);
+    std::vector<TensorType> types;
+    for (const auto& input : request.inputs) types.push_back({input.dtype, input.shape, {}});
+    const double flops = request.op->flops
+                             ? static_cast<double>(request.op->flops(
+                                   types, {request.output.dtype, request.output.shape, {}}, request.attrs))
+                             : 0;
+    std::cout << fmt::format("\n{}\n", request.key());
+    auto times = measured.times;
+    std::ranges::sort(times, {}, [](const auto& one) { return one.second; });
+    for (const auto& [name, seconds] : times)
+      std::cout << fmt::format("  {:>10}  {:7.1f} GFLOP/s  {}{}\n", format_duration(seconds),
+                               flops / seconds * 1e-9, name, name == measured.winner ? "  <- taken" : "");
+    for (const auto& [name, why] : measured.dropped)
+      std::cout << fmt::format("  {:>10}  {:>15}  {}: {}\n", "-", "", name, why);
+    std::cout.flush();
+  }
+  std::cout << fmt::format(
+      "\n{} of {} problems tuned in {}; the winners are remembered ('athanor cache ls').\n", done,
+      requests.size(), format_duration(spent()));
+  return 0;
+}
+
+}  // namespace
+
+void add_tune(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand(
+      "tune", "Time the kernels of a model, a product or a convolution anew, and remember the fastest");
+  const auto options = std::make_shared<TuneOptions>();
+  add_step_options(*command, options->step);
+  add_device_option(*command, options->step);
+  command->add_option("--gemm", options->gemm, "a product of matrices instead: MxNxK")->option_text("MxNxK");
+  command->add_option("--conv", options->conv, "a convolution instead: N,C,H,W,O,K[,STRIDE[,PADDING]]")
+      ->option_text("N,C,...");
+  command->add_option("--budget", options->budget, "start no new problem after so many seconds")
+      ->option_text("SECONDS");
+  command->callback([command, options, &exit_code] {
+    options->model = command->get_option("--model")->count() > 0;
+    exit_code = tune(*options);
+  });
+}
+
+}  // namespace athanor::cli

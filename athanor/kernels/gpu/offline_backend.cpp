@@ -1,0 +1,90 @@
+// A GPU that need not be there: plans can be made for it and their kernels be looked at, but not run.
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor {
+namespace {
+
+/// A card as there are many: what its driver reports matters to the templates only through these.
+constexpr GpuTraits traits{.max_group_size = 256,
+                           .local_bytes = 32 * 1024,
+                           .compute_units = 32,
+                           .f64 = true,
+                           .f16 = true,
+                           .atomics_64 = true};
+
+class OfflineKernel final : public Kernel {
+ public:
+  explicit OfflineKernel(GpuCandidate candidate) : candidate_(std::move(candidate)) {}
+  void run(std::span<void* const>) const override {
+    throw Error(ErrorCode::device, "the device 'offline' is for looking at kernels", {},
+                "'athanor devices' lists those that run");
+  }
+  const GpuCandidate* generated() const override { return &candidate_; }
+
+ private:
+  GpuCandidate candidate_;
+};
+
+/// Values of a model that is looked at: they are never read by a kernel.
+class OfflineStorage final : public Storage {
+ public:
+  OfflineStorage(Device device, size_t bytes) : Storage(device, bytes, nullptr) {}
+  void read(void*, size_t, size_t) const override {
+    throw Error(ErrorCode::device, "the device 'offline' holds no values");
+  }
+  void write(const void*, size_t, size_t) override {}
+};
+
+class OfflineBackend final : public Backend {
+ public:
+  uint8_t provider_id = 0;
+
+  std::string name() const override { return "offline"; }
+  // Never listed: it is there for who names it.
+  std::vector<DeviceInfo> devices() override { return {}; }
+  std::optional<DeviceInfo> hidden() override {
+    return DeviceInfo{{provider_id, 0}, "a GPU that need not be there", "gpu", 0, {}};
+  }
+  std::shared_ptr<Storage> allocate(int, size_t bytes) override {
+    return std::make_shared<OfflineStorage>(Device{provider_id, 0}, bytes);
+  }
+  std::vector<Candidate> candidates(int, const KernelRequest& request) override {
+    // The first is the best guess; nothing can be timed.
+    auto all = gpu_candidates(request, traits);
+    if (all.empty()) return {};
+    return {made(std::move(all.front()))};
+  }
+  bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const Attrs& attrs) override {
+    return gpu_has_kernel(op, inputs, output, attrs);
+  }
+  std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
+                                        const Attrs&) override {
+    return {};
+  }
+  Candidate loop_kernel(int, const LoopProgram& program) override {
+    return made(gpu_loop_candidates(program, traits).front());
+  }
+  void synchronize(int) override {}
+  double timed(int, const std::function<void()>&) override { return 0; }
+
+ private:
+  static Candidate made(GpuCandidate candidate) {
+    std::string name = candidate.name;
+    const size_t scratch = candidate.scratch_bytes;
+    return {std::move(name), scratch, std::make_shared<OfflineKernel>(std::move(candidate))};
+  }
+};
+
+[[maybe_unused]] const bool registered = [] {
+  auto backend = std::make_unique<OfflineBackend>();
+  OfflineBackend& offline = *backend;
+  offline.provider_id = register_provider(std::move(backend));
+  return true;
+}();
+
+}  // namespace
+}  // namespace athanor
