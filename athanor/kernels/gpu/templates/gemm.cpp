@@ -23,6 +23,7 @@ int64_t reach(int64_t extent, int64_t stride) { return std::max<int64_t>(extent 
 
 // Offsets within one matrix need 64 bits only where a matrix has that many elements.
 std::string_view index_type(const GemmProblem& p) {
+  if (p.wide_index) return "i64";
   const int64_t farthest =
       std::max({reach(p.m, p.a.row) + reach(p.k, p.a.column), reach(p.k, p.b.row) + reach(p.n, p.b.column),
                 reach(p.m, p.c.row) + reach(p.n, p.c.column), p.m * p.n,
@@ -50,10 +51,12 @@ std::string prelude(const GemmProblem& p, bool bias, Defines defines) {
       .set("C_ROW", p.c.row)
       .set("C_COLUMN", p.c.column)
       .set("HAS_BIAS", bias)
+      .set("BIAS_BATCH", p.bias_batch)
       .set("BIAS_ROW", p.bias_row)
       .set("BIAS_COLUMN", p.bias_column)
       .set("ACTIVATION", activation_name(p));
-  return defines.text() + std::string(template_text("gemm_epilogue"));
+  std::string text = defines.text() + std::string(template_text("gemm_epilogue"));
+  return text + (p.matrices.empty() ? std::string(template_text("gemm_strided")) : p.matrices);
 }
 
 /// Buffers in the order of the templates' parameters.
@@ -79,23 +82,18 @@ struct Scratch {
   }
 };
 
-GpuLaunch pack_launch(const GemmProblem& p, const GemmProblem::Operand& x, int64_t batches, int64_t extent,
-                      int64_t row_stride, int64_t k_stride, int64_t panel, GpuLaunch::Argument to) {
+GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool one_item,
+                      GpuLaunch::Argument to) {
   const int64_t chunk = std::min<int64_t>(p.k, 64);
-  Defines defines;
-  defines.set_dtype("DTYPE", p.dtype)
-      .set("INDEX", index_type(p))
-      .set("BATCH", batches)
-      .set("EXTENT", extent)
-      .set("K", p.k)
-      .set("PANEL", panel)
-      .set("PACK_K", chunk)
-      .set("X_BATCH", x.batch)
-      .set("X_ROW", row_stride)
-      .set("X_K", k_stride);
+  const int64_t extent = packs_a ? p.m : p.n;
+  const GemmProblem::Operand& x = packs_a ? p.a : p.b;
+  GemmProblem packed = p;
+  packed.batch = x.batch == 0 ? 1 : p.batch;
+  const Defines defines = Defines().set("PACKS_A", packs_a).set("PANEL", panel).set("PACK_K", chunk);
   return {.name = "gemm_pack",
-          .source = defines.text() + std::string(template_text("gemm_pack")),
-          .groups = {batches * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
+          .source = prelude(packed, false, defines) + std::string(template_text("gemm_pack")),
+          .groups = {packed.batch * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
+          .group_size = {one_item ? 1 : 64, 1, 1},
           .arguments = {{x.buffer}, to}};
 }
 
@@ -159,9 +157,13 @@ GemmProblem GemmProblem::transposed() const {
 
 bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits) {
   if (p.k == 0 || point.group_x * point.group_y > traits.max_group_size) return false;
-  if (point.a == GemmSource::direct && point.block_m() > p.m) return false;
-  if (point.b == GemmSource::direct && (point.tile_n() > p.n || p.b.column != 1)) return false;
-  const int64_t step = point.k_step > 0 ? point.k_step : p.k;
+  const int64_t step = point.k_step > 0 ? std::min(point.k_step, p.k) : p.k;
+  if (point.a == GemmSource::direct) {
+    if (point.block_m() > p.m || !p.a_strided) return false;
+    if (p.a_run > 0 && (p.a_run % step != 0 || ceil_div(p.k, point.splits) % step != 0)) return false;
+  }
+  if (point.b == GemmSource::direct && (point.tile_n() > p.n || !p.b_strided || p.b.column != 1))
+    return false;
   int64_t local = 0;
   if (point.a == GemmSource::staged) local += step * a_pitch(point);
   if (point.b == GemmSource::staged) local += step * point.tile_n();
@@ -171,16 +173,17 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
   GpuCandidate candidate;
   Scratch scratch{p.scratch_buffer};
+  const bool one_item = point.group_x * point.group_y == 1;
   GpuLaunch::Argument a{p.a.buffer}, b{p.b.buffer}, c{p.c.buffer};
   if (point.a == GemmSource::packed) {
     const int64_t batches = p.a.batch == 0 ? 1 : p.batch;
     a = scratch.take(batches * ceil_div(p.m, point.block_m()) * point.block_m() * p.k);
-    candidate.launches.push_back(pack_launch(p, p.a, batches, p.m, p.a.row, p.a.column, point.block_m(), a));
+    candidate.launches.push_back(pack_launch(p, true, point.block_m(), one_item, a));
   }
   if (point.b == GemmSource::packed) {
     const int64_t batches = p.b.batch == 0 ? 1 : p.batch;
     b = scratch.take(batches * ceil_div(p.n, point.tile_n()) * point.tile_n() * p.k);
-    candidate.launches.push_back(pack_launch(p, p.b, batches, p.n, p.b.column, p.b.row, point.tile_n(), b));
+    candidate.launches.push_back(pack_launch(p, false, point.tile_n(), one_item, b));
   }
   if (point.splits > 1) c = scratch.take(point.splits * p.batch * p.m * p.n);
   const bool bias = has_bias(p) && point.splits == 1;

@@ -13,14 +13,23 @@ struct GemmProblem {
     int buffer;
     int64_t batch, row, column;  // strides in elements
   };
-  DType dtype;
-  int64_t batch, m, n, k;
-  Operand a, b, c;
+  DType dtype = DType::f32;
+  int64_t batch = 0, m = 0, n = 0, k = 0;
+  Operand a{}, b{}, c{};
   int bias_buffer = -1;  // none
-  int64_t bias_row = 0, bias_column = 0;
+  int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
   std::string activation;
-  int scratch_buffer;
+  int scratch_buffer = 0;
+  /// What the matrices are, where strides cannot say it: a text that defines what gemm_strided does.
+  std::string matrices = {};
+  /// Whether a may be read directly: its rows at a.row from each other, a step along k at a.column.
+  bool a_strided = true;
+  bool b_strided = true;
+  /// The most steps along k that a direct `a` may take at a time; 0: all.
+  int64_t a_run = 0;
+  bool wide_index = false;  // offsets within `matrices` need 64 bits
 
+  GemmProblem() = default;
   /// Of a batch_matmul. A batch that shares b, as a linear layer's does, becomes one taller matrix.
   explicit GemmProblem(const KernelRequest& request);
   /// The same as a product of the transposed matrices: C' = B' A'.
