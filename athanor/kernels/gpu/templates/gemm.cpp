@@ -230,16 +230,37 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
 
 GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width,
                            int64_t items) {
-  const Defines defines =
-      Defines().set("ROWS", rows).set("COLUMNS", columns).set("WIDTH", std::to_string(width));
-  GpuLaunch launch{.name = "gemm_dot",
-                   .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
-                   .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
-                   .group_size = {items, 1, 1},
-                   .arguments = arguments({{p.a.buffer}, {p.b.buffer}}, p, has_bias(p), {p.c.buffer})};
-  return {.name = fmt::format("dot {}x{} by {}", rows, columns, width * items),
-          .parameters = {{"rows", rows}, {"columns", columns}, {"width", width}, {"items", items}},
-          .launches = {std::move(launch)}};
+  GpuCandidate candidate;
+  Scratch scratch{p.scratch_buffer};
+  // What does not lie along k is packed so.
+  const bool pack_a = p.a.column != 1, pack_b = p.b.row != 1;
+  const auto source = [&](bool packs_a) {
+    const GemmProblem::Operand& x = packs_a ? p.a : p.b;
+    if (!(packs_a ? pack_a : pack_b)) return GpuLaunch::Argument{x.buffer};
+    const GpuLaunch::Argument to = scratch.take((x.batch == 0 ? 1 : p.batch) * (packs_a ? p.m : p.n) * p.k);
+    candidate.launches.push_back(pack_launch(p, packs_a, 1, items == 1, to));
+    return to;
+  };
+  const GpuLaunch::Argument a = source(true), b = source(false);
+  const Defines defines = Defines()
+                              .set("ROWS", rows)
+                              .set("COLUMNS", columns)
+                              .set("WIDTH", std::to_string(width))
+                              .set("A_PACKED", pack_a)
+                              .set("B_PACKED", pack_b)
+                              .set("A_SHARED", p.a.batch == 0)
+                              .set("B_SHARED", p.b.batch == 0);
+  candidate.launches.push_back(
+      {.name = "gemm_dot",
+       .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
+       .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
+       .group_size = {items, 1, 1},
+       .arguments = arguments({a, b}, p, has_bias(p), {p.c.buffer})});
+  candidate.name =
+      fmt::format("dot {}x{} by {}{}", rows, columns, width * items, pack_a || pack_b ? " packed" : "");
+  candidate.parameters = {{"rows", rows}, {"columns", columns}, {"width", width}, {"items", items}};
+  candidate.scratch_bytes = scratch.bytes;
+  return candidate;
 }
 
 GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,

@@ -58,7 +58,7 @@ struct GemmPoint {
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
 /// For f32, f16 and bf16 problems that the point fits, with k > 0.
 GpuCandidate gemm_candidate(const GemmProblem& problem, const GemmPoint& point);
-/// Dot products along k, which must be contiguous in both matrices; rows <= m and columns <= n.
+/// Dot products along k, contiguous or packed so; rows <= m and columns <= n.
 GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t width,
                            int64_t items);
 /// Any dtype, extents and strides. An item computes rows x columns elements; neighbours lie along columns.

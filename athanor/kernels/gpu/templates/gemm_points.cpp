@@ -105,7 +105,9 @@ std::vector<GemmPoint> gpu_points(const GemmProblem& p, const GpuTraits& traits)
 }
 
 void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const GpuTraits& traits) {
-  if (p.a.column != 1 || p.b.row != 1 || p.k < 16) return;
+  // The smaller matrix is cheap to pack.
+  if (p.k < 16 || (p.a.column != 1 && p.m > p.n) || (p.b.row != 1 && p.n > p.m)) return;
+  if (p.a.column != 1 && p.b.row != 1) return;
   const int64_t most = traits.is_cpu ? 4 : 2;
   const int64_t rows = std::min(p.m, p.n == 1 ? 2 * most : most),
                 columns = std::min(p.n, p.m == 1 ? 2 * most : most);

@@ -1,0 +1,113 @@
+// max_pool2d, avg_pool2d and their gradients: gathered, so that nothing needs atomics.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Pool {
+  bool max;
+  bool tiles;  // every element of the image lies in exactly one window
+  const OperandDesc *image, *result;
+  std::string text;  // constants and what the templates share
+
+  /// `x`, `y`: of the forward op, or gradients that lie as they do.
+  Pool(const KernelRequest& request, const OperandDesc& x, const OperandDesc& y)
+      : max(request.op->name.starts_with("max")), image(&x), result(&y) {
+    const Ints &kernel = request.attrs.ints("kernel"), &stride = request.attrs.ints("stride"),
+               &padding = request.attrs.ints("padding");
+    const bool padded = padding[0] > 0 || padding[1] > 0;
+    tiles = !padded && stride == kernel && y.shape[2] * kernel[0] == x.shape[2] &&
+            y.shape[3] * kernel[1] == x.shape[3];
+    const bool counts_padding = !padded || (!max && request.attrs.flag("count_include_pad"));
+    Defines defines;
+    defines.set_dtype("DTYPE", request.output.dtype)
+        .set("INDEX", "i64")
+        .set("IS_MAX", max)
+        .set("COUNTS_PADDING", counts_padding)
+        .set("PADDED", padded)
+        .set("PLANES", x.shape[0] * x.shape[1])
+        .set("CHANNELS", x.shape[1])
+        .set("IMAGE_H", x.shape[2])
+        .set("IMAGE_W", x.shape[3])
+        .set("OUT_H", y.shape[2])
+        .set("OUT_W", y.shape[3])
+        .set("KERNEL_H", kernel[0])
+        .set("KERNEL_W", kernel[1])
+        .set("STRIDE_H", stride[0])
+        .set("STRIDE_W", stride[1])
+        .set("PADDING_H", padding[0])
+        .set("PADDING_W", padding[1]);
+    text = defines.text() + std::string(template_text("pool"));
+  }
+};
+
+std::string strides_text(std::string_view name, const OperandDesc& x) {
+  const std::string prefix(name);
+  Defines defines;
+  defines.set(prefix + "_N", x.strides[0])
+      .set(prefix + "_C", x.strides[1])
+      .set(prefix + "_ROW", x.strides[2])
+      .set(prefix + "_COLUMN", x.strides[3]);
+  return defines.text();
+}
+
+/// Launches of the template for `elements` results in rows of `row`: neighbours as items of a group, and
+/// whole rows for each item.
+void add(std::vector<GpuCandidate>& candidates, const std::string& name, const std::string& text,
+         int64_t elements, int64_t row, const GpuTraits& traits,
+         const std::vector<GpuLaunch::Argument>& arguments) {
+  const auto candidate = [&](int64_t run, int64_t items) {
+    std::string source = Defines().set("RUN", run).text() + text + std::string(template_text(name));
+    GpuLaunch launch{.name = name,
+                     .source = std::move(source),
+                     .groups = {ceil_div(ceil_div(elements, run), items), 1, 1},
+                     .group_size = {items, 1, 1},
+                     .arguments = arguments};
+    candidates.push_back({.name = fmt::format("{} {} by {}", name, run, items),
+                          .parameters = {{"run", run}, {"items", items}},
+                          .launches = {std::move(launch)}});
+  };
+  const int64_t items = std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 64 : 256);
+  if (traits.is_cpu) candidate(row, 1);
+  candidate(1, items);
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits) {
+  const int64_t elements = request.output.shape.size();
+  if (elements == 0) return {{.name = "nothing"}};
+  const Pool pool(request, request.inputs[0], request.output);
+  std::vector<GpuCandidate> candidates;
+  add(candidates, "pool_forward", pool.text + strides_text("X", request.inputs[0]), elements,
+      request.output.shape[3], traits, {{0}, {1}});
+  return candidates;
+}
+
+std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits) {
+  const int64_t elements = request.output.shape.size();
+  if (elements == 0) return {{.name = "nothing"}};
+  const OperandDesc& dy = request.inputs.back();
+  const Pool pool(request, request.output, dy);
+  Defines defines;
+  defines.set("X_PARAMETER", pool.max ? "BUFFER(const STORED(DTYPE), x)," : "")
+      .set("X_BIND", pool.max ? "BIND(const STORED(DTYPE), x);" : "");
+  std::string text = pool.text + defines.text() + strides_text("DY", dy);
+  std::vector<GpuLaunch::Argument> arguments = {{0}, {1}};
+  if (pool.max) {
+    text += strides_text("X", request.inputs[0]);
+    arguments.push_back({2});
+  }
+  std::vector<GpuCandidate> candidates;
+  if (pool.tiles) add(candidates, "pool_windows", text, dy.shape.size(), dy.shape[3], traits, arguments);
+  add(candidates, "pool_grad", text, elements, request.output.shape[3], traits, arguments);
+  return candidates;
+}
+
+}  // namespace athanor::gpu
