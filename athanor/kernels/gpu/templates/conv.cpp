@@ -4,13 +4,14 @@
 #include <numeric>
 
 #include "athanor/kernels/gpu/templates.h"
-#include "athanor/kernels/gpu/templates/gemm.h"
-#include "athanor/ops/conv_problem.h"
+#include "athanor/kernels/gpu/templates/conv.h"
 
 namespace athanor::gpu {
 namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+Pair negative(Pair p) { return {-p.height, -p.width}; }
 
 bool fits_in_32_bits(const KernelRequest& request) {
   const auto reach = [](const OperandDesc& x) {
@@ -22,47 +23,6 @@ bool fits_in_32_bits(const KernelRequest& request) {
   int64_t most = reach(request.output);
   for (const OperandDesc& input : request.inputs) most = std::max(most, reach(input));
   return most < INT32_MAX / 2;
-}
-
-/// The images that are gathered from: [N, C, H, W] with strides, and where the taps of an output row lie.
-struct Gather {
-  const OperandDesc& image;
-  int64_t out_h, out_w;
-  Pair step, first, tap, divisor;
-};
-
-std::string gather_text(const Gather& g, const ConvProblem& conv, Defines defines) {
-  const Shape& image = g.image.shape;
-  const Ints& strides = g.image.strides;
-  const auto inside = [](int64_t extent, int64_t out, int64_t step, int64_t first, int64_t tap,
-                         int64_t kernel) {
-    const int64_t low = first + std::min<int64_t>(tap * (kernel - 1), 0);
-    const int64_t high = (out - 1) * step + first + std::max<int64_t>(tap * (kernel - 1), 0);
-    return low >= 0 && high < extent;
-  };
-  const bool padded = g.divisor.height != 1 || g.divisor.width != 1 ||
-                      !inside(image[2], g.out_h, g.step.height, g.first.height, g.tap.height, conv.w[2]) ||
-                      !inside(image[3], g.out_w, g.step.width, g.first.width, g.tap.width, conv.w[3]);
-  defines.set("KERNEL_H", conv.w[2])
-      .set("KERNEL_W", conv.w[3])
-      .set("IMAGE_H", image[2])
-      .set("IMAGE_W", image[3])
-      .set("IMAGE_N", strides[0])
-      .set("IMAGE_C", strides[1])
-      .set("IMAGE_ROW", strides[2])
-      .set("IMAGE_COLUMN", strides[3])
-      .set("OUT_H", g.out_h)
-      .set("OUT_W", g.out_w)
-      .set("STEP_H", g.step.height)
-      .set("STEP_W", g.step.width)
-      .set("FIRST_H", g.first.height)
-      .set("FIRST_W", g.first.width)
-      .set("TAP_H", g.tap.height)
-      .set("TAP_W", g.tap.width)
-      .set("DIVISOR_H", g.divisor.height)
-      .set("DIVISOR_W", g.divisor.width)
-      .set("PADDED", padded);
-  return defines.text() + std::string(template_text("conv_gather"));
 }
 
 GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
@@ -77,47 +37,36 @@ GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
   return p;
 }
 
-/// Of conv2d (`gradient` false) or conv2d_input_grad.
-GemmProblem data_problem(const KernelRequest& request, const ConvProblem& conv, bool gradient) {
-  const OperandDesc &image = request.inputs[0], &weight = request.inputs[1];
-  const int64_t channels_in = (gradient ? conv.y[1] : conv.x[1]) / conv.groups;
-  const int64_t channels_out = (gradient ? conv.x[1] : conv.y[1]) / conv.groups;
-  const Shape& out = request.output.shape;
-  const int64_t plane = out[2] * out[3];
+GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
+  const ConvProblem& conv = data.conv;
+  const int64_t plane = data.out[2] * data.out[3];
   GemmProblem p = common(request, conv);
-  p.m = channels_out;
-  p.n = out[0] * plane;
-  p.k = channels_in * conv.w[2] * conv.w[3];
-  const Ints& w = weight.strides;
-  const int64_t weight_m = gradient ? w[1] : w[0], weight_c = gradient ? w[0] : w[1];
-  p.a = {1, w[0] * (conv.w[0] / conv.groups), weight_m, 1};
-  p.b = {0, image.strides[1] * channels_in, 0, 0};
-  p.c = {p.c.buffer, channels_out * plane, 0, 0};
+  p.m = data.channels_out;
+  p.n = data.out[0] * plane;
+  p.k = data.channels_in * conv.w[2] * conv.w[3];
+  const Ints& w = data.weight.strides;
+  p.a = {1, w[0] * (conv.w[0] / conv.groups), data.weight_m, 1};
+  p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
+  p.c = {p.c.buffer, data.channels_out * plane, 0, 0};
   if (request.epilogue.bias) {
     p.bias_buffer = 2;
     p.bias_row = request.inputs[2].strides.back();
-    p.bias_batch = p.bias_row * channels_out;
+    p.bias_batch = p.bias_row * data.channels_out;
   }
   const bool together = (conv.w[3] == 1 || w[3] == 1) && (conv.w[2] == 1 || w[2] == conv.w[3]) &&
-                        (channels_in == 1 || weight_c == conv.w[2] * conv.w[3]);
+                        (data.channels_in == 1 || data.weight_c == conv.w[2] * conv.w[3]);
   p.a_strided = together;
-  const Pair one(1);
-  const Gather gather =
-      gradient
-          ? Gather{image,      out[2],       out[3],
-                   one,        conv.padding, {-conv.dilation.height, -conv.dilation.width},
-                   conv.stride}
-          : Gather{image,         out[2], out[3], conv.stride, {-conv.padding.height, -conv.padding.width},
-                   conv.dilation, one};
   Defines defines;
   defines.set("WEIGHTS_TOGETHER", together)
-      .set("WEIGHT_M", weight_m)
-      .set("WEIGHT_C", weight_c)
+      .set("WEIGHT_M", data.weight_m)
+      .set("WEIGHT_C", data.weight_c)
       .set("WEIGHT_H", w[2])
       .set("WEIGHT_W", w[3])
-      .set("OUT_IMAGE", out[1] * plane)
-      .set("RUN", std::gcd<int64_t>(out[3], 16));
-  p.matrices = gather_text(gather, conv, defines) + std::string(template_text("conv_data"));
+      .set("OUT_IMAGE", data.out[1] * plane)
+      .set("RUN", std::gcd<int64_t>(data.out[3], 16));
+  p.matrices =
+      gather_text(data.image, conv.w, data.out, data.step, data.first, data.tap, data.divisor, defines) +
+      std::string(template_text("conv_data"));
   return p;
 }
 
@@ -134,12 +83,11 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
   p.c = {p.c.buffer, p.m * p.n, 0, 0};
   p.a_strided = conv.y[2] == 1 || dy[2] == conv.y[3] * dy[3];
   p.a_run = plane;
-  const Gather gather{
-      image,         conv.y[2], conv.y[3], conv.stride, {-conv.padding.height, -conv.padding.width},
-      conv.dilation, Pair(1)};
   Defines defines;
   defines.set("GRADIENT_N", dy[0]).set("GRADIENT_C", dy[1]).set("GRADIENT_H", dy[2]).set("GRADIENT_W", dy[3]);
-  p.matrices = gather_text(gather, conv, defines) + std::string(template_text("conv_weights"));
+  p.matrices = gather_text(image, conv.w, conv.y, conv.stride, negative(conv.padding), conv.dilation, Pair(1),
+                           defines) +
+               std::string(template_text("conv_weights"));
   return p;
 }
 
@@ -179,14 +127,14 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
     }
     points.push_back(point);
   };
+  add(8, 3, direct);
+  add(8, 3, packed);
   add(8, 2, direct);
   add(8, 2, packed);
-  add(8, 3, p.a_strided ? direct : packed);
-  add(8, 2, staged);
   return points;
 }
 
-std::vector<GpuCandidate> candidates(const GemmProblem& p, const GpuTraits& traits, std::string_view op) {
+std::vector<GpuCandidate> candidates(const GemmProblem& p, const GpuTraits& traits) {
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
   std::vector<GpuCandidate> result;
   if (p.dtype != DType::f64 && p.k > 0) {
@@ -198,25 +146,86 @@ std::vector<GpuCandidate> candidates(const GemmProblem& p, const GpuTraits& trai
     result.push_back(traits.is_cpu
                          ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
                          : plain_gemm_candidate(p, 1, 1, 64, 1));
-  for (GpuCandidate& candidate : result) candidate.name = std::string(op) + " " + candidate.name;
+  for (GpuCandidate& candidate : result) candidate.name = "implicit " + candidate.name;
+  return result;
+}
+
+std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                          bool gradient, const GpuTraits& traits) {
+  const ConvData data(request, conv, gradient);
+  const GemmProblem p = data_problem(request, data);
+  auto result = candidates(p, traits);
+  if (p.batch * p.m * p.n * p.k == 0) return result;
+  for (const int64_t outputs : {4, 2}) {
+    auto winograd = winograd_candidate(data, p, outputs, traits);
+    if (winograd) result.push_back(std::move(*winograd));
+  }
   return result;
 }
 
 }  // namespace
 
+ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, bool is_gradient)
+    : conv(problem),
+      gradient(is_gradient),
+      image(request.inputs[0]),
+      weight(request.inputs[1]),
+      out(request.output.shape),
+      channels_in((gradient ? conv.y[1] : conv.x[1]) / conv.groups),
+      channels_out((gradient ? conv.x[1] : conv.y[1]) / conv.groups),
+      weight_m(weight.strides[gradient ? 1 : 0]),
+      weight_c(weight.strides[gradient ? 0 : 1]),
+      step(gradient ? Pair(1) : conv.stride),
+      first(gradient ? conv.padding : negative(conv.padding)),
+      tap(gradient ? negative(conv.dilation) : conv.dilation),
+      divisor(gradient ? conv.stride : Pair(1)) {}
+
+std::string gather_text(const OperandDesc& image, const Shape& kernel, const Shape& out, Pair step,
+                        Pair first, Pair tap, Pair divisor, Defines defines, bool reaches_out) {
+  const auto inside = [](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
+                         int64_t taps) {
+    const int64_t low = start + std::min<int64_t>(apart * (taps - 1), 0);
+    const int64_t high = (results - 1) * by + start + std::max<int64_t>(apart * (taps - 1), 0);
+    return low >= 0 && high < extent;
+  };
+  const bool within = !reaches_out && divisor.height == 1 && divisor.width == 1 &&
+                      inside(image.shape[2], out[2], step.height, first.height, tap.height, kernel[2]) &&
+                      inside(image.shape[3], out[3], step.width, first.width, tap.width, kernel[3]);
+  defines.set("KERNEL_H", kernel[2])
+      .set("KERNEL_W", kernel[3])
+      .set("IMAGE_H", image.shape[2])
+      .set("IMAGE_W", image.shape[3])
+      .set("IMAGE_N", image.strides[0])
+      .set("IMAGE_C", image.strides[1])
+      .set("IMAGE_ROW", image.strides[2])
+      .set("IMAGE_COLUMN", image.strides[3])
+      .set("OUT_H", out[2])
+      .set("OUT_W", out[3])
+      .set("STEP_H", step.height)
+      .set("STEP_W", step.width)
+      .set("FIRST_H", first.height)
+      .set("FIRST_W", first.width)
+      .set("TAP_H", tap.height)
+      .set("TAP_W", tap.width)
+      .set("DIVISOR_H", divisor.height)
+      .set("DIVISOR_W", divisor.width)
+      .set("PADDED", !within);
+  return defines.text() + std::string(template_text("conv_gather"));
+}
+
 std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.inputs[1].shape, request.attrs);
-  return candidates(data_problem(request, conv, false), traits, "implicit");
+  return data_candidates(request, conv, false, traits);
 }
 
 std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.output.shape, request.inputs[1].shape, request.attrs);
-  return candidates(data_problem(request, conv, true), traits, "implicit");
+  return data_candidates(request, conv, true, traits);
 }
 
 std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output.shape, request.attrs);
-  return candidates(weight_problem(request, conv), traits, "implicit");
+  return candidates(weight_problem(request, conv), traits);
 }
 
 }  // namespace athanor::gpu

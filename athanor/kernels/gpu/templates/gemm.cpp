@@ -32,33 +32,6 @@ std::string_view index_type(const GemmProblem& p) {
   return farthest < INT32_MAX ? "i32" : "i64";
 }
 
-/// The constants that all the templates share, and the epilogue's text.
-std::string prelude(const GemmProblem& p, bool bias, Defines defines) {
-  defines.set_dtype("DTYPE", p.dtype)
-      .set("DTYPE_IS_F32", p.dtype == DType::f32)
-      .set("INDEX", index_type(p))
-      .set("BATCH", p.batch)
-      .set("M", p.m)
-      .set("N", p.n)
-      .set("K", p.k)
-      .set("A_BATCH", p.a.batch)
-      .set("A_ROW", p.a.row)
-      .set("A_K", p.a.column)
-      .set("B_BATCH", p.b.batch)
-      .set("B_K", p.b.row)
-      .set("B_COLUMN", p.b.column)
-      .set("C_BATCH", p.c.batch)
-      .set("C_ROW", p.c.row)
-      .set("C_COLUMN", p.c.column)
-      .set("HAS_BIAS", bias)
-      .set("BIAS_BATCH", p.bias_batch)
-      .set("BIAS_ROW", p.bias_row)
-      .set("BIAS_COLUMN", p.bias_column)
-      .set("ACTIVATION", activation_name(p));
-  std::string text = defines.text() + std::string(template_text("gemm_epilogue"));
-  return text + (p.matrices.empty() ? std::string(template_text("gemm_strided")) : p.matrices);
-}
-
 /// Buffers in the order of the templates' parameters.
 std::vector<GpuLaunch::Argument> arguments(std::initializer_list<GpuLaunch::Argument> inputs,
                                            const GemmProblem& p, bool bias, GpuLaunch::Argument output) {
@@ -91,20 +64,20 @@ GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool on
   packed.batch = x.batch == 0 ? 1 : p.batch;
   const Defines defines = Defines().set("PACKS_A", packs_a).set("PANEL", panel).set("PACK_K", chunk);
   return {.name = "gemm_pack",
-          .source = prelude(packed, false, defines) + std::string(template_text("gemm_pack")),
+          .source = gemm_prelude(packed, false, defines) + std::string(template_text("gemm_pack")),
           .groups = {packed.batch * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
           .group_size = {one_item ? 1 : 64, 1, 1},
-          .arguments = {{x.buffer}, to}};
+          .arguments = {{x.buffer, x.start}, to}};
 }
 
 GpuLaunch sum_launch(const GemmProblem& p, const GemmPoint& point, GpuLaunch::Argument parts) {
   const int64_t items = 64;
   return {.name = "gemm_sum",
-          .source = prelude(p, has_bias(p), Defines().set("SPLITS", point.splits)) +
+          .source = gemm_prelude(p, has_bias(p), Defines().set("SPLITS", point.splits)) +
                     std::string(template_text("gemm_sum")),
           .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
           .group_size = {items, 1, 1},
-          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer})};
+          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer, p.c.start})};
 }
 
 std::string_view to_string(GemmSource source) {
@@ -117,6 +90,32 @@ int64_t a_pitch(const GemmPoint& point) {
 }
 
 }  // namespace
+
+std::string gemm_prelude(const GemmProblem& p, bool bias, Defines defines) {
+  defines.set_dtype("DTYPE", p.dtype)
+      .set("DTYPE_IS_F32", p.dtype == DType::f32)
+      .set("INDEX", index_type(p))
+      .set("BATCH", p.batch)
+      .set("M", p.m)
+      .set("N", p.n)
+      .set("K", p.k)
+      .set("A_BATCH", p.a.batch)
+      .set("A_ROW", p.a.row)
+      .set("A_K", p.a.column)
+      .set("B_BATCH", p.b.batch)
+      .set("B_K", p.b.row)
+      .set("B_COLUMN", p.b.column)
+      .set("C_BATCH", p.c.batch)
+      .set("C_ROW", p.c.row)
+      .set("C_COLUMN", p.c.column)
+      .set("HAS_BIAS", bias)
+      .set("BIAS_BATCH", p.bias_batch)
+      .set("BIAS_ROW", p.bias_row)
+      .set("BIAS_COLUMN", p.bias_column)
+      .set("ACTIVATION", activation_name(p));
+  std::string text = defines.text() + std::string(template_text("gemm_epilogue"));
+  return text + (p.matrices.empty() ? std::string(template_text("gemm_strided")) : p.matrices);
+}
 
 GemmProblem::GemmProblem(const KernelRequest& request)
     : dtype(request.output.dtype),
@@ -172,9 +171,9 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
 
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
   GpuCandidate candidate;
-  Scratch scratch{p.scratch_buffer};
+  Scratch scratch{p.scratch_buffer, p.scratch_start};
   const bool one_item = point.group_x * point.group_y == 1;
-  GpuLaunch::Argument a{p.a.buffer}, b{p.b.buffer}, c{p.c.buffer};
+  GpuLaunch::Argument a{p.a.buffer, p.a.start}, b{p.b.buffer, p.b.start}, c{p.c.buffer, p.c.start};
   if (point.a == GemmSource::packed) {
     const int64_t batches = p.a.batch == 0 ? 1 : p.batch;
     a = scratch.take(batches * ceil_div(p.m, point.block_m()) * point.block_m() * p.k);
@@ -202,7 +201,7 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
       .set("A_PITCH", a_pitch(point));
   candidate.launches.push_back(
       {.name = "gemm",
-       .source = prelude(p, bias, defines) + std::string(template_text("gemm")),
+       .source = gemm_prelude(p, bias, defines) + std::string(template_text("gemm")),
        .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
                   1},
        .group_size = {point.group_x, point.group_y, 1},
@@ -231,12 +230,12 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
 GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width,
                            int64_t items) {
   GpuCandidate candidate;
-  Scratch scratch{p.scratch_buffer};
+  Scratch scratch{p.scratch_buffer, p.scratch_start};
   // What does not lie along k is packed so.
   const bool pack_a = p.a.column != 1, pack_b = p.b.row != 1;
   const auto source = [&](bool packs_a) {
     const GemmProblem::Operand& x = packs_a ? p.a : p.b;
-    if (!(packs_a ? pack_a : pack_b)) return GpuLaunch::Argument{x.buffer};
+    if (!(packs_a ? pack_a : pack_b)) return GpuLaunch::Argument{x.buffer, x.start};
     const GpuLaunch::Argument to = scratch.take((x.batch == 0 ? 1 : p.batch) * (packs_a ? p.m : p.n) * p.k);
     candidate.launches.push_back(pack_launch(p, packs_a, 1, items == 1, to));
     return to;
@@ -252,10 +251,10 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
                               .set("B_SHARED", p.b.batch == 0);
   candidate.launches.push_back(
       {.name = "gemm_dot",
-       .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
+       .source = gemm_prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
        .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
        .group_size = {items, 1, 1},
-       .arguments = arguments({a, b}, p, has_bias(p), {p.c.buffer})});
+       .arguments = arguments({a, b}, p, has_bias(p), {p.c.buffer, p.c.start})});
   candidate.name =
       fmt::format("dot {}x{} by {}{}", rows, columns, width * items, pack_a || pack_b ? " packed" : "");
   candidate.parameters = {{"rows", rows}, {"columns", columns}, {"width", width}, {"items", items}};
@@ -268,10 +267,11 @@ GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t co
   const Defines defines = Defines().set("ROWS", rows).set("COLUMNS", columns);
   GpuLaunch launch{
       .name = "gemm_plain",
-      .source = prelude(p, has_bias(p), defines) + std::string(template_text("gemm_plain")),
+      .source = gemm_prelude(p, has_bias(p), defines) + std::string(template_text("gemm_plain")),
       .groups = {ceil_div(p.m, rows * group_y) * ceil_div(p.n, columns * group_x) * p.batch, 1, 1},
       .group_size = {group_x, group_y, 1},
-      .arguments = arguments({{p.a.buffer}, {p.b.buffer}}, p, has_bias(p), {p.c.buffer})};
+      .arguments = arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, has_bias(p),
+                             {p.c.buffer, p.c.start})};
   return {.name = fmt::format("plain gemm {}x{}", rows * group_y, columns * group_x),
           .parameters = {{"rows", rows}, {"columns", columns}, {"group_x", group_x}, {"group_y", group_y}},
           .launches = {std::move(launch)}};

@@ -12,6 +12,7 @@ struct GemmProblem {
   struct Operand {
     int buffer;
     int64_t batch, row, column;  // strides in elements
+    int64_t start = 0;           // bytes into the buffer
   };
   DType dtype = DType::f32;
   int64_t batch = 0, m = 0, n = 0, k = 0;
@@ -20,6 +21,7 @@ struct GemmProblem {
   int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
   std::string activation;
   int scratch_buffer = 0;
+  size_t scratch_start = 0;  // bytes that are in use already
   /// What the matrices are, where strides cannot say it: a text that defines what gemm_strided does.
   std::string matrices = {};
   /// Whether a may be read directly: its rows at a.row from each other, a step along k at a.column.
@@ -54,6 +56,8 @@ struct GemmPoint {
   int64_t tile_n() const { return vectors * width * group_x; }
 };
 
+/// What all the templates take from a problem: its constants, the epilogue and the matrices.
+std::string gemm_prelude(const GemmProblem& problem, bool bias, Defines defines = {});
 /// Whether the point's direct sources fit the problem's extents and strides, and its tiles into local memory.
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
 /// For f32, f16 and bf16 problems that the point fits, with k > 0.
