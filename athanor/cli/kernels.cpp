@@ -84,7 +84,7 @@ int dump(const DumpOptions& options) {
                       {"arguments", arguments}});
     }
   }
-  write_json((folder / "launches.json").string(), list);
+  write_file_atomically((folder / "launches.json").string(), list.dump(2) + "\n");
   std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
                            list.size(), options.step.config.model, options.target, options.out);
   return 0;

@@ -10,6 +10,7 @@
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/cache.h"

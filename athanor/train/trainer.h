@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/error.h"
 #include "athanor/base/line_log.h"
 #include "athanor/compile/plan.h"
 #include "athanor/data/dataloader.h"

@@ -375,11 +375,11 @@ class LoopKernels {
         code.line(fmt::format("shared{0}[mine] = acc{0}[0];", i));
         if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}[0];", i));
       }
-      code.open(fmt::format("for (int half = {}; half > 0; half /= 2)", items_ / 2));
+      code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
       code.line("BARRIER();");
-      code.open("if (LOCAL_ID(0) < half)");
-      join(code, "shared{0}[mine]", "shared_at{0}[mine]", "shared{0}[mine + half]",
-           "shared_at{0}[mine + half]");
+      code.open("if (LOCAL_ID(0) < reach)");
+      join(code, "shared{0}[mine]", "shared_at{0}[mine]", "shared{0}[mine + reach]",
+           "shared_at{0}[mine + reach]");
       code.close();
       code.close();
       code.line(fmt::format("if (LOCAL_ID(0) != 0 || result >= {}) return;", kept_size_));
@@ -448,6 +448,14 @@ class LoopKernels {
     Names outside = index;  // index 0 along reduced dimensions
     for (int d : reduced_) outside[static_cast<size_t>(d)].clear();
     const auto first = static_cast<int>(program_.body.size());
+    // Registers of the body that are read here mean the body at index 0 along reduced dimensions.
+    const auto in_body = [&](int r) { return r >= 0 && r < first; };
+    const bool reads_body =
+        std::ranges::any_of(
+            program_.epilogue,
+            [&](const LoopStep& e) { return in_body(e.a) || in_body(e.b) || in_body(e.c); }) ||
+        std::ranges::any_of(program_.epilogue_stores, [&](const LoopStore& e) { return in_body(e.source); });
+    if (reads_body) gpu::emit_steps(code, program_, program_.body, 0, outside);
     for (size_t i = 0; i < reductions(); ++i) {
       const LoopReduction& r = reduction(i);
       code.line(fmt::format("const {} r{} = {}{}[{}];", language_name(r.type), first + static_cast<int>(i),

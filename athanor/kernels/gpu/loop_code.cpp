@@ -69,8 +69,9 @@ std::string expression(const LoopStep& s, DType type, const std::string& a, cons
     case Prim::tanh:
     case Prim::erf:
     case Prim::sqrt:
-    case Prim::floor:
       return function(s.prim, type, a);
+    case Prim::floor:
+      return is_float(type) ? function(s.prim, type, a) : a;
     case Prim::cast:
       return cast(type, s.type, a);
     case Prim::add:
@@ -85,7 +86,8 @@ std::string expression(const LoopStep& s, DType type, const std::string& a, cons
       return is_float(type) ? fmt::format("mod_{}({}, {})", language_name(type), a, b)
                             : divide(type, "mod", a, b);
     case Prim::pow:
-      return fmt::format("pow_{}({}, {})", language_name(type), a, b);
+      return is_float(type) ? fmt::format("pow_{}({}, {})", language_name(type), a, b)
+                            : fmt::format("({})pow_i64({}, {})", language_name(type), a, b);
     case Prim::max:
       return larger(type, a, b);
     case Prim::min:

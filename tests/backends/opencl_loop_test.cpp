@@ -1,0 +1,120 @@
+// Generated loops on OpenCL devices against a plain interpreter, in the shapes that suit a CPU and those for
+// GPUs.
+#include "athanor/backends/opencl/launch.h"
+#include "tests/backends/loop_programs.h"
+#include "tests/backends/opencl.h"
+
+namespace athanor::testing {
+namespace {
+
+/// Runs a candidate on copies of the memory on a device, and brings them back.
+Memory run_on(opencl::ClDevice& device, const GpuCandidate& generated, const Memory& start) {
+  const Candidate candidate = opencl::make_candidate(device, generated, {});
+  std::vector<std::shared_ptr<Storage>> storage;
+  std::vector<void*> addresses;
+  for (const auto& bytes : start.data) {
+    storage.push_back(allocate(device.device(), std::max<size_t>(1, bytes.size())));
+    storage.back()->write(bytes.data(), 0, bytes.size());
+    addresses.push_back(storage.back()->address());
+  }
+  const auto scratch = allocate(device.device(), std::max<size_t>(1, candidate.scratch_bytes));
+  addresses.push_back(scratch->address());
+  candidate.kernel->run(addresses);
+  Memory result = start;
+  for (size_t b = 0; b < storage.size(); ++b)
+    storage[b]->read(result.data[b].data(), 0, result.data[b].size());
+  return result;
+}
+
+void check_on(opencl::ClDevice& device, const LoopProgram& program, const Memory& start, double tolerance) {
+  Memory want = start;
+  reference::Interpreter(program, want.addresses()).run();
+  GpuTraits gpu = device.traits();
+  gpu.is_cpu = !gpu.is_cpu;
+  gpu.max_group_size = std::min<int64_t>(64, gpu.max_group_size);
+  gpu.compute_units = 4;
+  for (const GpuTraits& traits : {device.traits(), gpu})
+    for (const GpuCandidate& candidate : gpu_loop_candidates(program, traits)) {
+      std::string description = candidate.name;
+      for (const auto& [name, value] : candidate.parameters)
+        description += " " + name + "=" + std::to_string(value);
+      expect_close(program, run_on(device, candidate, start), want, tolerance, description);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+}
+
+void check_everywhere(const LoopProgram& program, double tolerance = 2e-4, double low = -2, double high = 2) {
+  std::mt19937 rng(7);
+  const Memory start = memory_for(program, rng, low, high);
+  for (const DeviceInfo& info : opencl_devices()) {
+    check_on(*opencl::devices(info.device.provider)[info.device.index], program, start, tolerance);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(OpenClLoops, RandomProgramsMeanTheSame) {
+  ATHANOR_NEEDS_OPENCL();
+  std::mt19937 rng(2024);
+  for (int k = 0; k < 30; ++k) {
+    SCOPED_TRACE(k);
+    check_everywhere(random_program(rng));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
+  ATHANOR_NEEDS_OPENCL();
+  struct Case {
+    Ints space;
+    std::vector<bool> reduced;
+  };
+  // Rows, columns, both between others, everything at once (split into parts), one element, nothing.
+  const Case cases[] = {{{37, 129}, {false, true}},        {{129, 37}, {true, false}},
+                        {{3, 50, 7}, {true, false, true}}, {{70001}, {true}},
+                        {{20000, 3}, {true, false}},       {{1, 5}, {false, true}},
+                        {{4, 0}, {false, true}},           {{2, 300, 65}, {false, true, false}}};
+  for (const Case& one : cases)
+    for (const Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min})
+      for (const DType type : {DType::f32, DType::i32}) {
+        // Every kind in two shapes, every shape as a sum: each is a kernel to compile.
+        if (&one > &cases[1] && (prim != Prim::sum || type != DType::f32)) continue;
+        Builder b(one.space, one.reduced);
+        const int x = b.load(0, type, dense(one.space));
+        const int r = b.reduce(prim, x, type);
+        b.store(r, 1, type, dense_kept(b.p));
+        check_everywhere(b.p, 1e-3, type == DType::i32 ? -100 : 0.9, type == DType::i32 ? 100 : 1.1);
+        if (HasFatalFailure()) return;
+      }
+}
+
+TEST(OpenClLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Ints& space : {Ints{5, 300}, Ints{300, 5}, Ints{1, 50000}}) {
+    const bool rows = space[1] > space[0];
+    Builder b(space, {!rows, rows});
+    const int x = b.load(0, DType::f32, dense(space));
+    const int r = b.reduce(Prim::argmax, x, DType::i64);
+    b.store(r, 1, DType::i64, dense_kept(b.p));
+    std::mt19937 rng(3);
+    Memory start = memory_for(b.p, rng);
+    auto* values = reinterpret_cast<float*>(start.data[0].data());
+    const auto n = static_cast<size_t>(space[0] * space[1]);
+    for (size_t i = 0; i < n; ++i) values[i] = std::floor(values[i]);  // many equals
+    values[n / 2] = std::nanf("");
+    for (const DeviceInfo& info : opencl_devices()) {
+      check_on(*opencl::devices(info.device.provider)[info.device.index], b.p, start, 0);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(OpenClLoops, RandomNumbersAreTheHosts) {
+  ATHANOR_NEEDS_OPENCL();
+  Builder b({4099});
+  const int key = b.load(0, DType::i64, {0}), counter = b.index({1}, (int64_t{1} << 40) - 5);
+  b.store(b.op(Prim::random_uniform, DType::f32, key, counter), 1, DType::f32, {1});
+  check_everywhere(b.p, 0, -1e9, 1e9);
+}
+
+}  // namespace
+}  // namespace athanor::testing
