@@ -181,14 +181,14 @@ ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, boo
       divisor(gradient ? conv.stride : Pair(1)) {}
 
 std::string gather_text(const OperandDesc& image, const Shape& kernel, const Shape& out, Pair step,
-                        Pair first, Pair tap, Pair divisor, Defines defines, bool reaches_out) {
+                        Pair first, Pair tap, Pair divisor, Defines defines) {
   const auto inside = [](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
                          int64_t taps) {
     const int64_t low = start + std::min<int64_t>(apart * (taps - 1), 0);
     const int64_t high = (results - 1) * by + start + std::max<int64_t>(apart * (taps - 1), 0);
     return low >= 0 && high < extent;
   };
-  const bool within = !reaches_out && divisor.height == 1 && divisor.width == 1 &&
+  const bool within = divisor.height == 1 && divisor.width == 1 &&
                       inside(image.shape[2], out[2], step.height, first.height, tap.height, kernel[2]) &&
                       inside(image.shape[3], out[3], step.width, first.width, tap.width, kernel[3]);
   defines.set("KERNEL_H", kernel[2])

@@ -23,10 +23,9 @@ struct ConvData {
   ConvData(const KernelRequest& request, const ConvProblem& problem, bool is_gradient);
 };
 
-/// The constants of conv_gather.kernel, and its text. `reaches_out`: elements beside the image are asked for
-/// that no output element needs.
+/// The constants of conv_gather.kernel, and its text.
 std::string gather_text(const OperandDesc& image, const Shape& kernel, const Shape& out, Pair step,
-                        Pair first, Pair tap, Pair divisor, Defines defines, bool reaches_out = false);
+                        Pair first, Pair tap, Pair divisor, Defines defines);
 /// Winograd's F(outputs, 3) for kernels of 3 x 3 in steps of 1, of one group; {} where it does not apply.
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);

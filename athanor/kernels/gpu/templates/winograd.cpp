@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "athanor/kernels/gpu/templates/conv.h"
 
@@ -10,6 +11,8 @@ namespace athanor::gpu {
 namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+constexpr int64_t winograd_floats = 3 << 20;  // 12 MiB
 
 GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t items,
                  std::vector<GpuLaunch::Argument> arguments) {
@@ -32,8 +35,16 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   if (!plain || conv.w[2] != 3 || conv.w[3] != 3 || p.dtype == DType::f64 || p.m < 8 || data.channels_in < 8)
     return {};
   const int64_t patch = outputs + 2, points = patch * patch, width = traits.is_cpu ? 16 : 1;
-  const int64_t tiles = data.out[0] * ceil_div(data.out[2], outputs) * ceil_div(data.out[3], outputs);
   const int64_t m = p.m, c = data.channels_in;
+  const int64_t tiles_of_row = ceil_div(data.out[3], outputs);
+  const int64_t tiles_of_image = ceil_div(data.out[2], outputs) * tiles_of_row;
+  // As many images at a time as the last of a CPU's caches keeps between the steps.
+  int64_t images = data.out[0];
+  if (traits.is_cpu)
+    while (images > 1 &&
+           (data.out[0] % images != 0 || images * tiles_of_image * points * (m + c) > winograd_floats))
+      --images;
+  const int64_t tiles = images * tiles_of_image;
   if (points * std::max({m * c, c * tiles, m * tiles}) >= INT32_MAX) return {};
 
   GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs)};
@@ -49,7 +60,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   const Pair first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   Defines defines;
   defines.set("OUTPUTS", outputs)
-      .set("IMAGES", data.out[0])
+      .set("IMAGES", images)
       .set("C", c)
       .set("TURNED", data.gradient)
       .set("WEIGHT_M", data.weight_m)
@@ -57,18 +68,16 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
       .set("WEIGHT_H", data.weight.strides[2])
       .set("WEIGHT_W", data.weight.strides[3]);
   GemmProblem transformed = p;
-  transformed.matrices = gather_text(data.image, conv.w, data.out, one, first, one, one, std::move(defines),
-                                     data.out[2] % outputs != 0 || data.out[3] % outputs != 0) +
+  transformed.matrices = gather_text(data.image, conv.w, data.out, one, first, one, one, std::move(defines)) +
                          std::string(template_text("winograd"));
   const auto text = [&](int64_t lanes, bool bias) {
-    return gemm_prelude(transformed, bias, Defines().set("WIDTH", std::to_string(lanes)));
+    return gemm_prelude(
+        transformed, bias,
+        Defines().set("WIDTH", std::to_string(lanes)).set("RUN_TILES", std::gcd(lanes, tiles_of_row)));
   };
   const int64_t items = traits.is_cpu ? 1 : 64;
   candidate.launches.push_back(
       launch("winograd_weights", text(1, false), m * c, 64, {{p.a.buffer}, weights}));
-  candidate.launches.push_back(launch("winograd_input", text(width, false), c * ceil_div(tiles, width), items,
-                                      {{p.b.buffer}, patches}));
-
   GemmProblem product;
   product.dtype = DType::f32;
   product.batch = points;
@@ -84,15 +93,22 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                                 [](const GemmPoint& point) { return point.b == GemmSource::direct; });
   GpuCandidate gemm = gemm_candidate(product, choices.at(0));
   candidate.scratch_bytes = std::max(candidate.scratch_bytes, gemm.scratch_bytes);
-  for (GpuLaunch& step : gemm.launches) candidate.launches.push_back(std::move(step));
   candidate.parameters = gemm.parameters;
   candidate.parameters["outputs"] = outputs;
+  candidate.parameters["images"] = images;
 
-  std::vector<GpuLaunch::Argument> arguments = {products};
-  if (p.bias_buffer >= 0) arguments.push_back({p.bias_buffer});
-  arguments.push_back({p.c.buffer});
-  candidate.launches.push_back(launch("winograd_output", text(width, p.bias_buffer >= 0),
-                                      m * ceil_div(tiles, width), items, std::move(arguments)));
+  const auto size = static_cast<int64_t>(size_of(p.dtype));
+  for (int64_t first_image = 0; first_image < data.out[0]; first_image += images) {
+    const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
+    candidate.launches.push_back(
+        launch("winograd_input", text(width, false), c * ceil_div(tiles, width), items, {from, patches}));
+    candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
+    std::vector<GpuLaunch::Argument> arguments = {products};
+    if (p.bias_buffer >= 0) arguments.push_back({p.bias_buffer});
+    arguments.push_back({p.c.buffer, first_image * m * data.out[2] * data.out[3] * size});
+    candidate.launches.push_back(launch("winograd_output", text(width, p.bias_buffer >= 0),
+                                        m * ceil_div(tiles, width), items, std::move(arguments)));
+  }
   return candidate;
 }
 
