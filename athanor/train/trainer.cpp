@@ -95,13 +95,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
                 "--batch-size", fmt::format("Give at most {}", train_->size()));
 
   manual_seed(config_.seed);
-  model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
-  model_->to(device_);
-  optimizer_ = optim::make_optimizer(config_.optimizer, model_->parameters(),
-                                     {.lr = config_.learning_rate(),
-                                      .weight_decay = config_.weight_decay,
-                                      .momentum = config_.momentum,
-                                      .nesterov = config_.momentum > 0});
+  make_model();
   loader_.emplace(train_, LoaderOptions{.batch_size = config_.batch_size,
                                         .shuffle = true,
                                         .seed = config_.seed,
@@ -125,6 +119,16 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
   reporter_.started(facts(device_why_));
+}
+
+void Trainer::make_model() {
+  model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
+  model_->to(device_);
+  optimizer_ = optim::make_optimizer(config_.optimizer, model_->parameters(),
+                                     {.lr = config_.learning_rate(),
+                                      .weight_decay = config_.weight_decay,
+                                      .momentum = config_.momentum,
+                                      .nesterov = config_.momentum > 0});
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
@@ -295,6 +299,11 @@ void Trainer::stop_without_memory(const Error& error) {
   try {
     // Memory of a plan is affine in the batch, but for the kernels' scratch: two small plans tell it.
     const ScopedDisable untuned("tune");
+    // The step that failed goes with the model that it was to update: what is pending would be planned along.
+    ahead_.reset();
+    optimizer_.reset();
+    make_model();
+    eval({});
     const int64_t small = std::max<int64_t>(1, config_.batch_size / 64);
     const auto one = static_cast<double>(plan_of_a_step(small)->planned_memory_bytes());
     const double slope = (static_cast<double>(plan_of_a_step(2 * small)->planned_memory_bytes()) - one) /

@@ -58,6 +58,8 @@ class Trainer {
 
   uint64_t checkpoint_bytes() const;
   RunFacts facts(const std::string& device_why) const;
+  /// A new model and its optimizer, on the device.
+  void make_model();
   void go_on_from(Checkpoint checkpoint);
   void check_same_data(const ExampleSpec& stored) const;
   bool at_end() const;
