@@ -12,12 +12,12 @@ set_tests_properties(check_tidy PROPERTIES PROCESSORS 2 COST 1000)
 foreach(reader idx npy safetensors image)
   add_check(fuzz_${reader} TIMEOUT 120 COMMAND tools/run-fuzzer ${reader} 10)
 endforeach()
-add_check(sanitizers TIMEOUT 1800 COMMAND tools/run-sanitized)
-set_tests_properties(sanitizers PROPERTIES PROCESSORS 2 COST 900)
+add_check(sanitizers TIMEOUT 600 COMMAND tools/run-sanitized)
+set_tests_properties(sanitizers PROPERTIES PROCESSORS 2)
 add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}
   -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -P tests/install/install_and_find_package.cmake)
 
-# All the programs of tests/, and nothing else: what the sanitizers run.
+# All the programs of tests/, and nothing else: what is worth building with the presets asan and tsan.
 get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER programs INCLUDE REGEX "^test_")
 add_custom_target(sanitized_tests DEPENDS ${programs})

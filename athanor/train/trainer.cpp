@@ -289,32 +289,27 @@ void Trainer::stop_at_nan(const StepMetrics& metrics) {
       fmt::format("Try a smaller --lr, or --clip-norm 1. To see which operation gave it first: {}", again));
 }
 
-// Memory of a plan is affine in the batch but for the kernels' scratch: two plans predict it, a third
-// confirms.
-int64_t Trainer::largest_batch(uint64_t bytes) {
-  const ScopedDisable scope("tune");
-  const auto planned = [&](int64_t batch) {
-    return static_cast<double>(plan_of_a_step(batch)->planned_memory_bytes());
-  };
-  const int64_t small = std::max<int64_t>(1, config_.batch_size / 32), middle = 2 * small;
-  const double slope = (planned(middle) - planned(small)) / static_cast<double>(middle - small);
-  const double fixed = planned(small) - slope * static_cast<double>(small);
-  // What is planned counts what is there already, and the pool rounds up.
-  auto batch = static_cast<int64_t>((0.9 * static_cast<double>(bytes) - fixed) / slope);
-  return std::clamp<int64_t>(batch, 0, config_.batch_size - 1);
-}
-
 void Trainer::stop_without_memory(const Error& error) {
   const uint64_t all = info_of(device_).memory_bytes, used = memory_use(device_).current;
-  std::string hint = error.hint();
-  std::string problem = error.problem();
+  std::string problem = error.problem(), hint = error.hint();
   try {
-    problem += fmt::format(
-        ". A step of batch {} is planned to need {}; {} of {} are free", config_.batch_size,
-        format_bytes(static_cast<uint64_t>(plan_of_a_step(config_.batch_size)->planned_memory_bytes())),
-        format_bytes(all > used ? all - used : 0), format_bytes(all));
-    const int64_t batch = largest_batch(all);
-    hint = batch > 0 ? fmt::format("The largest batch that fits is about {}: --batch-size {}", batch, batch)
+    // Memory of a plan is affine in the batch, but for the kernels' scratch: two small plans tell it.
+    const ScopedDisable untuned("tune");
+    const int64_t small = std::max<int64_t>(1, config_.batch_size / 64);
+    const auto one = static_cast<double>(plan_of_a_step(small)->planned_memory_bytes());
+    const double slope = (static_cast<double>(plan_of_a_step(2 * small)->planned_memory_bytes()) - one) /
+                         static_cast<double>(small);
+    const double fixed = one - slope * static_cast<double>(small);
+    const double planned = fixed + slope * static_cast<double>(config_.batch_size);
+    // A device that refuses although it says to have enough has what it gave, and no more.
+    const double room =
+        planned < static_cast<double>(all) ? static_cast<double>(used) : static_cast<double>(all);
+    problem += fmt::format(". A step of batch {} is planned to need {}; {} of {} are free",
+                           config_.batch_size, format_bytes(static_cast<uint64_t>(planned)),
+                           format_bytes(all > used ? all - used : 0), format_bytes(all));
+    const auto batch = static_cast<int64_t>((0.9 * room - fixed) / slope);  // the pool rounds up
+    hint = batch > 0 ? fmt::format("The largest batch that fits is about {0}: --batch-size {0}",
+                                   std::min(batch, config_.batch_size - 1))
                      : "Not even one picture fits: use a smaller model";
   } catch (const Error&) {
     // Where not even a small plan can be made there is nothing to add.

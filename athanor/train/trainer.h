@@ -78,8 +78,7 @@ class Trainer {
   void write_svg() const;
   void finish();
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch);
-  /// Of what fits `bytes` of device memory, by the plans of smaller batches.
-  int64_t largest_batch(uint64_t bytes);
+  /// Adds what a step is planned to need, and the largest batch that would fit.
   [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 

@@ -54,6 +54,8 @@ class ClStorage final : public Storage {
     {
       const std::scoped_lock lock(device_.mutex);
       const bool wait = fresh && block_.released != nullptr;
+      // An event of another queue comes only when that queue has been told to go.
+      if (wait) check(api().Flush(device_.queue()), fmt::format("{} failed", to_string(device())));
       check(api().EnqueueWriteBuffer(fresh ? device_.upload_queue() : device_.queue(), block_.buffer,
                                      CL_FALSE, offset, count, source, wait ? 1 : 0,
                                      wait ? &block_.released : nullptr, &event),

@@ -1,0 +1,122 @@
+// Training on OpenCL through the program, and what it says when the device fails: with an OpenCL library that
+// fails on purpose (tests/support/opencl_faults.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "athanor/device/device.h"
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool has_opencl() {
+  for (const DeviceInfo& info : list_devices())
+    if (to_string(info.device) == "opencl:0") return true;
+  return false;
+}
+
+class OpenClProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_opencl()) GTEST_SKIP() << "there is no OpenCL device here";
+    setenv("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS, 1);
+  }
+  void TearDown() override {
+    unsetenv("ATHANOR_OPENCL_LIBRARY");
+    unsetenv("ATHANOR_FAULT");
+    unsetenv("ATHANOR_DISABLE");
+  }
+
+  Outcome train(const std::string& fault, std::vector<std::string> more = {}, bool tune = false,
+                const char* batch = "16") {
+    setenv("ATHANOR_FAULT", fault.c_str(), 1);
+    setenv("ATHANOR_DISABLE", tune ? "" : "tune", 1);
+    std::vector<std::string> words{
+        "train",        "--model", "mlp",         "--data", "fashion-mnist", "--device", "opencl:0",
+        "--batch-size", batch,     "--max-steps", "3",      "--seed",        "1",        "--out",
+        "run",          "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Program(folder_.path(), words).wait();
+  }
+  nlohmann::json summary() const {
+    return nlohmann::json::parse(read_text_file(folder_.path() / "run/summary.json"));
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(OpenClProgram, TrainsAndCompilesNothingTheSecondTime) {
+  Outcome first = train("none");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(summary()["device"], "opencl:0");
+  EXPECT_EQ(summary()["kernels_off_device"], 0);
+  EXPECT_GT(summary()["compilations"], 0);
+  const double loss = summary()["test_loss"];
+  std::filesystem::remove_all(folder_.path() / "run");
+  Outcome second = train("none", {"--trace", "trace.json"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(summary()["compilations"], 0);
+  EXPECT_EQ(summary()["test_loss"], loss);
+  const auto trace = nlohmann::json::parse(read_text_file(folder_.path() / "trace.json"));
+  std::set<std::string> lanes;
+  for (const auto& event : trace["traceEvents"])
+    if (event["ph"] == "M") lanes.insert(event["args"]["name"]);
+  EXPECT_TRUE(lanes.contains("host") && lanes.contains("opencl:0 kernels") &&
+              lanes.contains("opencl:0 copies"));
+}
+
+TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
+  const Outcome end = train("alloc:80000000", {}, false, "8192");
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
+  EXPECT_THAT(end.err, HasSubstr("is planned to need"));
+  EXPECT_THAT(end.err, HasSubstr("The largest batch that fits"));
+}
+
+TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {
+  const Outcome end = train("build");
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("cannot compile the kernel"));
+}
+
+TEST_F(OpenClProgram, LosesNothingWithTheDevice) {
+  ASSERT_EQ(train("none").exit_code, 0);
+  const std::string whole = read_text_file(folder_.path() / "run/metrics.jsonl");
+  std::filesystem::remove_all(folder_.path() / "run");
+  const Outcome end = train("lost:60", {"--checkpoint-every", "1"});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("CL_OUT_OF_RESOURCES"));
+  setenv("ATHANOR_FAULT", "none", 1);
+  Outcome resumed = Program(folder_.path(), {"train", "--resume", "--out", "run", "--quiet"}).wait();
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(read_text_file(folder_.path() / "run/metrics.jsonl"), whole);
+}
+
+TEST_F(OpenClProgram, TakesAnyNumberOfComputeUnits) {
+  for (const char* fault : {"units:0", "units:4000000000"}) {
+    const Outcome end = train(fault);
+    EXPECT_EQ(end.exit_code, 0) << fault << ": " << end.err;
+    std::filesystem::remove_all(folder_.path() / "run");
+  }
+}
+
+TEST_F(OpenClProgram, NeverTriesAgainWhatKilledIt) {
+  EXPECT_EQ(train("kill:gemm_dot", {}, true).exit_code, 128 + SIGKILL);
+  // Each problem has its own marks: the program may die once for each, and comes through in the end.
+  Outcome end{};
+  for (int i = 0; i < 12; ++i) {
+    end = train("kill:gemm_dot", {"--resume"}, true);
+    if (end.exit_code == 0) break;
+  }
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+}
+
+}  // namespace
+}  // namespace athanor::testing

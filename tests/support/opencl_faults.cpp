@@ -1,0 +1,99 @@
+// An OpenCL library that fails on purpose, for tests: it stands before the real one (ATHANOR_OPENCL_LIBRARY)
+// and spoils what ATHANOR_FAULT says:
+//   alloc:BYTES   no buffer larger than BYTES in all can be had
+//   build         nothing compiles
+//   lost:N        the device is lost after N launches
+//   units:N       CL_DEVICE_MAX_COMPUTE_UNITS is N
+//   kill:NAME     launching the kernel NAME ends the process
+// Whatever is not defined here is found in the library that this one is linked with.
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <dlfcn.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+// What follows "name:" when that fault is asked for; nullptr otherwise.
+const char* fault(const char* name) {
+  const char* text = std::getenv("ATHANOR_FAULT");
+  const size_t length = std::strlen(name);
+  if (text == nullptr || std::strncmp(text, name, length) != 0) return nullptr;
+  return text[length] == ':' ? text + length + 1 : text + length;
+}
+
+template <class F>
+F* real(const char* name) {
+  static void* const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<F*>(dlsym(library, name));
+}
+
+std::atomic<size_t> allocated{0};
+std::atomic<long> launches{0};
+
+bool lost() {
+  const char* after = fault("lost");
+  return after != nullptr && launches >= std::atol(after);
+}
+
+}  // namespace
+
+extern "C" {
+
+cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void* host, cl_int* code) {
+  if (const char* most = fault("alloc");
+      most != nullptr && (allocated += size) > std::strtoull(most, nullptr, 10)) {
+    allocated -= size;
+    if (code != nullptr) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return nullptr;
+  }
+  return real<decltype(clCreateBuffer)>("clCreateBuffer")(context, flags, size, host, code);
+}
+
+cl_int clReleaseMemObject(cl_mem buffer) {
+  size_t size = 0;
+  if (fault("alloc") != nullptr &&
+      clGetMemObjectInfo(buffer, CL_MEM_SIZE, sizeof size, &size, nullptr) == CL_SUCCESS)
+    allocated -= size;
+  return real<decltype(clReleaseMemObject)>("clReleaseMemObject")(buffer);
+}
+
+cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id* devices, const char* options,
+                      void(CL_CALLBACK* notify)(cl_program, void*), void* data) {
+  if (fault("build") != nullptr) return CL_BUILD_PROGRAM_FAILURE;
+  return real<decltype(clBuildProgram)>("clBuildProgram")(program, count, devices, options, notify, data);
+}
+
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void* value, size_t* needed) {
+  const char* units = fault("units");
+  if (units != nullptr && what == CL_DEVICE_MAX_COMPUTE_UNITS && value != nullptr) {
+    const auto number = static_cast<cl_uint>(std::strtoul(units, nullptr, 10));
+    std::memcpy(value, &number, sizeof number);
+    return CL_SUCCESS;
+  }
+  return real<decltype(clGetDeviceInfo)>("clGetDeviceInfo")(device, what, size, value, needed);
+}
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t* offset,
+                              const size_t* all, const size_t* group, cl_uint waits, const cl_event* wait,
+                              cl_event* event) {
+  if (lost()) return CL_OUT_OF_RESOURCES;
+  ++launches;
+  if (const char* victim = fault("kill"); victim != nullptr) {
+    char name[256] = {};
+    clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
+    if (std::string(name) == victim) std::raise(SIGKILL);
+  }
+  return real<decltype(clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel")(queue, kernel, rank, offset, all,
+                                                                          group, waits, wait, event);
+}
+
+cl_int clFinish(cl_command_queue queue) {
+  return lost() ? CL_OUT_OF_RESOURCES : real<decltype(clFinish)>("clFinish")(queue);
+}
+
+}  // extern "C"
