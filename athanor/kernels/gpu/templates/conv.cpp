@@ -129,8 +129,7 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   };
   add(8, 3, direct);
   add(8, 3, packed);
-  add(8, 2, direct);
-  add(8, 2, packed);
+  add(8, 2, p.a_strided ? direct : packed);
   return points;
 }
 

@@ -1,0 +1,105 @@
+#include "athanor/ops/conv_problem.h"
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+struct Case {
+  Shape x, w;
+  Conv2dOptions options;
+};
+
+// Winograd's transforms lose a few bits.
+double conv_tolerance(DType dtype) { return dtype == DType::f64 ? 1e-13 : dtype == DType::f32 ? 2e-5 : 2e-2; }
+
+enum class Kind : uint8_t { forward, input_grad, weight_grad };
+
+void check(Kind kind, DType dtype, const Case& c) {
+  Attrs attrs = conv_attrs(c.options);
+  const Shape y = ConvProblem(c.x, c.w, attrs).y;
+  const double tolerance = conv_tolerance(dtype);
+  if (kind == Kind::forward) {
+    check_candidates("conv2d", attrs, {view(dtype, c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
+                     tolerance, {.bias = true, .activation = "relu"});
+  } else if (kind == Kind::input_grad) {
+    attrs.set("input_shape", c.x.to_ints());
+    check_candidates("conv2d_input_grad", attrs, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, tolerance);
+  } else {
+    attrs.set("weight_shape", c.w.to_ints());
+    check_candidates("conv2d_weight_grad", attrs, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, tolerance);
+  }
+}
+
+const std::vector<Case> odd_cases = {
+    {{2, 3, 8, 6}, {4, 3, 3, 3}, {.padding = 1}},
+    {{1, 2, 7, 9}, {3, 2, 3, 2}, {.stride = {2, 1}, .padding = {1, 0}}},
+    {{2, 4, 9, 8}, {6, 2, 3, 3}, {.stride = 2, .padding = 1, .groups = 2}},
+    {{1, 5, 11, 13}, {7, 5, 3, 5}, {.padding = {2, 4}, .dilation = 2}},
+    {{2, 6, 8, 8}, {6, 1, 3, 3}, {.padding = 1, .groups = 6}},
+    {{1, 17, 16, 32}, {16, 17, 1, 1}, {}},
+    {{0, 2, 4, 4}, {3, 2, 3, 3}, {.padding = 1}},
+    {{2, 4, 5, 5}, {0, 4, 3, 3}, {.padding = 1}},
+    {{1, 8, 15, 7}, {16, 1, 3, 3}, {.stride = {2, 1}, .padding = 1, .groups = 8}},
+    {{2, 8, 8, 8}, {8, 8, 2, 2}, {.stride = 2}},
+};
+
+// What Winograd's transforms take: tiles that fit, that reach over the end, and that are fewer than a vector.
+const std::vector<Case> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.padding = 1}},
+                                          {{3, 9, 5, 7}, {8, 9, 3, 3}, {}},
+                                          {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
+
+TEST(GpuConv, Forward) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : odd_cases) check(Kind::forward, DType::f32, c);
+}
+
+TEST(GpuConv, InputGradient) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : odd_cases) check(Kind::input_grad, DType::f32, c);
+}
+
+TEST(GpuConv, WeightGradient) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : odd_cases) check(Kind::weight_grad, DType::f32, c);
+}
+
+TEST(GpuConv, ThreeByThree) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : three_by_three) check(Kind::forward, DType::f32, c);
+}
+
+TEST(GpuConv, ThreeByThreeInputGradient) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : three_by_three) check(Kind::input_grad, DType::f32, c);
+}
+
+TEST(GpuConv, OtherTypes) {
+  ATHANOR_NEEDS_OPENCL();
+  const Case c = {{2, 9, 8, 6}, {8, 9, 3, 3}, {.padding = 1}};
+  for (const Kind kind : {Kind::forward, Kind::input_grad, Kind::weight_grad}) check(kind, DType::bf16, c);
+  check(Kind::forward, DType::f16, c);
+  for (const Kind kind : {Kind::forward, Kind::input_grad, Kind::weight_grad}) check(kind, DType::f64, c);
+}
+
+TEST(GpuConv, Strides) {
+  ATHANOR_NEEDS_OPENCL();
+  const Shape x{2, 4, 8, 9}, w{6, 4, 3, 3}, y{2, 6, 8, 9};
+  const Ints x_strides{1, 2 * 8 * 9, 2 * 9, 2}, w_strides{9, 54, 1, 3}, y_strides{72, 144, 1, 8};
+  Attrs attrs = conv_attrs({.padding = 1});
+  check_candidates(
+      "conv2d", attrs,
+      {view(DType::f32, x, 1, x_strides), view(DType::f32, w, 2, w_strides), view(DType::f32, {6}, 3, {2})},
+      y, 2e-6, {.bias = true, .activation = "tanh"});
+  check_candidates("conv2d", attrs, {view(DType::f32, x, 1, {0, 72, -9, 1}), view(DType::f32, w, 2)}, y,
+                   2e-6);
+  Attrs input = attrs, weight = attrs;
+  input.set("input_shape", x.to_ints());
+  check_candidates("conv2d_input_grad", input,
+                   {view(DType::f32, y, 1, y_strides), view(DType::f32, w, 2, w_strides)}, x, 2e-6);
+  weight.set("weight_shape", w.to_ints());
+  check_candidates("conv2d_weight_grad", weight,
+                   {view(DType::f32, x, 1, x_strides), view(DType::f32, y, 2, y_strides)}, w, 2e-6);
+}
+
+}  // namespace
+}  // namespace athanor::testing

@@ -1,0 +1,105 @@
+// What the tests of GPU templates share: every candidate of a request, in the shapes that suit a CPU and
+// those for GPUs, on every OpenCL device, against the op's reference meaning.
+#pragma once
+#include "athanor/backends/opencl/launch.h"
+#include "tests/backends/cpu_kernels.h"
+#include "tests/backends/opencl.h"
+
+namespace athanor::testing {
+
+/// A view with the given strides, whose values are what it reads: strides of 0 repeat elements.
+inline Value view(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
+  Value value = random_value(dtype, shape, seed, {}, strides);
+  HostArray seen(dtype, shape);
+  const size_t element = size_of(dtype);
+  for (int64_t i = 0; i < shape.size(); ++i)
+    std::memcpy(
+        seen.bytes.data() + static_cast<size_t>(i) * element,
+        static_cast<std::byte*>(value.address()) + offset_of(value.desc, i) * static_cast<int64_t>(element),
+        element);
+  value.values = to_doubles(seen);
+  return value;
+}
+
+/// What the op's reference says of the inputs; the last is the bias where the epilogue has one.
+inline std::vector<double> reference_of(const KernelRequest& request, const std::vector<Value>& inputs) {
+  const Epilogue& epilogue = request.epilogue;
+  std::vector<RefArray> arrays;
+  for (const Value& input : inputs) {
+    arrays.emplace_back(input.desc.shape);
+    arrays.back().data = input.values;
+  }
+  std::vector<double> bias;
+  if (epilogue.bias) {
+    bias = arrays.back().data;
+    arrays.pop_back();
+  }
+  std::vector<double> want = request.op->reference(arrays, request.attrs).data;
+  const Shape& shape = request.output.shape;
+  const int64_t inner = shape.rank() == 4 ? shape[2] * shape[3] : 1;
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (epilogue.bias) want[i] += bias[static_cast<size_t>(static_cast<int64_t>(i) / inner) % bias.size()];
+    if (epilogue.activation == "relu") want[i] = std::max(want[i], 0.0);
+    if (epilogue.activation == "tanh") want[i] = std::tanh(want[i]);
+    if (epilogue.activation == "sigmoid") want[i] = 1 / (1 + std::exp(-want[i]));
+  }
+  if (!is_float(request.output.dtype)) want = to_doubles(from_doubles(request.output.dtype, shape, want));
+  return want;
+}
+
+/// Runs a candidate on poisoned output and scratch memory, twice: a launch leaves nothing behind that changes
+/// the next.
+inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& generated,
+                                  std::vector<Value>& inputs, const OperandDesc& output) {
+  const Candidate candidate = opencl::make_candidate(device, generated, {});
+  const size_t bytes = static_cast<size_t>(output.shape.size()) * size_of(output.dtype), margin = 64;
+  std::vector<std::shared_ptr<Storage>> storage;
+  std::vector<void*> addresses;
+  const auto add = [&](const void* data, size_t size, size_t offset) {
+    storage.push_back(allocate(device.device(), std::max<size_t>(1, size)));
+    storage.back()->write(data, 0, size);
+    addresses.push_back(static_cast<std::byte*>(storage.back()->address()) + offset);
+  };
+  for (Value& input : inputs) add(input.memory.data(), input.memory.size(), input.offset);
+  const std::vector<std::byte> poison(std::max(bytes + margin, candidate.scratch_bytes), std::byte{0x7f});
+  add(poison.data(), bytes + margin, 0);
+  const std::shared_ptr<Storage> result = storage.back();
+  add(poison.data(), candidate.scratch_bytes, 0);
+  candidate.kernel->run(addresses);
+  candidate.kernel->run(addresses);
+  std::vector<std::byte> memory(bytes + margin);
+  result->read(memory.data(), 0, memory.size());
+  EXPECT_EQ(std::memcmp(memory.data() + bytes, poison.data(), margin), 0)
+      << generated.name << " wrote beyond its output";
+  HostArray host(output.dtype, output.shape);
+  std::memcpy(host.bytes.data(), memory.data(), bytes);
+  return to_doubles(host);
+}
+
+/// Every candidate of the op, for the device as it is and as a small GPU, on every OpenCL device.
+inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<Value> inputs,
+                             const Shape& shape, double tolerance, const Epilogue& epilogue = {}) {
+  const DType dtype = inputs[0].desc.dtype;
+  KernelRequest request{&find_op(op), attrs, {}, {dtype, shape, {}, contiguous_strides(shape)}, epilogue};
+  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  const std::vector<double> want = reference_of(request, inputs);
+  for (const DeviceInfo& info : opencl_devices()) {
+    opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
+    GpuTraits gpu = device.traits();
+    gpu.is_cpu = !gpu.is_cpu;
+    gpu.max_group_size = std::min<int64_t>(256, gpu.max_group_size);
+    gpu.compute_units = 4;
+    for (const GpuTraits& traits : {device.traits(), gpu}) {
+      const auto candidates = gpu_candidates(request, traits);
+      EXPECT_FALSE(candidates.empty()) << request.key();
+      EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+      std::vector<Run> runs;
+      for (const GpuCandidate& candidate : candidates)
+        runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output)});
+      expect_all_near(runs, want, tolerance, request.key());
+      if (::testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+}  // namespace athanor::testing

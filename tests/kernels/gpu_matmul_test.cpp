@@ -1,0 +1,86 @@
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+void check(std::vector<Value> inputs, const Epilogue& epilogue = {}) {
+  const Shape out{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+  const double tolerance = tolerance_of(inputs[0].desc.dtype);
+  check_candidates("batch_matmul", {}, std::move(inputs), out, tolerance, epilogue);
+}
+
+void check(DType dtype, int64_t b, int64_t m, int64_t k, int64_t n) {
+  check({view(dtype, {b, m, k}, 1), view(dtype, {b, k, n}, 2)});
+}
+
+TEST(GpuMatmul, OddShapes) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{{1, 1, 1, 1},
+                                                                      {1, 3, 17, 5},
+                                                                      {2, 13, 7, 31},
+                                                                      {1, 65, 33, 129},
+                                                                      {3, 1, 40, 1},
+                                                                      {1, 17, 129, 1000},
+                                                                      {1, 1, 1000, 129},
+                                                                      {1, 129, 1000, 1},
+                                                                      {1, 131, 67, 137}})
+    check(DType::f32, b, m, k, n);
+}
+
+TEST(GpuMatmul, SplitsALongK) {
+  ATHANOR_NEEDS_OPENCL();
+  check(DType::f32, 1, 16, 2000, 16);
+  check({view(DType::f32, {1, 30, 3001}, 1), view(DType::f32, {1, 3001, 20}, 2), view(DType::f32, {20}, 3)},
+        {.bias = true, .activation = "relu"});
+}
+
+TEST(GpuMatmul, NothingToDo) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const auto dtype : {DType::f32, DType::bf16, DType::i32}) {
+    check(dtype, 1, 5, 0, 3);
+    check(dtype, 2, 0, 3, 4);
+    check(dtype, 0, 2, 3, 4);
+    check(dtype, 1, 2, 3, 0);
+  }
+}
+
+TEST(GpuMatmul, EveryType) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const auto dtype :
+       {DType::bf16, DType::f16, DType::f64, DType::i64, DType::i32, DType::i8, DType::u8}) {
+    check(dtype, 2, 13, 7, 31);
+    check(dtype, 1, 3, 17, 5);
+    check(dtype, 1, 40, 100, 35);
+  }
+}
+
+TEST(GpuMatmul, Strides) {
+  ATHANOR_NEEDS_OPENCL();
+  const int64_t b = 3, m = 17, k = 19, n = 23;
+  const Ints a_strides[] = {{m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {2 * m * k, 2 * k, 2}, {0, -k, 1}};
+  const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, 0, 1}, {k * n, n, 0}};
+  for (size_t i = 0; i < std::size(a_strides); ++i)
+    for (size_t j = 0; j < 2; ++j)  // a few of the pairs: each is kernels to compile
+      check({view(DType::f32, {b, m, k}, 1, a_strides[i]),
+             view(DType::f32, {b, k, n}, 2, b_strides[(i + 2 * j) % 5])});
+  check({view(DType::bf16, {b, m, k}, 1, {0, 1, m}), view(DType::bf16, {b, k, n}, 2, {0, -n, -1})});
+  check({view(DType::f32, {5, 1, k}, 1, {k, 7, 1}), view(DType::f32, {5, k, n}, 2, {0, n, 1})});
+  check({view(DType::f32, {1, 300, 200}, 1, {0, 1, 300}), view(DType::f32, {1, 200, 2}, 2)});
+  check({view(DType::f32, {1, 2, 200}, 1, {0, 1, 2}), view(DType::f32, {1, 200, 300}, 2, {0, 1, 200})});
+}
+
+TEST(GpuMatmul, Epilogues) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const std::string activation : {"", "relu", "tanh", "sigmoid"}) {
+    check({view(DType::f32, {2, 13, 70}, 1), view(DType::f32, {2, 70, 37}, 2), view(DType::f32, {37}, 3)},
+          {.bias = true, .activation = activation});
+    check({view(DType::f32, {1, 70, 65}, 1), view(DType::f32, {1, 65, 3}, 2), view(DType::f32, {3}, 3, {2})},
+          {.bias = true, .activation = activation});
+  }
+  check({view(DType::f64, {1, 7, 6}, 1), view(DType::f64, {1, 6, 9}, 2), view(DType::f64, {9}, 3)},
+        {.bias = true, .activation = "sigmoid"});
+  check({view(DType::f16, {1, 7, 60}, 1), view(DType::f16, {1, 60, 90}, 2)}, {.activation = "tanh"});
+}
+
+}  // namespace
+}  // namespace athanor::testing

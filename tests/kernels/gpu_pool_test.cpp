@@ -1,0 +1,89 @@
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+struct Case {
+  Shape x;
+  Ints kernel, stride, padding;
+  bool count_include_pad = true;
+
+  Shape y() const {
+    const auto windows = [&](int axis) {
+      const auto i = static_cast<size_t>(axis);
+      return (x[axis + 2] + 2 * padding[i] - kernel[i]) / stride[i] + 1;
+    };
+    return {x[0], x[1], windows(0), windows(1)};
+  }
+  Attrs attrs(bool max) const {
+    Attrs result = {{"kernel", kernel}, {"stride", stride}, {"padding", padding}};
+    if (!max) result.set("count_include_pad", count_include_pad);
+    return result;
+  }
+};
+
+const std::vector<Case> cases = {
+    {{2, 3, 8, 6}, {2, 2}, {2, 2}, {0, 0}},         {{1, 2, 7, 9}, {3, 2}, {2, 1}, {1, 0}},
+    {{2, 1, 5, 7}, {3, 3}, {1, 1}, {1, 1}, false},  {{1, 17, 3, 3}, {3, 3}, {3, 3}, {0, 0}},
+    {{0, 2, 4, 4}, {2, 2}, {2, 2}, {0, 0}},         {{2, 3, 17, 16}, {2, 2}, {3, 3}, {0, 0}},
+    {{2, 3, 16, 16}, {3, 3}, {2, 2}, {1, 1}, false}};
+
+void check(const Case& c, DType dtype, const Ints& x_strides = {}, const Ints& y_strides = {}) {
+  const double tolerance = dtype == DType::f32 ? 2e-6 : tolerance_of(dtype);
+  const Shape y = c.y();
+  check_candidates("max_pool2d", c.attrs(true), {view(dtype, c.x, 1, x_strides)}, y, tolerance);
+  check_candidates("avg_pool2d", c.attrs(false), {view(dtype, c.x, 1, x_strides)}, y, tolerance);
+  check_candidates("max_pool2d_grad", c.attrs(true),
+                   {view(dtype, c.x, 1, x_strides), view(dtype, y, 2, y_strides)}, c.x, tolerance);
+  Attrs average = c.attrs(false);
+  average.set("input_shape", c.x.to_ints());
+  check_candidates("avg_pool2d_grad", average, {view(dtype, y, 2, y_strides)}, c.x, tolerance);
+}
+
+TEST(GpuPool, OddShapes) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : cases) check(c, DType::f32);
+}
+
+TEST(GpuPool, OtherTypes) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
+    for (const Case& c : {cases[0], cases[1]}) check(c, dtype);
+}
+
+TEST(GpuPool, Strides) {
+  ATHANOR_NEEDS_OPENCL();
+  const Case& c = cases[0];
+  check(c, DType::f32, {2, 4 * 48, -4, 4 * 8}, {0, 12, 1, 4});
+}
+
+TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : cases) {
+    const std::vector<double> same(static_cast<size_t>(c.x.size()), 0.5);
+    check_candidates("max_pool2d_grad", c.attrs(true),
+                     {make_value(DType::f32, c.x, same), view(DType::f32, c.y(), 2)}, c.x, 2e-6);
+  }
+}
+
+TEST(GpuPool, ANaNStays) {
+  ATHANOR_NEEDS_OPENCL();
+  std::vector<double> values = random_values(16, 1);
+  values[5] = std::nan("");
+  Value x = make_value(DType::f32, {1, 1, 4, 4}, values);
+  const Case c{{1, 1, 4, 4}, {2, 2}, {2, 2}, {0, 0}};
+  std::vector<Value> inputs = {x};
+  KernelRequest request{
+      &find_op("max_pool2d"), c.attrs(true), {x.desc}, random_value(DType::f32, c.y(), 1).desc, {}};
+  for (const DeviceInfo& info : opencl_devices()) {
+    opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
+    for (const GpuCandidate& candidate : gpu_candidates(request, device.traits())) {
+      const auto result = run_on(device, candidate, inputs, request.output);
+      EXPECT_TRUE(std::isnan(result[0])) << candidate.name;
+      EXPECT_FALSE(std::isnan(result[1])) << candidate.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace athanor::testing
