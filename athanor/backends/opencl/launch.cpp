@@ -37,9 +37,10 @@ class ClKernel final : public Kernel {
   const GpuCandidate* generated() const override { return &candidate_; }
 
  private:
-  template <class T>
-  static void set(cl_kernel kernel, cl_uint place, const T& value) {
-    check(api().SetKernelArg(kernel, place, sizeof value, &value), "cannot set a kernel's argument");
+  static void set(cl_kernel kernel, cl_uint place, cl_mem buffer, cl_ulong offset) {
+    const std::string doing = "cannot set a kernel's argument";
+    check(api().SetKernelArg(kernel, place, sizeof(cl_mem), &buffer), doing);
+    check(api().SetKernelArg(kernel, place + 1, sizeof(cl_ulong), &offset), doing);
   }
 
   void launch(const GpuLaunch& launch, cl_kernel kernel, std::span<void* const> buffers) const {
@@ -48,12 +49,11 @@ class ClKernel final : public Kernel {
       const auto* address =
           static_cast<const std::byte*>(buffers[static_cast<size_t>(argument.buffer)]) + argument.byte_offset;
       const ClDevice::Place at = device_.find(address);
-      set(kernel, place++, at.buffer);
-      set(kernel, place++, at.offset);
+      set(kernel, place, at.buffer, at.offset);
+      place += 2;
     }
     if (launch.can_fault) {
-      set(kernel, place++, device_.fault_buffer());
-      set(kernel, place++, cl_ulong{0});
+      set(kernel, place, device_.fault_buffer(), 0);
       device_.expect_faults();
     }
     std::array<size_t, 3> all{}, group{};
