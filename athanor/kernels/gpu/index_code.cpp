@@ -20,7 +20,7 @@ void open_kernel(Code& code, const std::string& name, const std::vector<Paramete
   if (can_fault) code.line("BIND(i32, fault);");
 }
 
-ElementKernel::ElementKernel(std::string name, const Shape& shape, std::vector<Parameter> parameters,
+ElementKernel::ElementKernel(std::string name, const Shape& shape, const std::vector<Parameter>& parameters,
                              const GpuTraits& traits, bool can_fault) {
   launch_.name = std::move(name);
   launch_.can_fault = can_fault;

@@ -21,7 +21,7 @@ std::string stored(DType dtype);
 /// row-major position.
 class ElementKernel {
  public:
-  ElementKernel(std::string name, const Shape& shape, std::vector<Parameter> parameters,
+  ElementKernel(std::string name, const Shape& shape, const std::vector<Parameter>& parameters,
                 const GpuTraits& traits, bool can_fault = false);
   Code& code() { return code_; }
   /// "dim0", "dim1", ... for every axis.

@@ -248,8 +248,8 @@ class LoopKernels {
       std::string at;  // among the reduced elements, in their order
       int64_t below = 1;
       for (size_t n = reduced_.size(); n-- > 0;) {
-        at = fmt::format("{} * (i64){}", below, index[static_cast<size_t>(reduced_[n])]) +
-             (at.empty() ? "" : " + " + at);
+        at += fmt::format("{}{} * (i64){}", at.empty() ? "" : " + ", below,
+                          index[static_cast<size_t>(reduced_[n])]);
         below *= extent(reduced_[n]);
       }
       take_larger(code, r, acc, fmt::format("at{}[v]", i), source, "(" + at + ")");
