@@ -137,8 +137,9 @@ void ClDevice::trace(cl_event event, const char* lane, std::string name) {
 }
 
 void ClDevice::finish_traces() {
-  Trace* const trace = Trace::active();
   const std::scoped_lock lock(traces_mutex_);
+  if (traced_.empty()) return;
+  Trace* const trace = Trace::active();
   if (!clock_known_ && trace != nullptr) {
     // The device's clock is its own: a marker that ends now says how far it is from ours.
     cl_event marker = nullptr;
@@ -184,11 +185,19 @@ ClDevice::Place ClDevice::find(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   auto after = addresses_.upper_bound(at);
   if (after != addresses_.begin()) {
-    const auto& [start, range] = *std::prev(after);
-    if (at - start <= range.bytes) return {range.buffer, at - start};
+    auto& [start, range] = *std::prev(after);
+    if (at - start <= range.bytes) {
+      range.launched = true;
+      return {range.buffer, at - start};
+    }
   }
   throw Error(ErrorCode::internal,
               fmt::format("a kernel was given an address that is not of {}", to_string(info_.device)));
+}
+
+bool ClDevice::was_launched_with(const void* address) {
+  const std::scoped_lock lock(addresses_mutex_);
+  return addresses_.at(reinterpret_cast<uintptr_t>(address)).launched;
 }
 
 cl_mem ClDevice::fault_buffer() {
@@ -211,7 +220,7 @@ int ClDevice::fault_code(const FaultSite& site) {
 void ClDevice::wait() {
   const std::scoped_lock lock(mutex);
   check(api().Finish(queue()), fmt::format("{} failed", to_string(info_.device)));
-  if (!traced_.empty()) finish_traces();
+  finish_traces();
   if (!faults_possible_) return;
   faults_possible_ = false;
   std::array<cl_int, 4> fault{};

@@ -48,8 +48,10 @@ class ClDevice {
     cl_mem buffer = nullptr;
     cl_ulong offset = 0;
   };
-  /// Throws Error(internal) for an address that no buffer has.
+  /// For a launch. Throws Error(internal) for an address that no buffer has.
   Place find(const void* address);
+  /// Whether a launch was given the buffer at this address.
+  bool was_launched_with(const void* address);
 
   /// The buffer that kernels report faults to, and a number for what may go wrong in a kernel.
   cl_mem fault_buffer();
@@ -86,6 +88,7 @@ class ClDevice {
   struct Range {
     cl_mem buffer;
     size_t bytes;
+    bool launched = false;
   };
   std::map<uintptr_t, Range> addresses_;
   uintptr_t next_address_ = uintptr_t{1} << 32;

@@ -46,10 +46,8 @@ class ClStorage final : public Storage {
 
   void write(const void* source, size_t offset, size_t count) override {
     if (count == 0) return;
-    // What nobody has used yet is filled on a queue of its own, beside the kernels that run; all else in
-    // their order.
-    const bool fresh = !written_;
-    written_ = true;
+    // What no kernel has seen is filled on a queue of its own, beside those that run; all else in order.
+    const bool fresh = !device_.was_launched_with(address());
     cl_event event = nullptr;
     {
       const std::scoped_lock lock(device_.mutex);
@@ -70,7 +68,6 @@ class ClStorage final : public Storage {
  private:
   ClDevice& device_;
   Pool::Block block_;
-  bool written_ = false;
 };
 
 [[noreturn]] void refuse(const ClDevice& device, size_t bytes, const std::string& why) {
