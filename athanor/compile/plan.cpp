@@ -21,9 +21,9 @@ std::string PlanStep::name() const {
     else
       ++same->second;
   }
-  std::vector<std::string> parts;
-  for (const auto& [op, count] : counted) parts.push_back(count == 1 ? op : fmt::format("{}({})", op, count));
-  return parts.empty() ? "copy" : fmt::format("{}", fmt::join(parts, "+"));
+  std::vector<std::string> names;
+  for (const auto& [op, count] : counted) names.push_back(count == 1 ? op : fmt::format("{}({})", op, count));
+  return names.empty() ? "copy" : fmt::format("{}", fmt::join(names, "+"));
 }
 
 std::string PlanStep::name_and_parts() const {
