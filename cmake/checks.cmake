@@ -14,7 +14,6 @@ foreach(reader idx npy safetensors image)
 endforeach()
 add_check(sanitizers TIMEOUT 600 COMMAND tools/run-sanitized)
 set_tests_properties(sanitizers PROPERTIES PROCESSORS 2)
-add_check(oclgrind TIMEOUT 600 COMMAND tools/run-oclgrind)
 add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}
   -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -P tests/install/install_and_find_package.cmake)
 
