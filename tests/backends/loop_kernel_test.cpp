@@ -515,6 +515,30 @@ TEST(LoopInPlace, DifferentBuffersAtOneAddress) {
   }
 }
 
+/// y = 2 x, and x + 1 besides, where results are too large for any cache and are stored past them.
+class LoopLarge : public LoopOnIsa {};
+TEST_P(LoopLarge, ResultsPastTheCaches) {
+  constexpr int64_t n = (32 << 17) + 37;  // f64: 32 MiB and a bit
+  for (const bool in_place : {false, true})
+    for (const size_t skewed : {0, 3}) {
+      Builder b({n});
+      const int x = b.load(0, DType::f64, {1});
+      b.store(b.op(Prim::add, DType::f64, x, x), 1, DType::f64, {1});
+      b.store(b.op(Prim::add, DType::f64, x, b.constant(DType::f64, 1)), 2, DType::f64, {1});
+      std::vector<double> in(n + skewed), twice(n + skewed), plus(n + skewed);
+      std::iota(in.begin(), in.end(), -1000.0);
+      const std::vector<double> was = in;
+      double* const target = in_place ? in.data() : twice.data();
+      const std::vector<void*> addresses{in.data() + skewed, target + skewed, plus.data() + skewed};
+      LoopKernel(b.p).run(addresses, 2);
+      size_t wrong = 0;
+      for (size_t i = 0; i < skewed; ++i) wrong += plus[i] != 0;
+      for (size_t i = skewed; i < was.size(); ++i) wrong += target[i] != 2 * was[i] || plus[i] != was[i] + 1;
+      EXPECT_EQ(wrong, 0U);
+    }
+}
+INSTANTIATE_TEST_SUITE_P(Isa, LoopLarge, ::testing::ValuesIn(isas), isa_name);
+
 TEST(LoopInPlace, ReductionOfAnOverwrittenInput) {
   Builder b({40, 300}, {false, true});
   const int x = b.load(0, DType::f32, {300, 1});

@@ -25,7 +25,9 @@ struct Instruction {
   int dst = -1;          // register
   int walker = -1;       // of a load, an index or a store
   int target = -1;       // the walker where the result is computed straight to, or -1
-  int64_t item = 0;      // bytes of an element of the register
+  bool streams =
+      false;         // to `target` past the caches, from the register, where that is not memory being read
+  int64_t item = 0;  // bytes of an element of the register
   int sources = 0;
   std::array<int, max_sources> src{};
   unsigned uniform_sources = 0;

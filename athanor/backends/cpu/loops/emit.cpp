@@ -10,6 +10,9 @@ namespace athanor::loops {
 using Kind = Instruction::Kind;
 
 static constexpr int at_the_end = std::numeric_limits<int>::max();
+/// Results of this size and more outlast no cache, so they need not go through one: a store past it saves
+/// reading the line first, a third of the traffic of a loop that reads one array and writes another.
+static constexpr int64_t streamed_bytes = 32 << 20;
 
 Code Lowering::finish(int extra) {
   count_uses();
@@ -154,7 +157,8 @@ void Lowering::allocate(Code& code) {
       if (s.last_use == static_cast<int>(i) && !again) release(s);
     }
     n.reg = static_cast<int>(code.registers.size());
-    if (n.kind == Kind::point || n.direct >= 0) {
+    const bool streams = n.direct >= 0 && walkers_[static_cast<size_t>(n.direct)].bytes >= streamed_bytes;
+    if (n.kind == Kind::point || (n.direct >= 0 && !streams)) {
       code.registers.push_back(-1);
       code.tile_bytes += item;
     } else if (n.uniform) {
@@ -223,6 +227,7 @@ void Lowering::emit(Code& code) {
     i.item = static_cast<int64_t>(size_of(n.type));
     i.bits = n.bits;
     i.target = n.direct;
+    i.streams = n.direct >= 0 && code.registers[static_cast<size_t>(n.reg)] >= 0;
     i.cached = n.persistent && n.walker >= 0 && n.kind != Kind::point && n.direct < 0;
     for (int s : n.sources) {
       if (node(s).uniform && !n.uniform) i.uniform_sources |= 1U << i.sources;

@@ -40,6 +40,7 @@ void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t
     body_.run_tile();
     body_.advance();
   }
+  finish_streaming();
 }
 
 void Worker::clear(const Plan& plan) {
@@ -173,6 +174,7 @@ void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_
     else
       save(plan, partials + i * r.partial_bytes);
   }
+  finish_streaming();
 }
 
 void Worker::combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials) {
@@ -184,6 +186,7 @@ void Worker::combine(const Plan& plan, std::span<void* const> buffers, std::byte
       merge(plan, partials + (unit * r.pieces + piece) * r.partial_bytes);
     finish_unit(plan, unit);
   }
+  finish_streaming();
 }
 
 }  // namespace athanor::loops

@@ -31,12 +31,26 @@ class Frame {
 
  private:
   void run(const Instruction& i, int64_t rows, size_t n);
+  /// Whether some instruction reads where `target` writes.
+  bool reads(int target) const;
+  void find_streams();
+  void fetch(int64_t lines);
 
+  struct Stream {
+    int64_t walker, bytes;  // bytes: of a tile
+  };
   const Tiling* tiling_ = nullptr;
   const Code* code_ = nullptr;
   std::vector<int64_t> origin_, at_, last_, last_rows_;  // of each walker
   std::vector<void*> registers_;
-  std::vector<int64_t> trip_;  // of each loop
+  std::vector<int64_t> trip_;      // of each loop
+  std::vector<uint8_t> streamed_;  // by walker: written past the caches
+  // What the next tile needs is fetched while this one is computed, a few lines before each instruction, so
+  // that memory and arithmetic work at the same time.
+  std::vector<Stream> ahead_;
+  int64_t ahead_lines_ = 0;  // before each instruction
+  size_t fetching_ = 0;      // in ahead_
+  int64_t fetched_ = 0;      // bytes of that
 };
 
 /// A thread's frames and scratch memory.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "athanor/backends/cpu/loops/execute.h"
@@ -5,6 +6,8 @@
 namespace athanor::loops {
 
 using Kind = Instruction::Kind;
+
+static constexpr int64_t line_bytes = 64;
 
 void fill(void* dst, uint64_t bits, size_t item, size_t n) {
   switch (item) {
@@ -38,7 +41,53 @@ void Frame::enter(const Tiling& tiling, const Code& code, std::span<void* const>
   trip_.assign(tiling.loops.size(), 0);
   registers_.clear();
   for (int64_t offset : code.registers) registers_.push_back(offset < 0 ? nullptr : scratch + offset);
+  find_streams();
   for (const Instruction& i : code.once) run(i, 1, uniform_lanes);
+}
+
+bool Frame::reads(int target) const {
+  for (const auto* list : {&code_->once, &code_->each})
+    for (const Instruction& i : *list)
+      if (i.kind != Kind::store && i.walker >= 0 &&
+          origin_[static_cast<size_t>(i.walker)] == origin_[static_cast<size_t>(target)])
+        return true;
+  return false;
+}
+
+void Frame::find_streams() {
+  streamed_.assign(code_->walkers.size(), 0);
+  for (const Instruction& i : code_->each)
+    if (i.streams) streamed_[static_cast<size_t>(i.target)] = !reads(i.target);
+
+  constexpr int64_t beyond_cache = 1 << 20;
+  ahead_.clear();
+  int64_t lines = 0;
+  for (size_t w = 0; w < code_->walkers.size(); ++w) {
+    const Walker& walker = code_->walkers[w];
+    const bool seen = std::any_of(ahead_.begin(), ahead_.end(), [&](const Stream& s) {
+      return origin_[static_cast<size_t>(s.walker)] == origin_[w];
+    });
+    if (walker.buffer < 0 || walker.form != Walker::Form::contiguous || walker.bytes < beyond_cache ||
+        walker.repeats || walker.loop_strides.empty() || streamed_[w] || seen)
+      continue;
+    ahead_.push_back({static_cast<int64_t>(w), tiling_->tile_size() * walker.item});
+    lines += ahead_.back().bytes / line_bytes;
+  }
+  ahead_lines_ = lines / static_cast<int64_t>(code_->each.size()) + 1;
+}
+
+void Frame::fetch(int64_t lines) {
+  for (; lines > 0 && fetching_ < ahead_.size(); --lines) {
+    const Stream& s = ahead_[fetching_];
+    const auto w = static_cast<size_t>(s.walker);
+    __builtin_prefetch(
+        reinterpret_cast<const void*>(at_[w] + code_->walkers[w].loop_strides.back() + fetched_));
+    fetched_ += line_bytes;
+    if (fetched_ >= s.bytes) {
+      fetched_ = 0;
+      ++fetching_;
+    }
+  }
 }
 
 void Frame::seek(int64_t tile) {
@@ -71,12 +120,19 @@ int64_t Frame::rows() const {
 void Frame::run_tile() {
   const int64_t count = rows();
   const auto n = static_cast<size_t>(count * tiling_->row_size);
-  for (const Instruction& i : code_->each) run(i, count, i.uniform ? uniform_lanes : n);
+  const bool last = trip_.empty() || trip_.back() + 1 == tiling_->loops.back().extent;
+  fetching_ = last ? ahead_.size() : 0;
+  fetched_ = 0;
+  for (const Instruction& i : code_->each) {
+    fetch(ahead_lines_);
+    run(i, count, i.uniform ? uniform_lanes : n);
+  }
 }
 
 inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
   const auto w = static_cast<size_t>(i.walker);
-  if (i.target >= 0) set_reg(i.dst, reinterpret_cast<void*>(at(i.target)));
+  const bool streams = i.streams && streamed_[static_cast<size_t>(i.target)];
+  if (i.target >= 0 && !streams) set_reg(i.dst, reinterpret_cast<void*>(at(i.target)));
   if (i.cached) {
     if (last_rows_[w] >= count && last_[w] == at_[w]) return;
     last_rows_[w] = count;
@@ -114,6 +170,7 @@ inline void Frame::run(const Instruction& i, int64_t count, size_t n) {
         fill_index(static_cast<int64_t*>(reg(i.dst)), at_[w], code_->walkers[w], count);
       break;
   }
+  if (streams) stream(reinterpret_cast<void*>(at(i.target)), reg(i.dst), static_cast<int64_t>(n) * i.item);
 }
 
 }  // namespace athanor::loops

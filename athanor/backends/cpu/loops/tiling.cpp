@@ -76,6 +76,11 @@ Walker make_walker(const Tiling& tiling, int buffer, int64_t item, int64_t offse
   w.offset = offset * item;
   for (const Loop& loop : tiling.loops) w.loop_strides.push_back(strides[loop.dim] * loop.step * item);
   w.repeats = !w.loop_strides.empty() && w.loop_strides.back() == 0;
+  w.bytes = item;
+  for (const Loop& loop : tiling.loops)
+    if (strides[loop.dim] != 0) w.bytes *= loop.extent;
+  for (const Tiling::Dim& d : tiling.block)
+    if (strides[d.dim] != 0) w.bytes *= d.extent;
 
   std::vector<Walker::Dim> merged;  // innermost first
   bool moves = false;

@@ -67,6 +67,7 @@ struct Walker {
   std::vector<Dim> dims;  // within the tile, outermost first, merged where possible; {} when uniform
   int64_t per_row = 1;    // a tile of n rows has n * per_row in dims[0]
   bool repeats = false;   // stands still while the innermost loop turns
+  int64_t bytes = 1;      // of all the elements that it comes by
 
   bool same_place(const Walker& other) const {
     return item == other.item && offset == other.offset && loop_strides == other.loop_strides &&
@@ -81,6 +82,9 @@ Walker make_walker(const Tiling& tiling, int buffer, int64_t item, int64_t offse
 void gather(void* dst, int64_t src, const Walker& walker, int64_t rows);
 /// Copies consecutive elements to where a walker stands.
 void scatter(int64_t dst, const void* src, const Walker& walker, int64_t rows);
+/// Copies `bytes` bytes past the caches, where the system can. finish_streaming() ends a series of these.
+void stream(void* dst, const void* src, int64_t bytes);
+void finish_streaming();
 /// The values of an index walker.
 void fill_index(int64_t* dst, int64_t first, const Walker& walker, int64_t rows);
 
