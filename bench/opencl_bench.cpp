@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Settings {
   std::string device = "opencl:0";
+  std::string only;
   int rounds = 7;
   int count = 200;
   unsigned seed = 1;
@@ -199,7 +200,7 @@ void bench_gemm(const Settings& settings) {
 
 void bench_conv(const Settings& settings) {
   const Device device = parse_device(settings.device), cpu = parse_device("cpu");
-  fmt::print("{:>34} {:>9} {:>9} {:>9}   kernel\n", "GFLOP/s (of a direct convolution)", settings.device,
+  fmt::print("{:>39} {:>9} {:>9} {:>9}   kernel\n", "GFLOP/s (of a direct convolution)", settings.device,
              "CPU", "of CPU's");
   const ConvShape shapes[] = {{64, 64, 32, 64, 3, 1, 1},   {64, 64, 32, 128, 3, 2, 1},
                               {64, 128, 16, 128, 3, 1, 1}, {64, 128, 16, 256, 3, 2, 1},
@@ -207,14 +208,15 @@ void bench_conv(const Settings& settings) {
                               {64, 512, 4, 512, 3, 1, 1}};
   for (const ConvShape& s : shapes)
     for (const Pass pass : {Pass::forward, Pass::input_grad, Pass::weight_grad}) {
+      const std::string name = fmt::format("{} {}-{} {}x{}{}", conv_ops[static_cast<int>(pass)], s.c, s.o,
+                                           s.size, s.size, s.stride > 1 ? " stride 2" : "");
+      if (name.find(settings.only) == std::string::npos) continue;
       std::vector<Contestant> all = {contestant(device, conv_request(device, s, pass)),
                                      contestant(cpu, conv_request(cpu, s, pass))};
       take_turns(all, settings.rounds);
       const double own = median(all[0].seconds), host = median(all[1].seconds);
-      fmt::print("{:>34} {:>9} {:>9} {:>9.2f}   {}; {}\n",
-                 fmt::format("{} {}-{} {}x{}{}", conv_ops[static_cast<int>(pass)], s.c, s.o, s.size, s.size,
-                             s.stride > 1 ? " stride 2" : ""),
-                 rate(flops_of(s), own), rate(flops_of(s), host), host / own, all[0].name, all[1].name);
+      fmt::print("{:>39} {:>9} {:>9} {:>9.2f}   {}; {}\n", name, rate(flops_of(s), own),
+                 rate(flops_of(s), host), host / own, all[0].name, all[1].name);
       std::cout.flush();
     }
 }
@@ -303,13 +305,14 @@ int main(int argc, char** argv) {
   app.add_option("--device", settings.device, "The device");
   app.add_option("--rounds", settings.rounds, "Turns, of which the median counts")
       ->check(CLI::PositiveNumber);
+  app.add_option("--only", settings.only, "Convolutions with this in their name");
   app.add_option("--count", settings.count, "Problems of the sweep")->check(CLI::PositiveNumber);
   app.add_option("--seed", settings.seed, "Of the sweep's problems");
+  app.fallthrough();
   app.require_subcommand(1);
   app.add_subcommand("gemm", "Products of square matrices")->callback([&] { bench_gemm(settings); });
   app.add_subcommand("conv", "ResNet-18's 3x3 convolutions")->callback([&] { bench_conv(settings); });
   app.add_subcommand("sweep", "Random problems")->callback([&] { bench_sweep(settings); });
-  app.fallthrough();
   try {
     CLI11_PARSE(app, argc, argv);
   } catch (const std::exception& error) {

@@ -1,6 +1,9 @@
 // conv2d, conv2d_input_grad and conv2d_weight_grad as products of matrices, one a group, whose elements are
 // gathered from the images as they are needed (implicit GEMM).
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "athanor/kernels/gpu/templates.h"
@@ -43,30 +46,39 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   GemmProblem p = common(request, conv);
   p.m = data.channels_out;
   p.n = data.out[0] * plane;
-  p.k = data.channels_in * conv.w[2] * conv.w[3];
-  const Ints& w = data.weight.strides;
-  p.a = {1, w[0] * (conv.w[0] / conv.groups), data.weight_m, 1};
+  const Pair taps = data.taps, result{request.output.shape[2], request.output.shape[3]};
+  const auto item = static_cast<int64_t>(size_of(p.dtype));
+  p.k = data.channels_in * taps.height * taps.width;
+  const bool one_tap = taps.height * taps.width == 1;
+  const int64_t weight_k = one_tap ? data.weight_c : 1;
+  p.a = {1, data.weight.strides[0] * (conv.w[0] / conv.groups), data.weight_m, weight_k,
+         data.weight_first * item};
   p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
-  p.c = {p.c.buffer, data.channels_out * plane, 0, 0};
+  p.c = {p.c.buffer, data.channels_out * result.height * result.width, 0, 0,
+         (data.out_first.height * result.width + data.out_first.width) * item};
   if (request.epilogue.bias) {
     p.bias_buffer = 2;
     p.bias_row = request.inputs[2].strides.back();
     p.bias_batch = p.bias_row * data.channels_out;
   }
-  const bool together = (conv.w[3] == 1 || w[3] == 1) && (conv.w[2] == 1 || w[2] == conv.w[3]) &&
-                        (data.channels_in == 1 || data.weight_c == conv.w[2] * conv.w[3]);
-  p.a_strided = together;
+  const bool together = (taps.width == 1 || data.weight_tap.width == 1) &&
+                        (taps.height == 1 || data.weight_tap.height == taps.width) &&
+                        (data.channels_in == 1 || data.weight_c == taps.height * taps.width);
+  p.a_strided = together || one_tap;
   Defines defines;
-  defines.set("WEIGHTS_TOGETHER", together)
+  defines.set("WEIGHTS_STRIDED", p.a_strided)
+      .set("WEIGHT_K", weight_k)
       .set("WEIGHT_M", data.weight_m)
       .set("WEIGHT_C", data.weight_c)
-      .set("WEIGHT_H", w[2])
-      .set("WEIGHT_W", w[3])
-      .set("OUT_IMAGE", data.out[1] * plane)
+      .set("WEIGHT_H", data.weight_tap.height)
+      .set("WEIGHT_W", data.weight_tap.width)
+      .set("OUT_IMAGE", data.out[1] * result.height * result.width)
+      .set("OUT_CHANNEL", result.height * result.width)
+      .set("OUT_ROW", data.out_step.height * result.width)
+      .set("OUT_COLUMN", data.out_step.width)
       .set("RUN", std::gcd<int64_t>(data.out[3], 16));
-  p.matrices =
-      gather_text(data.image, conv.w, data.out, data.step, data.first, data.tap, data.divisor, defines) +
-      std::string(template_text("conv_data"));
+  p.matrices = gather_text(data.image, taps, data.out, data.step, data.first, data.tap, defines) +
+               std::string(template_text("conv_data"));
   return p;
 }
 
@@ -85,8 +97,8 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
   p.a_run = plane;
   Defines defines;
   defines.set("GRADIENT_N", dy[0]).set("GRADIENT_C", dy[1]).set("GRADIENT_H", dy[2]).set("GRADIENT_W", dy[3]);
-  p.matrices = gather_text(image, conv.w, conv.y, conv.stride, negative(conv.padding), conv.dilation, Pair(1),
-                           defines) +
+  p.matrices = gather_text(image, {conv.w[2], conv.w[3]}, conv.y, conv.stride, negative(conv.padding),
+                           conv.dilation, defines) +
                std::string(template_text("conv_weights"));
   return p;
 }
@@ -133,19 +145,40 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   return points;
 }
 
-std::vector<GpuCandidate> candidates(const GemmProblem& p, const GpuTraits& traits) {
-  if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
+GpuCandidate plain_candidate(const GemmProblem& p, const GpuTraits& traits) {
+  return traits.is_cpu ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
+                       : plain_gemm_candidate(p, 1, 1, 64, 1);
+}
+
+/// A candidate for each point that suits the largest part: the parts one after the other.
+std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, const GpuTraits& traits) {
+  const GemmProblem& largest = *std::ranges::max_element(parts, {}, &GemmProblem::k);
+  if (largest.batch * largest.m * largest.n == 0) return {{.name = "nothing"}};
+  const auto all = [&](const auto& candidate_of) {
+    GpuCandidate joined;
+    for (GemmProblem part : parts) {
+      if (part.m * part.n == 0) continue;
+      part.scratch_start = joined.scratch_bytes;
+      GpuCandidate one = candidate_of(part);
+      if (joined.launches.empty() || part.k == largest.k) joined.name = "implicit " + one.name;
+      if (joined.parameters.empty() || part.k == largest.k) joined.parameters = one.parameters;
+      joined.scratch_bytes = std::max(joined.scratch_bytes, one.scratch_bytes);
+      joined.launches.insert(joined.launches.end(), one.launches.begin(), one.launches.end());
+    }
+    if (parts.size() > 1) joined.name += fmt::format(" in {} phases", parts.size());
+    return joined;
+  };
   std::vector<GpuCandidate> result;
-  if (p.dtype != DType::f64 && p.k > 0) {
-    auto points = traits.is_cpu ? cpu_points(p, traits) : gemm_points(p, traits);
-    std::erase_if(points, [&](const GemmPoint& point) { return !fits(p, point, traits); });
-    for (const GemmPoint& point : points) result.push_back(gemm_candidate(p, point));
+  if (largest.dtype != DType::f64 && largest.k > 0) {
+    auto points = traits.is_cpu ? cpu_points(largest, traits) : gemm_points(largest, traits);
+    std::erase_if(points, [&](const GemmPoint& point) { return !fits(largest, point, traits); });
+    for (const GemmPoint& point : points)
+      result.push_back(all([&](const GemmProblem& part) {
+        return fits(part, point, traits) ? gemm_candidate(part, point) : plain_candidate(part, traits);
+      }));
   }
-  if (result.empty() || p.m < 4)
-    result.push_back(traits.is_cpu
-                         ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
-                         : plain_gemm_candidate(p, 1, 1, 64, 1));
-  for (GpuCandidate& candidate : result) candidate.name = "implicit " + candidate.name;
+  if (result.empty() || largest.m < 4)
+    result.push_back(all([&](const GemmProblem& part) { return plain_candidate(part, traits); }));
   return result;
 }
 
@@ -153,7 +186,9 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
                                           bool gradient, const GpuTraits& traits) {
   const ConvData data(request, conv, gradient);
   const GemmProblem p = data_problem(request, data);
-  auto result = candidates(p, traits);
+  std::vector<GemmProblem> parts;
+  for (const ConvData& phase : data.phases()) parts.push_back(data_problem(request, phase));
+  auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
   for (const int64_t outputs : {4, 2}) {
     auto winograd = winograd_candidate(data, p, outputs, traits);
@@ -172,26 +207,69 @@ ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, boo
       out(request.output.shape),
       channels_in((gradient ? conv.y[1] : conv.x[1]) / conv.groups),
       channels_out((gradient ? conv.x[1] : conv.y[1]) / conv.groups),
+      taps(conv.w[2], conv.w[3]),
       weight_m(weight.strides[gradient ? 1 : 0]),
       weight_c(weight.strides[gradient ? 0 : 1]),
+      weight_tap(weight.strides[2], weight.strides[3]),
       step(gradient ? Pair(1) : conv.stride),
       first(gradient ? conv.padding : negative(conv.padding)),
       tap(gradient ? negative(conv.dilation) : conv.dilation),
       divisor(gradient ? conv.stride : Pair(1)) {}
 
-std::string gather_text(const OperandDesc& image, const Shape& kernel, const Shape& out, Pair step,
-                        Pair first, Pair tap, Pair divisor, Defines defines) {
+namespace {
+
+/// One axis of a phase: every divisor-th output from `phase` on.
+struct PhaseAxis {
+  int64_t outputs, taps = 0, first_tap = 0, tap_period = 1, first = 0, tap = 0;
+  PhaseAxis(int64_t phase, int64_t extent, int64_t kernel, int64_t from, int64_t apart, int64_t divisor)
+      : outputs(ceil_div(extent - phase, divisor)) {
+    // Of the taps t, those for which phase + from + t * apart is a multiple of the divisor.
+    tap_period = divisor / std::gcd(apart, divisor);
+    while (first_tap < tap_period && (phase + from + first_tap * apart) % divisor != 0) ++first_tap;
+    if (first_tap == tap_period || first_tap >= kernel) return;
+    taps = ceil_div(kernel - first_tap, tap_period);
+    first = (phase + from + first_tap * apart) / divisor;
+    tap = tap_period * apart / divisor;
+  }
+};
+
+}  // namespace
+
+std::vector<ConvData> ConvData::phases() const {
+  if (divisor.height == 1 && divisor.width == 1) return {*this};
+  std::vector<ConvData> result;
+  for (int64_t y = 0; y < std::min(divisor.height, out[2]); ++y)
+    for (int64_t x = 0; x < std::min(divisor.width, out[3]); ++x) {
+      const PhaseAxis rows(y, out[2], taps.height, first.height, tap.height, divisor.height);
+      const PhaseAxis columns(x, out[3], taps.width, first.width, tap.width, divisor.width);
+      ConvData phase = *this;
+      phase.out = {out[0], out[1], rows.outputs, columns.outputs};
+      phase.taps = {rows.taps, columns.taps};
+      phase.weight_first = rows.first_tap * weight_tap.height + columns.first_tap * weight_tap.width;
+      phase.weight_tap = {rows.tap_period * weight_tap.height, columns.tap_period * weight_tap.width};
+      phase.first = {rows.first, columns.first};
+      phase.tap = {rows.tap, columns.tap};
+      phase.out_first = {y, x};
+      phase.out_step = divisor;
+      phase.divisor = 1;
+      result.push_back(phase);
+    }
+  return result;
+}
+
+std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
+                        Pair tap, Defines defines) {
   const auto inside = [](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
-                         int64_t taps) {
-    const int64_t low = start + std::min<int64_t>(apart * (taps - 1), 0);
-    const int64_t high = (results - 1) * by + start + std::max<int64_t>(apart * (taps - 1), 0);
+                         int64_t count) {
+    const int64_t low = start + std::min<int64_t>(apart * (count - 1), 0);
+    const int64_t high = (results - 1) * by + start + std::max<int64_t>(apart * (count - 1), 0);
     return low >= 0 && high < extent;
   };
-  const bool within = divisor.height == 1 && divisor.width == 1 &&
-                      inside(image.shape[2], out[2], step.height, first.height, tap.height, kernel[2]) &&
-                      inside(image.shape[3], out[3], step.width, first.width, tap.width, kernel[3]);
-  defines.set("KERNEL_H", kernel[2])
-      .set("KERNEL_W", kernel[3])
+  const bool within = inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&
+                      inside(image.shape[3], out[3], step.width, first.width, tap.width, taps.width);
+  // Where there are no taps nothing is gathered; 1 keeps the text's divisions whole.
+  defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
+      .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
       .set("IMAGE_H", image.shape[2])
       .set("IMAGE_W", image.shape[3])
       .set("IMAGE_N", image.strides[0])
@@ -206,8 +284,6 @@ std::string gather_text(const OperandDesc& image, const Shape& kernel, const Sha
       .set("FIRST_W", first.width)
       .set("TAP_H", tap.height)
       .set("TAP_W", tap.width)
-      .set("DIVISOR_H", divisor.height)
-      .set("DIVISOR_W", divisor.width)
       .set("PADDED", !within);
   return defines.text() + std::string(template_text("conv_gather"));
 }
@@ -224,7 +300,14 @@ std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const 
 
 std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output.shape, request.attrs);
-  return candidates(weight_problem(request, conv), traits);
+  const GemmProblem gathered = weight_problem(request, conv);
+  auto result = candidates({gathered}, traits);
+  for (const int64_t outputs : {4, 2})
+    if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits))
+      result.push_back(std::move(*winograd));
+  if (!gathered.wide_index)
+    std::ranges::move(tap_candidates(request, conv, traits), std::back_inserter(result));
+  return result;
 }
 
 }  // namespace athanor::gpu

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/kernels/gpu/templates/gemm.h"
 #include "athanor/ops/conv_problem.h"
@@ -14,20 +15,35 @@ struct ConvData {
   const ConvProblem& conv;
   bool gradient;  // of the images
   const OperandDesc &image, &weight;
-  Shape out;
+  Shape out;                          // [N, channels, rows, columns] of what is computed
   int64_t channels_in, channels_out;  // of a group
+  Pair taps;                          // of the kernel
   int64_t weight_m, weight_c;         // strides of the weights
+  int64_t weight_first = 0;           // the element of the weights that stands for the first tap
+  Pair weight_tap;                    // and how far apart taps lie
   /// Output row i takes row (i * step + first + t * tap) / divisor of the image with tap t of the kernel.
   Pair step, first, tap, divisor;
+  /// Output row i is row out_first + i * out_step of the result.
+  Pair out_first = 0, out_step = 1;
 
   ConvData(const KernelRequest& request, const ConvProblem& problem, bool is_gradient);
+  /// The same in parts without a divisor: of every divisor-th row and column, with the taps that these take.
+  /// Some have no taps: they are 0.
+  std::vector<ConvData> phases() const;
 };
 
 /// The constants of conv_gather.kernel, and its text.
-std::string gather_text(const OperandDesc& image, const Shape& kernel, const Shape& out, Pair step,
-                        Pair first, Pair tap, Pair divisor, Defines defines);
+std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
+                        Pair tap, Defines defines);
+/// conv2d_weight_grad of one group as a product for each tap of the kernel, [channels out, pixels] with
+/// [pixels, channels in], the images having been copied with channels last.
+std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                         const GpuTraits& traits);
 /// Winograd's F(outputs, 3) for kernels of 3 x 3 in steps of 1, of one group; {} where it does not apply.
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);
+/// The same for conv2d_weight_grad: F(3, outputs).
+std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,
+                                                    int64_t outputs, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

@@ -161,8 +161,10 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
     if (point.block_m() > p.m || !p.a_strided) return false;
     if (p.a_run > 0 && (p.a_run % step != 0 || ceil_div(p.k, point.splits) % step != 0)) return false;
   }
-  if (point.b == GemmSource::direct && (point.tile_n() > p.n || !p.b_strided || p.b.column != 1))
-    return false;
+  if (point.b == GemmSource::direct) {
+    if (point.tile_n() > p.n || !p.b_strided || p.b.column != 1) return false;
+    if (p.b_run > 0 && (p.b_run % step != 0 || ceil_div(p.k, point.splits) % step != 0)) return false;
+  }
   int64_t local = 0;
   if (point.a == GemmSource::staged) local += step * a_pitch(point);
   if (point.b == GemmSource::staged) local += step * point.tile_n();

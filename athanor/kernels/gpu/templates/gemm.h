@@ -29,6 +29,8 @@ struct GemmProblem {
   bool b_strided = true;
   /// The most steps along k that a direct `a` may take at a time; 0: all.
   int64_t a_run = 0;
+  /// The same of a direct `b`.
+  int64_t b_run = 0;
   bool wide_index = false;  // offsets within `matrices` need 64 bits
 
   GemmProblem() = default;

@@ -24,91 +24,177 @@ GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t
           .arguments = std::move(arguments)};
 }
 
+/// How the result is cut into tiles of outputs x outputs elements, and how many images are worked on at a
+/// time: as many as the last of a CPU's caches keeps between the steps.
+struct Tiles {
+  int64_t outputs, patch, points, of_row, images, count;
+  Tiles(int64_t outputs_, const Shape& out, int64_t channels, bool is_cpu)
+      : outputs(outputs_),
+        patch(outputs + 2),
+        points(patch * patch),
+        of_row(ceil_div(out[3], outputs)),
+        images(out[0]) {
+    const int64_t of_image = ceil_div(out[2], outputs) * of_row;
+    if (is_cpu)
+      while (images > 1 && (out[0] % images != 0 || images * of_image * points * channels > winograd_floats))
+        --images;
+    count = images * of_image;
+  }
+};
+
+bool applies(const ConvProblem& conv, DType dtype, int64_t m, int64_t c) {
+  const Ints ones{1, 1};
+  return conv.stride.ints() == ones && conv.dilation.ints() == ones && conv.groups == 1 && conv.w[2] == 3 &&
+         conv.w[3] == 3 && dtype != DType::f64 && m >= 8 && c >= 8;
+}
+
+// Scratch memory of floats, part after part.
+GpuLaunch::Argument take(GpuCandidate& candidate, int buffer, int64_t floats) {
+  const auto start = static_cast<int64_t>(candidate.scratch_bytes);
+  candidate.scratch_bytes += static_cast<size_t>(ceil_div(floats * 4, 256) * 256);
+  return {buffer, start};
+}
+
+/// The points' products, with scratch memory behind what the candidate has already.
+GpuCandidate product_of(const GemmProblem& p, GemmSource b, GpuCandidate& candidate,
+                        const GpuTraits& traits) {
+  GemmProblem product = p;
+  product.scratch_start = candidate.scratch_bytes;
+  // No more packing than has to be: both have just been written in the order they are read in.
+  auto choices = gemm_points(product, traits);
+  std::ranges::stable_partition(choices, [&](const GemmPoint& point) { return point.b == b; });
+  GpuCandidate gemm = gemm_candidate(product, choices.at(0));
+  candidate.scratch_bytes = std::max(candidate.scratch_bytes, gemm.scratch_bytes);
+  candidate.parameters = gemm.parameters;
+  return gemm;
+}
+
 }  // namespace
 
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits) {
-  const ConvProblem& conv = data.conv;
-  const Pair one(1);
-  const Ints ones = one.ints();
-  const bool plain = conv.stride.ints() == ones && conv.dilation.ints() == ones && conv.groups == 1;
-  if (!plain || conv.w[2] != 3 || conv.w[3] != 3 || p.dtype == DType::f64 || p.m < 8 || data.channels_in < 8)
-    return {};
-  const int64_t patch = outputs + 2, points = patch * patch, width = traits.is_cpu ? 16 : 1;
   const int64_t m = p.m, c = data.channels_in;
-  const int64_t tiles_of_row = ceil_div(data.out[3], outputs);
-  const int64_t tiles_of_image = ceil_div(data.out[2], outputs) * tiles_of_row;
-  // As many images at a time as the last of a CPU's caches keeps between the steps.
-  int64_t images = data.out[0];
-  if (traits.is_cpu)
-    while (images > 1 &&
-           (data.out[0] % images != 0 || images * tiles_of_image * points * (m + c) > winograd_floats))
-      --images;
-  const int64_t tiles = images * tiles_of_image;
-  if (points * std::max({m * c, c * tiles, m * tiles}) >= INT32_MAX) return {};
+  if (!applies(data.conv, p.dtype, m, c)) return {};
+  const Tiles tiles(outputs, data.out, m + c, traits.is_cpu);
+  if (tiles.points * std::max({m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
   GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs)};
-  const auto take = [&](int64_t floats) {
-    const auto start = static_cast<int64_t>(candidate.scratch_bytes);
-    candidate.scratch_bytes += static_cast<size_t>(ceil_div(floats * 4, 256) * 256);
-    return GpuLaunch::Argument{p.scratch_buffer, start};
-  };
-  const GpuLaunch::Argument weights = take(points * m * c), patches = take(points * c * tiles),
-                            products = take(points * m * tiles);
+  const auto weights = take(candidate, p.scratch_buffer, tiles.points * m * c),
+             patches = take(candidate, p.scratch_buffer, tiles.points * c * tiles.count),
+             products = take(candidate, p.scratch_buffer, tiles.points * m * tiles.count);
 
   // What the gradient's taps take in falling order, turned weights take in rising order.
-  const Pair first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
+  const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   Defines defines;
   defines.set("OUTPUTS", outputs)
-      .set("IMAGES", images)
+      .set("IMAGES", tiles.images)
       .set("C", c)
+      .set("CHANNELS", c)
+      .set("OF_GRADIENT", false)
       .set("TURNED", data.gradient)
       .set("WEIGHT_M", data.weight_m)
       .set("WEIGHT_C", data.weight_c)
       .set("WEIGHT_H", data.weight.strides[2])
       .set("WEIGHT_W", data.weight.strides[3]);
   GemmProblem transformed = p;
-  transformed.matrices = gather_text(data.image, conv.w, data.out, one, first, one, one, std::move(defines)) +
+  transformed.matrices = gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines)) +
                          std::string(template_text("winograd"));
   const auto text = [&](int64_t lanes, bool bias) {
     return gemm_prelude(
         transformed, bias,
-        Defines().set("WIDTH", std::to_string(lanes)).set("RUN_TILES", std::gcd(lanes, tiles_of_row)));
+        Defines().set("WIDTH", std::to_string(lanes)).set("RUN_TILES", std::gcd(lanes, tiles.of_row)));
   };
-  const int64_t items = traits.is_cpu ? 1 : 64;
+  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1;
   candidate.launches.push_back(
       launch("winograd_weights", text(1, false), m * c, 64, {{p.a.buffer}, weights}));
   GemmProblem product;
-  product.dtype = DType::f32;
-  product.batch = points;
-  product.m = m, product.n = tiles, product.k = c;
+  product.batch = tiles.points;
+  product.m = m, product.n = tiles.count, product.k = c;
   product.a = {weights.buffer, m * c, c, 1, weights.byte_offset};
-  product.b = {patches.buffer, c * tiles, tiles, 1, patches.byte_offset};
-  product.c = {products.buffer, m * tiles, tiles, 1, products.byte_offset};
+  product.b = {patches.buffer, c * tiles.count, tiles.count, 1, patches.byte_offset};
+  product.c = {products.buffer, m * tiles.count, tiles.count, 1, products.byte_offset};
   product.scratch_buffer = p.scratch_buffer;
-  product.scratch_start = candidate.scratch_bytes;
-  // Neither needs packing: both have just been written in the order they are read in.
-  auto choices = gemm_points(product, traits);
-  std::ranges::stable_partition(choices,
-                                [](const GemmPoint& point) { return point.b == GemmSource::direct; });
-  GpuCandidate gemm = gemm_candidate(product, choices.at(0));
-  candidate.scratch_bytes = std::max(candidate.scratch_bytes, gemm.scratch_bytes);
-  candidate.parameters = gemm.parameters;
+  const GpuCandidate gemm = product_of(product, GemmSource::direct, candidate, traits);
   candidate.parameters["outputs"] = outputs;
-  candidate.parameters["images"] = images;
+  candidate.parameters["images"] = tiles.images;
 
   const auto size = static_cast<int64_t>(size_of(p.dtype));
-  for (int64_t first_image = 0; first_image < data.out[0]; first_image += images) {
+  for (int64_t first_image = 0; first_image < data.out[0]; first_image += tiles.images) {
     const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
-    candidate.launches.push_back(
-        launch("winograd_input", text(width, false), c * ceil_div(tiles, width), items, {from, patches}));
+    candidate.launches.push_back(launch("winograd_input", text(width, false),
+                                        c * ceil_div(tiles.count, width), items, {from, patches}));
     candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
     std::vector<GpuLaunch::Argument> arguments = {products};
     if (p.bias_buffer >= 0) arguments.push_back({p.bias_buffer});
     arguments.push_back({p.c.buffer, first_image * m * data.out[2] * data.out[3] * size});
     candidate.launches.push_back(launch("winograd_output", text(width, p.bias_buffer >= 0),
-                                        m * ceil_div(tiles, width), items, std::move(arguments)));
+                                        m * ceil_div(tiles.count, width), items, std::move(arguments)));
   }
+  return candidate;
+}
+
+std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,
+                                                    int64_t outputs, const GpuTraits& traits) {
+  const DType dtype = request.output.dtype;
+  const int64_t m = conv.y[1], c = conv.x[1];
+  if (!applies(conv, dtype, m, c) || conv.y.size() == 0) return {};
+  const Tiles tiles(outputs, conv.y, m + c, traits.is_cpu);
+  const int64_t parts = conv.y[0] / tiles.images;
+  if (tiles.points * std::max({parts * m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
+
+  constexpr int scratch_buffer = 3;
+  GpuCandidate candidate{.name = fmt::format("winograd 3x3 of {}x{}", outputs, outputs)};
+  const auto patches = take(candidate, scratch_buffer, tiles.points * c * tiles.count),
+             gradients = take(candidate, scratch_buffer, tiles.points * m * tiles.count),
+             sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
+  const Pair one(1), three(3);
+  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1;
+  // A step of the calculation, on the images or on the result's gradient.
+  const auto text = [&](bool gradient, int64_t lanes) {
+    Defines defines;
+    defines.set_dtype("DTYPE", dtype)
+        .set("INDEX", std::string_view("i64"))
+        .set("M", m)
+        .set("C", c)
+        .set("CHANNELS", gradient ? m : c)
+        .set("OF_GRADIENT", gradient)
+        .set("OUTPUTS", outputs)
+        .set("IMAGES", tiles.images)
+        .set("PARTS", parts)
+        .set("WIDTH", std::to_string(lanes))
+        .set("RUN_TILES", std::gcd(lanes, tiles.of_row));
+    const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
+    return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines)) +
+           std::string(template_text("winograd"));
+  };
+  GemmProblem product;
+  product.batch = tiles.points;
+  product.m = m, product.n = c, product.k = tiles.count;
+  product.a = {gradients.buffer, m * tiles.count, tiles.count, 1, gradients.byte_offset};
+  product.b = {patches.buffer, c * tiles.count, 1, tiles.count, patches.byte_offset};
+  product.c = {sums.buffer, m * c, c, 1, sums.byte_offset};
+  product.scratch_buffer = scratch_buffer;
+  const size_t before_product = candidate.scratch_bytes;
+  const auto size = static_cast<int64_t>(size_of(dtype));
+  for (int64_t part = 0; part < parts; ++part) {
+    for (const bool gradient : {false, true}) {
+      const int buffer = gradient ? 1 : 0;
+      const GpuLaunch::Argument from{
+          buffer, part * tiles.images * request.inputs[static_cast<size_t>(buffer)].strides[0] * size};
+      candidate.launches.push_back(launch("winograd_input", text(gradient, width),
+                                          (gradient ? m : c) * ceil_div(tiles.count, width), items,
+                                          {from, gradient ? gradients : patches}));
+    }
+    product.c.start = sums.byte_offset + part * tiles.points * m * c * 4;
+    GpuCandidate placed{.scratch_bytes = before_product};
+    const GpuCandidate gemm = product_of(product, GemmSource::packed, placed, traits);
+    candidate.scratch_bytes = std::max(candidate.scratch_bytes, placed.scratch_bytes);
+    candidate.parameters = placed.parameters;
+    candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
+  }
+  candidate.parameters["outputs"] = outputs;
+  candidate.parameters["images"] = tiles.images;
+  candidate.launches.push_back(launch("winograd_taps", text(false, 1), m * c, 64, {sums, {2}}));
   return candidate;
 }
 

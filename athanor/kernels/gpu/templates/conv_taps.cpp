@@ -1,0 +1,130 @@
+// conv2d_weight_grad as one product of matrices for each tap of the kernel. Nothing is gathered: with
+// channels last, the pixels that a tap sees are rows of a matrix as they lie in memory, one row of the result
+// at a time.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/kernels/gpu/templates/conv.h"
+
+namespace athanor::gpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// The divisor of n that is nearest to `wanted`.
+int64_t nearest_divisor(int64_t n, int64_t wanted) {
+  int64_t best = 1;
+  for (int64_t d = 1; d * d <= n; ++d)
+    if (n % d == 0)
+      for (const int64_t one : {d, n / d})
+        if (std::abs(one - wanted) < std::abs(best - wanted)) best = one;
+  return best;
+}
+
+std::vector<GemmPoint> points_of(const GemmProblem& p, const ConvProblem& conv, const GpuTraits& traits) {
+  using enum GemmSource;
+  std::vector<GemmPoint> points;
+  if (!traits.is_cpu) {
+    points = gemm_points(p, traits);
+    if (points.size() > 2) points.resize(2);
+    return points;
+  }
+  // A part of the pixels, seen by all taps, should stay in a second-level cache, and there must be parts
+  // enough.
+  constexpr int64_t cached_floats = 192 * 1024;
+  const int64_t rows_of_pixels = conv.y[0] * conv.y[2];
+  const int64_t floats_of_row = conv.y[3] * (p.m + p.n * conv.stride.height * conv.stride.width);
+  const auto add = [&](int64_t rows, int64_t vectors, GemmSource a) {
+    GemmPoint point{.a = a, .b = direct, .rows = std::min(p.m, rows), .vectors = vectors};
+    point.rows = ceil_div(p.m, ceil_div(p.m, point.rows));
+    while (point.vectors > 1 && point.vectors * point.width > p.n) --point.vectors;
+    while (point.width > 4 && point.width > p.n) point.width /= 2;
+    point.k_step = conv.y[3];
+    const int64_t tiles = p.batch * ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n());
+    const int64_t parts = std::max(ceil_div(rows_of_pixels * floats_of_row, cached_floats),
+                                   ceil_div(2L * traits.compute_units, tiles));
+    point.splits = nearest_divisor(rows_of_pixels, std::min<int64_t>(parts, 64));
+    points.push_back(point);
+  };
+  add(8, 2, direct);
+  add(8, 2, packed);
+  return points;
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                         const GpuTraits& traits) {
+  const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
+  const int64_t c = conv.x[1], taps = conv.w[2] * conv.w[3];
+  const int64_t rows = (conv.y[2] - 1) * conv.stride.height + (conv.w[2] - 1) * conv.dilation.height + 1;
+  const int64_t columns = (conv.y[3] - 1) * conv.stride.width + (conv.w[3] - 1) * conv.dilation.width + 1;
+  const int64_t copied = conv.x[0] * rows * columns * c;
+  // Few channels make no rows; the offsets have 32 bits.
+  if (conv.groups != 1 || c < 8 || conv.y.size() * conv.w.size() == 0 || request.output.dtype == DType::f64 ||
+      copied >= INT32_MAX || conv.y.size() >= INT32_MAX)
+    return {};
+
+  const auto item = static_cast<int64_t>(size_of(request.output.dtype));
+  const Ints& dy = gradient.strides;
+  GemmProblem p;
+  p.dtype = request.output.dtype;
+  p.batch = taps;
+  p.m = conv.y[1], p.n = c, p.k = conv.y[0] * conv.y[2] * conv.y[3];
+  p.c = {2, 1, c * taps, taps};
+  p.scratch_buffer = 3;
+  p.a = {1, 0, dy[1], dy[3]};
+  p.a_strided = true;
+  p.a_run = p.b_run = conv.y[3];
+  p.b = {p.scratch_buffer, 0, conv.stride.width * c, 1};
+  p.scratch_start = static_cast<size_t>(ceil_div(copied * item, 256) * 256);
+  Defines defines;
+  defines.set("GRADIENT_N", dy[0])
+      .set("GRADIENT_C", dy[1])
+      .set("GRADIENT_H", dy[2])
+      .set("GRADIENT_W", dy[3])
+      .set("OUT_H", conv.y[2])
+      .set("OUT_W", conv.y[3])
+      .set("KERNEL_W", conv.w[3])
+      .set("STEP_H", conv.stride.height)
+      .set("STEP_W", conv.stride.width)
+      .set("TAP_H", conv.dilation.height)
+      .set("TAP_W", conv.dilation.width)
+      .set("PADDED_H", rows)
+      .set("PADDED_W", columns)
+      .set("C", c);
+  p.matrices = defines.text() + std::string(template_text("conv_taps"));
+
+  Defines copy;
+  copy.set_dtype("DTYPE", p.dtype)
+      .set("INDEX", std::string_view("i32"))
+      .set("PADDED_H", rows)
+      .set("PADDED_W", columns)
+      .set("C", c)
+      .set("FIRST_H", -conv.padding.height)
+      .set("FIRST_W", -conv.padding.width)
+      .set("IMAGE_H", conv.x[2])
+      .set("IMAGE_W", conv.x[3])
+      .set("IMAGE_N", image.strides[0])
+      .set("IMAGE_C", image.strides[1])
+      .set("IMAGE_ROW", image.strides[2])
+      .set("IMAGE_COLUMN", image.strides[3]);
+  const GpuLaunch copying{.name = "conv_channels_last",
+                          .source = copy.text() + std::string(template_text("conv_channels_last")),
+                          .groups = {conv.x[0] * rows, 1, 1},
+                          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
+                          .arguments = {{0}, {p.scratch_buffer}}};
+  std::vector<GpuCandidate> result;
+  for (const GemmPoint& point : points_of(p, conv, traits)) {
+    if (!fits(p, point, traits)) continue;
+    GpuCandidate candidate = gemm_candidate(p, point);
+    candidate.name = "by taps, " + candidate.name;
+    candidate.scratch_bytes = std::max(candidate.scratch_bytes, p.scratch_start);
+    candidate.launches.insert(candidate.launches.begin(), copying);
+    result.push_back(std::move(candidate));
+  }
+  return result;
+}
+
+}  // namespace athanor::gpu
