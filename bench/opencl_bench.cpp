@@ -15,11 +15,14 @@
 #include <cmath>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/library.h"
 #include "athanor/base/text.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/ops/ops.h"
 
@@ -31,6 +34,7 @@ using Clock = std::chrono::steady_clock;
 struct Settings {
   std::string device = "opencl:0";
   std::string only;
+  bool profile = false;
   int rounds = 7;
   int count = 200;
   unsigned seed = 1;
@@ -63,6 +67,25 @@ void take_turns(std::vector<Contestant>& contestants, int rounds) {
       const double once = c.once(1);
       c.seconds.push_back(c.once(std::clamp(static_cast<int>(sample / once), 1, 1000)));
     }
+}
+
+/// What each kernel of one launch takes, by the device's clock.
+void print_profile(const Contestant& contestant) {
+  std::map<std::string, std::pair<int, double>> kernels;
+  const auto add = [&](int sign) {
+    const auto trace = nlohmann::json::parse(Trace::active()->json());
+    for (const auto& event : trace.at("traceEvents"))
+      if (event.value("ph", "") == "X") {
+        auto& [count, microseconds] = kernels[event.at("name")];
+        count += sign;
+        microseconds += sign * event.at("dur").get<double>();
+      }
+  };
+  add(-1);
+  contestant.once(1);
+  add(1);
+  for (const auto& [name, total] : kernels)
+    if (total.first > 0) fmt::print("{:>39} {:9.0f} us in {} launches\n", name, total.second, total.first);
 }
 
 OperandDesc dense(const Shape& shape, Layout layout = {}) {
@@ -199,13 +222,15 @@ void bench_gemm(const Settings& settings) {
 }
 
 void bench_conv(const Settings& settings) {
+  std::optional<Trace> trace;
+  if (settings.profile) trace.emplace();
   const Device device = parse_device(settings.device), cpu = parse_device("cpu");
   fmt::print("{:>39} {:>9} {:>9} {:>9}   kernel\n", "GFLOP/s (of a direct convolution)", settings.device,
              "CPU", "of CPU's");
-  const ConvShape shapes[] = {{64, 64, 32, 64, 3, 1, 1},   {64, 64, 32, 128, 3, 2, 1},
-                              {64, 128, 16, 128, 3, 1, 1}, {64, 128, 16, 256, 3, 2, 1},
-                              {64, 256, 8, 256, 3, 1, 1},  {64, 256, 8, 512, 3, 2, 1},
-                              {64, 512, 4, 512, 3, 1, 1}};
+  const ConvShape shapes[] = {{128, 32, 14, 64, 3, 1, 1},  {64, 64, 32, 64, 3, 1, 1},
+                              {64, 64, 32, 128, 3, 2, 1},  {64, 128, 16, 128, 3, 1, 1},
+                              {64, 128, 16, 256, 3, 2, 1}, {64, 256, 8, 256, 3, 1, 1},
+                              {64, 256, 8, 512, 3, 2, 1},  {64, 512, 4, 512, 3, 1, 1}};
   for (const ConvShape& s : shapes)
     for (const Pass pass : {Pass::forward, Pass::input_grad, Pass::weight_grad}) {
       const std::string name = fmt::format("{} {}-{} {}x{}{}", conv_ops[static_cast<int>(pass)], s.c, s.o,
@@ -217,6 +242,7 @@ void bench_conv(const Settings& settings) {
       const double own = median(all[0].seconds), host = median(all[1].seconds);
       fmt::print("{:>39} {:>9} {:>9} {:>9.2f}   {}; {}\n", name, rate(flops_of(s), own),
                  rate(flops_of(s), host), host / own, all[0].name, all[1].name);
+      if (settings.profile) print_profile(all[0]);
       std::cout.flush();
     }
 }
@@ -306,6 +332,7 @@ int main(int argc, char** argv) {
   app.add_option("--rounds", settings.rounds, "Turns, of which the median counts")
       ->check(CLI::PositiveNumber);
   app.add_option("--only", settings.only, "Convolutions with this in their name");
+  app.add_flag("--profile", settings.profile, "What each kernel of a convolution takes");
   app.add_option("--count", settings.count, "Problems of the sweep")->check(CLI::PositiveNumber);
   app.add_option("--seed", settings.seed, "Of the sweep's problems");
   app.fallthrough();

@@ -46,6 +46,11 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   const auto add = [&](GemmPoint point, GemmSource a, GemmSource b, int64_t subtiles, int64_t k_step) {
     point.a = a, point.b = b, point.k_step = k_step;
     point.subtiles = std::clamp<int64_t>(subtiles, 1, ceil_div(p.m, point.block_m()));
+    // Starting a group takes a CPU as long as some 30,000 multiplications, and where K is one step, blocks of
+    // rows are for free.
+    constexpr int64_t worth_a_group = 1 << 18;
+    if (k_step == 0 || k_step >= p.k)
+      while (point.tile_m() < p.m && point.tile_m() * point.tile_n() * p.k < worth_a_group) ++point.subtiles;
     while (point.subtiles > 1 && groups(p, point) < 4L * traits.compute_units)
       point.subtiles = ceil_div(point.subtiles, 2);
     points.push_back(split(p, point, traits, 256));

@@ -13,6 +13,8 @@ namespace {
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t winograd_floats = 3 << 20;  // 12 MiB
+// Starting a group costs a CPU as much as transforming some 16 tiles.
+constexpr int64_t chunks_of_cpu_item = 8;
 
 GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t items,
                  std::vector<GpuLaunch::Argument> arguments) {
@@ -83,6 +85,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
              patches = take(candidate, p.scratch_buffer, tiles.points * c * tiles.count),
              products = take(candidate, p.scratch_buffer, tiles.points * m * tiles.count);
 
+  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
+                chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
   // What the gradient's taps take in falling order, turned weights take in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   Defines defines;
@@ -100,11 +104,12 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   transformed.matrices = gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines)) +
                          std::string(template_text("winograd"));
   const auto text = [&](int64_t lanes, bool bias) {
-    return gemm_prelude(
-        transformed, bias,
-        Defines().set("WIDTH", std::to_string(lanes)).set("RUN_TILES", std::gcd(lanes, tiles.of_row)));
+    return gemm_prelude(transformed, bias,
+                        Defines()
+                            .set("WIDTH", std::to_string(lanes))
+                            .set("CHUNKS_OF_ITEM", chunks)
+                            .set("RUN_TILES", std::gcd(lanes, tiles.of_row)));
   };
-  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1;
   candidate.launches.push_back(
       launch("winograd_weights", text(1, false), m * c, 64, {{p.a.buffer}, weights}));
   GemmProblem product;
@@ -122,13 +127,15 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   for (int64_t first_image = 0; first_image < data.out[0]; first_image += tiles.images) {
     const GpuLaunch::Argument from{p.b.buffer, first_image * data.image.strides[0] * size};
     candidate.launches.push_back(launch("winograd_input", text(width, false),
-                                        c * ceil_div(tiles.count, width), items, {from, patches}));
+                                        ceil_div(c * ceil_div(tiles.count, width), chunks), items,
+                                        {from, patches}));
     candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
     std::vector<GpuLaunch::Argument> arguments = {products};
     if (p.bias_buffer >= 0) arguments.push_back({p.bias_buffer});
     arguments.push_back({p.c.buffer, first_image * m * data.out[2] * data.out[3] * size});
     candidate.launches.push_back(launch("winograd_output", text(width, p.bias_buffer >= 0),
-                                        m * ceil_div(tiles.count, width), items, std::move(arguments)));
+                                        ceil_div(m * ceil_div(tiles.count, width), chunks), items,
+                                        std::move(arguments)));
   }
   return candidate;
 }
@@ -148,7 +155,8 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
              gradients = take(candidate, scratch_buffer, tiles.points * m * tiles.count),
              sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
   const Pair one(1), three(3);
-  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1;
+  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
+                chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
   // A step of the calculation, on the images or on the result's gradient.
   const auto text = [&](bool gradient, int64_t lanes) {
     Defines defines;
@@ -162,6 +170,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
         .set("IMAGES", tiles.images)
         .set("PARTS", parts)
         .set("WIDTH", std::to_string(lanes))
+        .set("CHUNKS_OF_ITEM", chunks)
         .set("RUN_TILES", std::gcd(lanes, tiles.of_row));
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
     return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines)) +
@@ -182,8 +191,8 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
       const GpuLaunch::Argument from{
           buffer, part * tiles.images * request.inputs[static_cast<size_t>(buffer)].strides[0] * size};
       candidate.launches.push_back(launch("winograd_input", text(gradient, width),
-                                          (gradient ? m : c) * ceil_div(tiles.count, width), items,
-                                          {from, gradient ? gradients : patches}));
+                                          ceil_div((gradient ? m : c) * ceil_div(tiles.count, width), chunks),
+                                          items, {from, gradient ? gradients : patches}));
     }
     product.c.start = sums.byte_offset + part * tiles.points * m * c * 4;
     GpuCandidate placed{.scratch_bytes = before_product};
