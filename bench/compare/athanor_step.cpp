@@ -21,7 +21,7 @@ namespace {
 using namespace athanor;
 
 struct Settings {
-  std::string model = "mlp";
+  std::string model = "mlp", device = "cpu";
   int64_t batch = 128;
   int steps = 50, warmup = 10, threads = 2;
 };
@@ -65,14 +65,16 @@ nlohmann::json measure(const Settings& settings) {
   const Shape picture = settings.model == "resnet18" ? Shape{3, 32, 32} : Shape{1, 28, 28};
   const auto batches = make_batches(picture, settings.batch);
   manual_seed(1);
+  const Device device = parse_device(settings.device);
   const auto model = nn::make_model(settings.model, picture, 10);
+  model->to(device);
   optim::Sgd optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
   std::vector<double> milliseconds;
   double loss_value = 0;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
-    const Tensor loss = cross_entropy((*model)(Tensor::from(batch.pictures)), Tensor::from(batch.labels));
+    const Tensor loss = cross_entropy((*model)(Tensor::from(batch.pictures, device)), Tensor::from(batch.labels, device));
     loss.backward();
     optimizer.step();
     loss_value = loss.item();
@@ -91,7 +93,7 @@ nlohmann::json measure(const Settings& settings) {
           {"peak_rss_bytes", memory_of_process("VmHWM")},
           {"baseline_rss_bytes", baseline},
           {"planned_memory_bytes", last_plan()->planned_memory_bytes()},
-          {"peak_device_bytes", memory_use(Device{}).peak}};
+          {"peak_device_bytes", memory_use(device).peak}};
 }
 
 }  // namespace
@@ -100,6 +102,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Times whole training steps: SGD with momentum 0.9 on random pictures.");
   app.add_option("--model", settings.model, "mlp, cnn or resnet18");
+  app.add_option("--device", settings.device, "cpu, opencl:0, ...");
   app.add_option("--batch", settings.batch, "Pictures a step");
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "Steps before these")->check(CLI::PositiveNumber);

@@ -57,25 +57,53 @@ std::string strides_text(std::string_view name, const OperandDesc& x) {
   return defines.text();
 }
 
-/// Launches of the template for `elements` results in rows of `row`: neighbours as items of a group, and
-/// whole rows for each item.
+GpuCandidate candidate_of(const std::string& name, Defines defines, const std::string& text,
+                          int64_t all_items, int64_t items, int64_t run,
+                          const std::vector<GpuLaunch::Argument>& arguments) {
+  GpuLaunch launch{.name = name,
+                   .source = defines.text() + text + std::string(template_text(name)),
+                   .groups = {ceil_div(all_items, items), 1, 1},
+                   .group_size = {items, 1, 1},
+                   .arguments = arguments};
+  return {.name = fmt::format("{} {} by {}", name, run, items),
+          .parameters = {{"run", run}, {"items", items}},
+          .launches = {std::move(launch)}};
+}
+
+int64_t group_items(const GpuTraits& traits) {
+  return std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 64 : 256);
+}
+
+// What an item of a CPU should do at least: starting a group takes as long as some hundred elements.
+constexpr int64_t cpu_item_elements = 1024;
+
+/// Launches of the template for `elements` results in rows of `row`: neighbours as items of a group, or, on a
+/// CPU, whole rows and several of them for each item.
 void add(std::vector<GpuCandidate>& candidates, const std::string& name, const std::string& text,
          int64_t elements, int64_t row, const GpuTraits& traits,
          const std::vector<GpuLaunch::Argument>& arguments) {
-  const auto candidate = [&](int64_t run, int64_t items) {
-    std::string source = Defines().set("RUN", run).text() + text + std::string(template_text(name));
-    GpuLaunch launch{.name = name,
-                     .source = std::move(source),
-                     .groups = {ceil_div(ceil_div(elements, run), items), 1, 1},
-                     .group_size = {items, 1, 1},
-                     .arguments = arguments};
-    candidates.push_back({.name = fmt::format("{} {} by {}", name, run, items),
-                          .parameters = {{"run", run}, {"items", items}},
-                          .launches = {std::move(launch)}});
+  const auto candidate = [&](int64_t run, int64_t runs, int64_t items) {
+    candidates.push_back(candidate_of(name, Defines().set("RUN", run).set("RUNS", runs), text,
+                                      ceil_div(elements, run * runs), items, run * runs, arguments));
   };
-  const int64_t items = std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 64 : 256);
-  if (traits.is_cpu) candidate(row, 1);
-  candidate(1, items);
+  if (traits.is_cpu) candidate(row, ceil_div(cpu_item_elements, row), 1);
+  candidate(1, 1, group_items(traits));
+}
+
+/// Launches of pool_windows for results [rows, columns].
+void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text, int64_t rows,
+                 int64_t columns, const GpuTraits& traits,
+                 const std::vector<GpuLaunch::Argument>& arguments) {
+  const auto candidate = [&](int64_t r, int64_t c, int64_t items) {
+    candidates.push_back(candidate_of("pool_windows", Defines().set("ROWS", r).set("COLUMNS", c), text,
+                                      rows * columns / (r * c), items, r * c, arguments));
+  };
+  if (traits.is_cpu) {
+    int64_t several = std::min(rows, ceil_div(cpu_item_elements / 2, columns));
+    while (rows % several != 0) --several;
+    candidate(several, columns, 1);
+  }
+  candidate(1, 1, group_items(traits));
 }
 
 }  // namespace
@@ -85,8 +113,11 @@ std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& 
   if (elements == 0) return {{.name = "nothing"}};
   const Pool pool(request, request.inputs[0], request.output);
   std::vector<GpuCandidate> candidates;
-  add(candidates, "pool_forward", pool.text + strides_text("X", request.inputs[0]), elements,
-      request.output.shape[3], traits, {{0}, {1}});
+  const std::string text =
+      Defines().set("GRADIENT", false).text() + pool.text + strides_text("X", request.inputs[0]);
+  const int64_t columns = request.output.shape[3];
+  if (pool.tiles) add_windows(candidates, text, elements / columns, columns, traits, {{0}, {1}});
+  add(candidates, "pool_forward", text, elements, columns, traits, {{0}, {1}});
   return candidates;
 }
 
@@ -96,7 +127,8 @@ std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTra
   const OperandDesc& dy = request.inputs.back();
   const Pool pool(request, request.output, dy);
   Defines defines;
-  defines.set("X_PARAMETER", pool.max ? "BUFFER(const STORED(DTYPE), x)," : "")
+  defines.set("GRADIENT", true)
+      .set("X_PARAMETER", pool.max ? "BUFFER(const STORED(DTYPE), x)," : "")
       .set("X_BIND", pool.max ? "BIND(const STORED(DTYPE), x);" : "");
   std::string text = pool.text + defines.text() + strides_text("DY", dy);
   std::vector<GpuLaunch::Argument> arguments = {{0}, {1}};
@@ -105,7 +137,8 @@ std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTra
     arguments.push_back({2});
   }
   std::vector<GpuCandidate> candidates;
-  if (pool.tiles) add(candidates, "pool_windows", text, dy.shape.size(), dy.shape[3], traits, arguments);
+  if (pool.tiles)
+    add_windows(candidates, text, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
   add(candidates, "pool_grad", text, elements, request.output.shape[3], traits, arguments);
   return candidates;
 }
