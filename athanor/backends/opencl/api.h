@@ -18,6 +18,7 @@ namespace athanor::opencl {
   F(CreateCommandQueue)             \
   F(CreateBuffer)                   \
   F(ReleaseMemObject)               \
+  F(SetMemObjectDestructorCallback) \
   F(CreateProgramWithSource)        \
   F(CreateProgramWithBinary)        \
   F(BuildProgram)                   \

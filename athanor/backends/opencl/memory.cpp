@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "athanor/backends/opencl/device.h"
 #include "athanor/base/error.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 
 namespace athanor::opencl {
@@ -70,6 +72,34 @@ class ClStorage final : public Storage {
   Pool::Block block_;
 };
 
+/// A buffer of the device; nullptr and a code where there is none to be had.
+///
+/// Where the device is the host's processor, large ones lie on huge pages: its drivers take what malloc
+/// gives, and kernels that walk many rows at once then wait for page tables (Winograd's transforms: a third
+/// of the time).
+cl_mem create_buffer(ClDevice& device, size_t bytes, cl_int& code) {
+  constexpr std::align_val_t aligned{os::huge_page};
+  if (!device.traits().is_cpu || bytes < 2 * os::huge_page)
+    return api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, bytes, nullptr, &code);
+  void* const memory = ::operator new(bytes, aligned, std::nothrow);
+  if (memory == nullptr) {
+    code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return nullptr;
+  }
+  os::prefer_huge_pages(memory, bytes);
+  cl_mem buffer =
+      api().CreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &code);
+  // Kernels that were enqueued keep a buffer until they are done.
+  const auto free_memory = [](cl_mem, void* address) { ::operator delete(address, aligned); };
+  if (code == CL_SUCCESS) {
+    code = api().SetMemObjectDestructorCallback(buffer, free_memory, memory);
+    if (code == CL_SUCCESS) return buffer;
+    api().ReleaseMemObject(buffer);
+  }
+  ::operator delete(memory, aligned);
+  return nullptr;
+}
+
 [[noreturn]] void refuse(const ClDevice& device, size_t bytes, const std::string& why) {
   const uint64_t used = memory_use(device.device()).current, all = device.info().memory_bytes;
   throw Error(
@@ -95,10 +125,10 @@ Pool::Block Pool::take(ClDevice& device, size_t bytes) {
     return block;
   }
   cl_int code = CL_SUCCESS;
-  cl_mem buffer = api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, size, nullptr, &code);
+  cl_mem buffer = create_buffer(device, size, code);
   if (code != CL_SUCCESS && !free_.empty()) {  // what is kept may be in the way
     trim();
-    buffer = api().CreateBuffer(device.context(), CL_MEM_READ_WRITE, size, nullptr, &code);
+    buffer = create_buffer(device, size, code);
   }
   if (code != CL_SUCCESS) refuse(device, bytes, error_name(code));
   return {buffer, size, nullptr};
