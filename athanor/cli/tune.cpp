@@ -113,6 +113,9 @@ int tune(const TuneOptions& options) {
     for (const auto& [name, seconds] : times)
       std::cout << fmt::format("  {:>10}  {:7.1f} GFLOP/s  {}{}\n", format_duration(seconds),
                                flops / seconds * 1e-9, name, name == measured.winner ? "  <- taken" : "");
+    if (measured.untried > 0)
+      std::cout << fmt::format("  {} more not tried: the best is near what this device has reached so far\n",
+                               measured.untried);
     for (const auto& [name, why] : measured.dropped)
       std::cout << fmt::format("  {:>10}  {:>15}  {}: {}\n", "-", "", name, why);
     std::cout.flush();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <sstream>
 
 #include "athanor/base/error.h"
 
@@ -12,7 +13,7 @@ namespace athanor {
 namespace {
 
 // Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
-constexpr int schema = 1;
+constexpr int schema = 2;
 
 std::filesystem::path cache_file() {
   const auto variable = [](const char* name) {
@@ -99,9 +100,14 @@ bool KernelCache::open() {
     version = static_cast<int>(statement.number(0));
   std::string setup = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;";
   if (version != schema)
-    setup += "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;";
+    setup +=
+        "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;"
+        "DROP TABLE IF EXISTS peaks;";
   setup += fmt::format(
-      "CREATE TABLE IF NOT EXISTS winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL);"
+      "CREATE TABLE IF NOT EXISTS winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, "
+      "times BLOB);"
+      "CREATE TABLE IF NOT EXISTS peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems "
+      "INTEGER);"
       "CREATE TABLE IF NOT EXISTS marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
       "CREATE TABLE IF NOT EXISTS binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
       "PRAGMA user_version={};",
@@ -110,20 +116,51 @@ bool KernelCache::open() {
   return true;
 }
 
-std::string KernelCache::find_winner(const std::string& key) {
+std::optional<KernelCache::Winner> KernelCache::find_winner(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
-  Statement statement(database_, "SELECT winner FROM winners WHERE key=?");
-  return statement.bind(key).step() ? statement.text(0) : std::string();
+  Statement statement(database_, "SELECT winner, seconds, candidates, times FROM winners WHERE key=?");
+  if (!statement.bind(key).step()) return {};
+  Winner winner{statement.text(0), statement.number(1), statement.text(2), {}};
+  std::istringstream lines(statement.text(3));
+  double seconds = 0;
+  for (std::string name; lines >> seconds && lines.get() && std::getline(lines, name);)
+    winner.times.emplace_back(name, seconds);
+  return winner;
 }
 
-void KernelCache::store_winner(const std::string& key, const std::string& winner, double seconds) {
+void KernelCache::store_winner(const std::string& key, const Winner& winner) {
+  const std::scoped_lock lock(mutex_);
+  std::string times;
+  for (const auto& [name, seconds] : winner.times) times += fmt::format("{} {}\n", seconds, name);
+  if (open())
+    Statement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?)")
+        .bind(key)
+        .bind(winner.name)
+        .bind(winner.seconds)
+        .bind(winner.candidates)
+        .bind(times)
+        .step();
+}
+
+KernelCache::Peak KernelCache::find_peak(const std::string& environment) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  Statement statement(database_, "SELECT flops, bytes, problems FROM peaks WHERE environment=?");
+  if (!statement.bind(environment).step()) return {};
+  return {statement.number(0), statement.number(1), static_cast<int64_t>(statement.number(2))};
+}
+
+void KernelCache::raise_peak(const std::string& environment, double flops_per_second,
+                             double bytes_per_second) {
   const std::scoped_lock lock(mutex_);
   if (open())
-    Statement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?)")
-        .bind(key)
-        .bind(winner)
-        .bind(seconds)
+    Statement(database_,
+              "INSERT INTO peaks VALUES(?, ?, ?, 1) ON CONFLICT(environment) DO UPDATE SET "
+              "flops=max(flops, excluded.flops), bytes=max(bytes, excluded.bytes), problems=problems+1")
+        .bind(environment)
+        .bind(flops_per_second)
+        .bind(bytes_per_second)
         .step();
 }
 
@@ -147,9 +184,13 @@ void KernelCache::unmark(const std::string& key, const std::string& candidate) {
     Statement(database_, "DELETE FROM marks WHERE key=? AND candidate=?").bind(key).bind(candidate).step();
 }
 
+std::string KernelCache::hash(const std::string& text) {
+  return fmt::format("{:016x}{:016x}", fnv1a(text, 0xCBF29CE484222325ULL),
+                     fnv1a(text, 0x84222325CBF29CE4ULL));
+}
+
 std::string KernelCache::binary_key(const std::string& environment, const std::string& source) {
-  return fmt::format("{:016x}{:016x}", fnv1a(source, fnv1a(environment, 0xCBF29CE484222325ULL)),
-                     fnv1a(environment, fnv1a(source, 0x84222325CBF29CE4ULL)));
+  return hash(environment + '\0' + source);
 }
 
 std::string KernelCache::find_binary(const std::string& key) {
@@ -188,8 +229,9 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
 void KernelCache::clear() {
   const std::scoped_lock lock(mutex_);
   if (open())
-    sqlite3_exec(database_, "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; VACUUM;", nullptr,
-                 nullptr, nullptr);
+    sqlite3_exec(database_,
+                 "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;",
+                 nullptr, nullptr, nullptr);
 }
 
 void KernelCache::export_to(const std::filesystem::path& path) {

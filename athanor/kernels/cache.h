@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 struct sqlite3;
@@ -17,9 +19,25 @@ class KernelCache {
  public:
   static KernelCache& instance();
 
-  /// The winner of a problem, or "".
-  std::string find_winner(const std::string& key);
-  void store_winner(const std::string& key, const std::string& winner, double seconds);
+  /// What came of timing a problem's candidates.
+  struct Winner {
+    std::string name;
+    double seconds = 0;
+    /// Names the candidates and their sources: a winner among others is none among these.
+    std::string candidates;
+    std::vector<std::pair<std::string, double>> times;  // of all that were timed, names and seconds
+  };
+  std::optional<Winner> find_winner(const std::string& key);
+  void store_winner(const std::string& key, const Winner& winner);
+
+  /// The best rates that kernels of a device have reached in all timing: 0 where none was timed.
+  struct Peak {
+    double flops_per_second = 0, bytes_per_second = 0;
+    int64_t problems = 0;  // that were timed
+  };
+  Peak find_peak(const std::string& environment);
+  /// Counts a problem, and raises what it exceeds.
+  void raise_peak(const std::string& environment, double flops_per_second, double bytes_per_second);
 
   /// Candidates are marked before they are tried: a mark that is still there means that trying one killed or
   /// hung the process, and that it is not to be tried again.
@@ -27,6 +45,8 @@ class KernelCache {
   void mark(const std::string& key, const std::string& candidate);
   void unmark(const std::string& key, const std::string& candidate);
 
+  /// A short name for a text: 128 bits in hexadecimal. Not for what somebody might forge.
+  static std::string hash(const std::string& text);
   /// A key that changes with the device, its driver, the compiler's options and the source.
   static std::string binary_key(const std::string& environment, const std::string& source);
   /// A compiled kernel, or "".

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "athanor/base/error.h"
@@ -19,8 +18,8 @@ constexpr int64_t extent = 512;
 double speed_of(const DeviceInfo& info) {
   auto& cache = KernelCache::instance();
   const std::string key = environment_key(info.device) + "|speed";
-  if (const std::string known = cache.find_winner(key); !known.empty())
-    return std::strtod(known.c_str(), nullptr);
+  const auto speed = [](double seconds) { return 2.0 * extent * extent * extent / seconds * 1e-9; };
+  if (const auto known = cache.find_winner(key); known && known->seconds > 0) return speed(known->seconds);
   const Shape shape{1, extent, extent};
   const OperandDesc operand{DType::f32, shape, {}, contiguous_strides(shape)};
   const KernelRequest request{.op = &find_op("batch_matmul"),
@@ -28,10 +27,9 @@ double speed_of(const DeviceInfo& info) {
                               .inputs = {operand, operand},
                               .output = operand,
                               .epilogue = {}};
-  const double seconds = measure(info.device, request).seconds;
-  const double speed = 2.0 * extent * extent * extent / seconds * 1e-9;
-  cache.store_winner(key, fmt::format("{:.1f}", speed), seconds);
-  return speed;
+  const Measured measured = measure(info.device, request);
+  cache.store_winner(key, {.name = measured.winner, .seconds = measured.seconds});
+  return speed(measured.seconds);
 }
 
 }  // namespace

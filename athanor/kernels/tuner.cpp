@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "athanor/base/error.h"
-#include "athanor/kernels/cache.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
 
 namespace athanor {
 namespace {
@@ -21,6 +21,8 @@ namespace {
 constexpr int timed_runs = 5;
 // One that is this much slower than the best so far after one run is not timed again.
 constexpr double hopeless = 2;
+// The share of the roofline's rate at which nothing better is looked for.
+constexpr double near_roofline = 0.9;
 constexpr std::chrono::seconds patience{60};
 // Long kernels are timed fewer times: one run of a second says enough.
 constexpr double time_budget = 0.2;
@@ -147,19 +149,22 @@ TuningCache& TuningCache::instance() {
   return cache;
 }
 
-std::string TuningCache::find(const std::string& key, bool measured) {
-  std::string winner;
-  if (auto found = restored_.find(key); found != restored_.end())
-    winner = found->second;
-  else if (measured)
+std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, const std::string& candidates,
+                                                     bool measured) {
+  std::optional<KernelCache::Winner> winner;
+  if (auto found = restored_.find(key); found != restored_.end()) {
+    winner = KernelCache::Winner{.name = found->second};
+  } else if (measured) {
     winner = KernelCache::instance().find_winner(key);
-  if (!winner.empty()) used_[key] = winner;
+    if (winner && winner->candidates != candidates) winner.reset();
+  }
+  if (winner) used_[key] = winner->name;
   return winner;
 }
 
-void TuningCache::remember(const std::string& key, const std::string& winner, double seconds) {
-  used_[key] = winner;
-  KernelCache::instance().store_winner(key, winner, seconds);
+void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
+  used_[key] = winner.name;
+  KernelCache::instance().store_winner(key, winner);
 }
 
 void TuningCache::restore(const std::map<std::string, std::string>& winners) {
@@ -168,28 +173,79 @@ void TuningCache::restore(const std::map<std::string, std::string>& winners) {
 
 namespace {
 
+std::string key_of(Device device, const KernelRequest& request) {
+  return environment_key(device) + "|" + request.key();
+}
+
+// Names the candidates and what they are made of.
+std::string fingerprint(const std::vector<Candidate>& candidates) {
+  std::string all;
+  for (const Candidate& candidate : candidates) {
+    all += candidate.name + '\n';
+    if (const GpuCandidate* generated = candidate.kernel ? candidate.kernel->generated() : nullptr)
+      for (const GpuLaunch& launch : generated->launches) all += launch.source;
+  }
+  return KernelCache::hash(all);
+}
+
+// Arithmetic and memory traffic that a request needs at least.
+struct Work {
+  double flops = 0, bytes = 0;
+  explicit Work(const KernelRequest& request) {
+    std::vector<TensorType> types;
+    const auto add = [&](const OperandDesc& operand) {
+      bytes += static_cast<double>(operand.shape.size()) * static_cast<double>(size_of(operand.dtype));
+    };
+    for (const OperandDesc& input : request.inputs) {
+      add(input);
+      types.push_back({input.dtype, input.shape, {}});
+    }
+    add(request.output);
+    if (request.op->flops)
+      flops = static_cast<double>(
+          request.op->flops(types, {request.output.dtype, request.output.shape, {}}, request.attrs));
+  }
+};
+
 // Times the candidates of one request, with all that may go wrong on the way.
 class Contest {
  public:
-  Contest(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
-          std::string key)
+  Contest(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates)
       : device_(device),
         request_(request),
         candidates_(candidates),
-        key_(std::move(key)),
-        trial_(device, request) {}
+        environment_(environment_key(device)),
+        key_(key_of(device, request)),
+        work_(request),
+        trial_(device, request) {
+    const KernelCache::Peak peak = KernelCache::instance().find_peak(environment_);
+    // A few problems say little of what a device can do.
+    constexpr int64_t enough = 8;
+    if (peak.problems >= enough && peak.flops_per_second > 0 && peak.bytes_per_second > 0)
+      least_seconds_ = std::max(work_.flops / peak.flops_per_second, work_.bytes / peak.bytes_per_second);
+  }
 
   Measured run() {
     const bool host = device_ == Device{};
     if (!host) expected_ = host_result(request_);
-    for (size_t i = 0; i < candidates_.size(); ++i) host ? enter(i) : enter_marked(i);
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      host ? enter(i) : enter_marked(i);
+      if (!result_.winner.empty() && near_roofline * result_.seconds < least_seconds_) {
+        result_.untried = candidates_.size() - i - 1;
+        break;
+      }
+    }
     if (result_.winner.empty())
       throw Error(
           failure_ ? failure_->code() : ErrorCode::device,
           failure_ ? failure_->problem()
                    : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
           {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
-    TuningCache::instance().remember(key_, result_.winner, result_.seconds);
+    TuningCache::instance().remember(
+        key_, {result_.winner, result_.seconds, fingerprint(candidates_), result_.times});
+    if (result_.seconds > 0)
+      KernelCache::instance().raise_peak(environment_, work_.flops / result_.seconds,
+                                         work_.bytes / result_.seconds);
     return std::move(result_);
   }
 
@@ -233,7 +289,9 @@ class Contest {
   Device device_;
   const KernelRequest& request_;
   const std::vector<Candidate>& candidates_;
-  std::string key_;
+  std::string environment_, key_;
+  Work work_;
+  double least_seconds_ = 0;  // by the roofline; 0 where that is not known
   Trial trial_;
   std::vector<double> expected_;
   Measured result_;
@@ -246,16 +304,18 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
               bool measure) {
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
-  const std::string key = environment_key(device) + "|" + request.key();
-  if (const std::string winner = TuningCache::instance().find(key, measure); !winner.empty())
+  const std::string key = key_of(device, request);
+  if (auto winner = TuningCache::instance().find(key, fingerprint(candidates), measure))
     for (size_t i = 0; i < candidates.size(); ++i)
-      if (candidates[i].name == winner)
-        return {i, fmt::format("remembered as the fastest of {}", candidates.size()), {}};
+      if (candidates[i].name == winner->name)
+        return {i, fmt::format("remembered as the fastest of {}", candidates.size()),
+                std::move(winner->times)};
   if (!measure) return {0, "first of the list: tuning is off", {}};
-  Measured measured = Contest(device, request, candidates, key).run();
+  Measured measured = Contest(device, request, candidates).run();
   const auto won = std::ranges::find(candidates, measured.winner, &Candidate::name);
-  return {static_cast<size_t>(won - candidates.begin()),
-          fmt::format("fastest of {} by timing", measured.times.size()), std::move(measured.times)};
+  std::string why = fmt::format("fastest of {} by timing", measured.times.size());
+  if (measured.untried > 0) why += fmt::format("; near the roofline, {} not tried", measured.untried);
+  return {static_cast<size_t>(won - candidates.begin()), std::move(why), std::move(measured.times)};
 }
 
 std::string environment_key(Device device) {
@@ -271,7 +331,7 @@ Measured measure(Device device, const KernelRequest& request) {
   const auto candidates = backend_of(device).candidates(device.index, request);
   if (candidates.empty())
     throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()));
-  return Contest(device, request, candidates, environment_key(device) + "|" + request.key()).run();
+  return Contest(device, request, candidates).run();
 }
 
 void prepare(const std::vector<const Kernel*>& kernels) {

@@ -1,10 +1,12 @@
 // The tuner: which candidate runs is measured on the device in hand, checked, and remembered.
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -21,10 +23,11 @@ class TuningCache {
  public:
   static TuningCache& instance();
 
-  /// The winner, or "". One that was restored always counts, one that was measured on another day only with
-  /// `measured`.
-  std::string find(const std::string& key, bool measured);
-  void remember(const std::string& key, const std::string& winner, double seconds);
+  /// The winner, if there is one. One that was restored always counts (by its name alone), one that was
+  /// measured on another day only with `measured`, and only among the same `candidates`.
+  std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
+                                          bool measured);
+  void remember(const std::string& key, const KernelCache::Winner& winner);
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   const std::map<std::string, std::string>& used() const { return used_; }
   /// Takes these winners over whatever is remembered or measured.
@@ -37,8 +40,9 @@ class TuningCache {
 /// Picks among candidates (at least one). With `measure`, candidates are timed by the device's clock on
 /// memory of their own; those whose results are wrong are dropped (checked against the host's kernel where
 /// the device is not the host, else against the first), as are those that cannot be compiled, and the winner
-/// is remembered. A candidate that takes longer than a minute ends the program, with a message, and is never
-/// tried again.
+/// is remembered. Where one comes near what the device has reached at best in all timing (its roofline), the
+/// rest are not tried. A candidate that takes longer than a minute ends the program, with a message, and is
+/// never tried again.
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               bool measure);
 
@@ -48,6 +52,7 @@ struct Measured {
   double seconds = 0;  // of the winner
   std::vector<std::pair<std::string, double>> times;
   std::vector<std::pair<std::string, std::string>> dropped;  // names and why
+  size_t untried = 0;  // candidates, since the winner is near the roofline
 };
 Measured measure(Device device, const KernelRequest& request);
 
