@@ -58,7 +58,7 @@ int dump(const DumpOptions& options) {
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < plan->steps.size(); ++i) {
     const PlanStep& one = plan->steps[i];
-    const GpuCandidate* generated = one.kernel.kernel->generated();
+    const GpuCandidate* generated = one.kernel.kernel ? one.kernel.kernel->generated() : nullptr;
     if (generated == nullptr)
       throw Error(ErrorCode::usage, fmt::format("the kernels of {} are not generated", to_string(one.device)),
                   "--device", "Leave it out: then the plan is made for a GPU that need not be there");

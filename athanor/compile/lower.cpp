@@ -34,16 +34,22 @@ class Lowering {
     Backend& backend = backend_of(node.type.device);
     const bool dedicated = options_.enabled(Pass::dedicated) && node.op->prim == Prim::none &&
                            backend.has_kernel(*node.op, types, node.type, node.attrs);
-    if (node.op->prim != Prim::none || dedicated) {
+    const bool on_host = !node.op->decompose && node.op->reference && options_.allows_on_host(node.op->name);
+    if (node.op->prim != Prim::none || dedicated || on_host) {
       GraphNode copy = node;
       copy.inputs = inputs;
       return result_.add(std::move(copy));
     }
     if (!node.op->decompose || depth > 64)
-      throw Error(ErrorCode::device,
-                  fmt::format("{} has neither a kernel on {} nor a decomposition into primitives",
-                              node.op->name, to_string(node.type.device)),
-                  to_string(node.where), "Give the op a decomposition: docs/adding-an-op.md");
+      throw Error(
+          ErrorCode::device,
+          fmt::format("{} has neither a kernel on {} nor a decomposition into primitives", node.op->name,
+                      to_string(node.type.device)),
+          to_string(node.where),
+          "Give the op a decomposition: docs/adding-an-op.md" +
+              (node.op->reference
+                   ? fmt::format("; or let it run on the host, slowly: ATHANOR_HOST_OPS={}", node.op->name)
+                   : std::string()));
     return decompose(node, inputs, depth);
   }
 

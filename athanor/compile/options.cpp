@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
@@ -25,6 +26,11 @@ CompileOptions from_environment() {
   if (const char* disable = std::getenv("ATHANOR_DISABLE")) options.disabled = parse_passes(disable);
   options.deterministic = env_flag("ATHANOR_DETERMINISTIC");
   options.check_nan = env_flag("ATHANOR_CHECK_NAN");
+  if (const char* ops = std::getenv("ATHANOR_HOST_OPS")) {
+    std::istringstream list(ops);
+    for (std::string name; std::getline(list, name, ',');)
+      if (!name.empty()) options.host_ops.push_back(name);
+  }
   return options;
 }
 

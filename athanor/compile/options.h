@@ -1,5 +1,6 @@
 // What the compiler may do: passes that can be switched off, and how kernels are chosen.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -25,14 +26,19 @@ struct CompileOptions {
   uint32_t disabled = 0;       // a bit for each Pass
   bool deterministic = false;  // choose kernels without timing
   bool check_nan = false;      // after each step of a plan, look for NaN and infinity
+  /// Names of ops that may run on the host where a device has no way to run them (ATHANOR_HOST_OPS=a,b).
+  std::vector<std::string> host_ops = {};
+  bool allows_on_host(const std::string& op) const {
+    return std::find(host_ops.begin(), host_ops.end(), op) != host_ops.end();
+  }
   bool enabled(Pass pass) const { return (disabled >> static_cast<int>(pass) & 1) == 0; }
 };
 
 /// "fuse"
 std::string_view to_string(Pass pass);
 
-/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC and
-/// ATHANOR_CHECK_NAN. Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
+/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC, ATHANOR_CHECK_NAN
+/// and ATHANOR_HOST_OPS. Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
 CompileOptions& compile_options();
 
 /// Passes named "fuse,layout" as bits. Throws Error(name).

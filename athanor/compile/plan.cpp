@@ -6,6 +6,7 @@
 #include <map>
 
 #include "athanor/base/error.h"
+#include "athanor/base/text.h"
 #include "athanor/compile/views.h"
 #include "athanor/kernels/tuner.h"
 
@@ -67,6 +68,14 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
       continue;
     }
     auto candidates = backend.candidates(step.device.index, *step.request);
+    if (candidates.empty() && options.allows_on_host(step.request->op->name)) {
+      step.on_host = true;
+      step.device = Device{};
+      step.kernel = {.name = "reference, float64"};
+      step.why = fmt::format("allowed on the host: {} copied there and back each time",
+                             format_bytes(static_cast<uint64_t>(step.bytes)));
+      continue;
+    }
     if (candidates.empty())
       throw Error(ErrorCode::device,
                   fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()),
@@ -77,7 +86,8 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
     step.measured = std::move(choice.measured);
   }
   std::vector<const Kernel*> kernels;
-  for (const auto& step : plan.steps) kernels.push_back(step.kernel.kernel.get());
+  for (const auto& step : plan.steps)
+    if (step.kernel.kernel) kernels.push_back(step.kernel.kernel.get());
   prepare(kernels);
 }
 

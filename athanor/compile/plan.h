@@ -46,6 +46,7 @@ struct PlanStep {
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // of the model, that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and memory read and written at least
+  bool on_host = false;                  // by copies there and back: an op that the user allows there
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...

@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/runtime/host_op.h"
 
 namespace athanor {
 namespace {
@@ -47,6 +48,17 @@ class Run {
   }
 
   void step(const PlanStep& step) {
+    if (step.on_host) {
+      std::vector<HostOperand> operands;
+      for (const auto& ref : step.buffers) {
+        const Place& place = places_[static_cast<size_t>(ref.value)];
+        operands.push_back({place.storage, place.offset + ref.byte_offset});
+      }
+      const HostOperand output = operands.back();
+      operands.pop_back();
+      run_on_host(*step.request, operands, output);
+      return;
+    }
     buffers_.clear();
     for (const auto& ref : step.buffers)
       buffers_.push_back(places_[static_cast<size_t>(ref.value)].address() + ref.byte_offset);

@@ -1,0 +1,69 @@
+// Ops that a device has no way to run: refused, with the op and the user's line, or, where the user allows it
+// by name, run on the host, which the plan shows.
+#include <gtest/gtest.h>
+
+#include "athanor/base/error.h"
+#include "athanor/compile/options.h"
+#include "athanor/compile/plan.h"
+#include "athanor/ops/define.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/support/expect_error.h"
+
+namespace athanor {
+namespace {
+
+// An op with a meaning and nothing else.
+ATHANOR_OPS(riddle) {
+  define_op({.name = "riddle",
+             .doc = "2 x + the index",
+             .infer = [](std::span<const TensorType> inputs, const Attrs&) { return inputs[0]; },
+             .reference =
+                 [](std::span<const RefArray> inputs, const Attrs&) {
+                   RefArray result(inputs[0].shape);
+                   for (int64_t i = 0; i < result.shape.size(); ++i)
+                     result[i] = 2 * inputs[0][i] + static_cast<double>(i);
+                   return result;
+                 },
+             .differentiable = false});
+}
+
+class HostOps : public ::testing::Test {
+ protected:
+  void TearDown() override { compile_options().host_ops.clear(); }
+  static Tensor ramp(Device device) { return Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}, device); }
+};
+
+TEST_F(HostOps, AreRefusedWithTheOpAndTheLine) {
+  for (const DeviceInfo& info : list_devices()) {
+    const Tensor x = ramp(info.device);
+    const int line = __LINE__ + 1;
+    const Tensor y = call("riddle", {x});
+    testing::expect_error(ErrorCode::device,
+                          {"riddle", to_string(info.device), "host_op_test.cpp:" + std::to_string(line),
+                           "ATHANOR_HOST_OPS=riddle"},
+                          [&] { y.eval(); });
+  }
+}
+
+TEST_F(HostOps, RunWhereTheyAreAllowedAndShowInThePlan) {
+  compile_options().host_ops = {"riddle"};
+  for (const DeviceInfo& info : list_devices()) {
+    const Tensor x = ramp(info.device);
+    // Fed by a kernel of the device, through a view, and feeding another.
+    const Tensor y = call("riddle", {transpose(x + x, 0, 1)}) * 10;
+    EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{40, 170, 100, 230, 160, 290}))
+        << to_string(info.device);
+    const auto plan = last_plan();
+    EXPECT_EQ(plan->kernels_off_device(), info.device == Device{} ? 0 : 1);
+    EXPECT_NE(explain(*plan).find("allowed on the host: 48 B copied"), std::string::npos) << explain(*plan);
+  }
+}
+
+TEST_F(HostOps, OthersAreStillRefused) {
+  compile_options().host_ops = {"puzzle"};
+  EXPECT_THROW(call("riddle", {ramp(Device{})}).eval(), Error);
+}
+
+}  // namespace
+}  // namespace athanor
