@@ -15,7 +15,7 @@
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
-#include "athanor/train/interrupt.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/train/trainer.h"
 
 namespace athanor::cli {

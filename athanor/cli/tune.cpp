@@ -94,7 +94,7 @@ int tune(const TuneOptions& options) {
   const auto spent = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
-  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name);
+  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name) << std::flush;
   const auto requests = requests_of(options, device);
   size_t done = 0;
   for (const KernelRequest& request : requests) {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
 namespace athanor {
@@ -257,18 +258,23 @@ class Contest {
       result_.dropped.emplace_back(candidate.name, "the program ended while it was tried");
       return;
     }
-    cache.mark(key_, candidate.name);
     {
-      const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
-                                          request_.op->name, to_string(device_)));
-      try {
-        enter(i);
-      } catch (const Error& error) {
-        failure_ = error;  // one that this device cannot compile or launch is no choice; others may be
-        result_.dropped.emplace_back(candidate.name, error.problem());
+      // Who presses Ctrl-C does not mean that the candidate is a bad one.
+      const InterruptScope held;
+      cache.mark(key_, candidate.name);
+      {
+        const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
+                                            request_.op->name, to_string(device_)));
+        try {
+          enter(i);
+        } catch (const Error& error) {
+          failure_ = error;  // one that this device cannot compile or launch is no choice; others may be
+          result_.dropped.emplace_back(candidate.name, error.problem());
+        }
       }
+      cache.unmark(key_, candidate.name);
     }
-    cache.unmark(key_, candidate.name);
+    deliver_interrupt();
   }
 
   void enter(size_t i) {

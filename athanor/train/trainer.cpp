@@ -19,7 +19,7 @@
 #include "athanor/kernels/tuner.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
-#include "athanor/train/interrupt.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/train/loss_svg.h"
 #include "athanor/train/test_set.h"
 #include "athanor/train/training_step.h"

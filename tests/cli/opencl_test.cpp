@@ -1,5 +1,6 @@
 // Training on OpenCL through the program, and what it says when the device fails: with an OpenCL library that
 // fails on purpose (tests/support/opencl_faults.cpp).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,10 +35,9 @@ class OpenClProgram : public ::testing::Test {
     unsetenv("ATHANOR_DISABLE");
   }
 
-  Outcome train(const std::string& fault, std::vector<std::string> more = {}, bool tune = false,
-                const char* batch = "16") {
+  Outcome train(const std::string& fault, std::vector<std::string> more = {}, const char* batch = "16") {
     setenv("ATHANOR_FAULT", fault.c_str(), 1);
-    setenv("ATHANOR_DISABLE", tune ? "" : "tune", 1);
+    setenv("ATHANOR_DISABLE", "tune", 1);
     std::vector<std::string> words{
         "train",        "--model", "mlp",         "--data", "fashion-mnist", "--device", "opencl:0",
         "--batch-size", batch,     "--max-steps", "3",      "--seed",        "1",        "--out",
@@ -73,7 +73,7 @@ TEST_F(OpenClProgram, TrainsAndCompilesNothingTheSecondTime) {
 }
 
 TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
-  const Outcome end = train("alloc:80000000", {}, false, "8192");
+  const Outcome end = train("alloc:80000000", {}, "8192");
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
   EXPECT_THAT(end.err, HasSubstr("is planned to need"));
@@ -108,14 +108,39 @@ TEST_F(OpenClProgram, TakesAnyNumberOfComputeUnits) {
 }
 
 TEST_F(OpenClProgram, NeverTriesAgainWhatKilledIt) {
-  EXPECT_EQ(train("kill:gemm_dot", {}, true).exit_code, 128 + SIGKILL);
-  // Each problem has its own marks: the program may die once for each, and comes through in the end.
-  Outcome end{};
-  for (int i = 0; i < 12; ++i) {
-    end = train("kill:gemm_dot", {"--resume"}, true);
-    if (end.exit_code == 0) break;
-  }
-  EXPECT_EQ(end.exit_code, 0) << end.err;
+  setenv("ATHANOR_FAULT", "kill:gemm_plain", 1);
+  const std::vector<std::string> words{"tune", "--gemm", "1x64x64", "--device", "opencl:0"};
+  EXPECT_EQ(run_program(folder_.path(), words).exit_code, 128 + SIGKILL);
+  const Outcome again = run_program(folder_.path(), words);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("the program ended while it was tried"));
+}
+
+TEST_F(OpenClProgram, CtrlCWhileTuningMarksNothing) {
+  setenv("ATHANOR_FAULT", "none", 1);
+  Program tune(folder_.path(), {"tune", "--gemm", "301x299x307", "--device", "opencl:0"});
+  tune.wait_for_lines(folder_.path() / "stdout", 1);
+  tune.send(SIGINT);
+  EXPECT_EQ(tune.wait().exit_code, 128 + SIGINT);
+  const Outcome list = run_program(folder_.path(), {"cache", "ls"});
+  EXPECT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr(" 0 kernels marked as unusable")) << list.out;
+}
+
+TEST_F(OpenClProgram, AutoTakesTheFastestMeasuredDeviceAndSaysSo) {
+  setenv("ATHANOR_FAULT", "none", 1);
+  const Outcome end =
+      run_program(folder_.path(), {"train", "--model", "mlp", "--data", "fashion-mnist", "--device", "auto",
+                                   "--batch-size", "16", "--max-steps", "2", "--out", "run"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.out, HasSubstr("the fastest here, by a product of matrices")) << end.out;
+  std::set<std::string> devices;
+  for (const DeviceInfo& info : list_devices()) devices.insert(to_string(info.device));
+  EXPECT_TRUE(devices.contains(summary()["device"])) << summary()["device"];
+  // The choice is remembered: explain takes the same device, and says what both reached.
+  const Outcome plan = run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "auto"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr(fmt::format("kernels on {}", std::string(summary()["device"]))));
 }
 
 }  // namespace

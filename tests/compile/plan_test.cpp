@@ -47,6 +47,18 @@ void expect_no_overlap(const Plan& plan) {
   }
 }
 
+TEST(Plan, DeterministicPlansTimeNothing) {
+  const bool before = compile_options().deterministic;
+  compile_options().deterministic = true;
+  const Tensor y = conv2d(ramp({2, 8, 6, 6}), ramp({16, 8, 3, 3}));
+  y.eval();
+  compile_options().deterministic = before;
+  for (const PlanStep& step : last_plan()->steps) {
+    EXPECT_TRUE(step.measured.empty()) << step.name();
+    EXPECT_EQ(step.why.find("fastest"), std::string::npos) << step.why;
+  }
+}
+
 TEST(Plan, AChainOfElementwiseOpsIsOneStep) {
   const Tensor x = ramp({31, 17}), y = ramp({17});
   const Tensor z = exp(-(x * 2.0 + y)) / (1.0 + abs(x));

@@ -10,7 +10,7 @@
 #include "athanor/base/file.h"
 #include "athanor/formats/npy.h"
 #include "athanor/formats/safetensors.h"
-#include "athanor/train/interrupt.h"
+#include "athanor/base/os/interrupt.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 

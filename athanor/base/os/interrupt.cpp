@@ -1,4 +1,4 @@
-#include "athanor/train/interrupt.h"
+#include "athanor/base/os/interrupt.h"
 
 #include <csignal>
 
@@ -7,6 +7,7 @@ namespace {
 
 volatile std::sig_atomic_t noted = 0;
 using Handler = void (*)(int);
+int depth = 0;
 Handler before_int = SIG_DFL, before_term = SIG_DFL;
 
 extern "C" void note_signal(int signal) {
@@ -17,17 +18,22 @@ extern "C" void note_signal(int signal) {
 }  // namespace
 
 InterruptScope::InterruptScope() {
+  if (depth++ > 0) return;
   noted = 0;
   before_int = std::signal(SIGINT, note_signal);
   before_term = std::signal(SIGTERM, note_signal);
 }
 
 InterruptScope::~InterruptScope() {
+  if (--depth > 0) return;
   std::signal(SIGINT, before_int);
   std::signal(SIGTERM, before_term);
 }
 
 int interrupt_signal() { return noted; }
+void deliver_interrupt() {
+  if (depth == 0 && noted != 0) std::raise(noted);
+}
 void request_interrupt(int signal) { noted = signal; }
 
 }  // namespace athanor
