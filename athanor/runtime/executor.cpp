@@ -8,6 +8,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
+#include "athanor/kernels/launch_site.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/host_op.h"
 
@@ -100,6 +101,22 @@ class Run {
   Storage* arena_ = nullptr;
 };
 
+class StepSite final : public LaunchSite {
+ public:
+  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) { current() = this; }
+  ~StepSite() override { current() = nullptr; }
+  StepSite(const StepSite&) = delete;
+  StepSite& operator=(const StepSite&) = delete;
+  std::string step() const override {
+    return fmt::format("plan step {} ({})", number_, step_.name_and_parts());
+  }
+  std::string where() const override { return step_.where; }
+
+ private:
+  const PlanStep& step_;
+  size_t number_;
+};
+
 }  // namespace
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
@@ -116,11 +133,11 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     Trace* const trace = Trace::active();
     const double began = trace != nullptr ? trace_clock() : 0;
     if (trace != nullptr) Trace::label() = fmt::format("{} {}", i, step.name());
+    const StepSite site(step, i);
     try {
       run.step(step);
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  fmt::format("plan step {} ({}): {}", i, step.name_and_parts(), error.problem()),
+      throw Error(error.code(), fmt::format("{}: {}", site.step(), error.problem()),
                   error.where().empty() ? step.where : error.where(), error.hint());
     }
     // The host's kernels are done when they return; other devices add their spans by their own clocks.

@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/kernels/launch_site.h"
 #include "athanor/kernels/trace.h"
 
 namespace athanor::opencl {
@@ -217,6 +218,15 @@ int ClDevice::fault_code(const FaultSite& site) {
   return static_cast<int>(fault_sites_.size());
 }
 
+void ClDevice::expect_faults(int code) {
+  faults_possible_ = true;
+  const LaunchSite* const now = LaunchSite::current();
+  const std::scoped_lock lock(addresses_mutex_);
+  FaultSite& site = fault_sites_.at(static_cast<size_t>(code - 1));
+  site.step = now == nullptr ? std::string() : now->step() + ": ";
+  site.where = now == nullptr ? std::string() : now->where();
+}
+
 void ClDevice::wait() {
   const std::scoped_lock lock(mutex);
   check(api().Finish(queue()), fmt::format("{} failed", to_string(info_.device)));
@@ -235,9 +245,10 @@ void ClDevice::wait() {
   const FaultSite& site = fault_sites_.at(static_cast<size_t>(fault[0] - 1));
   const int64_t index = static_cast<int64_t>(static_cast<uint32_t>(fault[1])) | static_cast<int64_t>(fault[2])
                                                                                     << 32;
-  throw Error(ErrorCode::value,
-              fmt::format("{}: index {} is outside an axis of extent {}", site.op, index, site.extent), {},
-              "Indices must be at least 0 and below the extent.");
+  throw Error(
+      ErrorCode::value,
+      fmt::format("{}{}: index {} is outside an axis of extent {}", site.step, site.op, index, site.extent),
+      site.where, "Indices must be at least 0 and below the extent.");
 }
 
 const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider) {

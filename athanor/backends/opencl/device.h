@@ -19,6 +19,7 @@ class Program;
 struct FaultSite {
   std::string op;
   int64_t extent = 0;
+  std::string step = {}, where = {};  // of the plan that launched it last, and the user's line
 };
 
 /// A device with its context and queues, made when it is first used. Shared by all threads: `mutex` guards
@@ -57,7 +58,7 @@ class ClDevice {
   cl_mem fault_buffer();
   int fault_code(const FaultSite& site);
   /// After launches that may fault: the next wait looks.
-  void expect_faults() { faults_possible_ = true; }
+  void expect_faults(int code);
   /// Waits for what was enqueued; throws Error for a device that failed and for faults that kernels reported.
   void wait();
 

@@ -16,9 +16,11 @@ class ClKernel final : public Kernel {
  public:
   ClKernel(ClDevice& device, GpuCandidate candidate, const FaultSite& site)
       : device_(device), candidate_(std::move(candidate)) {
-    for (GpuLaunch& launch : candidate_.launches)
-      if (launch.can_fault)
-        launch.source = fmt::format("#define FAULT_CODE {}\n", device.fault_code(site)) + launch.source;
+    for (GpuLaunch& launch : candidate_.launches) {
+      if (!launch.can_fault) continue;
+      if (fault_code_ == 0) fault_code_ = device.fault_code(site);
+      launch.source = fmt::format("#define FAULT_CODE {}\n", fault_code_) + launch.source;
+    }
   }
 
   void prepare() const override {
@@ -54,7 +56,7 @@ class ClKernel final : public Kernel {
     }
     if (launch.can_fault) {
       set(kernel, place, device_.fault_buffer(), 0);
-      device_.expect_faults();
+      device_.expect_faults(fault_code_);
     }
     std::array<size_t, 3> all{}, group{};
     for (size_t d = 0; d < 3; ++d) {
@@ -75,6 +77,7 @@ class ClKernel final : public Kernel {
 
   ClDevice& device_;
   GpuCandidate candidate_;
+  int fault_code_ = 0;
   mutable std::once_flag prepared_;
   mutable std::vector<std::shared_ptr<const Program>> programs_;
 };
