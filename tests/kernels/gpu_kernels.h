@@ -78,12 +78,12 @@ inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& 
   return to_doubles(host);
 }
 
-/// Whether candidate `i` of this call is run: by default every fourth, starting elsewhere at each call,
-/// because each is kernels to compile; all of them where ATHANOR_TEST_EVERYTHING is set.
-inline bool is_due(size_t i) {
+/// Whether candidate `i` of `count` is run: by default every fourth and at least one, starting elsewhere at each
+/// call, because each is kernels to compile; all of them where ATHANOR_TEST_EVERYTHING is set.
+inline bool is_due(size_t i, size_t count) {
   static size_t calls = 0;
   if (i == 0) ++calls;
-  return (calls + i) % 4 == 0 || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
+  return i % 4 == calls % std::min<size_t>(4, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
 /// The candidates of the op, for the device as it is and as a small GPU, on every OpenCL device.
@@ -105,7 +105,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
       std::vector<Run> runs;
       for (size_t i = 0; i < candidates.size(); ++i)
-        if (is_due(i))
+        if (is_due(i, candidates.size()))
           runs.push_back({candidates[i].name, run_on(device, candidates[i], inputs, request.output)});
       expect_all_near(runs, want, tolerance, request.key());
       if (::testing::Test::HasFatalFailure()) return;

@@ -43,6 +43,11 @@ Maker maker_of(const Op& op) {
       {"avg_pool2d", gpu::pool2d},
       {"max_pool2d_grad", gpu::pool2d_grad},
       {"avg_pool2d_grad", gpu::pool2d_grad},
+      {"scaled_dot_product_attention", gpu::attention},
+      {"attention_lse", gpu::attention},
+      {"attention_grad_q", gpu::attention},
+      {"attention_grad_k", gpu::attention},
+      {"attention_grad_v", gpu::attention},
   };
   const auto found = composites.find(op.name);
   return found == composites.end() ? nullptr : found->second;
@@ -60,8 +65,13 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   return make(request, traits);
 }
 
-bool gpu_has_kernel(const Op& op, std::span<const TensorType>, const TensorType& output, const Attrs&) {
-  return maker_of(op) != nullptr && (op.prim != Prim::none || is_float(output.dtype));
+bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                    const Attrs&) {
+  const Maker make = maker_of(op);
+  // Of no keys, or no features, the decomposition knows what to make.
+  const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
+  if (make == gpu::attention && output.shape.size() > 0 && std::ranges::any_of(inputs, empty)) return false;
+  return make != nullptr && (op.prim != Prim::none || is_float(output.dtype));
 }
 
 }  // namespace athanor

@@ -13,6 +13,8 @@ std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const 
 std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits);
+/// scaled_dot_product_attention, attention_lse and attention_grad_q, _k and _v, of extents above 0.
+std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits);

@@ -1,0 +1,72 @@
+#include <cmath>
+
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+struct Case {
+  Shape leading;
+  int64_t queries, keys, d, e;
+  bool causal = false, masked = false;
+};
+
+Shape with(Shape leading, int64_t a, int64_t b = -1) {
+  Ints dims = leading.to_ints();
+  dims.push_back(a);
+  if (b >= 0) dims.push_back(b);
+  return Shape(dims);
+}
+
+void check(DType dtype, const Case& c, double tolerance) {
+  const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
+  const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
+              v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
+              rows = with(c.leading, c.queries);
+  const auto run = [&](const char* op, std::vector<Value> inputs, const Shape& output) {
+    if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
+    check_candidates(op, attrs, std::move(inputs), output, tolerance);
+  };
+  const Value vq = view(dtype, q, 1), vk = view(dtype, k, 2), vv = view(dtype, v, 3), vg = view(dtype, y, 4),
+              lse = view(wide, rows, 5), delta = view(wide, rows, 6);
+  run("scaled_dot_product_attention", {vq, vk, vv}, y);
+  run("attention_grad_q", {vq, vk, vv, vg, lse, delta}, q);
+  run("attention_grad_k", {vq, vk, vv, vg, lse, delta}, k);
+  run("attention_grad_v", {vq, vk, vg, lse}, v);
+  if (dtype == wide) run("attention_lse", {vq, vk}, rows);
+}
+
+TEST(GpuAttention, OddShapes) {
+  ATHANOR_NEEDS_OPENCL();
+  for (const Case& c : {Case{{}, 1, 1, 1, 1}, Case{{2, 3}, 17, 33, 5, 7}, Case{{3}, 70, 3, 8, 4},
+                        Case{{1, 2}, 3, 129, 16, 16}})
+    check(DType::f32, c, 2e-5);
+}
+
+TEST(GpuAttention, CausalAndMasked) {
+  ATHANOR_NEEDS_OPENCL();
+  check(DType::f32, {{2}, 19, 19, 4, 4, true}, 2e-5);
+  check(DType::f32, {{2}, 5, 40, 4, 3, true, true}, 2e-5);
+  check(DType::f32, {{}, 33, 17, 6, 6, false, true}, 2e-5);
+}
+
+TEST(GpuAttention, OtherTypes) {
+  ATHANOR_NEEDS_OPENCL();
+  check(DType::f64, {{2}, 9, 11, 4, 3}, 1e-12);
+  check(DType::bf16, {{2}, 9, 11, 4, 3}, 3e-2);
+}
+
+// Heads taken out of one projection, as nn::MultiheadAttention does: [N, T, H, D] seen as [N, H, T, D].
+TEST(GpuAttention, Strides) {
+  ATHANOR_NEEDS_OPENCL();
+  const Shape heads{2, 3, 10, 4};
+  const Ints strides{10 * 36, 4, 36, 1};
+  check_candidates("scaled_dot_product_attention", {{"causal", false}, {"scale", 0.5}},
+                   {view(DType::f32, heads, 1, strides), view(DType::f32, heads, 2, strides),
+                    view(DType::f32, heads, 3, strides)},
+                   heads, 2e-5);
+}
+
+}  // namespace
+}  // namespace athanor::testing
