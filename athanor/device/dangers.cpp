@@ -123,7 +123,8 @@ std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const 
   find_gfx_overrides(devices, machine, found);
   find_forced_waves(devices, machine, found);
   find_hidden(devices, machine, found);
-  for (const std::string& problem : Overrides(machine).problems())
+  const Overrides overrides(machine);
+  for (const std::string& problem : overrides.problems())
     found.push_back({"devices.toml, ATHANOR_DEVICE_...", problem, "see docs/detect.md"});
   return found;
 }

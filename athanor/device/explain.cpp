@@ -167,8 +167,10 @@ void add_features(FoundDevice& device) {
   const int gfx = gfx_major(arch), sm = sm_version(arch);
   if (gfx == 0 && sm == 0) return;
   const auto add = [&](const char* property, const Value& value) {
+    // What the chip can do comes first; a driver may not let kernels do it.
     Fact& fact = device.properties[property];
-    (fact.in_use.source.empty() ? fact.in_use : fact.others.emplace_back()) = {value, "architecture", {}};
+    if (!fact.in_use.source.empty()) fact.others.insert(fact.others.begin(), fact.in_use);
+    fact.in_use = {value, "architecture", {}};
   };
   const bool mfma = arch == "gfx908" || arch == "gfx90a" || arch == "gfx942" || arch == "gfx950";
   add("f16", gfx >= 9 || sm == 53 || sm >= 60);
@@ -193,6 +195,13 @@ void explain_conflicts(FoundDevice& device) {
         fact.note = "The chip computes in f16; this OpenCL driver does not let kernels do so.";
       }
     }
+  }
+  if (const auto link = device.properties.find("pcie_link"); device.text("vendor") == "Intel" &&
+                                                             link != device.properties.end() &&
+                                                             device.text("pcie_link_best") == "2.5 GT/s x1") {
+    link->second.note =
+        "The link inside the card, which every Arc shows like this; the slot's is that of the bridge above.";
+    return;
   }
   // A card that saves power slows its link down.
   if (const auto link = device.properties.find("pcie_link"); link != device.properties.end())

@@ -158,10 +158,11 @@ std::string name_of(const Group& group, const FoundDevice& device, const DataShe
     if (const std::string name = name_by(group, source); name.find("gfx") == std::string::npos)
       names.push_back(name);  // a bare target is no name
   if (vendor != 0) names.push_back(pci_name(machine, vendor, id));
-  names.push_back(trim(group.vendor + " " + device.text("architecture")));
   for (const std::string& name : names)
     if (!name.empty()) return name;
-  return group.kind == "cpu" ? "CPU" : "GPU " + device.text("pci_id");
+  if (group.kind == "cpu") return "CPU";
+  const std::string arch = device.text("architecture");
+  return trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
 }
 
 FoundDevice device_of(const Group& group, const Machine& machine) {
