@@ -5,26 +5,37 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "athanor/base/file.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/cli/topology_text.h"
 
 namespace athanor::cli {
 namespace {
 
 struct Options {
-  bool json = false, all = false;
-  std::string root;
+  bool json = false, all = false, topology = false;
+  std::string root, svg;
 };
 
 int run(const Options& options) {
   const Machine machine = options.root.empty() ? Machine() : Machine(options.root);
   const Detection found = detect(machine);
-  if (options.json)
-    std::cout << to_json(found).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-  else
+  std::optional<Topology> topology;
+  if (options.topology || !options.svg.empty()) topology = read_topology(machine, found);
+  if (!options.svg.empty()) write_file_atomically(options.svg, topology_svg(*topology, found));
+  if (options.json) {
+    auto json = to_json(found);
+    if (topology) json["topology"] = to_json(*topology);
+    std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  } else if (options.topology) {
+    std::cout << topology_text(*topology, found, screen_of_stdout());
+  } else {
     std::cout << describe(found, screen_of_stdout(), options.all);
+  }
   return 0;
 }
 
@@ -36,6 +47,9 @@ void add_detect(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<Options>();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
+  command->add_flag("--topology", options->topology,
+                    "print how processors, memory and devices are connected");
+  command->add_option("--svg", options->svg, "draw that to a file")->type_name("FILE");
   command->add_option("--root", options->root, "look at the machine recorded in this folder")
       ->type_name("DIR");
   command->callback([options, &exit_code] { exit_code = run(*options); });

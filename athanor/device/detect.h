@@ -43,6 +43,8 @@ struct FoundDevice {
   std::vector<BackendUse> backends;
   /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
   std::map<std::string, Fact> properties;
+  /// NVLinks by the PCI address at their other end, of a GPU or a switch (from NVML).
+  std::map<std::string, int64_t> nvlinks;
 
   /// The value in use; none where nobody says.
   const Value* find(const std::string& property) const;
