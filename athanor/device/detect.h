@@ -74,7 +74,7 @@ struct Detection {
 struct DetectOptions {
   /// Whether drivers' libraries are loaded and asked, each in a child process.
   bool ask_runtimes = true;
-  double seconds = 8;  // for each to answer
+  double seconds = 5;  // for each to answer
 };
 
 /// Reads what there is. Nothing of the machine makes it fail. Properties are never edited: what users say
