@@ -137,6 +137,8 @@ class GpuWorker final : public Worker {
     const int64_t group = access_.traits.is_cpu ? 1 : std::min<int64_t>(256, access_.traits.max_group_size);
     const auto words = static_cast<int64_t>(block.bytes() / 4);
     Defines defines;
+    // A program has one kernel: it is kept by its text.
+    defines.set("FILL", int64_t{name == "memory_fill" ? 1 : 0});
     defines.set("KIND", int64_t{pattern.kind})
         .set("PATTERN", fmt::format("{}u", pattern.value))
         .set("FIRST", fmt::format("{}u", first))
