@@ -150,7 +150,7 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
         fmt::format("  {}\n      {}\n      mend: {}\n", style.bad(danger.setting), danger.what, danger.fix);
   bool first = true;
   for (const RuntimeState& state : detection.runtimes) {
-    if (!all && state.problem.starts_with("no "))
+    if (!all && (state.problem.starts_with("no ") || state.name == "drm"))
       continue;  // not installed: the devices say who would need it
     if (state.problem == "its answers were not recorded" && !all) continue;
     if (first) text += "\n" + style.bold("Runtimes") + "\n";

@@ -16,9 +16,9 @@ namespace {
 
 // Whose word is in use where several say something: who is nearest to the hardware, first.
 int rank_of(const std::string& source) {
-  static const std::vector<std::string> order = {"kfd",  "amdgpu", "xe",         "i915",        "nvidia",
-                                                 "nvml", "cuda",   "hip",        "proc",        "sysfs",
-                                                 "pci",  "opencl", "data sheet", "architecture"};
+  static const std::vector<std::string> order = {"kfd",    "drm",  "amdgpu", "xe",         "i915",
+                                                 "nvidia", "nvml", "cuda",   "hip",        "proc",
+                                                 "sysfs",  "pci",  "opencl", "data sheet", "architecture"};
   return static_cast<int>(std::find(order.begin(), order.end(), source) - order.begin());
 }
 
@@ -77,7 +77,8 @@ std::vector<Group> groups_of(const std::vector<Sighting>& sightings) {
   std::vector<const Sighting*> in_order;
   for (const bool placed : {true, false})
     for (const Sighting& one : sightings)
-      if ((!one.pci.empty() || one.source == "proc") == placed) in_order.push_back(&one);
+      if ((!one.pci.empty() || one.render_minor >= 0 || one.source == "proc") == placed)
+        in_order.push_back(&one);
   std::vector<Group> groups;
   for (const Sighting* one : in_order) {
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return is_same(g, *one); });
@@ -180,6 +181,7 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
     return rank_of(a.second.source) < rank_of(b.second.source);
   });
   for (auto& [property, reading] : readings) {
+    if (auto* text = std::get_if<std::string>(&reading.value)) *text = printable(std::move(*text));
     Fact& fact = device.properties[property];
     if (fact.in_use.source.empty())
       fact.in_use = reading;
@@ -198,13 +200,19 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
   explain_units(device, machine);
   const DataSheet* sheet = group.kind == "cpu" ? nullptr : find_data_sheet(traits_of(device, group));
   if (sheet != nullptr && group.partition == 0) add_sheet(device, *sheet);
-  device.name = name_of(group, device, sheet, machine);
+  device.name = printable(name_of(group, device, sheet, machine));
   add_features(device);
   explain_conflicts(device);
   return device;
 }
 
 }  // namespace
+
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  return text;
+}
 
 std::vector<FoundDevice> merge(const std::vector<Sighting>& sightings, const Machine& machine) {
   std::vector<FoundDevice> devices;

@@ -20,7 +20,7 @@ std::vector<Runtime>& registered() {
 // Text and numbers that a runtime gives are not to be trusted more than files.
 std::string text_of(const json& table, const char* name) {
   const auto found = table.find(name);
-  return found != table.end() && found->is_string() ? found->get<std::string>() : std::string();
+  return found != table.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();
 }
 
 Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
@@ -31,6 +31,9 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
   seen.name = text_of(table, "name");
   seen.pci = text_of(table, "pci");
   seen.uuid = text_of(table, "uuid");
+  if (const auto minor = table.find("render_minor");
+      minor != table.end() && minor->is_number_integer() && *minor > 0 && *minor < 4096)
+    seen.render_minor = minor->get<int64_t>();
   if (!runtime.backend.empty()) seen.device = fmt::format("{}:{}", runtime.name, index);
   const auto number = [&](const char* name, const char* property) {
     const auto found = table.find(name);

@@ -39,6 +39,9 @@ std::vector<Sighting> sightings_of_cpu(const Machine& machine);
 std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const DetectOptions& options,
                                             std::vector<RuntimeState>& states);
 
+/// Without control characters: what files and drivers say goes to terminals.
+std::string printable(std::string text);
+
 /// "name value" lines, as KFD writes them; what is no number is left out.
 std::map<std::string, uint64_t> parse_kfd_properties(std::string_view text);
 /// "gfx90a" for the 90010 of KFD.

@@ -188,6 +188,20 @@ TEST_F(DetectTest, KfdThatMiscountsAnApu) {
   EXPECT_THAT(note(apu, "compute_units"), HasSubstr("known to miscount"));
 }
 
+TEST_F(DetectTest, KfdThatTheGraphicsDriverContradicts) {
+  const Detection found =
+      detect_fixture("steamdeck", "include " ATHANOR_SOURCE_DIR
+                                  "/tests/machines/include/amd-kfd-node.machine NODE=1 GFX=100303 SIMDS=54 "
+                                  "PER_CU=2 ARRAYS=2 PER_ARRAY=4 WAVE=32 "
+                                  "WAVES=16 DEVICE_DECIMAL=5695 LOCATION=1024 RENDER=128 HIVE=0 "
+                                  "VRAM=8234315776 BITS=128 SCLK=1600 MCLK=800 "
+                                  "L2=1024 L3=0 XCC=1\n++ /machine.toml\n[[drm]]\nvendor = "
+                                  "\"AMD\"\nrender_minor = 128\ncompute_units = 8\n");
+  ASSERT_EQ(count_of(found, "gpu"), 1);
+  EXPECT_EQ(said(found.devices[0], "compute_units"), "8 drm, 27 kfd, 8 opencl");
+  EXPECT_THAT(note(found.devices[0], "compute_units"), HasSubstr("known to miscount"));
+}
+
 TEST_F(DetectTest, WindowsSubsystem) {
   const Detection found = detect_fixture("wsl-rtx4090");
   ASSERT_EQ(count_of(found, "gpu"), 1);
@@ -296,6 +310,12 @@ TEST_F(DetectTest, AnswersForNonsense) {
       EXPECT_GE(found.devices.size(), 2U) << answer;
       EXPECT_FALSE(to_json(found).dump().empty());
     }
+}
+
+TEST_F(DetectTest, SendsNothingToTheTerminalThatFilesSay) {
+  const Detection found =
+      detect_fixture("cpu-server", "== /proc/cpuinfo\nprocessor : 0\nmodel name : a\x1b[31mb\x07\n");
+  EXPECT_EQ(found.devices.at(0).name, "a [31mb ");
 }
 
 TEST_F(DetectTest, AnswersForHostileFiles) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/runtime/memory_test.h"
 
 namespace athanor::testing {
@@ -70,6 +73,20 @@ std::vector<Device> all_devices() {
   std::vector<Device> devices;
   for (const DeviceInfo& info : list_devices()) devices.push_back(info.device);
   return devices;
+}
+
+// That probes run, and give numbers; how large they are is not a test's business.
+TEST(Probe, MeasuresOrSaysWhyNot) {
+  for (const Device device : all_devices()) {
+    const auto nobody = [](const std::string&) {};
+    const auto all = gpu_access(device) ? probe_gpu(device, nobody) : probe_cpu(nobody);
+    EXPECT_GE(all.size(), 3U);
+    for (const Measurement& one : all) {
+      EXPECT_EQ(one.missing.empty(), one.value > 0) << one.property << " on " << to_string(device);
+      EXPECT_TRUE(std::isfinite(one.value)) << one.property;
+    }
+    EXPECT_NE(all[0].value, 0) << all[0].missing;
+  }
 }
 
 constexpr uint64_t some = 8 << 20;

@@ -11,10 +11,16 @@
 namespace athanor::cuda {
 namespace {
 
+#ifdef _WIN32
+constexpr const char* library_name = "nvcuda.dll";
+#else
+constexpr const char* library_name = "libcuda.so.1";
+#endif
+
 using nlohmann::json;
 
 struct Driver {
-  os::Library library{{"libcuda.so.1", "nvcuda.dll"}};
+  os::Library library{{library_name}};
   template <class F>
   F* find(const char* name) const {
     return reinterpret_cast<F*>(library.find(name));

@@ -12,6 +12,12 @@
 namespace athanor::cuda {
 namespace {
 
+#ifdef _WIN32
+constexpr const char* library_name = "nvml.dll";
+#else
+constexpr const char* library_name = "libnvidia-ml.so.1";
+#endif
+
 using nlohmann::json;
 using Handle = void*;
 
@@ -68,7 +74,7 @@ json describe(const os::Library& nvml, Handle device) {
 }
 
 json ask() {
-  const os::Library nvml({"libnvidia-ml.so.1", "nvml.dll"});
+  const os::Library nvml({library_name});
   if (!nvml) return {{"error", "no NVML library: " + nvml.error()}};
   const auto init = reinterpret_cast<int (*)()>(nvml.find("nvmlInit_v2"));
   const auto get_count = reinterpret_cast<int (*)(unsigned*)>(nvml.find("nvmlDeviceGetCount_v2"));
