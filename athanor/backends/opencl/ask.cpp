@@ -1,10 +1,11 @@
 // What the OpenCL library says of each device: queries only, nothing is made. See device/runtimes.h.
+#include "athanor/backends/opencl/api.h"  // first: it says which OpenCL
+
 #include <fmt/format.h>
 
 #include <CL/cl_ext.h>
 #include <nlohmann/json.hpp>
 
-#include "athanor/backends/opencl/api.h"
 #include "athanor/base/text.h"
 #include "athanor/device/runtimes.h"
 
