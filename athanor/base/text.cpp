@@ -62,6 +62,40 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t end = std::min(text.find(separator, start), text.size());
+    parts.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+std::string trim(std::string_view text) {
+  constexpr std::string_view white = " \t\r\n\v\f";
+  const size_t start = text.find_first_not_of(white);
+  if (start == std::string_view::npos) return {};
+  return std::string(text.substr(start, text.find_last_not_of(white) - start + 1));
+}
+
+bool matches_pattern(std::string_view text, std::string_view pattern) {
+  size_t at = 0, of = 0, star = std::string_view::npos, resume = 0;
+  while (at < text.size()) {
+    if (of < pattern.size() && pattern[of] == '*') {
+      star = of++, resume = at;
+    } else if (of < pattern.size() && (pattern[of] == '?' || pattern[of] == text[at])) {
+      ++of, ++at;
+    } else if (star != std::string_view::npos) {
+      of = star + 1, at = ++resume;  // the last star takes one character more
+    } else {
+      return false;
+    }
+  }
+  while (of < pattern.size() && pattern[of] == '*') ++of;
+  return of == pattern.size();
+}
+
 bool contains_ignoring_case(std::string_view text, std::string_view part) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   const auto same = [&](char a, char b) { return lower(a) == lower(b); };

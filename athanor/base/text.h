@@ -22,6 +22,15 @@ std::string format_duration(double seconds);
 /// "a, b, c"
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
+/// The parts of a text between separators; one, empty, part for an empty text.
+std::vector<std::string> split(std::string_view text, char separator);
+
+/// Without the white space around it.
+std::string trim(std::string_view text);
+
+/// Whether `text` is as a pattern says: * for any characters, ? for one.
+bool matches_pattern(std::string_view text, std::string_view pattern);
+
 /// Whether `text` has `part` in it, in whatever case (ASCII).
 bool contains_ignoring_case(std::string_view text, std::string_view part);
 

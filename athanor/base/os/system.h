@@ -1,0 +1,47 @@
+// What the operating system says of files, of the process and of itself. Nothing here throws or blocks.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor::os {
+
+struct FileFacts {
+  enum class Kind { file, folder, link, device, other } kind = Kind::other;
+  uint32_t mode = 0;  // permission bits
+  uint32_t uid = 0, gid = 0;
+  uint64_t bytes = 0;
+};
+
+/// Of the path itself: a symbolic link is not followed.
+std::optional<FileFacts> file_facts(const std::filesystem::path& path);
+
+/// At most `limit` bytes of an ordinary file, from its start or its end; none where it cannot be read, and
+/// for pipes and devices, which could block or never end.
+std::optional<std::string> read_some(const std::filesystem::path& path, size_t limit, bool from_end = false);
+
+/// Whether this process may read, or write, a file that is there (access(2), asked for the effective user).
+bool may_read(const std::filesystem::path& path);
+bool may_write(const std::filesystem::path& path);
+
+struct Space {
+  uint64_t total_bytes = 0, free_bytes = 0;
+  bool read_only = false;
+};
+std::optional<Space> space(const std::filesystem::path& path);
+
+struct ProcessUser {
+  uint32_t uid = 0, gid = 0;
+  std::vector<uint32_t> groups;
+};
+ProcessUser process_user();
+
+/// "NAME=value" of every variable.
+std::vector<std::string> environment();
+
+/// The newest messages of the kernel, a line each, at most `limit` bytes; none where they may not be read.
+std::optional<std::string> kernel_messages(size_t limit);
+
+}  // namespace athanor::os

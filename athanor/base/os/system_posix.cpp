@@ -1,0 +1,124 @@
+#ifndef _WIN32
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+
+#include "athanor/base/os/system.h"
+
+extern char** environ;
+
+namespace athanor::os {
+namespace {
+
+class Descriptor {
+ public:
+  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
+  explicit Descriptor(const std::filesystem::path& path)
+      : value_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  ~Descriptor() {
+    if (value_ >= 0) close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int value() const { return value_; }
+
+ private:
+  int value_;
+};
+
+FileFacts::Kind kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return FileFacts::Kind::file;
+  if (S_ISDIR(mode)) return FileFacts::Kind::folder;
+  if (S_ISLNK(mode)) return FileFacts::Kind::link;
+  return S_ISCHR(mode) || S_ISBLK(mode) ? FileFacts::Kind::device : FileFacts::Kind::other;
+}
+
+// "6,1234,5678,-;text" and lines of " KEY=value" after it: the text.
+std::string_view message_of(std::string_view record) {
+  const size_t start = record.find(';');
+  if (start == std::string_view::npos) return {};
+  record.remove_prefix(start + 1);
+  return record.substr(0, record.find('\n'));
+}
+
+}  // namespace
+
+std::optional<FileFacts> file_facts(const std::filesystem::path& path) {
+  struct stat facts {};
+  if (lstat(path.c_str(), &facts) != 0) return std::nullopt;
+  return FileFacts{kind_of(facts.st_mode), facts.st_mode & 07777U, facts.st_uid, facts.st_gid,
+                   static_cast<uint64_t>(std::max<off_t>(0, facts.st_size))};
+}
+
+std::optional<std::string> read_some(const std::filesystem::path& path, size_t limit, bool from_end) {
+  const Descriptor file(path);
+  struct stat facts {};
+  if (file.value() < 0 || fstat(file.value(), &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+  if (from_end && facts.st_size > static_cast<off_t>(limit))
+    lseek(file.value(), facts.st_size - static_cast<off_t>(limit), SEEK_SET);
+  std::string text;
+  std::array<char, 16384> part{};
+  while (text.size() < limit) {
+    const ssize_t count = ::read(file.value(), part.data(), std::min(part.size(), limit - text.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && text.empty()) return std::nullopt;
+    if (count <= 0) break;
+    text.append(part.data(), static_cast<size_t>(count));
+  }
+  return text;
+}
+
+bool may_read(const std::filesystem::path& path) {
+  return faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0;
+}
+
+bool may_write(const std::filesystem::path& path) {
+  return faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+std::optional<Space> space(const std::filesystem::path& path) {
+  struct statvfs facts {};
+  if (statvfs(path.c_str(), &facts) != 0) return std::nullopt;
+  const uint64_t block = facts.f_frsize;
+  return Space{facts.f_blocks * block, facts.f_bavail * block, (facts.f_flag & ST_RDONLY) != 0};
+}
+
+ProcessUser process_user() {
+  ProcessUser user{geteuid(), getegid(), {}};
+  std::vector<gid_t> groups(static_cast<size_t>(std::max(0, getgroups(0, nullptr))));
+  const int count = getgroups(static_cast<int>(groups.size()), groups.data());
+  for (int i = 0; i < count; ++i) user.groups.push_back(groups[static_cast<size_t>(i)]);
+  return user;
+}
+
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** one = environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+  return all;
+}
+
+std::optional<std::string> kernel_messages(size_t limit) {
+  const Descriptor log("/dev/kmsg");
+  if (log.value() < 0) return std::nullopt;
+  std::string text;
+  std::array<char, 8192> record{};  // the kernel gives one at a time, and refuses a buffer that is too small
+  constexpr int most_records = 200'000;
+  for (int i = 0; i < most_records; ++i) {
+    const ssize_t count = ::read(log.value(), record.data(), record.size());
+    if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;  // overwritten meanwhile: the next one
+    if (count <= 0) break;                                          // EAGAIN: that was the last
+    text.append(message_of({record.data(), static_cast<size_t>(count)})).push_back('\n');
+    if (text.size() > 2 * limit) text.erase(0, text.size() - limit);
+  }
+  if (text.size() > limit) text.erase(0, text.size() - limit);
+  return text;
+}
+
+}  // namespace athanor::os
+#endif

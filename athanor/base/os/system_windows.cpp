@@ -1,0 +1,63 @@
+#ifdef _WIN32
+#include <cstdlib>
+#include <fstream>
+
+#include "athanor/base/os/system.h"
+
+namespace athanor::os {
+
+std::optional<FileFacts> file_facts(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::symlink_status(path, failed);
+  if (failed || !std::filesystem::exists(status)) return std::nullopt;
+  FileFacts facts;
+  facts.mode = static_cast<uint32_t>(status.permissions());
+  if (std::filesystem::is_symlink(status)) facts.kind = FileFacts::Kind::link;
+  if (std::filesystem::is_directory(status)) facts.kind = FileFacts::Kind::folder;
+  if (std::filesystem::is_regular_file(status)) {
+    facts.kind = FileFacts::Kind::file;
+    const auto size = std::filesystem::file_size(path, failed);
+    facts.bytes = failed ? 0 : size;
+  }
+  return facts;
+}
+
+std::optional<std::string> read_some(const std::filesystem::path& path, size_t limit, bool from_end) {
+  const auto facts = file_facts(path);
+  if (!facts || facts->kind != FileFacts::Kind::file) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  if (from_end && facts->bytes > limit) file.seekg(static_cast<std::streamoff>(facts->bytes - limit));
+  std::string text(static_cast<size_t>(std::min<uint64_t>(limit, facts->bytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+
+bool may_read(const std::filesystem::path& path) { return std::ifstream(path).good(); }
+bool may_write(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto status = std::filesystem::status(path, failed);
+  return !failed &&
+         (status.permissions() & std::filesystem::perms::owner_write) != std::filesystem::perms::none;
+}
+
+std::optional<Space> space(const std::filesystem::path& path) {
+  std::error_code failed;
+  const auto facts = std::filesystem::space(path, failed);
+  if (failed) return std::nullopt;
+  return Space{facts.capacity, facts.available, false};
+}
+
+ProcessUser process_user() { return {}; }
+
+std::vector<std::string> environment() {
+  std::vector<std::string> all;
+  for (char** one = _environ; one != nullptr && *one != nullptr; ++one) all.emplace_back(*one);
+  return all;
+}
+
+std::optional<std::string> kernel_messages(size_t) { return std::nullopt; }
+
+}  // namespace athanor::os
+#endif

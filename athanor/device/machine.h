@@ -1,0 +1,131 @@
+// The machine that is looked at: its files, environment and user, all read through one root.
+//
+// `detect` and `doctor` read nothing of the machine but through this, so that a folder with a copy of another
+// machine's files (`--root DIR`) is as good as that machine, and a test can be any machine.
+//
+// A recorded machine is a tree of files in the real formats: sys/, proc/, dev/, etc/, var/, usr/, home/.
+// Files belong to root with the mode of the copy, those under the user's home to the user, and what stands
+// under dev/ is a device. What files cannot hold stands in DIR/machine.toml, every part of which may be
+// missing:
+//
+//     [files."/dev/kfd"]            # what a copy loses: owner, group, mode; kind (file, device)
+//     mode = "0660"
+//     uid = 0
+//     gid = 110
+//     [disks."/home"]               # statvfs, for what lies under that folder
+//     total_bytes = 500_000_000_000
+//     free_bytes = 2_000_000
+//     read_only = false
+//     [environment]                 # besides proc/self/environ
+//     HSA_OVERRIDE_GFX_VERSION = "10.3.0"
+//     [clock]                       # seconds since 1970
+//     now = 1_790_000_000
+//     [[opencl]]                    # what a runtime answers, one table a device: opencl, hip, cuda, nvml
+//     name = "gfx1030"
+//     compute_units = 36
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor {
+
+/// How this machine's user may use a file.
+enum class Access { missing, none, read, write, read_write };
+
+struct FileStatus {
+  enum class Kind { missing, file, folder, link, device, other } kind = Kind::missing;
+  uint32_t mode = 0;  // permission bits
+  uint32_t uid = 0, gid = 0;
+  uint64_t bytes = 0;
+};
+
+struct DiskSpace {
+  uint64_t total_bytes = 0, free_bytes = 0;
+  bool read_only = false;
+};
+
+struct User {
+  uint32_t uid = 0, gid = 0;
+  std::set<uint32_t> groups;  // `gid` and the supplementary ones
+  std::string name;           // "" where /etc/passwd has none
+  std::string home;
+};
+
+/// Paths are absolute, as on the machine itself ("/sys/class/drm"). Nothing here throws for what the machine
+/// is like: what is missing, unreadable, endless or malformed is an empty answer. Symbolic links, absolute
+/// ones too, are followed inside the root and never lead out of it.
+class Machine {
+ public:
+  /// This machine, with this process's environment and user.
+  Machine();
+  /// The machine recorded in a folder. The environment is that of machine.toml and proc/self/environ (with
+  /// NUL or newlines between variables), nothing of this process's; the user that of proc/self/status, else
+  /// root. Throws Error(io) where `root` is no folder, Error(format) for a malformed machine.toml.
+  explicit Machine(std::filesystem::path root);
+
+  /// Whether this is the machine we run on, so that libraries can be loaded and devices asked.
+  bool live() const;
+  /// "/" for this machine.
+  const std::filesystem::path& root() const { return root_; }
+
+  /// The text of a file, at most `limit` bytes of it; none where it is missing or unreadable.
+  std::optional<std::string> read(std::string_view path, size_t limit = 1 << 20) const;
+  /// The same without the white space around it: what most files of /sys hold.
+  std::optional<std::string> read_line(std::string_view path) const;
+  /// A number in decimal, or hexadecimal with 0x.
+  std::optional<int64_t> read_number(std::string_view path) const;
+  /// Names in a folder, sorted so that "card2" stands before "card10".
+  std::vector<std::string> list(std::string_view folder) const;
+  /// Paths matching a pattern with * and ? within folder names ("/sys/class/drm/card*/device"), sorted
+  /// likewise.
+  std::vector<std::string> glob(std::string_view pattern) const;
+  /// What a symbolic link says, unresolved.
+  std::optional<std::string> link(std::string_view path) const;
+  /// The path with every link in it followed; none where it leads nowhere.
+  std::optional<std::string> resolve(std::string_view path) const;
+  bool exists(std::string_view path) const;
+  /// Of what the path leads to; of a link that leads nowhere, the link itself.
+  FileStatus status(std::string_view path) const;
+  /// From mode, owner and groups; on the live machine by asking the system (access(2)).
+  Access access(std::string_view path) const;
+  std::optional<DiskSpace> disk(std::string_view path) const;
+
+  std::optional<std::string> environment(const std::string& name) const;
+  /// Names of all variables that are set, sorted.
+  std::vector<std::string> environment_names() const;
+  const User& user() const;
+  /// The name of a group, by /etc/group; "" for an unknown one.
+  std::string group_name(uint32_t gid) const;
+  /// Seconds since 1970.
+  int64_t now() const;
+
+  /// The kernel's log (/dev/kmsg, else /var/log/dmesg, /var/log/kern.log or syslog), newest last; none where
+  /// it may not be read.
+  std::optional<std::string> kernel_log() const;
+
+  /// Where the dynamic linker would find a library ("libcuda.so*"), by LD_LIBRARY_PATH, /etc/ld.so.conf and
+  /// its usual folders; nothing is loaded. More than one copy: in the order that it would take them.
+  std::vector<std::string> libraries(std::string_view name_pattern) const;
+
+  /// machine.toml of a recorded machine as JSON text ("{}" where it has none).
+  const std::string& recorded() const;
+
+ private:
+  struct Record;  // of a recorded machine
+  std::filesystem::path on_disk(std::string_view resolved) const;
+  std::optional<std::string> follow(std::string_view path, bool last_too) const;
+
+  std::filesystem::path root_;
+  std::shared_ptr<const Record> record_;  // none: live
+  std::map<std::string, std::string> environment_;
+  User user_;
+};
+
+}  // namespace athanor

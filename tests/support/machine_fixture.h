@@ -1,0 +1,116 @@
+// Whole machines as text: tests/machines/NAME.machine, unpacked into a folder that `--root` takes.
+//
+//     # a comment, where no file has begun
+//     include ubuntu-24.04.machine            takes another one's files in; what follows changes them
+//     include amd-gpu.machine BUS=03 NODE=1   the same with {{BUS}} and {{NODE}} in it replaced
+//     == /proc/version                        starts a file: the lines up to the next such line
+//     ++ /proc/modules                        the same, added to the end of what the file has so far
+//     == /sys/class/drm/card0 -> TARGET       a symbolic link
+//     == /dev/dri/                            an empty folder
+//     --- /dev/kfd                            removes a file, a link or a folder with all in it
+//
+// To look at one: tools/unpack-machine NAME DIR && athanor detect --root DIR
+#pragma once
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
+
+namespace athanor::testing {
+
+/// The files of a fixture: path to content.
+class MachineFixture {
+ public:
+  explicit MachineFixture(const std::filesystem::path& file) { read(file, {}, 0); }
+
+  void unpack(const std::filesystem::path& root) const {
+    std::filesystem::create_directories(root);
+    for (const auto& [path, entry] : entries_) {
+      const std::filesystem::path place = root / path.substr(1);
+      if (entry.kind == Kind::folder) {
+        std::filesystem::create_directories(place);
+        continue;
+      }
+      std::filesystem::create_directories(place.parent_path());
+      if (entry.kind == Kind::link)
+        std::filesystem::create_symlink(entry.text, place);
+      else
+        write_file_atomically(place, entry.text);
+    }
+  }
+
+ private:
+  enum class Kind { file, folder, link };
+  struct Entry {
+    Kind kind = Kind::file;
+    std::string text;
+  };
+  using Values = std::map<std::string, std::string>;
+
+  void read(const std::filesystem::path& file, const Values& values, int depth) {
+    if (depth > 8) throw std::runtime_error("fixtures include each other: " + file.string());
+    std::string text = read_text_file(file);
+    for (const auto& [name, value] : values)
+      for (size_t at = 0; (at = text.find("{{" + name + "}}", at)) != std::string::npos;)
+        text.replace(at, name.size() + 4, value);
+    if (const size_t at = text.find("{{"); at != std::string::npos)
+      throw std::runtime_error(file.string() + ": no value for " + text.substr(at, 20));
+    Entry* current = nullptr;
+    for (size_t start = 0, end = 0; start < text.size(); start = end) {
+      end = std::min(text.find('\n', start), text.size() - 1) + 1;
+      const std::string line = text.substr(start, end - start);
+      const std::string words = trim(line);
+      if (line.starts_with("include ") && line.find(".machine") != std::string::npos) {
+        include(file, split(words.substr(8), ' '), depth);
+        current = nullptr;
+      } else if (line.starts_with("== /")) {
+        current = begin(words.substr(3));
+      } else if (line.starts_with("++ /")) {
+        current = &entries_[words.substr(3)];
+      } else if (line.starts_with("--- /")) {
+        remove(words.substr(4));
+        current = nullptr;
+      } else if (current != nullptr && current->kind == Kind::file) {
+        current->text += line;
+      } else if (!words.empty() && !words.starts_with('#')) {
+        throw std::runtime_error(file.string() + ": a line that belongs to no file: " + line);
+      }
+    }
+  }
+
+  void include(const std::filesystem::path& file, const std::vector<std::string>& words, int depth) {
+    Values values;
+    for (size_t i = 1; i < words.size(); ++i)
+      if (const size_t equals = words[i].find('='); equals != std::string::npos)
+        values[words[i].substr(0, equals)] = words[i].substr(equals + 1);
+    read(file.parent_path() / words.at(0), values, depth + 1);
+  }
+
+  Entry* begin(const std::string& words) {
+    std::string path = words;
+    Entry entry;
+    if (const size_t arrow = words.find(" -> "); arrow != std::string::npos) {
+      path = words.substr(0, arrow);
+      entry = {Kind::link, words.substr(arrow + 4)};
+    } else if (path.ends_with('/')) {
+      path.pop_back();
+      entry.kind = Kind::folder;
+    }
+    return &(entries_[path] = entry);
+  }
+
+  void remove(const std::string& path) {
+    std::erase_if(entries_, [&](const auto& entry) {
+      return entry.first == path || entry.first.starts_with(path + "/");
+    });
+  }
+
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace athanor::testing
