@@ -105,6 +105,9 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
 
 std::vector<Offer> offers(const Result& result, const Record& record) {
   std::vector<Offer> all;
+  // What a machine's files say may not become a command of its own.
+  Values quoted;
+  for (const auto& [name, value] : result.finding.values) quoted[name] = shell_word(value);
   for (const Fix& fix : result.check->fixes) {
     const bool applies = std::all_of(fix.when.begin(), fix.when.end(), [&](const auto& condition) {
       const auto value = result.finding.values.find(condition.first);
@@ -112,7 +115,7 @@ std::vector<Offer> offers(const Result& result, const Record& record) {
     });
     if (!applies) continue;
     Offer offer{&fix, {}, 0, 0};
-    for (const std::string& command : fix.commands) offer.commands.push_back(fill(command, result.finding.values));
+    for (const std::string& command : fix.commands) offer.commands.push_back(fill(command, quoted));
     if (record) record(*result.check, offer);
     all.push_back(std::move(offer));
   }

@@ -130,6 +130,8 @@ Values Facts::common_values() const {
   return {{"user", user.name.empty() ? std::to_string(user.uid) : user.name},
           {"home", user.home},
           {"distro", system().os.family},
+          {"os", system().os.id},
+          {"wsl", system().wsl ? "yes" : "no"},
           {"kernel", system().kernel.empty() ? "?" : system().kernel}};
 }
 

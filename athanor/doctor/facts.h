@@ -44,7 +44,7 @@ class Facts {
 
   /// "amd gfx1030, debian 12": what machines that are mended alike have in common.
   std::string machine_kind() const;
-  /// {user}, {home}, {distro}, {kernel}: what every text may use.
+  /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: what every text may use.
   Values common_values() const;
 
  private:
