@@ -1,19 +1,12 @@
 #include <fmt/format.h>
 
-#include <map>
-
-#include "athanor/base/error.h"
+#include "athanor/base/embedded.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
-#include "athanor/kernels/gpu/texts.h"
 
 namespace athanor {
 namespace {
 
-std::string_view text_of(const std::string& file) {
-  for (const GpuText& text : gpu_texts())
-    if (text.file == file) return text.content;
-  throw Error(ErrorCode::internal, "there is no kernel text " + file);
-}
+std::string_view text_of(const std::string& file) { return embedded_file("athanor/kernels/gpu/" + file); }
 
 }  // namespace
 

@@ -1,0 +1,17 @@
+// Files that were put into the library when it was built (cmake/embed.cmake): data/ and the kernels' texts.
+#pragma once
+#include <span>
+#include <string_view>
+
+namespace athanor {
+
+struct EmbeddedFile {
+  std::string_view path;  // from the project's top: "data/gpus.csv"
+  std::string_view content;
+};
+std::span<const EmbeddedFile> embedded_files();
+
+/// The content of one. Throws Error(internal) for an unknown path.
+std::string_view embedded_file(std::string_view path);
+
+}  // namespace athanor
