@@ -89,9 +89,12 @@ Check check_of(const Json& table, const std::string& file) {
   if (std::find(all_layers.begin(), all_layers.end(), check.layer) == all_layers.end())
     refuse(where, fmt::format("unknown layer '{}'", check.layer));
   const std::string severity = table.contains("severity") ? text_of(table, "severity", where) : "error";
-  if (severity == "warning") check.severity = Severity::warning;
-  else if (severity == "goal") check.severity = Severity::goal;
-  else if (severity != "error") refuse(where, fmt::format("unknown severity '{}'", severity));
+  if (severity == "warning")
+    check.severity = Severity::warning;
+  else if (severity == "goal")
+    check.severity = Severity::goal;
+  else if (severity != "error")
+    refuse(where, fmt::format("unknown severity '{}'", severity));
   check.needs = list_of(table, "needs", where);
   check.source = text_of(table, "source", where);
   check.date = text_of(table, "date", where);
@@ -110,7 +113,8 @@ Check check_of(const Json& table, const std::string& file) {
 }
 
 size_t layer_index(const Check& check) {
-  return static_cast<size_t>(std::find(all_layers.begin(), all_layers.end(), check.layer) - all_layers.begin());
+  return static_cast<size_t>(std::find(all_layers.begin(), all_layers.end(), check.layer) -
+                             all_layers.begin());
 }
 
 // By layer, and within one what is needed before what needs it, else as they stood.

@@ -43,9 +43,9 @@ struct Check {
 /// Parts of a machine from the bottom up; what is lower is mended first.
 std::span<const std::string_view> layers();
 
-/// The checks of some data files (name, text), in the order to mend them: by layer, what is needed first, then
-/// as they stand in the files. Throws Error(format) for what is malformed: unknown fields, a text that is
-/// missing in a language, an id that is there twice or not at all, needs that go in a circle.
+/// The checks of some data files (name, text), in the order to mend them: by layer, what is needed first,
+/// then as they stand in the files. Throws Error(format) for what is malformed: unknown fields, a text that
+/// is missing in a language, an id that is there twice or not at all, needs that go in a circle.
 std::vector<Check> parse_checks(const std::vector<std::pair<std::string, std::string>>& files);
 
 /// The checks that Athanor brings with it.

@@ -18,7 +18,8 @@ constexpr const char* file = "compatibility.toml";
 
 Version version_of(const Json& text) {
   const auto version = Version::parse(text.get<std::string>());
-  if (!version) throw Error(ErrorCode::format, fmt::format("'{}' is no version", text.get<std::string>()), file);
+  if (!version)
+    throw Error(ErrorCode::format, fmt::format("'{}' is no version", text.get<std::string>()), file);
   return *version;
 }
 
@@ -36,7 +37,8 @@ std::vector<Compatibility::Framework> frameworks(const Json& table) {
     one.oldest_python = version_of(row.at("python").at(0));
     one.newest_python = version_of(row.at("python").at(1));
     const Json& cuda = row.at("cuda");
-    if (cuda.is_string()) one.cuda.push_back(version_of(cuda));
+    if (cuda.is_string())
+      one.cuda.push_back(version_of(cuda));
     else
       for (const Json& version : cuda) one.cuda.push_back(version_of(version));
     one.rocm = row.value("rocm", "");
@@ -48,8 +50,8 @@ std::vector<Compatibility::Framework> frameworks(const Json& table) {
 
 void read_cuda(Compatibility& all, const Json& table) {
   for (const Json& row : table.at("release"))
-    all.cuda.push_back(
-        {version_of(row.at("version")), version_of(row.at("driver")), row.at("oldest_sm"), row.at("newest_sm")});
+    all.cuda.push_back({version_of(row.at("version")), version_of(row.at("driver")), row.at("oldest_sm"),
+                        row.at("newest_sm")});
   for (const Json& row : table.at("minimum_driver"))
     all.minimum_driver[row.at("major").get<uint32_t>()] = version_of(row.at("driver"));
 }

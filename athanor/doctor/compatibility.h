@@ -51,7 +51,7 @@ struct Compatibility {
     std::string source, date;
   };
 
-  std::vector<Toolkit> cuda;  // every list: the newest last
+  std::vector<Toolkit> cuda;                   // every list: the newest last
   std::map<uint32_t, Version> minimum_driver;  // by CUDA's major version
   std::vector<Framework> pytorch, tensorflow;
   std::vector<TorchArch> torch_arch;

@@ -12,6 +12,8 @@ std::vector<std::pair<std::string, std::string>> data_files(std::string_view fol
   return files;
 }
 
-std::string data_file(std::string_view name) { return std::string(embedded_file("data/" + std::string(name))); }
+std::string data_file(std::string_view name) {
+  return std::string(embedded_file("data/" + std::string(name)));
+}
 
 }  // namespace athanor::doctor

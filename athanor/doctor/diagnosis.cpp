@@ -94,7 +94,8 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
           finding.values.insert(common.begin(), common.end());
           return finding;
         } catch (const std::exception& error) {
-          throw Error(ErrorCode::internal, fmt::format("the check {} failed itself: {}", check.id, error.what()));
+          throw Error(ErrorCode::internal,
+                      fmt::format("the check {} failed itself: {}", check.id, error.what()));
         }
       },
       only);

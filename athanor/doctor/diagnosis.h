@@ -1,7 +1,7 @@
 // Which checks fail on a machine, and which of them are the causes.
 //
-// A check that fails while everything that it needs holds is a root cause. One that fails because of another is
-// that one's consequence: mending the cause comes first, and often is all there is to do.
+// A check that fails while everything that it needs holds is a root cause. One that fails because of another
+// is that one's consequence: mending the cause comes first, and often is all there is to do.
 #pragma once
 #include <functional>
 #include <set>
@@ -53,17 +53,19 @@ using Look = std::function<Finding(const Check&)>;
 
 /// Runs the checks in their order. `only` takes some ids and what they need; everything where it is empty.
 /// What is needed but was not asked for is among the results only where it is a cause.
-Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std::set<std::string>& only = {});
+Diagnosis diagnose(const std::vector<Check>& checks, const Look& look,
+                   const std::set<std::string>& only = {});
 
 /// With the registered probes. An exception of a probe is an Error(internal) that names its check.
-Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const std::set<std::string>& only = {});
+Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts,
+                   const std::set<std::string>& only = {});
 
 /// How often a fix was tried and worked: fills `tried` and `worked`.
 using Record = std::function<void(const Check&, Offer&)>;
 
-/// The fixes of a result that apply here, the one with the best record first. The measure is Laplace's rule of
-/// succession, (worked + 1) / (tried + 2): an untried fix counts as one half, so that one that failed falls
-/// behind it and one that worked once stands before it. Equals stay in the order of the data.
+/// The fixes of a result that apply here, the one with the best record first. The measure is Laplace's rule
+/// of succession, (worked + 1) / (tried + 2): an untried fix counts as one half, so that one that failed
+/// falls behind it and one that worked once stands before it. Equals stay in the order of the data.
 std::vector<Offer> offers(const Result& result, const Record& record = {});
 
 const char* to_string(Verdict verdict);

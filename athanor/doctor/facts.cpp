@@ -99,7 +99,8 @@ std::vector<std::string> Facts::rocm_folders() const {
   std::vector<std::string> folders;
   for (const char* pattern : {"/opt/rocm-*", "/opt/rocm"})
     for (const std::string& folder : machine_.glob(pattern))
-      if (const auto real = machine_.resolve(folder); real && seen.insert(*real).second) folders.push_back(*real);
+      if (const auto real = machine_.resolve(folder); real && seen.insert(*real).second)
+        folders.push_back(*real);
   return folders;
 }
 
@@ -122,7 +123,8 @@ std::string Facts::machine_kind() const {
                              gpu.arch.empty() ? fmt::format("{:04x}", gpu.id) : gpu.arch));
   std::string kind = chips.empty() ? "no gpu" : fmt::format("{}", fmt::join(chips, " + "));
   const Os& os = system().os;
-  return kind + ", " + (os.id.empty() ? "unknown system" : os.id + (os.version.empty() ? "" : " " + os.version));
+  return kind + ", " +
+         (os.id.empty() ? "unknown system" : os.id + (os.version.empty() ? "" : " " + os.version));
 }
 
 Values Facts::common_values() const {

@@ -13,6 +13,7 @@
 #include "athanor/doctor/facts/shell.h"
 #include "athanor/doctor/facts/system.h"
 #include "athanor/doctor/language.h"
+#include "athanor/doctor/probe.h"
 
 namespace athanor::doctor {
 
@@ -42,6 +43,12 @@ class Facts {
   /// Every folder with shared libraries of rocBLAS' kernels: of ROCm and of each torch.
   std::vector<std::string> rocblas_folders() const;
 
+  /// What device.self_test runs; without it that check is skipped. Not part of the facts themselves, because
+  /// computing takes the whole library, and time.
+  using SelfTest = Finding (*)();
+  void set_self_test(SelfTest test) { self_test_ = test; }
+  SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
+
   /// "amd gfx1030, debian 12": what machines that are mended alike have in common.
   std::string machine_kind() const;
   /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: what every text may use.
@@ -53,6 +60,7 @@ class Facts {
 
   const Machine& machine_;
   bool new_shell_;
+  SelfTest self_test_ = nullptr;
   mutable Once<System> system_;
   mutable Once<std::vector<Gpu>> gpus_;
   mutable Once<NvidiaDriver> nvidia_;

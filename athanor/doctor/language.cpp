@@ -63,7 +63,8 @@ std::string shell_word(const std::string& value) {
   for (const char c : value) {
     if (c == '\'') quoted += "'\\''";
     // Control characters would act on the terminal that the command is shown in.
-    else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F) quoted += c;
+    else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F)
+      quoted += c;
   }
   return quoted + "'";
 }

@@ -49,7 +49,8 @@ using Probe = Finding (*)(const Facts&);
 /// Probes by the id of their check.
 const std::map<std::string, Probe, std::less<>>& probes();
 
-/// Adds a probe when the program starts: `const AddProbe kfd("amd.kfd.permission", [](const Facts& f) {...});`
+/// Adds a probe when the program starts: `const AddProbe kfd("amd.kfd.permission", [](const Facts& f)
+/// {...});`
 struct AddProbe {
   AddProbe(const char* id, Probe probe);
 };

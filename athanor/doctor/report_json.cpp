@@ -59,7 +59,8 @@ Json problem_of(const Diagnosis& diagnosis, const Result& result, Language langu
 Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language, const Record& record) {
   Json gpus = Json::array();
   for (const Gpu& gpu : facts.gpus())
-    gpus.push_back({{"address", gpu.address}, {"name", gpu.name}, {"arch", gpu.arch}, {"driver", gpu.driver}});
+    gpus.push_back(
+        {{"address", gpu.address}, {"name", gpu.name}, {"arch", gpu.arch}, {"driver", gpu.driver}});
   const auto problems = [&](Verdict verdict) {
     Json all = Json::array();
     for (const Result* result : diagnosis.with(verdict))
@@ -77,8 +78,10 @@ Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language langua
                        {"after", causes_of(result)},
                        {"evidence", evidence_of(result)}});
     else if (result.verdict == Verdict::consequence)
-      consequences.push_back(
-          {{"id", result.check->id}, {"title", title}, {"causes", causes_of(result)}, {"evidence", evidence_of(result)}});
+      consequences.push_back({{"id", result.check->id},
+                              {"title", title},
+                              {"causes", causes_of(result)},
+                              {"evidence", evidence_of(result)}});
     else if (result.verdict == Verdict::ok)
       passed.push_back(result.check->id);
     else if (result.verdict == Verdict::skipped)

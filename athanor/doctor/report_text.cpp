@@ -18,7 +18,10 @@ std::pair<size_t, int> character(std::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   const size_t bytes = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
   // From U+1100 on, what Chinese is written with is wide; accents and arrows below U+2E80 are not.
-  const bool wide = bytes == 4 || (bytes == 3 && (first >= 0xE3 || (first == 0xE2 && static_cast<uint8_t>(text.size() > 1 ? text[1] : 0) >= 0xBA)));
+  const bool wide =
+      bytes == 4 ||
+      (bytes == 3 &&
+       (first >= 0xE3 || (first == 0xE2 && static_cast<uint8_t>(text.size() > 1 ? text[1] : 0) >= 0xBA)));
   return {std::min(bytes, text.size()), wide ? 2 : 1};
 }
 
@@ -69,8 +72,8 @@ std::string notes_of(const Writer& writer, const Offer& offer) {
   if (offer.fix->reboot) notes.push_back(writer.word("reboot"));
   if (!offer.fix->action.empty()) notes.push_back(writer.word("automatic"));
   if (offer.tried > 0)
-    notes.push_back(writer.word("record", {{"tried", std::to_string(offer.tried)},
-                                           {"worked", std::to_string(offer.worked)}}));
+    notes.push_back(writer.word(
+        "record", {{"tried", std::to_string(offer.tried)}, {"worked", std::to_string(offer.worked)}}));
   return notes.empty() ? "" : " (" + join(notes) + ")";
 }
 
@@ -96,8 +99,8 @@ void add_problem(Writer& writer, const Diagnosis& diagnosis, const Result& resul
     label = writer.word("or");
   }
   if (!all.empty())
-    writer.row(writer.word("verify"), fmt::format("athanor doctor --only {} --tried {}", result.check->id,
-                                                  all.front().fix->id));
+    writer.row(writer.word("verify"),
+               fmt::format("athanor doctor --only {} --tried {}", result.check->id, all.front().fix->id));
   std::vector<std::string> blocked;
   for (const Result* consequence : diagnosis.consequences_of(*result.check))
     blocked.push_back(consequence->text(consequence->check->title, language));
@@ -122,9 +125,11 @@ void add_goals(Writer& writer, const Diagnosis& diagnosis) {
       for (const Check* cause : result->causes) numbers.push_back(std::to_string(number[cause]));
       std::string line = result->text(result->check->title, language);
       for (const Evidence& evidence : result->finding.evidence) line += ": " + evidence.said;
-      if (!numbers.empty()) line += "  " + writer.in("2", "(" + writer.word("after", {{"numbers", join(numbers)}}) + ")");
-      writer.out += fmt::format("  {} {}\n", writer.in(verdict == Verdict::ok ? "32" : "31", writer.mark(verdict)),
-                                wrapped(line, writer.style().columns - 4, 4));
+      if (!numbers.empty())
+        line += "  " + writer.in("2", "(" + writer.word("after", {{"numbers", join(numbers)}}) + ")");
+      writer.out +=
+          fmt::format("  {} {}\n", writer.in(verdict == Verdict::ok ? "32" : "31", writer.mark(verdict)),
+                      wrapped(line, writer.style().columns - 4, 4));
     }
   }
 }
@@ -138,7 +143,8 @@ void add_head(Writer& writer, const Facts& facts) {
   std::map<std::string, int> counts;
   for (const Gpu& gpu : facts.gpus()) ++counts[gpu.title()];
   std::vector<std::string> gpus;
-  for (const auto& [title, count] : counts) gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
+  for (const auto& [title, count] : counts)
+    gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
   about.push_back(gpus.empty() ? writer.word("no_gpu") : join(gpus));
   writer.out += wrapped(join(about, " · "), writer.style().columns, 0) + "\n\n";
 }
@@ -182,7 +188,8 @@ std::string wrapped(std::string_view text, int columns, int indent) {
       continue;
     }
     // No line begins with a comma or full stop of Chinese.
-    const bool clings = one == "，" || one == "。" || one == "；" || one == "：" || one == "、" || one == "）";
+    const bool clings =
+        one == "，" || one == "。" || one == "；" || one == "：" || one == "、" || one == "）";
     if (wide == 2 && !clings) place();
     word += one;
     word_width += wide;
@@ -192,7 +199,8 @@ std::string wrapped(std::string_view text, int columns, int indent) {
   return out;
 }
 
-std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style, const Record& record) {
+std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
+                        const Record& record) {
   Writer writer(style);
   add_head(writer, facts);
   const auto problems = diagnosis.with(Verdict::problem), warnings = diagnosis.with(Verdict::warning);
@@ -201,13 +209,18 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
                          {"count", std::to_string(problems.size())},
                          {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
                          {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size())}};
-  if (problems.empty()) writer.out += writer.in("1;32", writer.word("well", counts)) + "\n\n";
-  else writer.out += writer.in("1", writer.word(problems.size() == 1 ? "found_one" : "found_many", counts)) + "\n\n";
+  if (problems.empty())
+    writer.out += writer.in("1;32", writer.word("well", counts)) + "\n\n";
+  else
+    writer.out +=
+        writer.in("1", writer.word(problems.size() == 1 ? "found_one" : "found_many", counts)) + "\n\n";
   int number = 0;
   for (const Result* problem : problems)
-    add_problem(writer, diagnosis, *problem, fmt::format("{} {}.", writer.mark(Verdict::problem), ++number), record);
+    add_problem(writer, diagnosis, *problem, fmt::format("{} {}.", writer.mark(Verdict::problem), ++number),
+                record);
   if (!warnings.empty()) writer.out += writer.in("1", writer.word("warnings")) + "\n\n";
-  for (const Result* warning : warnings) add_problem(writer, diagnosis, *warning, writer.mark(Verdict::warning), record);
+  for (const Result* warning : warnings)
+    add_problem(writer, diagnosis, *warning, writer.mark(Verdict::warning), record);
   add_goals(writer, diagnosis);
   if (!problems.empty()) writer.out += "\n" + writer.in("2", writer.word("footer", counts)) + "\n";
   return writer.out;

@@ -12,11 +12,16 @@ std::string from_base64(std::string_view text) {
   int count = 0;
   for (const char c : text) {
     uint32_t value = 64;
-    if (c >= 'A' && c <= 'Z') value = static_cast<uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z') value = static_cast<uint32_t>(c - 'a') + 26;
-    else if (c >= '0' && c <= '9') value = static_cast<uint32_t>(c - '0') + 52;
-    else if (c == '+') value = 62;
-    else if (c == '/') value = 63;
+    if (c >= 'A' && c <= 'Z')
+      value = static_cast<uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      value = static_cast<uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      value = static_cast<uint32_t>(c - '0') + 52;
+    else if (c == '+')
+      value = 62;
+    else if (c == '/')
+      value = 63;
     if (value == 64) continue;
     bits = (bits << 6) | value;
     if ((count += 6) >= 8) bytes += static_cast<char>((bits >> (count -= 8)) & 0xFF);
@@ -78,7 +83,7 @@ std::optional<int64_t> end_of(std::string_view der) {
   if (!signed_part || signed_part->tag != 0x30) return std::nullopt;
   rest = signed_part->content;
   auto element = take(rest);
-  if (element && element->tag == 0xA0) element = take(rest);   // the serial number
+  if (element && element->tag == 0xA0) element = take(rest);    // the serial number
   for (int i = 0; i < 3 && element; ++i) element = take(rest);  // signature, issuer, validity
   if (!element || element->tag != 0x30) return std::nullopt;
   rest = element->content;

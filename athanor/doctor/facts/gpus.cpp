@@ -75,8 +75,9 @@ std::string nvidia_model(const Machine& machine, const std::string& address) {
 }  // namespace
 
 std::string Gpu::title() const {
-  const std::string vendor_name =
-      vendor == Vendor::amd ? "AMD GPU" : vendor == Vendor::nvidia ? "NVIDIA GPU" : "Intel GPU";
+  const std::string vendor_name = vendor == Vendor::amd      ? "AMD GPU"
+                                  : vendor == Vendor::nvidia ? "NVIDIA GPU"
+                                                             : "Intel GPU";
   const std::string called = name.empty() ? fmt::format("{} {:04x}", vendor_name, id) : name;
   return arch.empty() ? called : fmt::format("{} ({})", called, arch);
 }

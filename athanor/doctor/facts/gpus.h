@@ -14,13 +14,13 @@ enum class Vendor { amd, nvidia, intel };
 struct Gpu {
   std::string address;  // "0000:03:00.0"
   Vendor vendor = Vendor::amd;
-  uint16_t id = 0;      // PCI device id
-  std::string driver;   // bound to it: "amdgpu", "nouveau", ...; "" for none
-  std::string name;     // of the model, as far as it is known
-  std::string arch;     // "gfx1030", "sm_89"; "" where it is not known
+  uint16_t id = 0;          // PCI device id
+  std::string driver;       // bound to it: "amdgpu", "nouveau", ...; "" for none
+  std::string name;         // of the model, as far as it is known
+  std::string arch;         // "gfx1030", "sm_89"; "" where it is not known
   std::string arch_source;  // what said so: a KFD node, or the data by PCI id
   bool integrated = false;
-  int kfd_node = -1;    // -1: KFD does not list it
+  int kfd_node = -1;  // -1: KFD does not list it
   /// Of /dev/dri/renderD128; "" for none.
   std::string render_node;
 

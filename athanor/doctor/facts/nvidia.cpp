@@ -11,7 +11,8 @@ namespace {
 bool looks_like_driver(std::string_view word) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   return word.size() >= 6 && word.size() <= 16 && digit(word[0]) && digit(word[1]) && digit(word[2]) &&
-         word[3] == '.' && std::all_of(word.begin(), word.end(), [&](char c) { return digit(c) || c == '.'; });
+         word[3] == '.' &&
+         std::all_of(word.begin(), word.end(), [&](char c) { return digit(c) || c == '.'; });
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ struct NvidiaDriver {
 
 NvidiaDriver read_nvidia(const Machine& machine);
 
-/// The version in /proc/driver/nvidia/version: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08 ...".
+/// The version in /proc/driver/nvidia/version: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08
+/// ...".
 std::string nvidia_module_version(std::string_view text);
 
 }  // namespace athanor::doctor

@@ -14,10 +14,14 @@ std::map<std::string, std::string> parse_dpkg_status(std::string_view text) {
     const size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (line.empty()) keep();
-    else if (line.starts_with("Package: ")) name = line.substr(9);
-    else if (line.starts_with("Version: ")) version = line.substr(9);
-    else if (line.starts_with("Status: ")) installed = line.ends_with(" installed");
+    if (line.empty())
+      keep();
+    else if (line.starts_with("Package: "))
+      name = line.substr(9);
+    else if (line.starts_with("Version: "))
+      version = line.substr(9);
+    else if (line.starts_with("Status: "))
+      installed = line.ends_with(" installed");
   }
   keep();
   return packages;

@@ -20,9 +20,8 @@ std::string newest_library(const Machine& machine, const std::string& prefix) {
   std::string newest;
   for (const std::string& folder : machine.glob(prefix + "/lib/python3.*")) {
     const std::string version = name_of(folder).substr(6);
-    if (!version.empty() && std::all_of(version.begin(), version.end(), [](char c) {
-          return (c >= '0' && c <= '9') || c == '.';
-        }))
+    if (!version.empty() && std::all_of(version.begin(), version.end(),
+                                        [](char c) { return (c >= '0' && c <= '9') || c == '.'; }))
       newest = version;  // sorted, so that 3.9 stands before 3.11
   }
   return newest;
@@ -45,10 +44,10 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
   PythonEnvironment environment;
   environment.prefix = prefix;
   const auto config = machine.read(prefix + "/pyvenv.cfg");
-  environment.kind = config                                          ? "venv"
-                     : machine.exists(prefix + "/conda-meta")        ? "conda"
+  environment.kind = config                                         ? "venv"
+                     : machine.exists(prefix + "/conda-meta")       ? "conda"
                      : prefix.find("/.pyenv/") != std::string::npos ? "pyenv"
-                                                                     : "system";
+                                                                    : "system";
   environment.version = newest_library(machine, prefix);
   bool system_too = !config;
   for (const auto& [name, value] : parse_assignments(config.value_or(""))) {
@@ -63,7 +62,8 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
   if (environment.kind == "system") {
     // Which of the installed ones `python3` is.
     const std::string program = machine.resolve(prefix + "/bin/python3").value_or("");
-    if (const std::string name = name_of(program); name.starts_with("python3.")) environment.version = name.substr(6);
+    if (const std::string name = name_of(program); name.starts_with("python3."))
+      environment.version = name.substr(6);
   }
   environment.broken = config && machine.status(prefix + "/bin/python").kind == FileStatus::Kind::link &&
                        !machine.resolve(prefix + "/bin/python");
@@ -98,13 +98,16 @@ std::vector<const Distribution*> PythonEnvironment::all(std::string_view name) c
   return found;
 }
 
-std::string PythonEnvironment::python() const { return prefix + "/bin/python" + (kind == "system" ? "3" : ""); }
+std::string PythonEnvironment::python() const {
+  return prefix + "/bin/python" + (kind == "system" ? "3" : "");
+}
 
 std::vector<PythonEnvironment> read_pythons(const Machine& machine) {
   std::vector<std::string> on_path, others;
   const std::string home = machine.user().home;
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
-    if (const auto prefix = machine.environment(variable); prefix && !prefix->empty()) on_path.push_back(*prefix);
+    if (const auto prefix = machine.environment(variable); prefix && !prefix->empty())
+      on_path.push_back(*prefix);
   for (const std::string& folder : split(machine.environment("PATH").value_or("/usr/bin:/bin"), ':')) {
     if (!folder.starts_with("/")) continue;
     if (folder.ends_with("/.pyenv/shims")) {

@@ -18,9 +18,9 @@ struct Distribution {
 };
 
 struct PythonEnvironment {
-  std::string prefix;         // "/home/u/venv"; "/usr" for the system's Python
-  std::string kind;           // "system", "venv", "conda" or "pyenv"
-  std::string version;        // "3.11", as its library folder says
+  std::string prefix;                      // "/home/u/venv"; "/usr" for the system's Python
+  std::string kind;                        // "system", "venv", "conda" or "pyenv"
+  std::string version;                     // "3.11", as its library folder says
   std::vector<std::string> site_packages;  // in the order that Python looks
   std::vector<Distribution> distributions;
   bool broken = false;  // a venv whose Python is gone

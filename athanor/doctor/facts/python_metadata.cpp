@@ -7,7 +7,8 @@
 namespace athanor::doctor {
 namespace {
 
-// The value of "name = 'x'" or "name: Optional[str] = 'x'" in Python source; "" for None and what is not there.
+// The value of "name = 'x'" or "name: Optional[str] = 'x'" in Python source; "" for None and what is not
+// there.
 std::string python_string(std::string_view text, std::string_view name) {
   for (const std::string& raw : split(text, '\n')) {
     const std::string line = trim(raw);

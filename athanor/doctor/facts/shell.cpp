@@ -9,9 +9,10 @@ namespace athanor::doctor {
 namespace {
 
 bool is_name(std::string_view text) {
-  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  });
+  return !text.empty() && !(text[0] >= '0' && text[0] <= '9') &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+         });
 }
 
 // The word at the start of `text`, quotes taken off; `text` then begins behind it.
@@ -82,7 +83,8 @@ class Reader {
           std::string_view rest = text;
           skip_space(rest);
           // "NAME=value command" sets it for that command alone.
-          return !exporting && !rest.empty() && std::string_view("#;&|").find(rest[0]) == std::string_view::npos &&
+          return !exporting && !rest.empty() &&
+                 std::string_view("#;&|").find(rest[0]) == std::string_view::npos &&
                  rest.find('=') == std::string_view::npos;
         }();
         if (!command_follows) add(std::move(setting), number);
@@ -94,10 +96,14 @@ class Reader {
         if (!text.empty()) text.remove_prefix(1);  // a ')'
         return;
       }
-      if (word == "export" || word == "declare" || word == "typeset") exporting = true;
-      else if (exporting && word == "-x") continue;
-      else if (exporting && is_name(word)) exported_.insert(word);
-      else if (word == "unset") unsetting = true;
+      if (word == "export" || word == "declare" || word == "typeset")
+        exporting = true;
+      else if (exporting && word == "-x")
+        continue;
+      else if (exporting && is_name(word))
+        exported_.insert(word);
+      else if (word == "unset")
+        unsetting = true;
       else if (unsetting && is_name(word)) {
         Setting setting;
         setting.name = word;

@@ -10,12 +10,12 @@
 namespace athanor::doctor {
 
 struct Setting {
-  std::string name, value;  // the value without quotes, as it stands: not expanded
-  bool exported = false;    // by `export NAME=`, or `export NAME` on another line of the file
-  bool unset = false;       // `unset NAME`
-  bool conditional = false; // within if, case or a function: it may not run
+  std::string name, value;   // the value without quotes, as it stands: not expanded
+  bool exported = false;     // by `export NAME=`, or `export NAME` on another line of the file
+  bool unset = false;        // `unset NAME`
+  bool conditional = false;  // within if, case or a function: it may not run
   std::string file;
-  int line = 0;             // from 1
+  int line = 0;  // from 1
 
   /// "~/.bashrc:12" with the home folder written out.
   std::string where() const { return file + ":" + std::to_string(line); }
@@ -30,6 +30,5 @@ std::vector<Setting> read_shell(const Machine& machine);
 
 /// The start file that interactive shells of this user read, by $SHELL: "~/.zshrc" or "~/.bashrc".
 std::string shell_file(const Machine& machine);
-
 
 }  // namespace athanor::doctor

@@ -20,10 +20,12 @@ Os read_os(const Machine& machine) {
   }
   const std::string all = " " + os.id + " " + like + " ";
   for (const auto& [family, names] :
-       {std::pair{"debian", std::vector{"debian", "ubuntu"}}, std::pair{"fedora", std::vector{"fedora", "rhel"}},
-        std::pair{"suse", std::vector{"suse", "sles"}}, std::pair{"arch", std::vector{"arch"}}})
+       {std::pair{"debian", std::vector{"debian", "ubuntu"}},
+        std::pair{"fedora", std::vector{"fedora", "rhel"}}, std::pair{"suse", std::vector{"suse", "sles"}},
+        std::pair{"arch", std::vector{"arch"}}})
     for (const char* name : names)
-      if (os.family == "other" && all.find(" " + std::string(name) + " ") != std::string::npos) os.family = family;
+      if (os.family == "other" && all.find(" " + std::string(name) + " ") != std::string::npos)
+        os.family = family;
   return os;
 }
 

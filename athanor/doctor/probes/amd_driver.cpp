@@ -30,8 +30,8 @@ std::string forbidding_line(std::string_view text, const std::string& module) {
     std::vector<std::string> words = split(trim(raw), ' ');
     std::erase(words, "");
     if (words.size() >= 2 && words[1] == module &&
-        (words[0] == "blacklist" ||
-         (words[0] == "install" && words.size() > 2 && (words[2] == "/bin/false" || words[2] == "/bin/true"))))
+        (words[0] == "blacklist" || (words[0] == "install" && words.size() > 2 &&
+                                     (words[2] == "/bin/false" || words[2] == "/bin/true"))))
       return join(words, " ");
   }
   return {};
@@ -50,9 +50,11 @@ const AddProbe blacklisted("amd.driver.blacklisted", [](const Facts& f) {
           .with("kind", "cmdline")
           .with("path", "/proc/cmdline")
           .with("line", word);
-  for (const char* pattern : {"/etc/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf", "/lib/modprobe.d/*.conf"})
+  for (const char* pattern :
+       {"/etc/modprobe.d/*.conf", "/usr/lib/modprobe.d/*.conf", "/lib/modprobe.d/*.conf"})
     for (const std::string& file : f.machine().glob(pattern))
-      if (const std::string line = forbidding_line(f.machine().read(file).value_or(""), "amdgpu"); !line.empty())
+      if (const std::string line = forbidding_line(f.machine().read(file).value_or(""), "amdgpu");
+          !line.empty())
         return fail().seen(file, line).with("kind", "file").with("path", file).with("line", line);
   return pass();
 });
@@ -81,7 +83,8 @@ const AddProbe firmware("amd.firmware", [](const Facts& f) {
     if (at == std::string::npos) continue;
     const std::string file = line.substr(at, line.find_first_of(" '\"", at) - at);
     // Blobs of the trusted application and for virtual machines are optional.
-    if (file.ends_with("_ta.bin") || file.ends_with("_cap.bin") || file.find("_kicker") != std::string::npos) continue;
+    if (file.ends_with("_ta.bin") || file.ends_with("_cap.bin") || file.find("_kicker") != std::string::npos)
+      continue;
     if (f.machine().exists("/lib/firmware/" + file)) continue;  // installed since; see the next start
     return fail().seen("kernel log", line).with("file", file);
   }
@@ -90,7 +93,8 @@ const AddProbe firmware("amd.firmware", [](const Facts& f) {
 
 const AddProbe mes("amd.mes", [](const Facts& f) {
   if (computing_gpus(f, Vendor::amd).empty()) return skip();
-  for (const std::string& line : f.log_lines({"MES", "failed to respond"}, 1)) return fail().seen("kernel log", line);
+  for (const std::string& line : f.log_lines({"MES", "failed to respond"}, 1))
+    return fail().seen("kernel log", line);
   return pass();
 });
 
@@ -101,7 +105,8 @@ const AddProbe node("amd.kfd.node", [](const Facts& f) {
     if (gpu->driver == "amdgpu" && gpu->kfd_node < 0) {
       Finding finding = fail();
       finding.seen("/sys/class/kfd/kfd/topology/nodes", fmt::format("{}: -", gpu->address));
-      for (const std::string& line : f.log_lines({"kfd", "skipped device"}, 1)) finding.seen("kernel log", line);
+      for (const std::string& line : f.log_lines({"kfd", "skipped device"}, 1))
+        finding.seen("kernel log", line);
       return finding.with("gpu", gpu->title());
     }
   return pass();

@@ -24,7 +24,8 @@ std::string gfx_of_override(std::string_view value) {
 bool has_rocm(const Facts& f) {
   const auto& torches = f.torches();
   return !f.rocm_folders().empty() ||
-         std::any_of(torches.begin(), torches.end(), [](const TorchBuild& torch) { return !torch.rocm.empty(); });
+         std::any_of(torches.begin(), torches.end(),
+                     [](const TorchBuild& torch) { return !torch.rocm.empty(); });
 }
 
 const AddProbe gfx_override("amd.gfx_override", [](const Facts& f) {
@@ -38,7 +39,8 @@ const AddProbe gfx_override("amd.gfx_override", [](const Facts& f) {
     Finding finding = fail();
     finding.seen(fmt::format("${}", override_variable), shortened(*value)).seen(gpu->arch_source, gpu->arch);
     for (const Setting& setting : f.shell())
-      if (setting.name == override_variable && !setting.unset) finding.seen(setting.where(), shortened(setting.value));
+      if (setting.name == override_variable && !setting.unset)
+        finding.seen(setting.where(), shortened(setting.value));
     return finding.with("value", shortened(*value))
         .with("gpu", gpu->title())
         .with("variable", override_variable)
@@ -51,10 +53,13 @@ const AddProbe mixed("amd.mixed", [](const Facts& f) {
   std::vector<const Gpu*> listed;
   for (const Gpu* gpu : f.gpus(Vendor::amd))
     if (gpu->kfd_node >= 0) listed.push_back(gpu);
-  std::sort(listed.begin(), listed.end(), [](const Gpu* a, const Gpu* b) { return a->kfd_node < b->kfd_node; });
-  const auto integrated = std::find_if(listed.begin(), listed.end(), [](const Gpu* gpu) { return gpu->integrated; });
+  std::sort(listed.begin(), listed.end(),
+            [](const Gpu* a, const Gpu* b) { return a->kfd_node < b->kfd_node; });
+  const auto integrated =
+      std::find_if(listed.begin(), listed.end(), [](const Gpu* gpu) { return gpu->integrated; });
   if (integrated == listed.end() || listed.size() < 2 || !has_rocm(f)) return skip();
-  const auto discrete = std::find_if(listed.begin(), listed.end(), [](const Gpu* gpu) { return !gpu->integrated; });
+  const auto discrete =
+      std::find_if(listed.begin(), listed.end(), [](const Gpu* gpu) { return !gpu->integrated; });
   if (discrete == listed.end()) return skip();
   for (const char* name : {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"})
     if (f.variable(name)) return pass();
@@ -93,9 +98,13 @@ const AddProbe rocblas("amd.rocblas", [](const Facts& f) {
       if (const auto value = f.variable(override_variable)) arch = gfx_of_override(*value);
       if (arch.empty() || chips.contains(arch)) continue;
       Finding finding = fail();
-      finding.seen(folder, fmt::format("TensileLibrary_lazy_{}.dat: -", arch)).seen(gpu->arch_source, gpu->arch);
-      finding.with("path", folder).with("arch", arch).with("known", fmt::format("{}", fmt::join(chips, ", ")));
-      finding.with("overridable", known.override_10_3_0.contains(arch) && chips.contains("gfx1030") ? "yes" : "no");
+      finding.seen(folder, fmt::format("TensileLibrary_lazy_{}.dat: -", arch))
+          .seen(gpu->arch_source, gpu->arch);
+      finding.with("path", folder)
+          .with("arch", arch)
+          .with("known", fmt::format("{}", fmt::join(chips, ", ")));
+      finding.with("overridable",
+                   known.override_10_3_0.contains(arch) && chips.contains("gfx1030") ? "yes" : "no");
       finding.with("variable", override_variable).with("value", "10.3.0");
       const auto newest = std::find_if(known.rocm.rbegin(), known.rocm.rend(),
                                        [&](const auto& row) { return row.targets.contains(arch); });
@@ -228,8 +237,9 @@ const AddProbe system_known("amd.rocm.system", [](const Facts& f) {
       const auto listed = Version::parse(parts.back()), mine = Version::parse(os.version);
       if (parts.front() == os.id && listed && mine && !(*mine > *listed)) newer = false;
     }
-    const bool of_kind = std::any_of(release->systems.begin(), release->systems.end(),
-                                     [&](const std::string& system) { return system.starts_with(os.id + " "); });
+    const bool of_kind =
+        std::any_of(release->systems.begin(), release->systems.end(),
+                    [&](const std::string& system) { return system.starts_with(os.id + " "); });
     if (known || (of_kind && newer)) continue;
     return fail()
         .seen(file, version->text())

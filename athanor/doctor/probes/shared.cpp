@@ -42,8 +42,10 @@ Finding not_permitted(const Facts& facts, const std::string& path) {
   finding.with("path", path).with("gid", std::to_string(status.gid));
   finding.with("group", group.empty() ? std::to_string(status.gid) : group);
   std::string kind = "group";
-  if (status.gid == 0 || (status.mode & 0060) != 0060) kind = "udev";
-  else if (group.empty()) kind = facts.system().container.empty() ? "udev" : "container";
+  if (status.gid == 0 || (status.mode & 0060) != 0060)
+    kind = "udev";
+  else if (group.empty())
+    kind = facts.system().container.empty() ? "udev" : "container";
   else
     for (const std::string& line : split(machine.read("/etc/group").value_or(""), '\n')) {
       const auto parts = split(line, ':');
@@ -71,9 +73,7 @@ std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package)
     if (text.empty() || (!kernel.empty() && text.find(kernel) == std::string::npos)) continue;
     for (const std::string& line : split(text, '\n'))
       if (line.find(" error: ") != std::string::npos || line.find("*** ") != std::string::npos)
-        return fail()
-            .seen(log, shortened(line))
-            .with("version", version.substr(version.rfind('/') + 1));
+        return fail().seen(log, shortened(line)).with("version", version.substr(version.rfind('/') + 1));
   }
   return std::nullopt;
 }
