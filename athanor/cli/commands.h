@@ -13,7 +13,7 @@ void add_train(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program, int& exit_code);
 void add_predict(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
-void add_devices(CLI::App& program, int& exit_code);
+void add_detect(CLI::App& program, int& exit_code);
 void add_tune(CLI::App& program, int& exit_code);
 void add_cache(CLI::App& program, int& exit_code);
 void add_kernels(CLI::App& program, int& exit_code);

@@ -31,7 +31,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_eval(program, exit_code);
   athanor::cli::add_predict(program, exit_code);
   athanor::cli::add_explain(program, exit_code);
-  athanor::cli::add_devices(program, exit_code);
+  athanor::cli::add_detect(program, exit_code);
   athanor::cli::add_tune(program, exit_code);
   athanor::cli::add_cache(program, exit_code);
   athanor::cli::add_kernels(program, exit_code);

@@ -45,7 +45,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
 void add_device_option(CLI::App& command, StepOptions& options) {
   command
       .add_option("--device", options.config.device,
-                  "auto, cpu, gpu, opencl:0, ...: see 'athanor devices' (default auto)")
+                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)")
       ->option_text("NAME");
 }
 

@@ -47,7 +47,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--data", config.data, "NAME|DIR",
          "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)", "What to train");
   option("--device", config.device, "NAME",
-         "auto, cpu, gpu, opencl:0, ...: see 'athanor devices' (default auto)", "What to train");
+         "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train");
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
   option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")

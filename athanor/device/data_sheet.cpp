@@ -90,21 +90,21 @@ bool same_name(const std::string& sheet, const std::string& device) {
   return !known.empty();
 }
 
-// The only one left; else what compute units and memory leave.
-const DataSheet* decide(std::vector<const DataSheet*> sheets, const DeviceTraits& device, bool strict) {
-  const auto narrow = [&](auto fits) {
-    std::vector<const DataSheet*> left;
-    std::copy_if(sheets.begin(), sheets.end(), std::back_inserter(left), fits);
-    if (!left.empty() || strict) sheets = std::move(left);
-  };
-  if (device.compute_units > 0 && (strict || sheets.size() > 1))
-    narrow([&](const DataSheet* sheet) { return sheet->compute_units == device.compute_units; });
-  // Sheets count 1e9 or 2^30 bytes, and drivers keep some for themselves.
-  if (device.memory_bytes > 0 && sheets.size() > 1)
-    narrow([&](const DataSheet* sheet) {
-      const double gb = static_cast<double>(device.memory_bytes) / (1 << 30);
-      return sheet->memory_gb && gb > 0.85 * *sheet->memory_gb && gb < 1.1 * *sheet->memory_gb;
-    });
+// Sheets count 1e9 or 2^30 bytes, and drivers keep some for themselves.
+bool memory_fits(const DataSheet& sheet, const DeviceTraits& device) {
+  if (device.memory_bytes == 0 || !sheet.memory_gb || sheet.host_link.starts_with("SoC")) return true;
+  const double gb = static_cast<double>(device.memory_bytes) / (1 << 30);
+  return gb > 0.85 * *sheet.memory_gb && gb < 1.1 * *sheet.memory_gb;
+}
+
+// The only one that compute units and memory leave. When it is not certain that one of them is meant, at
+// least one of the two has to say so.
+const DataSheet* decide(std::vector<const DataSheet*> sheets, const DeviceTraits& device, bool certain) {
+  std::erase_if(sheets, [&](const DataSheet* sheet) { return !memory_fits(*sheet, device); });
+  if (device.compute_units > 0 && (!certain || sheets.size() > 1))
+    std::erase_if(sheets,
+                  [&](const DataSheet* sheet) { return sheet->compute_units != device.compute_units; });
+  if (!certain && device.compute_units == 0 && device.memory_bytes == 0) return nullptr;
   return sheets.size() == 1 ? sheets[0] : nullptr;
 }
 
@@ -166,21 +166,24 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
     for (const DataSheet& sheet : data_sheets())
       if (fits(sheet)) found.push_back(&sheet);
   };
-  for (const PciRow& row : pci_rows())
-    if (row.vendor == device.pci_vendor && row.device == device.pci_device &&
-        (!row.revision || !device.pci_revision || row.revision == device.pci_revision))
-      collect([&](const DataSheet& sheet) {
-        return sheet.name == row.name && std::find(found.begin(), found.end(), &sheet) == found.end();
-      });
-  if (!found.empty()) return decide(std::move(found), device, false);
+  // Without its revision a device may also be a product that has the same id and that the table lacks.
+  for (const bool exact : {true, false}) {
+    for (const PciRow& row : pci_rows())
+      if (row.vendor == device.pci_vendor && row.device == device.pci_device &&
+          (!row.revision || (exact ? row.revision == device.pci_revision : !device.pci_revision)))
+        collect([&](const DataSheet& sheet) {
+          return sheet.name == row.name && std::find(found.begin(), found.end(), &sheet) == found.end();
+        });
+    if (!found.empty()) return decide(std::move(found), device, exact);
+  }
   if (!device.name.empty())
     collect([&](const DataSheet& sheet) { return same_name(sheet.name, device.name); });
-  if (!found.empty()) return decide(std::move(found), device, false);
+  if (!found.empty()) return decide(std::move(found), device, true);
   // Of the same chip, only one with as many units can be meant: others were cut down differently. A device
   // with an id that the table lacks is a product that the table lacks.
   if (device.arch.empty() || device.compute_units == 0 || device.pci_device != 0) return nullptr;
   collect([&](const DataSheet& sheet) { return sheet.arch == device.arch; });
-  return decide(std::move(found), device, true);
+  return decide(std::move(found), device, false);
 }
 
 std::string gfx_of_graphics_core(std::string_view version) {

@@ -5,6 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/device/provider_names.h"
 
 namespace athanor {
 namespace {
@@ -37,6 +38,13 @@ uint8_t register_provider(std::unique_ptr<DeviceProvider> provider, int id) {
 }
 
 DeviceProvider& provider_of(Device device) { return *providers().at(device.provider); }
+
+std::vector<std::string> provider_names() {
+  std::vector<std::string> names;
+  for (const auto& provider : providers())
+    if (provider) names.push_back(provider->name());
+  return names;
+}
 
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> all;

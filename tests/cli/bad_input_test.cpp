@@ -107,7 +107,7 @@ TEST(Help, ExitsWithZero) {
                                  {"eval", "--help"},
                                  {"predict", "--help"},
                                  {"explain", "--help"},
-                                 {"devices"}}) {
+                                 {"detect"}}) {
     const Outcome outcome = run_program(folder.path(), arguments);
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_GT(outcome.out.size(), 10U);

@@ -43,6 +43,11 @@ TEST(DataSheets, AreFoundByPciId) {
             "Radeon RX 7900 XTX");
   EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0x744c, .memory_bytes = 20ULL << 30}),
             "Radeon RX 7900 XT");
+  EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0x731f}), "");  // or an RX 5700, or 5600 XT
+  EXPECT_EQ(
+      sheet_of(
+          {.pci_vendor = 0x1002, .pci_device = 0x67df, .pci_revision = 0xe7, .memory_bytes = 4ULL << 30}),
+      "");
   EXPECT_EQ(sheet_of({.pci_vendor = 0x1002, .pci_device = 0xffff, .arch = "gfx1030", .compute_units = 72}),
             "");
 }

@@ -90,7 +90,7 @@ void check(cl_int code, const std::string& doing) {
       {},
       memory
           ? "Use a smaller batch or model, or close other programs that use the device."
-          : "The driver reported this. 'athanor devices' lists the devices; look at the system's log too.");
+          : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
 }
 
 }  // namespace athanor::opencl

@@ -64,7 +64,7 @@ cl_program from_source(ClDevice& device, const GpuLaunch& launch, const std::str
     throw Error(ErrorCode::device,
                 fmt::format("{} cannot compile the kernel '{}': {}\n{}", to_string(device.device()),
                             launch.name, error_name(code), log),
-                {}, "Please report it with this log. The driver's version is in 'athanor devices'.");
+                {}, "Please report it with this log. The driver's version is in 'athanor detect'.");
   }
   count_compilation();
   return program;

@@ -21,7 +21,7 @@ class OfflineKernel final : public Kernel {
   explicit OfflineKernel(GpuCandidate candidate) : candidate_(std::move(candidate)) {}
   void run(std::span<void* const>) const override {
     throw Error(ErrorCode::device, "the device 'offline' is for looking at kernels", {},
-                "'athanor devices' lists those that run");
+                "'athanor detect' lists those that run");
   }
   const GpuCandidate* generated() const override { return &candidate_; }
 

@@ -1,0 +1,85 @@
+// What AMD's HIP runtime says of each device: queries only. Numbers and places in structures are those of
+// ROCm's hip_runtime_api.h, which need not be installed. See device/runtimes.h.
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/os/library.h"
+#include "athanor/device/runtimes.h"
+
+namespace athanor::hip {
+namespace {
+
+using nlohmann::json;
+
+// The compiler target stands at another place in the structure of each generation of HIP.
+std::string target_of(const os::Library& hip, int device) {
+  std::array<char, 8192> properties{};  // more than any of the structures
+  struct Generation {
+    const char* function;
+    size_t place;  // of gcnArchName
+  };
+  for (const Generation& generation :
+       {Generation{"hipGetDevicePropertiesR0600", 1160}, Generation{"hipGetDeviceProperties", 396}}) {
+    const auto get = reinterpret_cast<int (*)(void*, int)>(hip.find(generation.function));
+    if (get == nullptr) continue;
+    if (get(properties.data(), device) != 0) return {};
+    const std::string text = properties.data() + generation.place;
+    return text.starts_with("gfx") ? text.substr(0, 64) : std::string();
+  }
+  return {};
+}
+
+json ask() {
+  const os::Library hip({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
+                         "/opt/rocm/lib/libamdhip64.so", "amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"});
+  if (!hip) return {{"error", "no HIP runtime library (libamdhip64.so)"}};
+  const auto get_count = reinterpret_cast<int (*)(int*)>(hip.find("hipGetDeviceCount"));
+  const auto get_version = reinterpret_cast<int (*)(int*)>(hip.find("hipRuntimeGetVersion"));
+  const auto get_name = reinterpret_cast<int (*)(char*, int, int)>(hip.find("hipDeviceGetName"));
+  const auto get_memory = reinterpret_cast<int (*)(size_t*, int)>(hip.find("hipDeviceTotalMem"));
+  const auto get_attribute = reinterpret_cast<int (*)(int*, int, int)>(hip.find("hipDeviceGetAttribute"));
+  const auto get_pci = reinterpret_cast<int (*)(char*, int, int)>(hip.find("hipDeviceGetPCIBusId"));
+  const auto get_error = reinterpret_cast<const char* (*)(int)>(hip.find("hipGetErrorName"));
+  if (get_count == nullptr || get_attribute == nullptr)
+    return {{"error", hip.name() + " lacks functions of HIP"}};
+  int count = 0, version = 0;
+  if (const int code = get_count(&count); code != 0)
+    return {{"error", fmt::format("the HIP runtime finds no device: {} ({})",
+                                  get_error != nullptr ? get_error(code) : "error", code)}};
+  if (get_version != nullptr) get_version(&version);
+  json devices = json::array();
+  for (int device = 0; device < count; ++device) {
+    json table{{"kind", "gpu"}, {"vendor", "AMD"}};
+    std::array<char, 256> text{};
+    if (get_name != nullptr && get_name(text.data(), text.size() - 1, device) == 0)
+      table["name"] = text.data();
+    text = {};
+    if (get_pci != nullptr && get_pci(text.data(), text.size() - 1, device) == 0) table["pci"] = text.data();
+    if (const std::string target = target_of(hip, device); !target.empty()) table["arch"] = target;
+    size_t bytes = 0;
+    if (get_memory != nullptr && get_memory(&bytes, device) == 0) table["memory_bytes"] = bytes;
+    const auto attribute = [&](const char* name, int number, int divide = 1) {
+      int value = 0;
+      if (get_attribute(&value, number, device) == 0 && value > 0) table[name] = value / divide;
+    };
+    // hipDeviceAttribute_t of HIP 5 and later.
+    attribute("clock_mhz", 5, 1000);
+    attribute("l2_bytes", 19);
+    attribute("memory_bus_bits", 59);
+    attribute("memory_clock_mhz", 60, 1000);
+    attribute("compute_units", 63);  // "multiprocessors": on RDNA work-group processors
+    attribute("local_memory_bytes", 74);
+    attribute("wave_width", 87);
+    devices.push_back(std::move(table));
+  }
+  // 60443483 is 6.4.43483.
+  return {{"version", fmt::format("HIP {}.{}", version / 10'000'000, version / 100'000 % 100)},
+          {"devices", devices}};
+}
+
+[[maybe_unused]] const bool registered = register_runtime({"hip", "hip", ask});
+
+}  // namespace
+}  // namespace athanor::hip

@@ -1,0 +1,142 @@
+// What the OpenCL library says of each device: queries only, nothing is made. See device/runtimes.h.
+#include <fmt/format.h>
+
+#include <CL/cl_ext.h>
+#include <nlohmann/json.hpp>
+
+#include "athanor/backends/opencl/api.h"
+#include "athanor/base/text.h"
+#include "athanor/device/runtimes.h"
+
+namespace athanor::opencl {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t longest_text = size_t{1} << 20;
+
+std::string clean(std::string text) {
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return trim(text);
+}
+
+std::string platform_text(cl_platform_id platform, cl_platform_info what) {
+  size_t size = 0;
+  if (api().GetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text)
+    return {};
+  std::string text(size, '\0');
+  if (api().GetPlatformInfo(platform, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
+  return clean(text);
+}
+
+std::string device_text(cl_device_id id, cl_device_info what) {
+  size_t size = 0;
+  if (api().GetDeviceInfo(id, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text) return {};
+  std::string text(size, '\0');
+  if (api().GetDeviceInfo(id, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
+  return clean(text);
+}
+
+template <class T>
+bool get(cl_device_id id, cl_device_info what, T& value) {
+  return api().GetDeviceInfo(id, what, sizeof value, &value, nullptr) == CL_SUCCESS;
+}
+
+template <class T>
+void add_number(json& table, const char* name, cl_device_id id, cl_device_info what, uint64_t scale = 1) {
+  T value{};
+  if (get(id, what, value) && value > 0) table[name] = static_cast<uint64_t>(value) * scale;
+}
+
+// Where it is on the bus: by the standard's extension, else by the vendor's.
+std::string pci_of(cl_device_id id, const std::string& extensions) {
+  cl_device_pci_bus_info_khr bus{};
+  if (extensions.find("cl_khr_pci_bus_info") != std::string::npos && get(id, CL_DEVICE_PCI_BUS_INFO_KHR, bus))
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", bus.pci_domain, bus.pci_bus, bus.pci_device,
+                       bus.pci_function);
+  cl_device_topology_amd topology{};
+  if (extensions.find("cl_amd_device_attribute_query") != std::string::npos &&
+      get(id, CL_DEVICE_TOPOLOGY_AMD, topology) && topology.raw.type == 1)
+    return fmt::format("0000:{:02x}:{:02x}.{:x}", static_cast<unsigned char>(topology.pcie.bus),
+                       static_cast<unsigned char>(topology.pcie.device),
+                       static_cast<unsigned char>(topology.pcie.function));
+  constexpr cl_device_info bus_nv = 0x4008, slot_nv = 0x4009, domain_nv = 0x400A;
+  cl_uint number = 0, slot = 0, domain = 0;
+  if (extensions.find("cl_nv_device_attribute_query") != std::string::npos && get(id, bus_nv, number) &&
+      get(id, slot_nv, slot)) {
+    get(id, domain_nv, domain);
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, number, slot >> 3, slot & 7);
+  }
+  return {};
+}
+
+json describe(cl_platform_id platform, cl_device_id id) {
+  json table;
+  const std::string extensions = device_text(id, CL_DEVICE_EXTENSIONS);
+  const auto has = [&](const char* name) {
+    return (" " + extensions + " ").find(fmt::format(" {} ", name)) != std::string::npos;
+  };
+  cl_device_type type = 0;
+  get(id, CL_DEVICE_TYPE, type);
+  table["kind"] = (type & CL_DEVICE_TYPE_GPU) != 0   ? "gpu"
+                  : (type & CL_DEVICE_TYPE_CPU) != 0 ? "cpu"
+                                                     : "accelerator";
+  const std::string name = device_text(id, CL_DEVICE_NAME);
+  table["name"] = name;
+  table["vendor"] = device_text(id, CL_DEVICE_VENDOR);
+  table["platform"] = platform_text(platform, CL_PLATFORM_NAME);
+  table["driver"] = device_text(id, CL_DRIVER_VERSION);
+  table["version"] = device_text(id, CL_DEVICE_VERSION);
+  if (const std::string pci = pci_of(id, extensions); !pci.empty()) table["pci"] = pci;
+  add_number<cl_uint>(table, "compute_units", id, CL_DEVICE_MAX_COMPUTE_UNITS);
+  add_number<cl_uint>(table, "clock_mhz", id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+  add_number<cl_ulong>(table, "memory_bytes", id, CL_DEVICE_GLOBAL_MEM_SIZE);
+  add_number<cl_ulong>(table, "local_memory_bytes", id, CL_DEVICE_LOCAL_MEM_SIZE);
+  table["f16"] = has("cl_khr_fp16");
+  table["f64"] = has("cl_khr_fp64");
+  if (has("cl_amd_device_attribute_query")) {
+    add_number<cl_uint>(table, "wave_width", id, CL_DEVICE_WAVEFRONT_WIDTH_AMD);
+    if (const std::string board = device_text(id, CL_DEVICE_BOARD_NAME_AMD); !board.empty())
+      table["name"] = board;
+    if (name.starts_with("gfx")) table["arch"] = name.substr(0, name.find(':'));
+  }
+  if (has("cl_nv_device_attribute_query")) {
+    add_number<cl_uint>(table, "wave_width", id, CL_DEVICE_WARP_SIZE_NV);
+    cl_uint major = 0, minor = 0;
+    if (get(id, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, major) &&
+        get(id, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, minor))
+      table["arch"] = fmt::format("sm_{}{}", major, minor);
+  }
+  return table;
+}
+
+// In the order of opencl::devices(), so that the numbers are those of --device opencl:N.
+json ask() {
+  if (!api().missing.empty()) return {{"error", api().missing}};
+  cl_uint count = 0;
+  const cl_int code = api().GetPlatformIDs(0, nullptr, &count);
+  if (code != CL_SUCCESS || count == 0)
+    return {{"error",
+             "the OpenCL library has no driver to load (" + error_name(code) + "): see /etc/OpenCL/vendors"}};
+  std::vector<cl_platform_id> platforms(count);
+  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS)
+    return {{"error", "it lists no platform"}};
+  json devices = json::array();
+  std::vector<std::string> names;
+  for (cl_platform_id platform : platforms) {
+    cl_uint found = 0;
+    names.push_back(platform_text(platform, CL_PLATFORM_NAME) + ", " +
+                    platform_text(platform, CL_PLATFORM_VERSION));
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
+      continue;
+    std::vector<cl_device_id> ids(found);
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
+    for (cl_device_id id : ids) devices.push_back(describe(platform, id));
+  }
+  return {{"version", join(names, "; ")}, {"devices", devices}};
+}
+
+[[maybe_unused]] const bool registered = register_runtime({"opencl", "opencl", ask});
+
+}  // namespace
+}  // namespace athanor::opencl

@@ -1,0 +1,164 @@
+#include "athanor/cli/detect_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "athanor/base/text.h"
+
+namespace athanor::cli {
+namespace {
+
+class Style {
+ public:
+  explicit Style(const Screen& screen) : screen_(screen) {}
+  std::string bold(const std::string& text) const { return wrap("1", text); }
+  std::string dim(const std::string& text) const { return wrap("2", text); }
+  std::string good(const std::string& text) const { return wrap("32", text); }
+  std::string bad(const std::string& text) const { return wrap("33", text); }
+  const char* dot() const { return screen_.unicode ? " · " : "; "; }
+
+ private:
+  std::string wrap(const char* code, const std::string& text) const {
+    return screen_.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+  const Screen& screen_;
+};
+
+std::string spoken(const std::string& source) {
+  if (source == "kfd") return "KFD";
+  if (source == "hip") return "HIP";
+  if (source == "opencl") return "OpenCL";
+  if (source == "cuda") return "CUDA";
+  if (source == "nvml") return "NVML";
+  if (source == "drm") return "DRM";
+  if (source == "pci") return "PCI";
+  if (source == "nvidia" || source == "proc") return "/proc";
+  return source;
+}
+
+constexpr size_t name_width = 20;
+
+struct Line {
+  const char* property;
+  const char* title;
+};
+
+// In the order that people ask.
+constexpr Line lines[] = {{"architecture", "architecture"},
+                          {"family", "family"},
+                          {"compute_units", "compute units"},
+                          {"threads", "threads"},
+                          {"wave_width", "wave width"},
+                          {"vector_instructions", "vector instructions"},
+                          {"clock_mhz", "clock at most"},
+                          {"memory_bytes", "memory"},
+                          {"bandwidth_gb_s", "memory bandwidth"},
+                          {"f32_tflops", "f32 rate"},
+                          {"f16_matrix_tflops", "f16 matrix rate"},
+                          {"f16", "f16 arithmetic"},
+                          {"bf16", "bf16 arithmetic"},
+                          {"matrix_units", "matrix units"},
+                          {"l2_cache_bytes", "L2 cache"},
+                          {"l3_cache_bytes", "L3 cache"},
+                          {"pcie_link", "PCIe link now"},
+                          {"pcie_link_best", "PCIe link at best"},
+                          {"kernel_driver", "kernel driver"},
+                          {"driver_version", "driver version"},
+                          {"opencl_driver", "OpenCL driver"}};
+
+// "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that say the same together.
+std::string readings_text(const std::string& property, const Fact& fact, const Style& style) {
+  struct Said {
+    std::string text;
+    std::vector<std::string> sources;
+  };
+  std::vector<Said> all;
+  const auto add = [&](const Reading& reading, bool first) {
+    std::string text = to_text(property, reading.value);
+    if (!reading.meaning.empty())
+      text +=
+          first || reading.source == "user" ? fmt::format(" ({})", reading.meaning) : " " + reading.meaning;
+    for (Said& said : all)
+      if (said.text == text) return said.sources.push_back(spoken(reading.source));
+    all.push_back({text, {spoken(reading.source)}});
+  };
+  add(fact.in_use, false);
+  for (const Reading& other : fact.others) add(other, false);
+  std::string line;
+  for (const Said& said : all) {
+    std::vector<std::string> sources;  // each once, as several platforms may say the same
+    for (const std::string& source : said.sources)
+      if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
+    line += (line.empty() ? "" : style.dot()) + said.text + " " + style.dim("(" + join(sources) + ")");
+  }
+  return line;
+}
+
+void add_property(std::string& text, const FoundDevice& device, const std::string& property,
+                  const std::string& title, const Style& style) {
+  const auto found = device.properties.find(property);
+  if (found == device.properties.end()) return;
+  std::string line = readings_text(property, found->second, style);
+  if (property == "compute_units" && !device.text("launch_mode").empty())
+    line += fmt::format("{}launches in {} mode", style.dot(), device.text("launch_mode"));
+  text += fmt::format("  {:<{}} {}\n", title, name_width, line);
+  if (!found->second.note.empty())
+    text += fmt::format("  {:<{}} {}\n", "", name_width, style.dim(found->second.note));
+}
+
+void add_device(std::string& text, const FoundDevice& device, const Style& style, bool all) {
+  const std::string place = device.text("pci_address");
+  const std::string part =
+      device.number("partition") > 0 ? fmt::format(", part {}", device.number("partition")) : "";
+  text += style.bold(device.name) +
+          fmt::format("  {}{}{}\n", device.kind, place.empty() ? "" : " at " + place, part);
+  std::vector<std::string> usable;
+  for (const BackendUse& use : device.backends)
+    if (use.usable) usable.push_back(use.device);
+  text +=
+      fmt::format("  {:<{}} {}\n", "use it with", name_width,
+                  usable.empty() ? style.bad("nothing here") : style.good("--device " + join(usable, " | ")));
+  for (const BackendUse& use : device.backends)
+    if (!use.usable) text += fmt::format("  {:<{}} {}\n", "not " + use.backend, name_width, use.reason);
+  std::set<std::string> shown{"launch_mode"};
+  for (const Line& line : lines) {
+    add_property(text, device, line.property, line.title, style);
+    shown.insert(line.property);
+  }
+  for (const auto& [property, fact] : device.properties) {
+    if (shown.contains(property) || (!all && fact.note.empty())) continue;
+    std::string title = property;
+    std::replace(title.begin(), title.end(), '_', ' ');
+    add_property(text, device, property, title, style);
+  }
+}
+
+}  // namespace
+
+std::string describe(const Detection& detection, const Screen& screen, bool all) {
+  const Style style(screen);
+  std::string text;
+  for (const FoundDevice& device : detection.devices) {
+    if (!text.empty()) text += '\n';
+    add_device(text, device, style, all);
+  }
+  if (!detection.dangers.empty()) text += "\n" + style.bold("Settings to look at") + "\n";
+  for (const Danger& danger : detection.dangers)
+    text +=
+        fmt::format("  {}\n      {}\n      mend: {}\n", style.bad(danger.setting), danger.what, danger.fix);
+  bool first = true;
+  for (const RuntimeState& state : detection.runtimes) {
+    if (!all && state.problem.starts_with("no "))
+      continue;  // not installed: the devices say who would need it
+    if (state.problem == "its answers were not recorded" && !all) continue;
+    if (first) text += "\n" + style.bold("Runtimes") + "\n";
+    first = false;
+    text += fmt::format("  {:<{}} {}\n", spoken(state.name), name_width,
+                        state.answered ? state.version : style.bad(state.problem));
+  }
+  return text;
+}
+
+}  // namespace athanor::cli

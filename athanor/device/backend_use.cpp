@@ -1,0 +1,119 @@
+// Which backends can use a device, and why the others cannot.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/text.h"
+#include "athanor/device/provider_names.h"
+#include "athanor/device/sighting.h"
+
+namespace athanor {
+namespace {
+
+const RuntimeState* state_of(const std::vector<RuntimeState>& runtimes, const std::string& name) {
+  const auto found =
+      std::find_if(runtimes.begin(), runtimes.end(), [&](const auto& one) { return one.name == name; });
+  return found == runtimes.end() ? nullptr : &*found;
+}
+
+// "you may not open /dev/kfd: it is for the group render, and you are not in it"; "" for a file that is open
+// to us.
+std::string closed(const Machine& machine, const std::string& path) {
+  const Access access = machine.access(path);
+  if (access == Access::read_write) return {};
+  if (access == Access::missing) return fmt::format("there is no {}", path);
+  const FileStatus status = machine.status(path);
+  const std::string group = machine.group_name(status.gid);
+  return fmt::format("you may not open {}: it is for the group {}{}", path,
+                     group.empty() ? std::to_string(status.gid) : group,
+                     machine.user().groups.contains(status.gid) ? "" : ", and you are not in it");
+}
+
+std::string why_no_amd(const FoundDevice& device, const Machine& machine) {
+  const std::string driver = device.text("kernel_driver");
+  if (driver.empty() && device.properties.contains("pci_id"))
+    return "no kernel driver is bound to it (amdgpu is needed)";
+  if (!driver.empty() && driver != "amdgpu")
+    return fmt::format("it is bound to the kernel driver {}, not to amdgpu", driver);
+  if (std::string why = closed(machine, "/dev/kfd"); !why.empty()) return why;
+  const std::string node = device.text("render_node");
+  return node.empty() ? std::string() : closed(machine, node);
+}
+
+std::string why_no_nvidia(const FoundDevice& device, const Machine& machine) {
+  const std::string driver = device.text("kernel_driver");
+  if (driver.empty() && device.properties.contains("pci_id"))
+    return "no kernel driver is bound to it (NVIDIA's is needed)";
+  if (!driver.empty() && driver != "nvidia")
+    return fmt::format("it is bound to the kernel driver {}, not to nvidia", driver);
+  return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : std::string();
+}
+
+std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state, const Machine& machine) {
+  if (state == nullptr) return "this build of Athanor has no OpenCL";
+  std::string why;
+  const std::string vendor = device.text("vendor");
+  if (vendor == "AMD" && device.kind != "cpu" && machine.exists("/sys/class/kfd"))
+    why = why_no_amd(device, machine);
+  if (vendor == "Intel" && !device.text("render_node").empty())
+    why = closed(machine, device.text("render_node"));
+  if (!why.empty()) return why;
+  if (!state->answered) return state->problem;
+  std::vector<std::string> drivers;
+  for (const std::string& name : machine.list("/etc/OpenCL/vendors"))
+    if (name.ends_with(".icd")) drivers.push_back(name);
+  if (drivers.empty()) return "no OpenCL driver is installed (none in /etc/OpenCL/vendors)";
+  return fmt::format("no OpenCL driver lists it; installed are {}", join(drivers));
+}
+
+std::string why_not(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
+                    const Machine& machine) {
+  const std::string name = backend == "hip" ? "HIP" : "CUDA";
+  std::string why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
+  if (!why.empty()) return why;
+  if (state == nullptr) return fmt::format("this build of Athanor does not know {}", name);
+  return state->answered ? fmt::format("the {} runtime does not list it", name) : state->problem;
+}
+
+}  // namespace
+
+void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
+                  const Machine& machine) {
+  const std::vector<std::string> built = provider_names();
+  for (FoundDevice& device : devices) {
+    std::vector<BackendUse> seen = std::move(device.backends);
+    device.backends.clear();
+    if (device.kind == "cpu") device.backends.push_back({"cpu", true, "cpu", {}});
+    std::vector<std::string> wanted;
+    const std::string vendor = device.text("vendor");
+    if (device.kind != "cpu" && vendor == "NVIDIA") wanted.emplace_back("cuda");
+    if (device.kind != "cpu" && vendor == "AMD") wanted.emplace_back("hip");
+    wanted.emplace_back("opencl");
+    for (const BackendUse& use : seen)
+      if (std::find(wanted.begin(), wanted.end(), use.backend) == wanted.end()) wanted.push_back(use.backend);
+    for (const std::string& backend : wanted) {
+      const auto use =
+          std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.backend == backend; });
+      const RuntimeState* state = state_of(runtimes, backend);
+      if (use == seen.end())
+        device.backends.push_back({backend,
+                                   false,
+                                   {},
+                                   backend == "opencl" ? why_not_opencl(device, state, machine)
+                                                       : why_not(backend, device, state, machine)});
+      else if (std::find(built.begin(), built.end(), backend) == built.end())
+        device.backends.push_back(
+            {backend,
+             false,
+             {},
+             fmt::format("its runtime has it ({}), but this build of Athanor has no {} backend", use->device,
+                         backend == "hip"    ? "HIP"
+                         : backend == "cuda" ? "CUDA"
+                                             : "OpenCL")});
+      else
+        device.backends.push_back(*use);
+    }
+  }
+}
+
+}  // namespace athanor

@@ -1,0 +1,132 @@
+// Settings that make devices vanish, fault, or look like others.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "athanor/base/text.h"
+#include "athanor/device/explain.h"
+#include "athanor/device/overrides.h"
+#include "athanor/device/sighting.h"
+
+namespace athanor {
+namespace {
+
+// "10.3.0" as "gfx1030".
+std::string gfx_of_override(const std::string& text) {
+  std::vector<int> parts;
+  for (const std::string& part : split(text, '.')) {
+    int value = -1;
+    const auto end = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (part.empty() || end.ptr != part.data() + part.size() || value < 0 || value > 99) return {};
+    parts.push_back(value);
+  }
+  return parts.size() == 3 ? fmt::format("gfx{}{:x}{:x}", parts[0], parts[1], parts[2]) : std::string();
+}
+
+// Chips whose instructions are the same: an override among them works, one to others makes kernels fault.
+std::string_view family_of(const std::string& arch) {
+  if (arch.starts_with("gfx103")) return "RDNA2";
+  if (arch.starts_with("gfx110")) return "RDNA3";
+  if (arch.starts_with("gfx115")) return "RDNA3.5";
+  if (arch.starts_with("gfx120")) return "RDNA4";
+  if (arch.starts_with("gfx101")) return "RDNA1";
+  return arch;
+}
+
+void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& machine,
+                        std::vector<Danger>& found) {
+  for (const std::string& name : machine.environment_names()) {
+    if (!name.starts_with("HSA_OVERRIDE_GFX_VERSION")) continue;
+    const std::string value = machine.environment(name).value_or("");
+    const std::string pretended = gfx_of_override(value);
+    const std::string setting = name + "=" + value;
+    if (pretended.empty()) {
+      found.push_back({setting, "is no version like 10.3.0", "unset " + name});
+      continue;
+    }
+    for (const FoundDevice& device : devices) {
+      // Runtimes repeat what they were told; the kernel driver knows.
+      const auto known = device.properties.find("architecture");
+      if (known == device.properties.end()) continue;
+      const std::string& source = known->second.in_use.source;
+      const std::string arch = device.text("architecture");
+      if ((source != "kfd" && source != "amdgpu") || arch == pretended) continue;
+      const bool related = family_of(arch) == family_of(pretended);
+      found.push_back(
+          {setting,
+           related ? fmt::format("makes programs take {} ({}) for {}: the same instructions, so most work; "
+                                 "its own kernels, where there are some, are not used",
+                                 device.name, arch, pretended)
+                   : fmt::format("makes programs run kernels for {} on {}, which is {}: they fault or "
+                                 "compute nonsense",
+                                 pretended, device.name, arch),
+           "unset " + name});
+    }
+  }
+}
+
+void find_forced_waves(const std::vector<FoundDevice>& devices, const Machine& machine,
+                       std::vector<Danger>& found) {
+  const bool rdna = std::any_of(devices.begin(), devices.end(), [](const FoundDevice& device) {
+    return gfx_major(device.text("architecture")) >= 10;
+  });
+  if (!rdna) return;
+  if (machine.environment("GPU_ENABLE_WAVE32_MODE") == "0")
+    found.push_back({"GPU_ENABLE_WAVE32_MODE=0",
+                     "forces waves of 64, where kernels are written for 32: half of an array stays unset",
+                     "unset GPU_ENABLE_WAVE32_MODE"});
+  for (const char* name :
+       {"HIPCC_COMPILE_FLAGS_APPEND", "AMD_OCL_BUILD_OPTIONS_APPEND", "AMD_OCL_BUILD_OPTIONS"})
+    if (const auto flags = machine.environment(name); flags &&
+                                                      flags->find("wavefrontsize64") != std::string::npos &&
+                                                      flags->find("no-wavefrontsize64") == std::string::npos)
+      found.push_back({fmt::format("{}={}", name, *flags),
+                       "compiles kernels for waves of 64, where the chip's own are of 32",
+                       fmt::format("unset {}", name)});
+  if (const auto mode = machine.environment("GPU_ENABLE_WGP_MODE"); mode == "0")
+    found.push_back({"GPU_ENABLE_WGP_MODE=0",
+                     "launches kernels on single compute units: runtimes then count those, and groups have "
+                     "half the local memory",
+                     "unset GPU_ENABLE_WGP_MODE, unless it was measured to be faster"});
+}
+
+void find_hidden(const std::vector<FoundDevice>& devices, const Machine& machine,
+                 std::vector<Danger>& found) {
+  struct Variable {
+    const char *name, *vendor, *backend;
+  };
+  for (const Variable& variable :
+       {Variable{"HIP_VISIBLE_DEVICES", "AMD", "hip"}, Variable{"ROCR_VISIBLE_DEVICES", "AMD", "hip"},
+        Variable{"GPU_DEVICE_ORDINAL", "AMD", "hip"}, Variable{"CUDA_VISIBLE_DEVICES", "NVIDIA", "cuda"},
+        Variable{"CUDA_VISIBLE_DEVICES", "AMD", "hip"}, Variable{"ZE_AFFINITY_MASK", "Intel", "opencl"}}) {
+    const auto value = machine.environment(variable.name);
+    if (!value) continue;
+    const auto shown = static_cast<size_t>(
+        value->empty() || *value == "-1" ? 0 : std::count(value->begin(), value->end(), ',') + 1);
+    std::vector<std::string> names;
+    for (const FoundDevice& device : devices)
+      if (device.kind != "cpu" && device.text("vendor") == variable.vendor) names.push_back(device.name);
+    if (names.empty() || shown >= names.size()) continue;
+    found.push_back({fmt::format("{}={}", variable.name, *value),
+                     shown == 0 ? fmt::format("hides {} from programs", join(names))
+                                : fmt::format("shows programs {} of {} devices of {}", shown, names.size(),
+                                              variable.vendor),
+                     fmt::format("unset {}, unless that is meant", variable.name)});
+  }
+}
+
+}  // namespace
+
+std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const Machine& machine) {
+  std::vector<Danger> found;
+  find_gfx_overrides(devices, machine, found);
+  find_forced_waves(devices, machine, found);
+  find_hidden(devices, machine, found);
+  const Overrides overrides(machine);
+  for (const std::string& problem : overrides.problems())
+    found.push_back({"devices.toml, ATHANOR_DEVICE_...", problem, "see docs/detect.md"});
+  return found;
+}
+
+}  // namespace athanor

@@ -1,0 +1,89 @@
+// Every compute device of a machine, once, with what each source says of it.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "athanor/device/machine.h"
+
+namespace athanor {
+
+using Value = std::variant<bool, int64_t, double, std::string>;
+
+/// What one source says.
+struct Reading {
+  Value value;
+  /// "kfd", "amdgpu", "drm", "pci", "nvidia", "xe", "i915", "proc", "sysfs", "opencl", "cuda", "hip", "nvml",
+  /// "data sheet", "architecture", "probe", "user"
+  std::string source;
+  /// What the number means where that is not what the property's name says: "work-group processors".
+  std::string meaning;
+};
+
+struct Fact {
+  Reading in_use;
+  std::vector<Reading> others;
+  /// Why sources disagree, or what to know when reading it; "" for nothing.
+  std::string note;
+};
+
+struct BackendUse {
+  std::string backend;  // "cpu", "opencl", "cuda", "hip"
+  bool usable = false;
+  std::string device;  // what --device takes: "opencl:0"; "" when it is not usable
+  std::string reason;  // why it is not
+};
+
+struct FoundDevice {
+  std::string name;  // "AMD Radeon RX 6800 XT"
+  std::string kind;  // "cpu", "gpu", "accelerator"
+  std::vector<BackendUse> backends;
+  /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
+  std::map<std::string, Fact> properties;
+
+  /// The value in use; none where nobody says.
+  const Value* find(const std::string& property) const;
+  int64_t number(const std::string& property, int64_t otherwise = 0) const;
+  std::string text(const std::string& property) const;
+};
+
+/// A setting that makes devices vanish, fault or look like others.
+struct Danger {
+  std::string setting;  // "HSA_OVERRIDE_GFX_VERSION=10.3.0"
+  std::string what, fix;
+};
+
+/// A runtime that was asked.
+struct RuntimeState {
+  std::string name;  // "opencl", "hip", "cuda", "nvml"
+  bool answered = false;
+  std::string version, problem;
+};
+
+struct Detection {
+  std::vector<FoundDevice> devices;  // GPUs in the order of the bus, the CPU last
+  std::vector<Danger> dangers;
+  std::vector<RuntimeState> runtimes;
+};
+
+struct DetectOptions {
+  /// Whether drivers' libraries are loaded and asked, each in a child process.
+  bool ask_runtimes = true;
+  double seconds = 8;  // for each to answer
+};
+
+/// Reads what there is. Nothing of the machine makes it fail. Properties are never edited: what users say
+/// in devices.toml and ATHANOR_DEVICE_* stands beside them as source "user".
+Detection detect(const Machine& machine, const DetectOptions& options = {});
+
+/// {"schema": 1, "devices": [{"name", "kind", "backends", "properties": {"compute_units": {"value", "source",
+/// "others": [{"source", "value", "meaning"}], "note"}}}], "dangers", "runtimes"}
+nlohmann::ordered_json to_json(const Detection& detection);
+nlohmann::ordered_json to_json(const Value& value);
+/// "72", "16.0 GiB" for a property that ends in _bytes, "yes", ...
+std::string to_text(const std::string& property, const Value& value);
+
+}  // namespace athanor

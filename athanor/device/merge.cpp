@@ -1,0 +1,214 @@
+// Sightings of the same device become one device.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "athanor/base/text.h"
+#include "athanor/device/data_sheet.h"
+#include "athanor/device/explain.h"
+#include "athanor/device/pci_names.h"
+#include "athanor/device/sighting.h"
+
+namespace athanor {
+namespace {
+
+// Whose word is in use where several say something: who is nearest to the hardware, first.
+int rank_of(const std::string& source) {
+  static const std::vector<std::string> order = {"kfd",  "amdgpu", "xe",         "i915",        "nvidia",
+                                                 "nvml", "cuda",   "hip",        "proc",        "sysfs",
+                                                 "pci",  "opencl", "data sheet", "architecture"};
+  return static_cast<int>(std::find(order.begin(), order.end(), source) - order.begin());
+}
+
+struct Group {
+  std::string kind, pci, uuid, vendor, arch;
+  int64_t partition = 0, render_minor = -1;
+  std::vector<const Sighting*> seen;
+};
+
+std::string text_in(const Sighting& sighting, const std::string& property) {
+  for (const auto& [name, reading] : sighting.readings)
+    if (name == property)
+      if (const auto* text = std::get_if<std::string>(&reading.value)) return *text;
+  return {};
+}
+
+// Whether the group has been seen by this source already, as far as sources say everything once. Several
+// OpenCL platforms may have the same device.
+bool has_seen(const Group& group, const Sighting& sighting) {
+  return std::any_of(group.seen.begin(), group.seen.end(), [&](const Sighting* other) {
+    return other->source == sighting.source &&
+           text_in(*other, "opencl_platform") == text_in(sighting, "opencl_platform");
+  });
+}
+
+bool is_same(const Group& group, const Sighting& sighting) {
+  if (!sighting.uuid.empty() && sighting.uuid == group.uuid) return true;
+  if (sighting.render_minor >= 0 && group.render_minor >= 0)
+    return sighting.render_minor == group.render_minor;
+  if (sighting.kind == "cpu" || group.kind == "cpu") return sighting.kind == group.kind;
+  if (!sighting.pci.empty() && !group.pci.empty())
+    return sighting.pci == group.pci && !has_seen(group, sighting) &&
+           (sighting.source != "kfd" || sighting.partition == group.partition);
+  // One of them does not say where it is: the first that could be meant.
+  const std::string vendor = text_in(sighting, "vendor"), arch = text_in(sighting, "architecture");
+  return !has_seen(group, sighting) && !vendor.empty() && vendor == group.vendor &&
+         (arch.empty() || group.arch.empty() || arch == group.arch);
+}
+
+void join(Group& group, const Sighting& sighting) {
+  const auto take = [](std::string& into, const std::string& from) {
+    if (into.empty()) into = from;
+  };
+  take(group.kind, sighting.kind);
+  take(group.pci, sighting.pci);
+  take(group.uuid, sighting.uuid);
+  take(group.vendor, sighting.source == "kfd" ? "AMD" : text_in(sighting, "vendor"));
+  take(group.arch, text_in(sighting, "architecture"));
+  if (group.render_minor < 0) group.render_minor = sighting.render_minor;
+  if (group.seen.empty()) group.partition = sighting.partition;
+  group.seen.push_back(&sighting);
+}
+
+std::vector<Group> groups_of(const std::vector<Sighting>& sightings) {
+  // Those that say where they are come first, so that the others find them.
+  std::vector<const Sighting*> in_order;
+  for (const bool placed : {true, false})
+    for (const Sighting& one : sightings)
+      if ((!one.pci.empty() || one.source == "proc") == placed) in_order.push_back(&one);
+  std::vector<Group> groups;
+  for (const Sighting* one : in_order) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return is_same(g, *one); });
+    if (group == groups.end()) group = groups.emplace(groups.end());
+    join(*group, *one);
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    const auto place = [](const Group& g) {
+      return std::tuple(g.kind == "cpu", g.pci.empty(), g.pci, g.partition);
+    };
+    return place(a) < place(b);
+  });
+  return groups;
+}
+
+std::string name_by(const Group& group, const std::string& source) {
+  for (const Sighting* one : group.seen)
+    if (one->source == source && !one->name.empty()) return one->name;
+  return {};
+}
+
+uint32_t pci_part(const std::string& id, bool device) {
+  uint32_t value = 0;
+  const size_t start = device ? std::min(id.find(':') + 1, id.size()) : 0;
+  std::from_chars(id.data() + start, id.data() + id.size(), value, 16);
+  return value;
+}
+
+DeviceTraits traits_of(const FoundDevice& device, const Group& group) {
+  DeviceTraits traits;
+  traits.pci_vendor = pci_part(device.text("pci_id"), false);
+  traits.pci_device = pci_part(device.text("pci_id"), true);
+  if (const int64_t revision = device.number("pci_revision", -1); revision >= 0)
+    traits.pci_revision = static_cast<uint32_t>(revision);
+  for (const char* source : {"nvml", "cuda", "nvidia", "hip", "amdgpu", "opencl"})
+    if (traits.name.empty()) traits.name = name_by(group, source);
+  traits.arch = device.text("architecture");
+  traits.compute_units = device.number("compute_units");
+  traits.memory_bytes = static_cast<uint64_t>(device.number("memory_bytes"));
+  return traits;
+}
+
+void add_sheet(FoundDevice& device, const DataSheet& sheet) {
+  const auto add = [&](const std::string& property, const std::optional<Value>& value) {
+    if (!value) return;
+    Fact& fact = device.properties[property];
+    Reading reading{*value, "data sheet", {}};
+    if (fact.in_use.source.empty())
+      fact.in_use = std::move(reading);
+    else
+      fact.others.push_back(std::move(reading));
+  };
+  const auto some = [](const std::optional<double>& number) {
+    return number && *number > 0 ? std::optional<Value>(*number) : std::nullopt;
+  };
+  add("data_sheet", sheet.name);
+  add("family", sheet.family);
+  add("architecture", sheet.vendor == "Intel" ? std::nullopt : std::optional<Value>(sheet.arch));
+  add("compute_units", static_cast<int64_t>(sheet.compute_units));
+  add("bandwidth_gb_s", some(sheet.bandwidth_gb_s));
+  add("f32_tflops", some(sheet.f32_tflops));
+  add("f16_tflops", some(sheet.f16_vector_tflops));
+  add("f16_matrix_tflops", some(sheet.f16_matrix_tflops));
+  add("bf16_matrix_tflops", some(sheet.bf16_matrix_tflops));
+  add("power_watts", some(sheet.watts));
+  if (sheet.host_link.starts_with("PCIe")) add("pcie_link_best", sheet.host_link);
+}
+
+// What the vendor calls it, as people know it.
+std::string name_of(const Group& group, const FoundDevice& device, const DataSheet* sheet,
+                    const Machine& machine) {
+  const uint32_t vendor = pci_part(device.text("pci_id"), false), id = pci_part(device.text("pci_id"), true);
+  std::vector<std::string> names;
+  for (const char* source : {"nvml", "cuda", "nvidia", "proc"}) names.push_back(name_by(group, source));
+  if (vendor == 0x1002) names.push_back(amdgpu_name(machine, id, device.number("pci_revision", -1)));
+  if (sheet != nullptr) names.push_back(sheet->vendor + " " + sheet->name);
+  for (const char* source : {"hip", "amdgpu", "opencl"})
+    if (const std::string name = name_by(group, source); name.find("gfx") == std::string::npos)
+      names.push_back(name);  // a bare target is no name
+  if (vendor != 0) names.push_back(pci_name(machine, vendor, id));
+  for (const std::string& name : names)
+    if (!name.empty()) return name;
+  if (group.kind == "cpu") return "CPU";
+  const std::string arch = device.text("architecture");
+  return trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
+}
+
+FoundDevice device_of(const Group& group, const Machine& machine) {
+  FoundDevice device;
+  device.kind = group.kind.empty() ? "gpu" : group.kind;
+  std::vector<std::pair<std::string, Reading>> readings;
+  for (const Sighting* one : group.seen) {
+    readings.insert(readings.end(), one->readings.begin(), one->readings.end());
+    const bool listed = std::any_of(device.backends.begin(), device.backends.end(),
+                                    [&](const BackendUse& use) { return use.backend == one->source; });
+    if (!one->device.empty() && !listed) device.backends.push_back({one->source, true, one->device, {}});
+  }
+  std::stable_sort(readings.begin(), readings.end(), [](const auto& a, const auto& b) {
+    return rank_of(a.second.source) < rank_of(b.second.source);
+  });
+  for (auto& [property, reading] : readings) {
+    Fact& fact = device.properties[property];
+    if (fact.in_use.source.empty())
+      fact.in_use = reading;
+    else
+      fact.others.push_back(reading);
+  }
+  const auto note = [&](const char* property, const std::string& value, const char* source) {
+    if (!value.empty()) device.properties[property].in_use = {value, source, {}};
+  };
+  if (!group.pci.empty()) note("pci_address", group.pci, group.seen[0]->source.c_str());
+  note("uuid", group.uuid, "nvidia");
+  if (group.partition > 0) device.properties["partition"].in_use = {group.partition, "kfd", {}};
+  if (group.render_minor >= 0 && !device.properties.contains("render_node"))
+    note("render_node", fmt::format("/dev/dri/renderD{}", group.render_minor), "kfd");
+  if (!device.properties.contains("vendor")) note("vendor", group.vendor, "kfd");
+  explain_units(device, machine);
+  const DataSheet* sheet = group.kind == "cpu" ? nullptr : find_data_sheet(traits_of(device, group));
+  if (sheet != nullptr && group.partition == 0) add_sheet(device, *sheet);
+  device.name = name_of(group, device, sheet, machine);
+  add_features(device);
+  explain_conflicts(device);
+  return device;
+}
+
+}  // namespace
+
+std::vector<FoundDevice> merge(const std::vector<Sighting>& sightings, const Machine& machine) {
+  std::vector<FoundDevice> devices;
+  for (const Group& group : groups_of(sightings)) devices.push_back(device_of(group, machine));
+  return devices;
+}
+
+}  // namespace athanor

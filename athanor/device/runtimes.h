@@ -1,0 +1,28 @@
+// Vendors' runtimes, asked what they see. Each backend registers how its own is asked.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Answers {"version": "...", "devices": [{...}]}, or {"error": "why there is no answer"}. Called in
+/// a child process: it may load what it likes, and may die. A device's table has what is known of
+///   name, kind, vendor, pci ("0000:03:00.0"), uuid, arch ("gfx1030", "sm_89"), platform, driver,
+///   compute_units, wave_width, clock_mhz, memory_clock_mhz, memory_bus_bits, memory_bytes, l2_bytes,
+///   local_memory_bytes, f16, f64, integrated
+/// and of a recorded machine the same stands in machine.toml ([[opencl]], ...; for none, the reason in
+/// [runtimes] opencl = "the library is missing").
+using AskRuntime = nlohmann::json (*)();
+
+struct Runtime {
+  std::string name;     // "opencl"
+  std::string backend;  // whose devices these are; "" for a library that only reports (nvml)
+  AskRuntime ask;
+};
+
+/// For the life of the program; returns true.
+bool register_runtime(const Runtime& runtime);
+const std::vector<Runtime>& runtimes();
+
+}  // namespace athanor

@@ -1,0 +1,64 @@
+// What one source sees of one device, before sightings of the same device are brought together.
+#pragma once
+#include <functional>
+
+#include "athanor/device/detect.h"
+
+namespace athanor {
+
+struct Sighting {
+  std::string source;
+  std::string kind;  // "gpu", "cpu", "accelerator"; "" where the source cannot tell
+  std::string name;
+  /// What tells devices apart. "0000:03:00.0"; the part of a partitioned device (MI300X in CPX mode);
+  /// /dev/dri/renderD128; what the vendor's runtimes agree on. Every one may be missing.
+  std::string pci, uuid;
+  int64_t partition = 0, render_minor = -1;
+  std::vector<std::pair<std::string, Reading>> readings;
+  /// Of a runtime that a backend uses: the device's name there, "opencl:0".
+  std::string device;
+
+  void add(const std::string& property, Value value, std::string meaning = {}) {
+    readings.push_back({property, {std::move(value), source, std::move(meaning)}});
+  }
+  void add(const std::string& property, const std::optional<int64_t>& value, std::string meaning = {}) {
+    if (value) add(property, Value(*value), std::move(meaning));
+  }
+  void add(const std::string& property, const std::optional<std::string>& value) {
+    if (value && !value->empty()) add(property, Value(*value));
+  }
+};
+
+// The sources, a file each in device/sources/. None throws for what a machine is like.
+std::vector<Sighting> sightings_of_kfd(const Machine& machine);
+std::vector<Sighting> sightings_of_pci(const Machine& machine);  // with /sys/class/drm and its drivers' files
+std::vector<Sighting> sightings_of_nvidia(const Machine& machine);  // /proc/driver/nvidia
+std::vector<Sighting> sightings_of_cpu(const Machine& machine);
+/// Asks libraries, or takes what is recorded; see runtimes.h.
+std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const DetectOptions& options,
+                                            std::vector<RuntimeState>& states);
+
+/// "name value" lines, as KFD writes them; what is no number is left out.
+std::map<std::string, uint64_t> parse_kfd_properties(std::string_view text);
+/// "gfx90a" for the 90010 of KFD.
+std::string gfx_name(uint64_t target_version);
+/// "0000:03:00.0" for a domain and bus << 8 | device << 3 | function.
+std::string pci_address(uint64_t domain, uint64_t location);
+
+/// {processors, {key: value of the first}} of /proc/cpuinfo.
+struct CpuInfo {
+  int64_t threads = 0, cores = 0, sockets = 0;
+  std::string name, vendor, flags;
+};
+CpuInfo parse_cpuinfo(std::string_view text);
+
+/// One device of them all that see the same one; adds the data sheet, explains conflicts, drops nothing.
+std::vector<FoundDevice> merge(const std::vector<Sighting>& sightings, const Machine& machine);
+/// Says which backends can use each device, and why not.
+void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
+                  const Machine& machine);
+/// Adds what the user says (overrides.h), source "user".
+void add_overrides(std::vector<FoundDevice>& devices, const Machine& machine);
+std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const Machine& machine);
+
+}  // namespace athanor

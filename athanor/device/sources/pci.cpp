@@ -1,0 +1,194 @@
+// Devices on the PCI bus that could compute, with what their kernel drivers write beside them.
+#include <fmt/format.h>
+
+#include <charconv>
+#include <set>
+
+#include "athanor/base/text.h"
+#include "athanor/device/data_sheet.h"
+#include "athanor/device/sighting.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t amd = 0x1002, nvidia = 0x10de, intel = 0x8086;
+
+// Display controllers of servers and virtual machines do not compute; one of another maker is found when a
+// runtime sees it.
+bool may_compute(int64_t vendor, int64_t device_class) {
+  const int64_t base = device_class >> 16;
+  const bool display = base == 0x03, accelerator = base == 0x12;
+  return (display || accelerator) && (vendor == amd || vendor == nvidia || vendor == intel);
+}
+
+std::map<std::string, std::string> parse_uevent(std::string_view text) {
+  std::map<std::string, std::string> values;
+  for (const std::string& line : split(text, '\n'))
+    if (const size_t equals = line.find('='); equals != std::string::npos)
+      values[line.substr(0, equals)] = line.substr(equals + 1);
+  return values;
+}
+
+std::optional<int64_t> hexadecimal(const std::string& text) {
+  int64_t value = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size() ? std::optional(value)
+                                                                                        : std::nullopt;
+}
+
+struct PciDevice {
+  std::string folder, address, driver;
+  int64_t vendor = 0, device = 0, device_class = 0, revision = -1;
+};
+
+PciDevice read_device(const Machine& machine, const std::string& folder) {
+  PciDevice found;
+  found.folder = folder;
+  auto uevent = parse_uevent(machine.read(folder + "/uevent").value_or(""));
+  found.address = uevent["PCI_SLOT_NAME"];
+  found.driver = uevent["DRIVER"];
+  const std::string ids = uevent["PCI_ID"];
+  const size_t colon = std::min(ids.find(':'), ids.size());
+  found.vendor =
+      machine.read_number(folder + "/vendor").value_or(hexadecimal(ids.substr(0, colon)).value_or(0));
+  found.device = machine.read_number(folder + "/device")
+                     .value_or(hexadecimal(ids.substr(std::min(colon + 1, ids.size()))).value_or(0));
+  found.device_class =
+      machine.read_number(folder + "/class").value_or(hexadecimal(uevent["PCI_CLASS"]).value_or(0));
+  found.revision = machine.read_number(folder + "/revision").value_or(-1);
+  return found;
+}
+
+// "16.0 GT/s PCIe" and "16" as "16.0 GT/s x16".
+std::optional<std::string> link_of(const Machine& machine, const std::string& folder,
+                                   const std::string& which) {
+  const auto speed = machine.read_line(folder + "/" + which + "_link_speed");
+  const auto width = machine.read_number(folder + "/" + which + "_link_width");
+  if (!speed || !width || *width <= 0 || *width > 32 || speed->find("GT/s") == std::string::npos)
+    return std::nullopt;
+  return fmt::format("{} GT/s x{}", trim(speed->substr(0, speed->find("GT/s"))), *width);
+}
+
+// The folder whose link is that of the slot: many cards have a bridge of their own, and the link behind it
+// says nothing of the slot (AMD: always at its best; Intel Arc: always 2.5 GT/s x1).
+std::string slot_side(const Machine& machine, const PciDevice& device) {
+  std::string best = device.folder;
+  auto place = machine.resolve(device.folder);
+  if (!place || (device.vendor != amd && device.vendor != intel)) return best;
+  for (int depth = 0; depth < 3; ++depth) {
+    place = place->substr(0, place->rfind('/'));
+    const int64_t vendor = machine.read_number(*place + "/vendor").value_or(0);
+    const int64_t id = machine.read_number(*place + "/device").value_or(0);
+    // AMD's root ports have another vendor id (1022); Intel's have the same, so its cards' bridges are named.
+    const bool of_card = device.vendor == amd
+                             ? vendor == amd
+                             : vendor == intel && (id == 0x4fa0 || id == 0x4fa1 || id == 0x4fa4 ||
+                                                   id == 0xe2ff || id == 0xe2f0 || id == 0xe2f1);
+    if (!of_card) break;
+    best = *place;
+  }
+  return best;
+}
+
+// "1: 2219Mhz *" lines: the largest.
+std::optional<int64_t> largest_clock(const Machine& machine, const std::string& file) {
+  std::optional<int64_t> best;
+  for (const std::string& line : split(machine.read(file).value_or(""), '\n')) {
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    int64_t value = 0;
+    const auto end = std::from_chars(line.data() + colon + 2, line.data() + line.size(), value);
+    if (end.ec == std::errc() && value > 0 && value < 100'000) best = std::max(best.value_or(0), value);
+  }
+  return best;
+}
+
+// The graphics core among the parts that the chip lists of itself: hw_id 11.
+std::string graphics_core(const Machine& machine, const std::string& folder) {
+  const std::string place = folder + "/ip_discovery/die/0/11/0";
+  const auto major = machine.read_number(place + "/major"), minor = machine.read_number(place + "/minor"),
+             revision = machine.read_number(place + "/revision");
+  return major && minor && revision ? fmt::format("{}.{}.{}", *major, *minor, *revision) : std::string();
+}
+
+Sighting of_amdgpu(const Machine& machine, const PciDevice& device) {
+  Sighting seen;
+  seen.source = "amdgpu";
+  const std::string& folder = device.folder;
+  seen.name = machine.read_line(folder + "/product_name").value_or("");
+  if (const std::string core = graphics_core(machine, folder); !core.empty()) {
+    if (const std::string gfx = gfx_of_graphics_core(core); !gfx.empty())
+      seen.add("architecture", Value(gfx));
+    seen.add("graphics_core", Value(core));
+  }
+  seen.add("memory_bytes", machine.read_number(folder + "/mem_info_vram_total"));
+  seen.add("shared_memory_bytes", machine.read_number(folder + "/mem_info_gtt_total"));
+  seen.add("memory_used_bytes", machine.read_number(folder + "/mem_info_vram_used"));
+  seen.add("clock_mhz", largest_clock(machine, folder + "/pp_dpm_sclk"));
+  seen.add("memory_clock_mhz", largest_clock(machine, folder + "/pp_dpm_mclk"));
+  seen.add("vbios", machine.read_line(folder + "/vbios_version"));
+  seen.add("partition_mode", machine.read_line(folder + "/current_compute_partition"));
+  seen.add("memory_vendor", machine.read_line(folder + "/mem_info_vram_vendor"));
+  return seen;
+}
+
+Sighting of_intel(const Machine& machine, const PciDevice& device) {
+  Sighting seen;
+  seen.source = device.driver;
+  seen.add("clock_mhz", machine.read_number(device.folder + "/tile0/gt0/freq0/rp0_freq"));
+  for (const std::string& card : machine.glob(device.folder + "/drm/card*"))
+    seen.add("clock_mhz", machine.read_number(card + "/gt_RP0_freq_mhz"));
+  return seen;
+}
+
+std::vector<PciDevice> find_devices(const Machine& machine) {
+  std::vector<PciDevice> all;
+  std::set<std::string> seen;
+  for (const char* pattern : {"/sys/bus/pci/devices/*", "/sys/class/drm/card*/device"})
+    for (const std::string& folder : machine.glob(pattern)) {
+      PciDevice device = read_device(machine, folder);
+      if (!may_compute(device.vendor, device.device_class)) continue;
+      if (device.address.empty()) device.address = folder.substr(folder.rfind('/') + 1);
+      if (seen.insert(device.address).second) all.push_back(std::move(device));
+    }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
+  return all;
+}
+
+}  // namespace
+
+std::vector<Sighting> sightings_of_pci(const Machine& machine) {
+  std::vector<Sighting> all;
+  for (const PciDevice& device : find_devices(machine)) {
+    Sighting seen;
+    seen.source = "pci";
+    seen.kind = "gpu";
+    seen.pci = device.address;
+    seen.add("pci_id", Value(fmt::format("{:04x}:{:04x}", device.vendor, device.device)));
+    if (device.revision >= 0) seen.add("pci_revision", Value(device.revision));
+    seen.add("vendor", Value(device.vendor == amd ? "AMD" : device.vendor == nvidia ? "NVIDIA" : "Intel"));
+    if (!device.driver.empty()) seen.add("kernel_driver", Value(device.driver));
+    const std::string slot = slot_side(machine, device);
+    seen.add("pcie_link", link_of(machine, slot, "current"));
+    seen.add("pcie_link_best", link_of(machine, slot, "max"));
+    if (const auto node = machine.read_number(device.folder + "/numa_node"); node && *node >= 0)
+      seen.add("numa_node", node);
+    for (const std::string& node : machine.glob(device.folder + "/drm/renderD*")) {
+      int64_t minor = -1;
+      const std::string number = node.substr(node.rfind('D') + 1);
+      std::from_chars(number.data(), number.data() + number.size(), minor);
+      if (seen.render_minor < 0) seen.render_minor = minor;
+    }
+    if (seen.render_minor >= 0)
+      seen.add("render_node", Value(fmt::format("/dev/dri/renderD{}", seen.render_minor)));
+    std::optional<Sighting> more;
+    if (device.driver == "amdgpu") more = of_amdgpu(machine, device);
+    if (device.driver == "xe" || device.driver == "i915") more = of_intel(machine, device);
+    if (more) more->pci = seen.pci, more->kind = seen.kind;
+    all.push_back(std::move(seen));
+    if (more) all.push_back(std::move(*more));
+  }
+  return all;
+}
+
+}  // namespace athanor
