@@ -61,13 +61,16 @@ size_t ipv4_at(std::string_view text) {
              : at;
 }
 
-size_t ipv6_at(std::string_view text) {  // at least three groups, and one of them "::" or eight of them
+// Eight groups, or fewer with "::". C++ has "a::b" as well: of two groups one must be longer than any such
+// name.
+size_t ipv6_at(std::string_view text) {
   size_t at = 0, groups = 0;
-  bool shortened = false;
+  bool shortened = false, long_group = false;
   while (at < text.size() && groups < 8) {
     const size_t digits = run_of_hex(text.substr(at));
     if (digits > 4) return 0;
     if (digits > 0) ++groups;
+    long_group = long_group || digits == 4;
     at += digits;
     if (text.substr(at, 2) == "::" && !shortened)
       shortened = true, at += 2;
@@ -76,7 +79,7 @@ size_t ipv6_at(std::string_view text) {  // at least three groups, and one of th
     else
       break;
   }
-  return (shortened && groups >= 2) || groups == 8 ? at : 0;
+  return (shortened && groups >= (long_group ? 2 : 3)) || groups == 8 ? at : 0;
 }
 
 size_t mail_at(std::string_view text) {
@@ -86,8 +89,8 @@ size_t mail_at(std::string_view text) {
   if (at == 0 || at > 64 || at >= text.size() || text[at] != '@') return 0;
   const size_t host = ++at;
   bool dot = false;
-  while (at < text.size() && (in_word(text[at]) || text[at] == '.' || text[at] == '-'))
-    dot = dot || text[at++] == '.';
+  for (; at < text.size() && (in_word(text[at]) || text[at] == '.' || text[at] == '-'); ++at)
+    dot = dot || text[at] == '.';
   return dot && at > host + 2 ? at : 0;
 }
 
@@ -165,12 +168,12 @@ std::string Redaction::operator()(std::string_view text) const {
     const char* word = "";
     if (text[at] == '\n') secret_follows = false;
     if (begins) {
-      if ((length = name_at(serials_, rest)) > 0)
-        word = "<serial>";
-      else if ((length = uuid_at(rest)) > 0)
+      if ((length = uuid_at(rest)) > 0)
         word = "<uuid>";
       else if ((length = mac_at(rest)) > 0)
         word = "<mac>";
+      else if ((length = name_at(serials_, rest)) > 0)
+        word = "<serial>";
       else if ((length = mail_at(rest)) > 0)
         word = "<mail>";
       else if ((length = ipv4_at(rest)) > 0)

@@ -82,9 +82,10 @@ std::optional<TorchBuild> read_torch(const Machine& machine, const PythonEnviron
     if (build.flavour.empty() && build.cuda.empty() && build.rocm.empty()) build.flavour = "cpu";
   }
   if (build.cuda.empty()) build.cuda = cuda_of_flavour(build.flavour);
-  if (build.flavour.starts_with("rocm")) build.rocm = build.flavour.substr(4);
-  if (!build.rocm.empty())
-    if (const auto version = Version::parse(build.rocm)) build.rocm = version->first(2).text();
+  if (build.flavour.starts_with("rocm"))
+    build.rocm = build.flavour.substr(4);
+  else if (const auto version = Version::parse(build.rocm))
+    build.rocm = version->first(2).text();  // "6.2.41134-65d174c3e" has the build behind
   if (build.flavour.empty() && !build.cuda.empty()) {
     build.flavour = "cu" + build.cuda;
     build.flavour.erase(std::remove(build.flavour.begin(), build.flavour.end(), '.'), build.flavour.end());

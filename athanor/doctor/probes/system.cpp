@@ -75,9 +75,12 @@ std::optional<int64_t> parse_time(std::string_view text) {
 }
 
 const AddProbe clock_probe("system.clock", [](const Facts& f) {
-  // What was written when, and cannot have been written in the future: packages, and Athanor's own data.
+  // What was written when, and cannot have been written in the future: packages, and Athanor's own data (a
+  // copy of a machine may be older than that).
   std::string newest_source = "Athanor";
-  int64_t newest = parse_time(Compatibility::known().origins.at("cuda").date + " 00:00").value_or(0);
+  int64_t newest = 0;
+  if (f.machine().live())
+    newest = parse_time(Compatibility::known().origins.at("cuda").date + " 00:00").value_or(0);
   const std::string log = f.machine().read("/var/log/dpkg.log", size_t{16} << 20).value_or("");
   const std::string last =
       trim(std::string_view(log).substr(log.size() - std::min<size_t>(log.size(), 4096)));
