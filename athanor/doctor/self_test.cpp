@@ -101,18 +101,23 @@ double attention_error(Device device, DType dtype) {
   return difference(result.to_host(), product(scores, to_doubles(v), length, length, width));
 }
 
+struct Case {
+  const char* name;
+  double (*error)(Device, DType);
+};
+constexpr Case cases[] = {
+    {"matmul", matmul_error}, {"softmax", softmax_error}, {"attention", attention_error}};
+
 // What is wrong with a device, or "".
 std::string test(Device device) {
   // The first guess of a kernel: this asks whether the device computes, not how fast.
   const ScopedDisable no_tuning("tune");
   for (const Precision& precision :
        {Precision{DType::f32, 2e-5}, Precision{DType::f16, 5e-3}, Precision{DType::bf16, 4e-2}})
-    for (const auto& [name, error_of] :
-         {std::pair{"matmul", matmul_error}, std::pair{"softmax", softmax_error},
-          std::pair{"attention", attention_error}}) {
-      const double error = error_of(device, precision.dtype);
+    for (const Case& one : cases) {
+      const double error = one.error(device, precision.dtype);
       if (!(error <= precision.allowed))
-        return fmt::format("{} in {}: {:.2g} (allowed: {:.0e})", name, to_string(precision.dtype), error,
+        return fmt::format("{} in {}: {:.2g} (allowed: {:.0e})", one.name, to_string(precision.dtype), error,
                            precision.allowed);
     }
   return {};
