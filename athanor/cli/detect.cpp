@@ -2,29 +2,95 @@
 #include "athanor/device/detect.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
+#include "athanor/cli/probe_text.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/cli/topology_text.h"
+#include "athanor/device/device.h"
 
 namespace athanor::cli {
 namespace {
 
 struct Options {
-  bool json = false, all = false;
-  std::string root;
+  bool json = false, all = false, topology = false, probe = false;
+  double memory_seconds = 0;
+  std::string root, svg, device;
 };
 
+// Says on a terminal what takes time now; the line is gone when the work is done.
+class Doing {
+ public:
+  void say(const std::string& what) {
+    if (screen_.interactive) std::cerr << "\r\x1b[K  measuring: " << what << std::flush;
+  }
+  ~Doing() {
+    if (screen_.interactive) std::cerr << "\r\x1b[K" << std::flush;
+  }
+
+ private:
+  Screen screen_ = screen_of_stdout();
+};
+
+bool is_asked(const Options& options, const BackendUse& use) {
+  return use.usable && (options.device.empty() || options.device == use.device);
+}
+
+ProbeResults measure(Detection& found, const Options& options) {
+  Doing doing;
+  ProbeResults results;
+  for (FoundDevice& device : found.devices) {
+    const auto usable = std::count_if(device.backends.begin(), device.backends.end(),
+                                      [](const BackendUse& use) { return use.usable; });
+    for (const BackendUse& use : device.backends) {
+      if (!is_asked(options, use)) continue;
+      ProbedDevice probed{device.name, use.device, {}, {}};
+      try {
+        probed.measurements = probe(parse_device(use.device),
+                                    [&](const std::string& what) { doing.say(use.device + ", " + what); });
+        add_measurements(device, probed.measurements, usable == 1 ? "probe" : "probe " + use.backend);
+      } catch (const Error& error) {
+        probed.problem = error.what();
+      }
+      results.devices.push_back(std::move(probed));
+    }
+    for (Shortfall& one : find_shortfalls(device)) results.shortfalls.push_back(std::move(one));
+  }
+  return results;
+}
+
 int run(const Options& options) {
+  if (!options.root.empty() && (options.probe || options.memory_seconds > 0))
+    throw Error(ErrorCode::usage, "a recorded machine cannot be measured", "--root",
+                "Leave out --root, or --probe and --memtest");
   const Machine machine = options.root.empty() ? Machine() : Machine(options.root);
-  const Detection found = detect(machine);
-  if (options.json)
-    std::cout << to_json(found).dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-  else
+  Detection found = detect(machine);
+  if (options.memory_seconds > 0)
+    return test_memories(found, options.device, options.memory_seconds, options.json);
+  std::optional<ProbeResults> probed;
+  if (options.probe) probed = measure(found, options);
+  std::optional<Topology> topology;
+  if (options.topology || !options.svg.empty()) topology = read_topology(machine, found);
+  if (!options.svg.empty()) write_file_atomically(options.svg, topology_svg(*topology, found));
+  if (options.json) {
+    auto json = to_json(found);
+    if (topology) json["topology"] = to_json(*topology);
+    if (probed) json["probe"] = to_json(*probed);
+    std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+  } else if (options.topology) {
+    std::cout << topology_text(*topology, found, screen_of_stdout());
+  } else {
     std::cout << describe(found, screen_of_stdout(), options.all);
+    if (probed) std::cout << describe(*probed, screen_of_stdout());
+  }
   return 0;
 }
 
@@ -36,6 +102,15 @@ void add_detect(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<Options>();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
+  command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");
+  command->add_option("--memtest", options->memory_seconds, "test the memory of devices for so long")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--device", options->device, "probe or test only this one: cpu, opencl:0, ...")
+      ->type_name("NAME");
+  command->add_flag("--topology", options->topology,
+                    "print how processors, memory and devices are connected");
+  command->add_option("--svg", options->svg, "draw that to a file")->type_name("FILE");
   command->add_option("--root", options->root, "look at the machine recorded in this folder")
       ->type_name("DIR");
   command->callback([options, &exit_code] { exit_code = run(*options); });

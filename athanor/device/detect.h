@@ -43,6 +43,8 @@ struct FoundDevice {
   std::vector<BackendUse> backends;
   /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
   std::map<std::string, Fact> properties;
+  /// NVLinks by the PCI address at their other end, of a GPU or a switch (from NVML).
+  std::map<std::string, int64_t> nvlinks;
 
   /// The value in use; none where nobody says.
   const Value* find(const std::string& property) const;
@@ -72,7 +74,7 @@ struct Detection {
 struct DetectOptions {
   /// Whether drivers' libraries are loaded and asked, each in a child process.
   bool ask_runtimes = true;
-  double seconds = 8;  // for each to answer
+  double seconds = 5;  // for each to answer
 };
 
 /// Reads what there is. Nothing of the machine makes it fail. Properties are never edited: what users say

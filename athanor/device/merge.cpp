@@ -173,6 +173,7 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
     readings.insert(readings.end(), one->readings.begin(), one->readings.end());
     const bool listed = std::any_of(device.backends.begin(), device.backends.end(),
                                     [&](const BackendUse& use) { return use.backend == one->source; });
+    if (!one->nvlinks.empty()) device.nvlinks = one->nvlinks;
     if (!one->device.empty() && !listed) device.backends.push_back({one->source, true, one->device, {}});
   }
   std::stable_sort(readings.begin(), readings.end(), [](const auto& a, const auto& b) {

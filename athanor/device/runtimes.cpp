@@ -62,6 +62,13 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
       seen.add(runtime.name + "_" + name, Value(text));
   if (const std::string driver = text_of(table, "driver_version"); !driver.empty())
     seen.add("driver_version", Value(driver));
+  if (const auto links = table.find("nvlinks"); links != table.end() && links->is_array())
+    for (const json& link : *links) {
+      if (!link.is_object()) continue;
+      const auto count = link.find("count");
+      if (count != link.end() && count->is_number_integer() && *count > 0 && *count < 1000)
+        seen.nvlinks[text_of(link, "to")] = count->get<int64_t>();
+    }
   return seen;
 }
 

@@ -15,6 +15,7 @@ struct Sighting {
   std::string pci, uuid;
   int64_t partition = 0, render_minor = -1;
   std::vector<std::pair<std::string, Reading>> readings;
+  std::map<std::string, int64_t> nvlinks;
   /// Of a runtime that a backend uses: the device's name there, "opencl:0".
   std::string device;
 

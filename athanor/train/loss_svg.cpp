@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "athanor/base/xml.h"
 #include "athanor/train/ticks.h"
 
 namespace athanor {
@@ -34,23 +35,6 @@ constexpr std::string_view style = R"(
   .dot { fill: var(--test); stroke: var(--page); stroke-width: 2 }
   .key { fill: var(--train) }
 )";
-
-std::string escape(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20 || c == '\t')
-      result += c;
-  }
-  return result;
-}
 
 struct Point {
   double step, value;
@@ -235,7 +219,7 @@ std::string draw_curves(const Curves& curves) {
       "role=\"img\">\n<title>{2}</title>\n"
       "<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" rx=\"10\" style=\"fill: var(--page)\"/>\n"
       "<text class=\"title\" x=\"{4}\" y=\"40\">{2}</text>\n<text x=\"{4}\" y=\"62\">{5}</text>\n",
-      width, height, escape(curves.title), style, left, escape(curves.subtitle));
+      width, height, escape_xml(curves.title), style, left, escape_xml(curves.subtitle));
   if (curves.steps.empty()) {
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">No steps yet</text>\n</svg>\n",
                        width / 2, height / 2);

@@ -45,7 +45,7 @@ void mutate(Data& data, std::mt19937& random) {
   }
 }
 
-void replay(const std::string& folder, const Target& target) {
+void replay(const std::string& folder, const Target& target, int mutations = 500) {
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(testing::corpus_path(folder)))
     paths.push_back(entry.path());
@@ -55,7 +55,7 @@ void replay(const std::string& folder, const Target& target) {
   for (const auto& path : paths) {
     const Data original = read_file(path);
     target(original);
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < mutations; ++i) {
       Data changed = original;
       mutate(changed, random);
       target(changed);
@@ -67,6 +67,7 @@ TEST(FuzzReplay, Idx) { replay("idx", fuzz::idx); }
 TEST(FuzzReplay, Npy) { replay("npy", fuzz::npy); }
 TEST(FuzzReplay, SafeTensors) { replay("safetensors", fuzz::safetensors); }
 TEST(FuzzReplay, Image) { replay("image", fuzz::image); }
+TEST(FuzzReplay, Machine) { replay("machine", fuzz::machine, 60); }
 
 }  // namespace
 }  // namespace athanor

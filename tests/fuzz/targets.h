@@ -4,9 +4,17 @@
 // Each takes any bytes and returns: the readers may throw Error(format) and nothing else. Anything that is
 // read must hold together.
 #pragma once
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/device/data_sheet.h"
+#include "athanor/device/detect.h"
 #include "athanor/formats/idx.h"
 #include "athanor/formats/image.h"
 #include "athanor/formats/npy.h"
@@ -62,6 +70,68 @@ inline void image(Bytes data) {
     require(picture.dtype == DType::u8 && picture.shape.rank() == 3 && picture.size() > 0 &&
             (picture.shape[2] == 1 || picture.shape[2] == 3));
   });
+}
+
+/// A machine of which one file holds anything: the first byte says which ('a' the first of these), the rest
+/// is its content. 'A' takes the rest as a table of data sheets.
+inline void machine(Bytes data) {
+  static constexpr const char* files[] = {"machine.toml",
+                                          "sys/class/kfd/kfd/topology/nodes/1/properties",
+                                          "sys/class/kfd/kfd/topology/nodes/1/caches/0/properties",
+                                          "sys/class/drm/card0/device/uevent",
+                                          "sys/class/drm/card0/device/pp_dpm_sclk",
+                                          "sys/class/drm/card0/device/current_link_speed",
+                                          "sys/class/drm/card0/device/ip_discovery/die/0/11/0/major",
+                                          "sys/class/drm/card0/device/mem_info_vram_total",
+                                          "proc/cpuinfo",
+                                          "proc/meminfo",
+                                          "proc/driver/nvidia/version",
+                                          "proc/driver/nvidia/gpus/0000:01:00.0/information",
+                                          "proc/self/status",
+                                          "proc/self/environ",
+                                          "etc/passwd",
+                                          "root/.config/athanor/devices.toml",
+                                          "usr/share/libdrm/amdgpu.ids",
+                                          "usr/share/misc/pci.ids",
+                                          "sys/devices/system/cpu/cpu0/cache/index0/size"};
+  namespace fs = std::filesystem;
+  if (data.empty()) return;
+  const std::string_view rest(reinterpret_cast<const char*>(data.data()) + 1, data.size() - 1);
+  const auto which = static_cast<size_t>(data[0]);
+  if (which == 'A') return only_format_errors([&] { (void)parse_data_sheets(rest, "input"); });
+  const size_t index = (which - 'a') % std::size(files);
+  static const fs::path root = fs::temp_directory_path() / ("athanor-fuzz-" + std::to_string(getpid()));
+  // What makes the one file be read.
+  static const bool made = [] {
+    for (const char* file : files) fs::create_directories((root / file).parent_path());
+    const auto put = [](const char* file, const char* text) { std::ofstream(root / file) << text; };
+    put("etc/passwd", "root:x:0:0:root:/root:/bin/bash\n");
+    put("sys/class/drm/card0/device/uevent",
+        "DRIVER=amdgpu\nPCI_CLASS=30000\nPCI_ID=1002:15BF\nPCI_SLOT_NAME=0000:64:00.0\n");
+    put("sys/class/drm/card0/device/current_link_width", "16\n");
+    put("sys/class/drm/card0/device/ip_discovery/die/0/11/0/minor", "0\n");
+    put("sys/class/drm/card0/device/ip_discovery/die/0/11/0/revision", "1\n");
+    put("sys/class/kfd/kfd/topology/nodes/1/properties",
+        "simd_count 24\nsimd_per_cu 2\ngfx_target_version 110003\nlocation_id 25600\n");
+    put("sys/devices/system/cpu/cpu0/cache/index0/level", "1\n");
+    return true;
+  }();
+  require(made);
+  const fs::path file = root / files[index];
+  const std::string before = fs::exists(file) ? read_text_file(file) : "";
+  std::ofstream(file, std::ios::binary) << rest;
+  try {
+    const Detection found = detect(Machine(root));
+    require(!found.devices.empty() &&
+            !to_json(found).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).empty());
+    for (const FoundDevice& device : found.devices) require(!device.kind.empty());
+  } catch (const Error& error) {
+    require(error.code() == ErrorCode::format && index == 0);
+  }
+  if (before.empty())
+    fs::remove(file);
+  else
+    std::ofstream(file, std::ios::binary) << before;
 }
 
 }  // namespace athanor::fuzz

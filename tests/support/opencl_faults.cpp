@@ -4,14 +4,21 @@
 //   build         nothing compiles
 //   lost:N        the device is lost after N launches
 //   units:N       CL_DEVICE_MAX_COMPUTE_UNITS is N
+//   say:WHAT=N    that query of a device (a number of cl.h, 0x4043) gives N, in as many bytes as asked for
+//   text:TEXT     its name, its driver's version and its extensions are TEXT; "huge" stands for 4 GiB of text
+//   abort         asking for platforms ends the process, as PoCL does where /sys is missing
+//   hang          asking for platforms never returns
 //   kill:NAME     launching the kernel NAME ends the process
 // Whatever is not defined here is found in the library that this one is linked with.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -68,7 +75,33 @@ cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id* dev
   return real<decltype(clBuildProgram)>("clBuildProgram")(program, count, devices, options, notify, data);
 }
 
+cl_int clGetPlatformIDs(cl_uint count, cl_platform_id* platforms, cl_uint* found) {
+  if (fault("abort") != nullptr) {
+    std::fputs("POCL: no /sys here\n", stderr);
+    std::abort();
+  }
+  while (fault("hang") != nullptr) pause();
+  return real<decltype(clGetPlatformIDs)>("clGetPlatformIDs")(count, platforms, found);
+}
+
 cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void* value, size_t* needed) {
+  if (const char* said = fault("say"); said != nullptr && value != nullptr) {
+    char* rest = nullptr;
+    const unsigned long about = std::strtoul(said, &rest, 0);
+    const unsigned long long number = *rest == '=' ? std::strtoull(rest + 1, nullptr, 0) : 0;
+    if (about == what && size <= sizeof number) {
+      std::memcpy(value, &number, size);
+      return CL_SUCCESS;
+    }
+  }
+  if (const char* text = fault("text");
+      text != nullptr &&
+      (what == CL_DEVICE_NAME || what == CL_DRIVER_VERSION || what == CL_DEVICE_EXTENSIONS)) {
+    const size_t length = std::strcmp(text, "huge") == 0 ? size_t{1} << 32 : std::strlen(text);
+    if (needed != nullptr) *needed = length;
+    if (value != nullptr) std::memcpy(value, text, std::min(size, std::strlen(text)));  // and no NUL
+    return CL_SUCCESS;
+  }
   const char* units = fault("units");
   if (units != nullptr && what == CL_DEVICE_MAX_COMPUTE_UNITS && value != nullptr) {
     const auto number = static_cast<cl_uint>(std::strtoul(units, nullptr, 10));

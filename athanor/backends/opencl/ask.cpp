@@ -125,8 +125,9 @@ json ask() {
   std::vector<std::string> names;
   for (cl_platform_id platform : platforms) {
     cl_uint found = 0;
-    names.push_back(platform_text(platform, CL_PLATFORM_NAME) + ", " +
-                    platform_text(platform, CL_PLATFORM_VERSION));
+    const std::string version = platform_text(platform, CL_PLATFORM_VERSION);
+    // After two spaces PoCL lists how it was built.
+    names.push_back(platform_text(platform, CL_PLATFORM_NAME) + ", " + version.substr(0, version.find("  ")));
     if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
       continue;
     std::vector<cl_device_id> ids(found);

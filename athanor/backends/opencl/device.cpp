@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/device/overrides.h"
 #include "athanor/kernels/trace.h"
 
 namespace athanor::opencl {
@@ -78,6 +79,9 @@ ClDevice::ClDevice(cl_platform_id platform, cl_device_id id, Device device) : pl
   // A driver may report none or nonsense; the heuristics that read this need at least one.
   const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
   traits_.compute_units = static_cast<int>(std::clamp<cl_uint>(units, 1, 4096));
+  if (!traits_.is_cpu)  // what a user says counts for the choice of grids only
+    if (const auto said = Overrides(Machine()).find("compute_units", {info_.name, to_string(device)}))
+      traits_.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
   const auto property = [&](const char* name, std::string value) {
     if (!value.empty()) info_.properties[name] = {std::move(value), "OpenCL"};
   };

@@ -4,14 +4,31 @@
 
 #include "athanor/backends/opencl/launch.h"
 #include "athanor/backends/opencl/memory.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor {
 namespace {
+
+bool has_sub_groups(cl_device_id id) {
+  std::string extensions(size_t{1} << 16, '\0');
+  size_t size = 0;
+  const cl_int code =
+      opencl::api().GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, extensions.size(), extensions.data(), &size);
+  return code == CL_SUCCESS && (extensions.find("cl_khr_subgroups") != std::string::npos ||
+                                extensions.find("cl_intel_subgroups") != std::string::npos);
+}
 
 [[maybe_unused]] const bool registered = [] {
   auto backend = std::make_unique<OpenClBackend>();
   OpenClBackend& opencl = *backend;
   opencl.provider_id = register_provider(std::move(backend));
+  register_gpu_access(opencl.provider_id, [id = opencl.provider_id](int index) {
+    opencl::ClDevice& device = *opencl::devices(id).at(static_cast<size_t>(index));
+    return GpuAccess{device.traits(), device.largest_buffer(), has_sub_groups(device.id()),
+                     [&device](GpuCandidate candidate) {
+                       return opencl::make_candidate(device, std::move(candidate), {});
+                     }};
+  });
   return true;
 }();
 

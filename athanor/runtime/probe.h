@@ -1,0 +1,50 @@
+// What a device really does: rates, bandwidths and latencies, measured, and compared with what is said of it.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/device/detect.h"
+#include "athanor/device/device.h"
+#include "athanor/graph/dtype.h"
+
+namespace athanor {
+
+struct Measurement {
+  /// concurrency (units that work at once), wave_width, f32_tflops (multiply-adds), f32_product_tflops and
+  /// the like for f16 and bf16 (the fastest product of matrices), bandwidth_gb_s (copies: read and written
+  /// bytes), cache_bandwidth_gb_s, to_device_gb_s, from_device_gb_s, launch_us (one after the other),
+  /// round_trip_us (launched and waited for)
+  std::string property;
+  double value = 0;
+  std::string how;      // in a few words
+  std::string missing;  // why there is no value; "" when there is
+};
+
+/// A measurement that is less than it should be.
+struct Shortfall {
+  std::string device, property;
+  double measured = 0, expected = 0;
+  std::string expected_by;  // "data sheet", "kfd"
+  std::vector<std::string> causes;
+};
+
+/// Takes some seconds. Throws Error where the device cannot be used at all; what cannot be measured is said
+/// in the measurement. `say` is told what comes next.
+std::vector<Measurement> probe(Device device, const std::function<void(const std::string&)>& say);
+
+/// Adds measurements to a device's properties as source "probe" ("probe cpu", "probe opencl" where several
+/// backends were measured).
+void add_measurements(FoundDevice& device, const std::vector<Measurement>& measurements,
+                      const std::string& source);
+
+/// Measurements below 0.7 of the data sheet, or of what a driver says, with likely causes.
+std::vector<Shortfall> find_shortfalls(const FoundDevice& device);
+
+// The two ways to measure; for probe().
+std::vector<Measurement> probe_gpu(Device device, const std::function<void(const std::string&)>& say);
+std::vector<Measurement> probe_cpu(const std::function<void(const std::string&)>& say);
+/// Of the fastest product of matrices, by Athanor's kernels.
+Measurement product_rate(Device device, DType dtype);
+
+}  // namespace athanor

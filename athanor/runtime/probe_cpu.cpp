@@ -1,0 +1,84 @@
+// Probes of the processor, with a thread on every core that this process may use.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "athanor/backends/cpu/threads.h"
+#include "athanor/runtime/probe.h"
+
+namespace athanor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Seconds until `threads` threads have each done their part; the best of some runs.
+template <class Work>
+double best_of(int threads, int runs, Work work) {
+  double least = 1e30;
+  for (int run = 0; run < runs; ++run) {
+    std::atomic<bool> go{false};
+    std::vector<std::thread> all;
+    all.reserve(static_cast<size_t>(threads));
+    for (int t = 0; t < threads; ++t)
+      all.emplace_back([&, t] {
+        while (!go.load(std::memory_order_acquire)) std::this_thread::yield();
+        work(t);
+      });
+    const auto start = Clock::now();
+    go.store(true, std::memory_order_release);
+    for (std::thread& thread : all) thread.join();
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return least;
+}
+
+// Where the optimizer cannot see that nobody looks.
+std::atomic<uint64_t> sink{0};
+
+double seconds_of_chain(int threads) {
+  return best_of(threads, 4, [](int t) {
+    uint64_t x = static_cast<uint64_t>(t) + 1;
+    for (int i = 0; i < 10'000'000; ++i) x = x * 6364136223846793005U + 1442695040888963407U;
+    sink += x;
+  });
+}
+
+double copied_gb_s(int threads, size_t bytes, int rounds) {
+  std::vector<std::vector<std::byte>> from(static_cast<size_t>(threads)), to(static_cast<size_t>(threads));
+  for (auto& part : from) part.resize(bytes, std::byte{1});
+  for (auto& part : to) part.resize(bytes, std::byte{2});
+  const double seconds = best_of(threads, 4, [&](int t) {
+    const auto i = static_cast<size_t>(t);
+    for (int round = 0; round < rounds; ++round) {
+      std::memcpy(to[i].data(), from[i].data(), bytes);
+      sink += static_cast<uint64_t>(to[i][static_cast<size_t>(round) % bytes]);
+    }
+  });
+  return 2.0 * static_cast<double>(bytes) * rounds * threads / seconds * 1e-9;
+}
+
+}  // namespace
+
+std::vector<Measurement> probe_cpu(const std::function<void(const std::string&)>& say) {
+  const int threads = cpu_threads();
+  std::vector<Measurement> all;
+  say("concurrency");
+  const double alone = seconds_of_chain(1), together = seconds_of_chain(threads);
+  all.push_back({"concurrency", alone / together * threads, "threads of arithmetic that run at once", {}});
+  say("memory bandwidth");
+  all.push_back({"bandwidth_gb_s",
+                 copied_gb_s(threads, size_t{64} << 20, 1),
+                 "copying 64 MiB a thread, read and written",
+                 {}});
+  say("cache bandwidth");
+  all.push_back({"cache_bandwidth_gb_s",
+                 copied_gb_s(threads, size_t{64} << 10, 2000),
+                 "copying 64 KiB a thread, read and written",
+                 {}});
+  return all;
+}
+
+}  // namespace athanor

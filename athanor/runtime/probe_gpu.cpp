@@ -1,0 +1,214 @@
+// Probes of devices that are programmed in the kernel language.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_access.h"
+#include "athanor/runtime/probe.h"
+
+namespace athanor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+class Prober {
+ public:
+  explicit Prober(Device device)
+      : device_(device), access_(gpu_access(device).value()), backend_(backend_of(device)) {
+    const int64_t group = access_.traits.max_group_size;
+    group_size_ = access_.traits.is_cpu ? 1 : std::min<int64_t>(256, group);
+    width_ = access_.traits.is_cpu ? 16 : 4;
+    std::vector<float> seed(128);
+    for (size_t i = 0; i < seed.size(); ++i)
+      seed[i] = i < 32 ? 0.5F : 0.25F;  // a * 0.5 + 0.25 stays near 0.5
+    seed_ = backend_.allocate(device.index, seed.size() * sizeof(float));
+    seed_->write(seed.data(), 0, seed.size() * sizeof(float));
+    out_ = backend_.allocate(device.index, 64 * 16 * sizeof(float));
+  }
+
+  bool knows_waves() const { return access_.waves; }
+
+  Candidate kernel(const std::string& name, Defines defines, int64_t groups, int buffers) const {
+    defines.set("GROUPS", groups);
+    GpuLaunch launch;
+    launch.name = name;
+    launch.source = defines.text() + std::string(template_text(name));
+    launch.groups = {groups, 1, 1};
+    launch.group_size = {group_size_, 1, 1};
+    for (int i = 0; i < buffers; ++i) launch.arguments.push_back({i, 0});
+    Candidate candidate = access_.make({name, {}, 0, {launch}});
+    candidate.kernel->prepare();
+    return candidate;
+  }
+
+  // The best of some runs, by the device's clock.
+  double best(const Candidate& candidate, std::vector<void*> buffers, int runs = 4) const {
+    double least = 1e30;
+    for (int i = 0; i < runs; ++i)
+      least = std::min(least, backend_.timed(device_.index, [&] { candidate.kernel->run(buffers); }));
+    return std::max(least, 1e-9);
+  }
+
+  double rate_seconds(int64_t groups, int64_t iterations) const {
+    Defines defines;
+    defines.set("WIDTH", std::to_string(width_)).set("ITERATIONS", iterations);
+    return best(kernel("probe_rate", defines, groups, 2), {seed_->address(), out_->address()});
+  }
+  // Operations of a group.
+  double rate_flops(int64_t iterations) const {
+    return 16.0 * static_cast<double>(width_ * iterations * group_size_);
+  }
+
+  std::vector<Measurement> rate_and_concurrency() const {
+    // A group alone should work for some milliseconds.
+    int64_t iterations = 1024;
+    double alone = rate_seconds(1, iterations);
+    while (alone < 2e-3 && iterations < (int64_t{1} << 24)) alone = rate_seconds(1, iterations *= 4);
+    const double speed_alone = rate_flops(iterations) / alone;
+    double best_speed = speed_alone, units = 1;
+    const int64_t most = access_.traits.is_cpu ? 1024 : 8192;
+    for (int64_t groups = 2; groups <= most; groups *= 2) {
+      const double seconds = rate_seconds(groups, iterations);
+      const double speed = static_cast<double>(groups) * rate_flops(iterations) / seconds;
+      best_speed = std::max(best_speed, speed);
+      units = best_speed / speed_alone;
+      if (seconds > 0.4 || (speed < 1.02 * best_speed && groups > 4 * access_.traits.compute_units)) break;
+    }
+    return {{"f32_tflops", best_speed * 1e-12, "multiply-adds in registers", {}},
+            {"concurrency", units, "how many times faster all groups are than one alone", {}}};
+  }
+
+  Measurement bandwidth() const {
+    const uint64_t bytes = std::min<uint64_t>(uint64_t{256} << 20, access_.largest_buffer / 4) / 4096 * 4096;
+    const auto from = backend_.allocate(device_.index, bytes), to = backend_.allocate(device_.index, bytes);
+    Defines defines;
+    const auto count = static_cast<int64_t>(bytes / sizeof(float)) / width_;
+    defines.set("WIDTH", std::to_string(width_)).set("COUNT", count);
+    defines.set("IN_PARTS", int64_t{access_.traits.is_cpu ? 1 : 0});
+    const int64_t groups = std::max<int64_t>(
+        1, std::min<int64_t>(count / group_size_, int64_t{access_.traits.compute_units} * 32));
+    const double seconds =
+        best(kernel("probe_copy", defines, groups, 2), {from->address(), to->address()}, 6);
+    return {"bandwidth_gb_s",
+            2 * static_cast<double>(bytes) / seconds * 1e-9,
+            fmt::format("copying {} MiB, read and written", bytes >> 20),
+            {}};
+  }
+
+  Measurement cache_bandwidth() const {
+    constexpr int64_t bytes = 128 << 10;
+    const int64_t count = bytes / 4 / width_;
+    Defines defines;
+    int64_t rounds = 16;
+    const int64_t groups = int64_t{access_.traits.compute_units} * 4;
+    const auto memory = backend_.allocate(device_.index, bytes);
+    const std::vector<float> ones(bytes / sizeof(float), 1);
+    memory->write(ones.data(), 0, bytes);
+    double seconds = 0;
+    do {
+      Defines constants;
+      constants.set("WIDTH", std::to_string(width_)).set("COUNT", count).set("ROUNDS", rounds *= 4);
+      seconds = best(kernel("probe_read", constants, groups, 2), {memory->address(), out_->address()});
+    } while (seconds < 2e-3 && rounds < (1 << 20));
+    return {"cache_bandwidth_gb_s",
+            static_cast<double>(bytes * rounds * groups) / seconds * 1e-9,
+            "every group reading the same 128 KiB",
+            {}};
+  }
+
+  std::vector<Measurement> link() const {
+    constexpr size_t bytes = size_t{64} << 20;
+    const auto there = backend_.allocate(device_.index, bytes);
+    std::vector<std::byte> here(bytes, std::byte{1});
+    double to = 1e30, from = 1e30;
+    for (int i = 0; i < 4; ++i) {
+      auto start = Clock::now();
+      there->write(here.data(), 0, bytes);
+      backend_.synchronize(device_.index);
+      to = std::min(to, seconds_since(start));
+      start = Clock::now();
+      there->read(here.data(), 0, bytes);
+      from = std::min(from, seconds_since(start));
+    }
+    return {{"to_device_gb_s", bytes / to * 1e-9, "64 MiB from pageable memory", {}},
+            {"from_device_gb_s", bytes / from * 1e-9, "64 MiB to pageable memory", {}}};
+  }
+
+  std::vector<Measurement> latency() const {
+    Defines defines;
+    defines.set("WIDTH", "1").set("ITERATIONS", 1);
+    const Candidate least = kernel("probe_rate", defines, 1, 2);
+    std::vector<void*> buffers{seed_->address(), out_->address()};
+    constexpr int launches = 500;
+    backend_.synchronize(device_.index);
+    auto start = Clock::now();
+    for (int i = 0; i < launches; ++i) least.kernel->run(buffers);
+    backend_.synchronize(device_.index);
+    const double queued = seconds_since(start) / launches;
+    double trip = 1e30;
+    for (int i = 0; i < 50; ++i) {
+      start = Clock::now();
+      least.kernel->run(buffers);
+      backend_.synchronize(device_.index);
+      trip = std::min(trip, seconds_since(start));
+    }
+    return {{"launch_us", queued * 1e6, "launches one after the other, each", {}},
+            {"round_trip_us", trip * 1e6, "a launch that is waited for", {}}};
+  }
+
+  Measurement wave_width() const {
+    const auto answer = backend_.allocate(device_.index, 64);
+    const Candidate asked = kernel("probe_wave", {}, 1, 1);
+    std::vector<void*> buffers{answer->address()};
+    asked.kernel->run(buffers);
+    backend_.synchronize(device_.index);
+    int32_t width = 0;
+    answer->read(&width, 0, sizeof width);
+    return {"wave_width", static_cast<double>(width), "sub-group of a running kernel", {}};
+  }
+
+ private:
+  Device device_;
+  GpuAccess access_;
+  Backend& backend_;
+  int64_t group_size_ = 1, width_ = 1;
+  std::shared_ptr<Storage> seed_, out_;
+};
+
+}  // namespace
+
+std::vector<Measurement> probe_gpu(Device device, const std::function<void(const std::string&)>& say) {
+  const Prober prober(device);
+  std::vector<Measurement> all;
+  const auto measure = [&](const char* what, const std::vector<std::string>& properties, auto how) {
+    say(what);
+    try {
+      for (Measurement& one : how()) all.push_back(std::move(one));
+    } catch (const Error& error) {
+      for (const std::string& property : properties)
+        all.push_back({property, 0, {}, first_line(error.problem())});
+    }
+  };
+  measure("rate and concurrency", {"f32_tflops", "concurrency"},
+          [&] { return prober.rate_and_concurrency(); });
+  measure("memory bandwidth", {"bandwidth_gb_s"}, [&] { return std::vector{prober.bandwidth()}; });
+  measure("cache bandwidth", {"cache_bandwidth_gb_s"}, [&] { return std::vector{prober.cache_bandwidth()}; });
+  measure("link to the host", {"to_device_gb_s", "from_device_gb_s"}, [&] { return prober.link(); });
+  measure("launches", {"launch_us", "round_trip_us"}, [&] { return prober.latency(); });
+  if (prober.knows_waves())
+    measure("wave width", {"wave_width"}, [&] { return std::vector{prober.wave_width()}; });
+  else
+    all.push_back({"wave_width", 0, {}, "the driver has no sub-groups, by which kernels could tell"});
+  return all;
+}
+
+}  // namespace athanor

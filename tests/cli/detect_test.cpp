@@ -1,0 +1,146 @@
+// `athanor detect` as a program: on this machine, on recorded ones, and with an OpenCL library that
+// misreports, dies or hangs (tests/support/opencl_faults.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+#include "tests/support/machine_fixture.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DetectProgram : public ::testing::Test {
+ protected:
+  std::filesystem::path machine(const std::string& name) {
+    MachineFixture(std::filesystem::path(ATHANOR_SOURCE_DIR "/tests/machines") / (name + ".machine"))
+        .unpack(folder_ / name);
+    return folder_ / name;
+  }
+  Outcome run(std::vector<std::string> words) {
+    words.insert(words.begin(), "detect");
+    return run_program(folder_.path(), words);
+  }
+  TempFolder folder_;
+};
+
+TEST_F(DetectProgram, AnswersHereInTwoSeconds) {
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome end = run({"--json"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));  // tests share the machine
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  const json found = json::parse(end.out);
+  EXPECT_EQ(found["schema"], 1);
+  EXPECT_EQ(found["devices"].back()["kind"], "cpu");
+  EXPECT_EQ(found["devices"].back()["backends"][0]["device"], "cpu");
+}
+
+TEST_F(DetectProgram, TellsOfARecordedMachine) {
+  const Outcome end = run({"--root", machine("rx6800xt")});
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.out, HasSubstr("AMD Radeon RX 6800 XT"));
+  EXPECT_THAT(end.out, HasSubstr("72 (KFD, data sheet)"));
+  EXPECT_THAT(end.out, HasSubstr("36 work-group processors (HIP, OpenCL)"));
+  EXPECT_THAT(end.out, HasSubstr("launches in WGP mode"));
+  EXPECT_THAT(end.out, Not(HasSubstr("\x1b")));  // no colours into a file
+}
+
+TEST_F(DetectProgram, ShowsAndDrawsTheTopology) {
+  const Outcome end = run({"--root", machine("mi300x8"), "--topology", "--svg", "machine.svg"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.out, HasSubstr("Memory node 1  socket 1"));
+  EXPECT_THAT(end.out,
+              HasSubstr("Devices 0, 1, 2, 3, 4, 5, 6, 7: XGMI, each with each other, 64 GB/s a pair"));
+  const std::string svg = read_text_file(folder_ / "machine.svg");
+  EXPECT_TRUE(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+  EXPECT_THAT(svg, HasSubstr("[7] AMD Instinct MI300X"));
+  const Outcome as_json = run({"--root", (folder_ / "mi300x8").string(), "--topology", "--json"});
+  const json topology = json::parse(as_json.out)["topology"];
+  EXPECT_EQ(topology["nodes"].size(), 2U);
+  EXPECT_EQ(topology["nodes"][1]["cpus"], "4-7");
+  EXPECT_EQ(topology["links"].size(), 28U);
+  EXPECT_EQ(topology["places"][7]["node"], 1);
+}
+
+TEST_F(DetectProgram, RefusesWhatMakesNoSense) {
+  EXPECT_EQ(run({"--root", "nowhere"}).exit_code, 1);
+  EXPECT_EQ(run({"--root", machine("rx6800xt"), "--probe"}).exit_code, 2);
+  EXPECT_EQ(run({"--memtest", "-1"}).exit_code, 2);
+  const Outcome end = run({"--memtest", "0.1", "--device", "opencl:77"});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.err, HasSubstr("no device 'opencl:77'"));
+}
+
+#ifdef ATHANOR_OPENCL_FAULTS
+class DetectWithBadOpenCl : public DetectProgram {
+ protected:
+  void SetUp() override {
+    setenv("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS, 1);
+    if (run_with("none")["runtimes"].dump().find("\"opencl\",\"answered\":true") == std::string::npos &&
+        !answered_)
+      GTEST_SKIP() << "there is no OpenCL device here";
+  }
+  void TearDown() override {
+    unsetenv("ATHANOR_OPENCL_LIBRARY");
+    unsetenv("ATHANOR_FAULT");
+  }
+  json run_with(const std::string& fault) {
+    setenv("ATHANOR_FAULT", fault.c_str(), 1);
+    const Outcome end = run({"--json"});
+    EXPECT_EQ(end.exit_code, 0) << fault << end.err;
+    json found = json::parse(end.out);
+    answered_ = false;
+    for (const json& runtime : found["runtimes"])
+      if (runtime["name"] == "opencl") {
+        answered_ = runtime["answered"];
+        problem_ = runtime.value("problem", "");
+      }
+    return found;
+  }
+  bool answered_ = false;
+  std::string problem_;
+};
+
+TEST_F(DetectWithBadOpenCl, AnswersWhenTheLibraryDies) {
+  const json found = run_with("abort");
+  EXPECT_FALSE(answered_);
+  EXPECT_EQ(problem_, "the program that asked it was ended by SIGABRT: POCL: no /sys here");
+  EXPECT_FALSE(found["devices"].empty());
+}
+
+TEST_F(DetectWithBadOpenCl, AnswersWhenTheLibraryHangs) {
+  const json found = run_with("hang");
+  EXPECT_THAT(problem_, HasSubstr("gave no answer within"));
+  EXPECT_FALSE(found["devices"].empty());
+}
+
+// Numbers that no device has, and texts that do not end.
+TEST_F(DetectWithBadOpenCl, AnswersForMisreportedProperties) {
+  for (const char* fault :
+       {"units:0", "units:4294967295", "say:0x101f=0", "say:0x101f=0xffffffffffffffff", "say:0x1000=0",
+        "say:0x1000=0xffffffffffffffff", "say:0x100c=0xffffffff", "text:", "text:huge",
+        "text:cl_khr_pci_bus_info cl_amd_device_attribute_query cl_nv_device_attribute_query"}) {
+    const json found = run_with(fault);
+    EXPECT_TRUE(answered_) << fault << ": " << problem_;
+    EXPECT_EQ(found["devices"].back()["kind"], "cpu") << fault;
+  }
+}
+
+TEST_F(DetectWithBadOpenCl, KeepsWhatOthersSay) {
+  const json units = run_with("units:99")["devices"].back()["properties"]["compute_units"];
+  EXPECT_EQ(units["source"], "proc");
+  EXPECT_EQ(units["others"][0]["value"], 99);
+  EXPECT_THAT(units["note"].get<std::string>(), HasSubstr("do not agree"));
+}
+#endif
+
+}  // namespace
+}  // namespace athanor::testing
