@@ -83,7 +83,7 @@ int plan(const Options& options, const Facts& facts, const Style& style) {
 }
 
 // Whether a fix that somebody tried by hand has helped: what doctor learns from.
-void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& records, int64_t now) {
+void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& records) {
   if (options.only.size() != 1)
     throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
   const Result* result = diagnosis.find(options.only.front());
@@ -93,20 +93,21 @@ void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& r
                 fmt::format("the check {} has no fix '{}'", result->check->id, options.tried), "--tried",
                 "athanor doctor --list --json shows them");
   const bool passes = result->verdict == Verdict::ok || result->verdict == Verdict::skipped;
-  records.add({now, diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
+  records.add(
+      {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
 }
 
 int diagnose_machine(const Options& options, const Machine& machine, const Style& style) {
   Facts facts(machine);
-  if (options.self_test) facts.set_self_test(device_self_test);
   const auto only = ids_of(options.only);
+  if (options.self_test || only.contains("device.self_test")) facts.set_self_test(device_self_test);
   const Diagnosis diagnosis = diagnose(checks(), facts, only);
   Records records(Records::usual_file());
   const Record record = [&](const Check& check, Offer& offer) {
     records.score(diagnosis.kind, check, offer);
   };
-  if (!options.tried.empty()) note_outcome(options, diagnosis, records, machine.now());
-  records.add(diagnosis, machine.now());
+  if (!options.tried.empty()) note_outcome(options, diagnosis, records);
+  records.add(diagnosis, seconds_now());
   if (options.fix) {
     const FixOptions how{options.dry_run, options.yes};
     return fix_problems(diagnosis, facts, records, style, how);

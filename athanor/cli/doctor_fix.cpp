@@ -66,7 +66,7 @@ class Fixer {
 
   bool apply(const Result& result, const Offer& offer, const std::vector<Change>& changes) {
     Applied applied(facts_.machine(), changes);
-    const int64_t now = facts_.machine().now();
+    const int64_t now = seconds_now();
     records_.add({now, diagnosis_.kind, "applied", result.check->id, offer.fix->id});
     // Looked at again, as a shell that starts now would have it.
     const Facts after(facts_.machine(), true);

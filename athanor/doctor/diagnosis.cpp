@@ -92,6 +92,9 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
         try {
           Finding finding = probe->second(facts);
           finding.values.insert(common.begin(), common.end());
+          for (auto& [name, value] : finding.values) value = printable(value);
+          for (Evidence& evidence : finding.evidence)
+            evidence = {printable(evidence.source), printable(evidence.said)};
           return finding;
         } catch (const std::exception& error) {
           throw Error(ErrorCode::internal,
@@ -100,7 +103,7 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
       },
       only);
   diagnosis.common = common;
-  diagnosis.kind = facts.machine_kind();
+  diagnosis.kind = printable(facts.machine_kind());
   return diagnosis;
 }
 

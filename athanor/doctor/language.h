@@ -27,6 +27,10 @@ std::string fill(std::string_view text, const Values& values);
 /// Names of the placeholders that are left in a text.
 bool has_placeholder(std::string_view text);
 
+/// What can be shown on a terminal and stand in JSON: without control characters, and with '?' for bytes that
+/// are no UTF-8. Everything that comes from a machine's files goes through this before it is shown.
+std::string printable(std::string_view text);
+
 /// `value` as one word of a POSIX shell's command line: in single quotes unless it needs none. What comes
 /// from a machine's files goes into commands only like this.
 std::string shell_word(const std::string& value);

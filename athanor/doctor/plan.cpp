@@ -118,23 +118,30 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
   else if (!amd.empty())
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
   if (release == nullptr) {
-    const bool driver = wheel.obstacle.find("driver") != std::string::npos;
+    const bool driver = wheel.driver_too_old;
     if (driver) plan.links.back().broken = true;
     plan.links.push_back({"PyTorch",
                           "-",
-                          {wheel.obstacle, "没有可用的 wheel：" + wheel.obstacle},
+                          wheel.obstacle,
                           {"a newer driver, another GPU, or Athanor through OpenCL (--plan athanor)",
                            "更新驱动、更换 GPU，或通过 OpenCL 使用 Athanor（--plan athanor）"},
                           !driver});
     return;
   }
   const Version newest = known().pytorch.back().version;
-  if (!cuda.empty())
-    plan.links.push_back({"CUDA",
-                          cuda,
-                          {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
-                          {"a newer driver: CUDA 13 needs 580", "更新驱动：CUDA 13 需要 580"},
-                          false});
+  if (!cuda.empty()) {
+    Link toolkit{"CUDA",
+                 cuda,
+                 {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
+                 {},
+                 false};
+    if (const auto& newest_major = *known().minimum_driver.rbegin();
+        newest_major.first > Version::parse(cuda)->at(0))
+      toolkit.newer = {
+          fmt::format("CUDA {} needs a driver from {} on", newest_major.first, newest_major.second.text()),
+          fmt::format("CUDA {} 需要 {} 以上的驱动", newest_major.first, newest_major.second.text())};
+    plan.links.push_back(toolkit);
+  }
   if (wheel.flavour.starts_with("rocm"))
     plan.links.push_back({"ROCm",
                           release->rocm,

@@ -18,7 +18,8 @@ struct TorchWheel {
   std::string index;            // for pip's --index-url; "" likewise
   Version version;              // of torch, two numbers
   std::string variable, value;  // to be set for it (HSA_OVERRIDE_GFX_VERSION), or ""
-  std::string obstacle;         // why there is none
+  Text obstacle;                // why there is none
+  bool driver_too_old = false;  // which is the obstacle
 };
 
 /// For the machine's GPUs, and for an environment's Python where that is given.

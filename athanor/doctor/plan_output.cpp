@@ -14,7 +14,7 @@ namespace {
 std::string heading(const InstallPlan& plan) {
   std::string lines;
   for (const Link& link : plan.links)
-    lines += fmt::format("#   {}: {} ({})\n", link.part, link.value, link.reason.en);
+    lines += printable(fmt::format("#   {}: {} ({})", link.part, link.value, link.reason.en)) + "\n";
   return lines;
 }
 
@@ -61,7 +61,7 @@ std::string dockerfile(const InstallPlan& plan) {
              kfd = plan.driver_test.find("/dev/kfd") != std::string::npos;
   const bool render = plan.driver_test.find("/dev/dri") != std::string::npos;
   text += fmt::format("# docker build -t {0} . && docker run --rm --shm-size=8g{1} {0}\nFROM {2}\n",
-                      "athanor-" + plan.goal,
+                      plan.goal == "athanor" ? std::string("athanor") : "athanor-" + plan.goal,
                       nvidia          ? " --gpus all"
                       : kfd || render ? std::string(kfd ? " --device=/dev/kfd" : "") +
                                             " --device=/dev/dri --group-add $(stat -c %g /dev/dri/renderD128)"
@@ -118,11 +118,10 @@ std::string plan_text(const InstallPlan& plan, Language language) {
     const int width = 100 - static_cast<int>(indent.size());
     text += indent + wrapped(link.reason.in(language), width, static_cast<int>(indent.size())) + "\n";
     if (!link.newer.en.empty())
-      text +=
-          indent +
-          wrapped((language == Language::zh ? "更新的版本：" : "for a newer one: ") + link.newer.in(language),
-                  width, static_cast<int>(indent.size())) +
-          "\n";
+      text += indent +
+              wrapped((language == Language::zh ? "更新：" : "newer: ") + link.newer.in(language), width,
+                      static_cast<int>(indent.size())) +
+              "\n";
   }
   if (const Link* broken = plan.broken())
     return text + (language == Language::zh ? "\n不可行，原因在于：" : "\nImpossible, because of: ") +

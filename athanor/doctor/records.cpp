@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <chrono>
 #include <cstdlib>
 
 namespace athanor::doctor {
@@ -42,6 +43,11 @@ class Statement {
 };
 
 }  // namespace
+
+int64_t seconds_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 std::filesystem::path Records::usual_file() {
   const auto variable = [](const char* name) {

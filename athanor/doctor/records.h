@@ -11,6 +11,9 @@ struct sqlite3;
 
 namespace athanor::doctor {
 
+/// By this computer's clock, since 1970: when a record is made, whichever machine it is of.
+int64_t seconds_now();
+
 /// A file doctor.db (SQLite). Where it cannot be opened or written nothing is remembered, and nothing else
 /// happens.
 class Records {

@@ -59,8 +59,10 @@ Json problem_of(const Diagnosis& diagnosis, const Result& result, Language langu
 Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language, const Record& record) {
   Json gpus = Json::array();
   for (const Gpu& gpu : facts.gpus())
-    gpus.push_back(
-        {{"address", gpu.address}, {"name", gpu.name}, {"arch", gpu.arch}, {"driver", gpu.driver}});
+    gpus.push_back({{"address", printable(gpu.address)},
+                    {"name", printable(gpu.name)},
+                    {"arch", printable(gpu.arch)},
+                    {"driver", printable(gpu.driver)}});
   const auto problems = [&](Verdict verdict) {
     Json all = Json::array();
     for (const Result* result : diagnosis.with(verdict))
@@ -92,9 +94,9 @@ Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language langua
           {"language", language == Language::zh ? "zh" : "en"},
           {"machine",
            {{"kind", diagnosis.kind},
-            {"system", facts.system().os.name},
-            {"kernel", facts.system().kernel},
-            {"container", facts.system().container},
+            {"system", printable(facts.system().os.name)},
+            {"kernel", printable(facts.system().kernel)},
+            {"container", printable(facts.system().container)},
             {"wsl", facts.system().wsl},
             {"gpus", gpus}}},
           {"problems", problems(Verdict::problem)},

@@ -146,7 +146,7 @@ void add_head(Writer& writer, const Facts& facts) {
   for (const auto& [title, count] : counts)
     gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
   about.push_back(gpus.empty() ? writer.word("no_gpu") : join(gpus));
-  writer.out += wrapped(join(about, " · "), writer.style().columns, 0) + "\n\n";
+  writer.out += wrapped(printable(join(about, " · ")), writer.style().columns, 0) + "\n\n";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double list_seconds = 20;
 // Kernels are compiled on the way.
-constexpr double device_seconds = 120;
+constexpr double device_seconds = 300;
 
 using Values = std::vector<double>;
 
@@ -147,6 +147,9 @@ Finding device_self_test() {
     os::Child tester([id] { return test(parse_device(id)); });
     const os::ChildAnswer answer = tester.wait(device_seconds);
     const std::string wrong = answer.problem.empty() ? answer.text : answer.problem;
+    // Slow, or hung: which of them cannot be told.
+    const bool late = answer.problem.find("within") != std::string::npos;
+    if (late) return warn().seen(name, wrong).with("device", name).with("what", wrong);
     if (!wrong.empty()) return fail().seen(name, wrong).with("device", name).with("what", wrong);
     finding.seen(name, "f32, f16, bf16: matmul, softmax, attention");
   }

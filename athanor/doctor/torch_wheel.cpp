@@ -16,8 +16,17 @@ bool fits(const Known::Framework& release, const std::optional<Version>& python)
 
 std::string cuda_flavour(const Version& cuda) { return fmt::format("cu{}{}", cuda.at(0), cuda.at(1)); }
 
+Text no_kernels(const Gpu& gpu) {
+  return {fmt::format("no wheel of PyTorch has kernels for {}", gpu.title()),
+          fmt::format("没有包含 {} 内核的 PyTorch wheel", gpu.title())};
+}
+
 TorchWheel made(const Known::Framework& release, const std::string& flavour) {
-  return {flavour, Known::known().torch_index + flavour, release.version, "", "", ""};
+  TorchWheel wheel;
+  wheel.flavour = flavour;
+  wheel.index = Known::known().torch_index + flavour;
+  wheel.version = release.version;
+  return wheel;
 }
 
 TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<Version>& driver,
@@ -39,9 +48,12 @@ TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<V
     }
   }
   TorchWheel none;
-  none.obstacle = driver_is_it
-                      ? fmt::format("the NVIDIA driver {} is older than every wheel needs", driver->text())
-                      : fmt::format("no wheel has kernels for {}", gpus.front()->title());
+  none.driver_too_old = driver_is_it;
+  if (driver_is_it)
+    none.obstacle = {fmt::format("the NVIDIA driver {} is older than every wheel needs", driver->text()),
+                     fmt::format("NVIDIA 驱动 {} 比所有 wheel 的要求都旧", driver->text())};
+  else
+    none.obstacle = no_kernels(*gpus.front());
   return none;
 }
 
@@ -63,7 +75,7 @@ TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Vers
       return wheel;
     }
   TorchWheel none;
-  none.obstacle = fmt::format("no wheel of PyTorch has kernels for {}", gpus.front()->title());
+  none.obstacle = no_kernels(*gpus.front());
   return none;
 }
 
@@ -80,8 +92,9 @@ TorchWheel torch_wheel(const Facts& facts, const std::optional<Version>& python)
     for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend() && wheel.index.empty();
          ++release)
       if (fits(*release, python)) wheel = made(*release, "cpu");
-  if (wheel.index.empty() && wheel.obstacle.empty() && python)
-    wheel.obstacle = fmt::format("no release of PyTorch is for Python {}", python->text());
+  if (wheel.index.empty() && wheel.obstacle.en.empty() && python)
+    wheel.obstacle = {fmt::format("no release of PyTorch is for Python {}", python->text()),
+                      fmt::format("没有支持 Python {} 的 PyTorch 版本", python->text())};
   return wheel;
 }
 

@@ -176,6 +176,13 @@ TEST(Placeholders, AreFilled) {
   EXPECT_FALSE(has_placeholder("${b} {} { b }"));
 }
 
+TEST(Printable, LeavesOutWhatActsOnTerminals) {
+  EXPECT_EQ(printable("a\x1b[31mb\tc\r\n"), "a[31mb c ");
+  EXPECT_EQ(printable("中文 é ✓ 🔥"), "中文 é ✓ 🔥");
+  EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80\xe4\xb8"), "????????");
+  EXPECT_EQ(printable("\xc2\x9b"), "??");  // a C1 control
+}
+
 TEST(Wrapping, CountsChineseTwice) {
   EXPECT_EQ(wrapped("one two three four five", 20, 2), "one two three four\n  five");
   EXPECT_EQ(wrapped("一二三四五六七八九十一二", 20, 0), "一二三四五六七八九十\n一二");

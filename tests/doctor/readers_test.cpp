@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/facts/certificates.h"
 #include "athanor/doctor/facts/network.h"
 #include "athanor/doctor/facts/packages.h"
+#include "athanor/doctor/plan.h"
+#include "athanor/doctor/report.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor::doctor {
@@ -14,7 +18,9 @@ namespace {
 
 using ::athanor::testing::UnpackedMachine;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST(Metadata, HasFieldsUpToTheDescription) {
   const auto fields = parse_metadata(
@@ -177,7 +183,14 @@ TEST(HostileFiles, NeitherCrashNorHang) {
         if (entry.is_regular_file() && !entry.is_symlink() && entry.path().filename() != "machine.toml")
           std::ofstream(entry.path(), std::ios::binary) << text;
       const Machine broken(machine.root());
-      EXPECT_EQ(diagnose(checks(), Facts(broken)).results.size(), checks().size()) << name;
+      const Facts facts(broken);
+      const Diagnosis diagnosis = diagnose(checks(), facts);
+      EXPECT_EQ(diagnosis.results.size(), checks().size()) << name;
+      // What they say neither breaks the report nor acts on the terminal.
+      EXPECT_THAT(report_json(diagnosis, facts, Language::en).dump(), Not(HasSubstr("\\u00")));
+      EXPECT_THAT(report_text(diagnosis, facts, {}), Not(HasSubstr("\x1b")));
+      for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"})
+        plan_text(make_plan(facts, goal), Language::zh);
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/base/toml.h"
+#include "athanor/device/data_sheet.h"
 #include "athanor/doctor/data.h"
 
 namespace athanor::doctor {
@@ -115,6 +116,13 @@ std::vector<Gpu> read_gpus(const Machine& machine) {
         gpu.arch_source = fmt::format("PCI id {:04x}:{:04x}", vendor, gpu.id);
         break;
       }
+    DeviceTraits traits;
+    traits.pci_vendor = static_cast<uint32_t>(vendor);
+    traits.pci_device = gpu.id;
+    if (const auto revision = machine.read_number(folder + "/revision"))
+      traits.pci_revision = static_cast<uint32_t>(*revision);
+    // The very model, where its data sheet is known.
+    if (const DataSheet* sheet = find_data_sheet(traits)) gpu.name = sheet->name;
     if (const auto node = nodes.find(gpu.address); node != nodes.end() && vendor == 0x1002) {
       gpu.kfd_node = node->second.index;
       if (!node->second.gfx.empty()) {

@@ -224,7 +224,6 @@ const AddProbe certificates("environment.certificates", [](const Facts& f) {
             .seen(fmt::format("${}", name), shortened(*file))
             .seen(*file, problem)
             .with("path", shortened(*file))
-            .with("problem", problem)
             .with("kind", "variable")
             .with("variable", name);
   for (const char* file :
@@ -232,7 +231,7 @@ const AddProbe certificates("environment.certificates", [](const Facts& f) {
     if (machine.exists(file)) {
       const std::string problem = problem_of(file);
       if (problem.empty()) return pass();
-      return fail().seen(file, problem).with("path", file).with("problem", problem).with("kind", "system");
+      return fail().seen(file, problem).with("path", file).with("kind", "system");
     }
   return skip();
 });
