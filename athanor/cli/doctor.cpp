@@ -203,18 +203,24 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_option("--as", options->form, "the plan as script, dockerfile or conda")->type_name("FORM");
   command->add_option("--root", options->root, "a folder with a copy of another machine's files")
       ->type_name("DIR");
-  command->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
-      ->check(CLI::IsMember({"en", "zh"}));
+  const auto speak = [options](CLI::App* app) {
+    app->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
+        ->check(CLI::IsMember({"en", "zh"}))
+        ->type_name("LANG");
+  };
+  speak(command);
   command->footer("Exit codes: 0 all well, 1 problems, 2 usage, 3 internal.");
   command->require_subcommand(0, 1);
   CLI::App* past = command->add_subcommand("history", "What was found and tried, the newest first");
   past->add_flag("--json", options->json, "print it as JSON");
+  speak(past);
   past->callback([options, &exit_code] { exit_code = guarded(history, *options); });
   CLI::App* bundle =
       command->add_subcommand("export", "Write a redacted description of this machine for a bug report");
   bundle->add_option("FILE", options->file, "a new file")->required();
   bundle->add_option("--root", options->root, "a folder with a copy of another machine's files")
       ->type_name("DIR");
+  speak(bundle);
   bundle->callback([options, &exit_code] { exit_code = guarded(export_bundle, *options); });
   command->callback([options, command, &exit_code] {
     if (command->get_subcommands().empty()) exit_code = guarded(run, *options);
