@@ -17,6 +17,7 @@ void add_detect(CLI::App& program, int& exit_code);
 void add_tune(CLI::App& program, int& exit_code);
 void add_cache(CLI::App& program, int& exit_code);
 void add_kernels(CLI::App& program, int& exit_code);
+void add_doctor(CLI::App& program, int& exit_code);
 
 /// "mlp, cnn, resnet18"
 std::string names_of(const std::vector<std::string>& names);

@@ -35,6 +35,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_tune(program, exit_code);
   athanor::cli::add_cache(program, exit_code);
   athanor::cli::add_kernels(program, exit_code);
+  athanor::cli::add_doctor(program, exit_code);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

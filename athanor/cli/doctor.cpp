@@ -1,0 +1,230 @@
+// athanor doctor
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/doctor_fix.h"
+#include "athanor/cli/terminal.h"
+#include "athanor/doctor/bundle.h"
+#include "athanor/doctor/plan.h"
+#include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/records.h"
+#include "athanor/doctor/report.h"
+#include "athanor/doctor/self_test.h"
+
+namespace athanor::cli {
+namespace {
+
+using namespace doctor;
+
+struct Options {
+  std::string root, language, plan, form, tried, file;
+  std::vector<std::string> only;
+  bool json = false, list = false, fix = false, dry_run = false, yes = false, self_test = false;
+};
+
+Style style_of(const Options& options) {
+  Style style;
+  const Screen screen = screen_of_stdout();
+  style.color = screen.color;
+  style.unicode = screen.unicode || !screen.interactive;
+  style.columns = std::min(screen.interactive ? screen.columns : 100, 110);
+  std::string locale = options.language;
+  for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
+    if (const char* value = std::getenv(name); locale.empty() && value != nullptr) locale = value;
+  style.language = language_of_locale(locale);
+  return style;
+}
+
+Machine machine_of(const Options& options) {
+  try {
+    return options.root.empty() ? Machine() : Machine(options.root);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, error.problem(), error.where(), error.hint());
+  }
+}
+
+std::set<std::string> ids_of(const std::vector<std::string>& names) {
+  std::vector<std::string_view> known;
+  for (const Check& check : checks()) known.push_back(check.id);
+  for (const std::string& name : names)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw Error(ErrorCode::usage, fmt::format("there is no check '{}'", name), "--only",
+                  nearest(name, known).empty() ? "See athanor doctor --list" : nearest_hint(name, known));
+  return {names.begin(), names.end()};
+}
+
+int plan(const Options& options, const Facts& facts, const Style& style) {
+  const InstallPlan made = make_plan(facts, options.plan);
+  if (!options.form.empty()) {
+    try {
+      std::cout << plan_as(made, options.form);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::value) throw;
+      std::cerr << "athanor: error: " << error.what() << '\n';
+      return 1;
+    }
+    return 0;
+  }
+  if (options.json)
+    std::cout << plan_json(made, style.language).dump() << '\n';
+  else
+    std::cout << plan_text(made, style.language);
+  return made.broken() == nullptr ? 0 : 1;
+}
+
+// Whether a fix that somebody tried by hand has helped: what doctor learns from.
+void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& records) {
+  if (options.only.size() != 1)
+    throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
+  const Result* result = diagnosis.find(options.only.front());
+  const auto& fixes = result->check->fixes;
+  if (std::none_of(fixes.begin(), fixes.end(), [&](const Fix& fix) { return fix.id == options.tried; }))
+    throw Error(ErrorCode::usage,
+                fmt::format("the check {} has no fix '{}'", result->check->id, options.tried), "--tried",
+                "athanor doctor --list --json shows them");
+  const bool passes = result->verdict == Verdict::ok || result->verdict == Verdict::skipped;
+  records.add(
+      {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
+}
+
+int diagnose_machine(const Options& options, const Machine& machine, const Style& style) {
+  Facts facts(machine);
+  const auto only = ids_of(options.only);
+  if (options.self_test || only.contains("device.self_test")) facts.set_self_test(device_self_test);
+  const Diagnosis diagnosis = diagnose(checks(), facts, only);
+  Records records(Records::usual_file());
+  const Record record = [&](const Check& check, Offer& offer) {
+    records.score(diagnosis.kind, check, offer);
+  };
+  if (!options.tried.empty()) note_outcome(options, diagnosis, records);
+  records.add(diagnosis, seconds_now());
+  if (options.fix) {
+    const FixOptions how{options.dry_run, options.yes};
+    return fix_problems(diagnosis, facts, records, style, how);
+  }
+  if (options.json)
+    std::cout << report_json(diagnosis, facts, style.language, record).dump() << '\n';
+  else
+    std::cout << report_text(diagnosis, facts, style, record);
+  return diagnosis.well() ? 0 : 1;
+}
+
+int run(const Options& options) {
+  const Style style = style_of(options);
+  if (options.list) {
+    if (options.json)
+      std::cout << list_json(checks(), style.language).dump() << '\n';
+    else
+      std::cout << list_text(checks(), style.language);
+    return 0;
+  }
+  const Machine machine = machine_of(options);
+  if (!options.form.empty() && options.plan.empty())
+    throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",
+                "Say of which: --plan pytorch --as script");
+  if (!options.plan.empty()) return plan(options, Facts(machine), style);
+  return diagnose_machine(options, machine, style);
+}
+
+int history(const Options& options) {
+  const Style style = style_of(options);
+  const auto events = Records(Records::usual_file()).history();
+  if (options.json) {
+    auto all = nlohmann::ordered_json::array();
+    for (const Records::Event& event : events)
+      all.push_back({{"time", event.time},
+                     {"machine", event.kind},
+                     {"event", event.what},
+                     {"check", event.check},
+                     {"fix", event.fix}});
+    std::cout << nlohmann::ordered_json{{"schema", 1}, {"events", all}}.dump() << '\n';
+    return 0;
+  }
+  if (events.empty()) std::cout << words("no_history", style.language) << '\n';
+  for (const Records::Event& event : events) {
+    const std::string word = words(event.what == "found" ? "diagnosed" : event.what, style.language);
+    std::cout << fmt::format("{}  {:<14} {}{}   ({})\n", date_text(event.time), word, event.check,
+                             event.fix.empty() ? "" : " / " + event.fix, event.kind);
+  }
+  return 0;
+}
+
+int export_bundle(const Options& options) {
+  const Machine machine = machine_of(options);
+  const Facts facts(machine);
+  write_file_atomically(options.file, make_bundle(diagnose(checks(), facts), facts));
+  std::cout << wrapped(words("exported", style_of(options).language, {{"path", options.file}}), 100, 0)
+            << '\n';
+  return 0;
+}
+
+// Doctor's own codes: 2 for a command line that makes no sense, 3 for what went wrong here.
+int guarded(int (*what)(const Options&), const Options& options) {
+  try {
+    return what(options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::usage) throw;
+    std::cout.flush();
+    std::cerr << "athanor: error: " << error.what() << '\n';
+  } catch (const std::exception& error) {
+    std::cout.flush();
+    std::cerr << "athanor: error: " << error.what() << '\n';
+  }
+  return 3;
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand(
+      "doctor", "Say what keeps devices and frameworks from working on this machine, and how to mend it");
+  const auto options = std::make_shared<Options>();
+  command->add_flag("--json", options->json, "print it as JSON");
+  command->add_option("--only", options->only, "only these checks, and what they need")->type_name("ID");
+  command->add_flag("--list", options->list, "list the checks");
+  command->add_flag("--fix", options->fix, "mend what can be mended in your own files; the rest as commands");
+  command->add_flag("--dry-run", options->dry_run, "with --fix: only show what it would do");
+  command->add_flag("--yes", options->yes, "with --fix: do not ask");
+  command->add_option("--tried", options->tried, "with --only: note whether this fix has helped")
+      ->type_name("FIX");
+  command->add_flag("--self-test", options->self_test, "compute on every device and compare with the CPU");
+  command->add_option("--plan", options->plan, "what to install: pytorch, tensorflow, jax or athanor")
+      ->type_name("GOAL");
+  command->add_option("--as", options->form, "the plan as script, dockerfile or conda")->type_name("FORM");
+  command->add_option("--root", options->root, "a folder with a copy of another machine's files")
+      ->type_name("DIR");
+  const auto speak = [options](CLI::App* app) {
+    app->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
+        ->check(CLI::IsMember({"en", "zh"}))
+        ->type_name("LANG");
+  };
+  speak(command);
+  command->footer("Exit codes: 0 all well, 1 problems, 2 usage, 3 internal.");
+  command->require_subcommand(0, 1);
+  CLI::App* past = command->add_subcommand("history", "What was found and tried, the newest first");
+  past->add_flag("--json", options->json, "print it as JSON");
+  speak(past);
+  past->callback([options, &exit_code] { exit_code = guarded(history, *options); });
+  CLI::App* bundle =
+      command->add_subcommand("export", "Write a redacted description of this machine for a bug report");
+  bundle->add_option("FILE", options->file, "a new file")->required();
+  bundle->add_option("--root", options->root, "a folder with a copy of another machine's files")
+      ->type_name("DIR");
+  speak(bundle);
+  bundle->callback([options, &exit_code] { exit_code = guarded(export_bundle, *options); });
+  command->callback([options, command, &exit_code] {
+    if (command->get_subcommands().empty()) exit_code = guarded(run, *options);
+  });
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,100 @@
+#include "athanor/doctor/bundle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/redact.h"
+#include "athanor/doctor/report.h"
+
+namespace athanor::doctor {
+namespace {
+
+// Small texts that probes read. Never a start file, a key or a configuration with secrets in it.
+constexpr const char* patterns[] = {"/etc/os-release",
+                                    "/proc/sys/kernel/osrelease",
+                                    "/proc/version",
+                                    "/proc/cmdline",
+                                    "/proc/meminfo",
+                                    "/proc/sys/kernel/numa_balancing",
+                                    "/proc/driver/nvidia/version",
+                                    "/proc/driver/nvidia/params",
+                                    "/etc/modprobe.d/*.conf",
+                                    "/etc/OpenCL/vendors/*.icd",
+                                    "/opt/rocm*/.info/version",
+                                    "/usr/local/cuda/version.json",
+                                    "/sys/class/kfd/kfd/topology/nodes/*/properties",
+                                    "/sys/bus/pci/devices/*/class",
+                                    "/sys/bus/pci/devices/*/vendor",
+                                    "/sys/bus/pci/devices/*/device",
+                                    "/sys/bus/pci/devices/*/mem_info_vram_total",
+                                    "/sys/bus/pci/devices/*/mem_info_gtt_total",
+                                    "/sys/module/amdgpu/initstate",
+                                    "/sys/module/nvidia/initstate",
+                                    "/sys/module/nvidia_uvm/initstate"};
+constexpr size_t largest = 64 << 10;
+
+// Lines of a file may not look like the beginning of another.
+bool plain(std::string_view text) {
+  return text.find('\0') == std::string_view::npos && text.find("\n== /") == std::string_view::npos &&
+         text.find("\n++ /") == std::string_view::npos && text.find("\n--- /") == std::string_view::npos &&
+         text.find("\ninclude ") == std::string_view::npos && text.find("{{") == std::string_view::npos;
+}
+
+void add_file(std::string& bundle, const std::string& path, std::string text) {
+  if (!plain("\n" + text)) return;
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  bundle += "== " + path + "\n" + text;
+}
+
+bool of_gpu(const Facts& facts, const std::string& path) {
+  if (!path.starts_with("/sys/bus/pci/")) return true;
+  return std::any_of(facts.gpus().begin(), facts.gpus().end(),
+                     [&](const Gpu& gpu) { return path.find(gpu.address) != std::string::npos; });
+}
+
+}  // namespace
+
+std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
+  const Machine& machine = facts.machine();
+  const Redaction redacted(machine);
+  std::string bundle =
+      "# Made by athanor doctor export, Athanor " ATHANOR_VERSION ". Read it before you send it.\n";
+  std::set<std::string> seen;
+  for (const char* pattern : patterns)
+    for (const std::string& path : machine.glob(pattern)) {
+      const auto text = machine.read(path, largest);
+      if (text && of_gpu(facts, path) && seen.insert(path).second)
+        add_file(bundle, redacted(path), redacted(*text));
+    }
+  for (const Gpu& gpu : facts.gpus())
+    if (!gpu.driver.empty())
+      bundle += fmt::format("== /sys/bus/pci/devices/{}/driver -> ../../../bus/pci/drivers/{}\n", gpu.address,
+                            gpu.driver);
+  for (const PythonEnvironment& environment : facts.pythons())
+    for (const Distribution& one : environment.distributions)
+      for (const char* name :
+           {"torch", "tensorflow", "jax", "jaxlib", "onnxruntime", "onnxruntime-gpu", "numpy"})
+        if (one.name == name)
+          add_file(bundle, redacted(one.folder) + "/METADATA",
+                   fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", one.name, one.version));
+  std::string log;
+  for (const char* word : {"amdgpu", "kfd", "NVRM", "nouveau", "i915"})
+    for (const std::string& line : facts.log_lines({word}, 20)) log += line + "\n";
+  if (!log.empty()) add_file(bundle, "/var/log/dmesg", redacted(log));
+  std::string variables;
+  for (const std::string& name : machine.environment_names())
+    for (const char* prefix :
+         {"HSA_", "HIP_", "ROCR_", "CUDA_VISIBLE", "NVIDIA_VISIBLE", "MIOPEN_", "TORCH_BLAS", "PYTORCH_HIP",
+          "PYTORCH_CUDA", "ATHANOR_", "LD_LIBRARY_PATH", "OCL_ICD", "LANG"})
+      if (name.starts_with(prefix))
+        variables += redacted(name + "=" + machine.environment(name).value_or("")) + "\n";
+  if (!variables.empty()) add_file(bundle, "/proc/self/environ", variables);
+  add_file(bundle, "/report.json", redacted(report_json(diagnosis, facts, Language::en).dump(2)));
+  return bundle;
+}
+
+}  // namespace athanor::doctor

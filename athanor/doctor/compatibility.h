@@ -1,0 +1,87 @@
+// What goes with what, by data/compatibility.toml: drivers, CUDA and ROCm, frameworks, Python.
+//
+// Nothing here says that a version is bad because it is newer than the data: then the answer is "unknown".
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/doctor/version.h"
+
+namespace athanor::doctor {
+
+struct Compatibility {
+  struct Toolkit {
+    Version version, driver;
+    int oldest_sm = 0, newest_sm = 0;
+  };
+  struct Framework {  // PyTorch and TensorFlow
+    Version version, oldest_python, newest_python;
+    std::vector<Version> cuda;
+    std::string rocm, cudnn;  // "" for none
+  };
+  struct TorchArch {
+    Version version, cuda;
+    int oldest_sm = 0, newest_sm = 0;
+    bool ptx = false;  // newer chips can run it too
+  };
+  struct Targets {
+    Version rocm;
+    std::set<std::string> gfx;
+  };
+  struct JaxPython {
+    Version version, oldest;
+  };
+  struct JaxCuda {
+    uint32_t major = 0;
+    Version driver;
+    int oldest_sm = 0;
+  };
+  struct Rocm {
+    Version version;
+    std::string pytorch, tensorflow, jax;  // the newest; "" for none
+    std::set<std::string> targets;         // empty: not known
+    std::vector<std::string> systems;      // "debian 12"; empty: not known
+  };
+  /// Where a table was read, and when.
+  struct Origin {
+    std::string source, date;
+  };
+
+  std::vector<Toolkit> cuda;                   // every list: the newest last
+  std::map<uint32_t, Version> minimum_driver;  // by CUDA's major version
+  std::vector<Framework> pytorch, tensorflow;
+  std::vector<TorchArch> torch_arch;
+  std::vector<Targets> torch_gfx;
+  std::string torch_index;
+  std::vector<JaxPython> jax_python;
+  std::vector<JaxCuda> jax_cuda;
+  std::vector<Rocm> rocm;
+  std::set<std::string> override_10_3_0, hipblaslt, broken_half;
+  std::map<std::string, Origin> origins;  // "cuda", "pytorch", ...
+
+  /// Throws Error(format) for what is malformed.
+  static Compatibility parse(std::string_view toml);
+  /// What Athanor brings with it.
+  static const Compatibility& known();
+
+  /// The release whose first two numbers are those of `version`; nullptr for one that is not in the data.
+  static const Framework* find(const std::vector<Framework>& releases, const Version& version);
+  const Toolkit* toolkit(const Version& version) const;
+  const Rocm* rocm_release(const Version& version) const;
+  /// The oldest driver that runs programs of this CUDA version; none where its major version is unknown.
+  std::optional<Version> oldest_driver(const Version& cuda_version) const;
+  /// Compute capabilities that a torch wheel has kernels for; none where they are unknown.
+  struct SmRange {
+    int oldest = 0, newest = 0;
+    bool certain = false;  // read for this very wheel, not only from what its toolkit can compile
+  };
+  std::optional<SmRange> torch_sm(const Version& torch, const Version& cuda_version) const;
+  /// gfx targets of torch's ROCm wheels; nullptr where they are unknown.
+  const std::set<std::string>* torch_targets(const Version& rocm_version) const;
+};
+
+}  // namespace athanor::doctor

@@ -1,0 +1,73 @@
+// Which checks fail on a machine, and which of them are the causes.
+//
+// A check that fails while everything that it needs holds is a root cause. One that fails because of another
+// is that one's consequence: mending the cause comes first, and often is all there is to do.
+#pragma once
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/doctor/check.h"
+#include "athanor/doctor/probe.h"
+
+namespace athanor::doctor {
+
+enum class Verdict { ok, skipped, problem, warning, consequence };
+
+struct Result {
+  const Check* check = nullptr;
+  Finding finding;
+  Verdict verdict = Verdict::ok;
+  std::vector<const Check*> causes;  // of a consequence: the root causes, in the order to mend them
+
+  /// A text of the check with the finding's values in it.
+  std::string text(const Text& text, Language language) const {
+    return fill(text.in(language), finding.values);
+  }
+};
+
+/// A fix with its placeholders filled, and how it fared on machines of this kind.
+struct Offer {
+  const Fix* fix = nullptr;
+  std::vector<std::string> commands;
+  int tried = 0, worked = 0;
+};
+
+struct Diagnosis {
+  std::vector<Result> results;  // in the order to mend them
+  Values common;                // values that every text may use
+  std::string kind;             // of machine
+  double seconds = 0;
+
+  std::vector<const Result*> with(Verdict verdict) const;
+  const Result* find(std::string_view id) const;
+  /// Whether nothing is wrong: warnings may be.
+  bool well() const { return with(Verdict::problem).empty(); }
+  /// Consequences of a root cause.
+  std::vector<const Result*> consequences_of(const Check& cause) const;
+};
+
+using Look = std::function<Finding(const Check&)>;
+
+/// Runs the checks in their order. `only` takes some ids and what they need; everything where it is empty.
+/// What is needed but was not asked for is among the results only where it is a cause.
+Diagnosis diagnose(const std::vector<Check>& checks, const Look& look,
+                   const std::set<std::string>& only = {});
+
+/// With the registered probes. An exception of a probe is an Error(internal) that names its check.
+Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts,
+                   const std::set<std::string>& only = {});
+
+/// How often a fix was tried and worked: fills `tried` and `worked`.
+using Record = std::function<void(const Check&, Offer&)>;
+
+/// The fixes of a result that apply here, the one with the best record first. The measure is Laplace's rule
+/// of succession, (worked + 1) / (tried + 2): an untried fix counts as one half, so that one that failed
+/// falls behind it and one that worked once stands before it. Equals stay in the order of the data.
+std::vector<Offer> offers(const Result& result, const Record& record = {});
+
+const char* to_string(Verdict verdict);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,77 @@
+// What the probes ask of a machine: each fact is read when it is first asked for, and once.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/device/machine.h"
+#include "athanor/doctor/facts/gpus.h"
+#include "athanor/doctor/facts/nvidia.h"
+#include "athanor/doctor/facts/python.h"
+#include "athanor/doctor/facts/shell.h"
+#include "athanor/doctor/facts/system.h"
+#include "athanor/doctor/language.h"
+#include "athanor/doctor/probe.h"
+
+namespace athanor::doctor {
+
+class Facts {
+ public:
+  /// `new_shell`: variables as a shell that starts now would have them, which is what a fix in a start file
+  /// changes; otherwise those of this process.
+  explicit Facts(const Machine& machine, bool new_shell = false) : machine_(machine), new_shell_(new_shell) {}
+
+  const Machine& machine() const { return machine_; }
+  const System& system() const;
+  const std::vector<Gpu>& gpus() const;
+  std::vector<const Gpu*> gpus(Vendor vendor) const;
+  const NvidiaDriver& nvidia() const;
+  const std::vector<PythonEnvironment>& pythons() const;
+  /// Of the environments that have one.
+  const std::vector<TorchBuild>& torches() const;
+  const std::vector<Setting>& shell() const;
+  const std::map<std::string, std::string>& packages() const;
+  /// The newest `most` lines of the kernel's log with all of the parts in them, oldest first.
+  std::vector<std::string> log_lines(const std::vector<std::string_view>& parts, size_t most = 3) const;
+
+  std::optional<std::string> variable(const std::string& name) const;
+  bool has_module(std::string_view name) const;  // loaded or built in
+  /// Folders of ROCm installations ("/opt/rocm-7.2.0"), newest last.
+  std::vector<std::string> rocm_folders() const;
+  /// Every folder with shared libraries of rocBLAS' kernels: of ROCm and of each torch.
+  std::vector<std::string> rocblas_folders() const;
+
+  /// What device.self_test runs; without it that check is skipped. Not part of the facts themselves, because
+  /// computing takes the whole library, and time.
+  using SelfTest = Finding (*)();
+  void set_self_test(SelfTest test) { self_test_ = test; }
+  SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
+
+  /// "amd gfx1030, debian 12": what machines that are mended alike have in common.
+  std::string machine_kind() const;
+  /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: what every text may use.
+  Values common_values() const;
+
+ private:
+  template <class T>
+  using Once = std::optional<T>;
+
+  const Machine& machine_;
+  bool new_shell_;
+  SelfTest self_test_ = nullptr;
+  mutable Once<System> system_;
+  mutable Once<std::vector<Gpu>> gpus_;
+  mutable Once<NvidiaDriver> nvidia_;
+  mutable Once<std::vector<PythonEnvironment>> pythons_;
+  mutable Once<std::vector<TorchBuild>> torches_;
+  mutable Once<std::vector<Setting>> shell_;
+  mutable Once<std::map<std::string, std::string>> packages_;
+  mutable Once<std::vector<std::string>> log_;
+};
+
+/// The file with variables that `--fix` writes, and that the user's start file reads.
+std::string environment_file(const Machine& machine);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,13 @@
+// When the certificates that downloads are checked with run out.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor::doctor {
+
+/// notAfter of every certificate in a PEM file, in seconds since 1970. What cannot be read is left out.
+std::vector<int64_t> certificate_ends(std::string_view pem);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,12 @@
+// Who listens on which port, by /proc/net/tcp.
+#pragma once
+#include <cstdint>
+#include <set>
+#include <string_view>
+
+namespace athanor::doctor {
+
+/// Local ports in state LISTEN of the text of /proc/net/tcp or tcp6.
+std::set<uint16_t> listening_ports(std::string_view text);
+
+}  // namespace athanor::doctor

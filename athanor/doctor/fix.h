@@ -1,0 +1,47 @@
+// What doctor mends by itself: the user's own files and nothing else, so that each change can be taken back.
+//
+// Actions of fixes (check.h), by the values of the finding:
+//   set-variable    export {variable}={value} in Athanor's environment file
+//   unset-variable  unset {variable} there
+//   clear-cache     moves the file {path} aside, to PATH.damaged
+// The environment file (facts.h: environment_file) is read by a marked line at the end of the user's start
+// file, which is copied to FILE.athanor-backup before that line is added.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/doctor/diagnosis.h"
+#include "athanor/doctor/facts.h"
+
+namespace athanor::doctor {
+
+/// A change of one file, with what it takes to put it back. Paths are of the examined machine.
+struct Change {
+  enum class Kind { write, move } kind = Kind::write;
+  std::string path;
+  std::string text;  // the whole new content; of a move: the new path
+  std::string note;  // what it is, for people: "export A=1"
+};
+
+/// What an action would change; nothing for an unknown one, and where it is done already.
+std::vector<Change> changes_of(const Facts& facts, const Result& result, const Offer& offer);
+
+/// Makes changes, and takes them back unless `keep()` was called.
+class Applied {
+ public:
+  /// Throws Error(io), with everything as it was.
+  Applied(const Machine& machine, const std::vector<Change>& changes);
+  ~Applied();
+  Applied(const Applied&) = delete;
+  Applied& operator=(const Applied&) = delete;
+  void keep() { undo_.clear(); }
+
+ private:
+  std::vector<std::function<void()>> undo_;
+};
+
+/// The first offer with an action, which is the one that --fix takes; nullptr for none.
+const Offer* automatic(const std::vector<Offer>& offers);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,106 @@
+#include "athanor/doctor/language.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace athanor::doctor {
+namespace {
+
+bool is_name(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+}
+
+// Calls plain(text) and placeholder(name) in the order that they stand in.
+template <class Plain, class Placeholder>
+void scan(std::string_view text, const Plain& plain, const Placeholder& placeholder) {
+  while (!text.empty()) {
+    const size_t open = text.find('{');
+    const size_t close = open == std::string_view::npos ? open : text.find('}', open);
+    if (close == std::string_view::npos) return plain(text);
+    const std::string_view name = text.substr(open + 1, close - open - 1);
+    if (is_name(name) && (open == 0 || text[open - 1] != '$')) {
+      plain(text.substr(0, open));
+      placeholder(name);
+      text.remove_prefix(close + 1);
+    } else {
+      plain(text.substr(0, open + 1));
+      text.remove_prefix(open + 1);
+    }
+  }
+}
+
+}  // namespace
+
+Language language_of_locale(std::string_view locale) {
+  return locale.substr(0, 2) == "zh" ? Language::zh : Language::en;
+}
+
+std::string fill(std::string_view text, const Values& values) {
+  std::string filled;
+  scan(
+      text, [&](std::string_view plain) { filled += plain; },
+      [&](std::string_view name) {
+        const auto value = values.find(std::string(name));
+        filled += value == values.end() ? "{" + std::string(name) + "}" : value->second;
+      });
+  return filled;
+}
+
+bool has_placeholder(std::string_view text) {
+  bool found = false;
+  scan(
+      text, [](std::string_view) {}, [&](std::string_view) { found = true; });
+  return found;
+}
+
+std::string printable(std::string_view text) {
+  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };
+  std::string clean;
+  for (size_t at = 0; at < text.size();) {
+    const uint8_t first = byte(at);
+    if (first < 0x80) {
+      if (first >= 0x20 && first != 0x7F)
+        clean += text[at];
+      else if (first == '\t' || first == '\n')
+        clean += ' ';
+      ++at;
+      continue;
+    }
+    const size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                          : (first & 0xF0) == 0xE0         ? 3
+                          : first >= 0xF0 && first <= 0xF4 ? 4
+                                                           : 0;
+    bool whole = length > 0;
+    for (size_t i = 1; i < length; ++i) whole = whole && (byte(at + i) & 0xC0) == 0x80;
+    // Not the shortest form, surrogates, beyond the last character; and C1 controls.
+    const uint8_t second = byte(at + 1);
+    whole = whole && !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second >= 0xA0) &&
+            !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second >= 0x90) &&
+            !(first == 0xC2 && second < 0xA0);
+    if (whole)
+      clean += text.substr(at, length);
+    else
+      clean += '?';
+    at += whole ? length : 1;
+  }
+  return clean;
+}
+
+std::string shell_word(const std::string& value) {
+  const auto harmless = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-./:=+,@%").find(c) != std::string_view::npos;
+  };
+  if (!value.empty() && std::all_of(value.begin(), value.end(), harmless)) return value;
+  std::string quoted = "'";
+  for (const char c : value) {
+    if (c == '\'') quoted += "'\\''";
+    // Control characters would act on the terminal that the command is shown in.
+    else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F)
+      quoted += c;
+  }
+  return quoted + "'";
+}
+
+}  // namespace athanor::doctor

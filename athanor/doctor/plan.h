@@ -1,0 +1,63 @@
+// One consistent chain for a machine: driver, runtime, framework and flavour, Python; or the link that makes
+// it impossible.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/facts.h"
+
+namespace athanor::doctor {
+
+/// The newest torch wheel that runs here.
+struct TorchWheel {
+  std::string flavour;          // "cu128", "rocm6.4", "cpu"; "" where none uses the GPU
+  std::string index;            // for pip's --index-url; "" likewise
+  Version version;              // of torch, two numbers
+  std::string variable, value;  // to be set for it (HSA_OVERRIDE_GFX_VERSION), or ""
+  Text obstacle;                // why there is none
+  bool driver_too_old = false;  // which is the obstacle
+};
+
+/// For the machine's GPUs, and for an environment's Python where that is given.
+TorchWheel torch_wheel(const Facts& facts, const std::optional<Version>& python);
+
+/// One part of the chain, and why it is this one.
+struct Link {
+  std::string part;   // "GPU", "driver", "ROCm", "PyTorch", "Python"
+  std::string value;  // "2.11, rocm7.2"
+  Text reason;
+  Text newer;           // what would have to change for a newer one; may be empty
+  bool broken = false;  // nothing fits here: the plan is impossible
+};
+
+struct InstallPlan {
+  std::string goal;  // "pytorch"
+  std::vector<Link> links;
+  std::string python;                 // "3.12"; "" where none is needed
+  std::vector<std::string> packages;  // for pip, or for apt where the goal is athanor
+  std::string index, find_links;      // pip's --index-url and --find-links; "" for none
+  std::vector<std::pair<std::string, std::string>> variables;
+  std::string image;        // that a Dockerfile starts from
+  std::string check;        // Python that says whether the GPU is used
+  std::string driver_test;  // shell: succeeds where the driver is there; "" for none
+  std::string driver_hint;  // what to do where it is not
+
+  /// The link that makes it impossible; nullptr for none.
+  const Link* broken() const;
+};
+
+/// `goal` is pytorch, tensorflow, jax or athanor. Throws Error(usage) for another.
+InstallPlan make_plan(const Facts& facts, const std::string& goal);
+
+std::string plan_text(const InstallPlan& plan, Language language);
+nlohmann::ordered_json plan_json(const InstallPlan& plan, Language language);
+/// The plan as a bash script, a Dockerfile or a conda environment, to be run as it is: `form` is script,
+/// dockerfile or conda. Throws Error(usage) for another, and Error(value) with the link that makes the plan
+/// impossible.
+std::string plan_as(const InstallPlan& plan, const std::string& form);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,104 @@
+#include "athanor/doctor/plan_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+using Known = Compatibility;
+
+const Known& known() { return Known::known(); }
+
+std::string shown(const std::vector<const Gpu*>& gpus) {
+  return gpus.size() > 1 ? fmt::format("{} x {}", gpus.size(), gpus.front()->title()) : gpus.front()->title();
+}
+
+}  // namespace
+
+std::vector<Version> pythons_here(const Facts& facts) {
+  std::vector<Version> all;
+  for (const PythonEnvironment& environment : facts.pythons())
+    if (const auto version = Version::parse(environment.version); version && !environment.broken)
+      all.push_back(version->first(2));
+  std::sort(all.rbegin(), all.rend());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+Version choose_python(const Facts& facts, const Version& oldest, const std::optional<Version>& newest) {
+  for (const Version& version : pythons_here(facts))
+    if (version >= oldest && (!newest || version <= *newest)) return version;
+  if (newest && newest->at(1) > oldest.at(1))
+    return *Version::parse(fmt::format("{}.{}", newest->at(0), newest->at(1) - 1));
+  return newest ? *newest : oldest;
+}
+
+std::string origin(const char* table) {
+  const auto& one = known().origins.at(table);
+  return fmt::format("{}, {}", one.source, one.date);
+}
+
+Link python_link(const Facts& facts, const Version& python, const std::string& range) {
+  const auto here = pythons_here(facts);
+  const bool there = std::find(here.begin(), here.end(), python) != here.end();
+  Link link{"Python", python.text(), {}, {}, false};
+  link.reason = there ? Text{fmt::format("it is on this machine, and fits: {}", range),
+                             fmt::format("本机已有，且符合要求：{}", range)}
+                      : Text{fmt::format("must be installed; what fits is {}", range),
+                             fmt::format("需要安装；符合要求的版本：{}", range)};
+  return link;
+}
+
+Link gpu_link(const std::vector<const Gpu*>& gpus) {
+  if (gpus.empty())
+    return {"GPU", "-", {"none was found: everything for the CPU", "未发现 GPU：全部使用 CPU 版"}, {}, false};
+  const Gpu& gpu = *gpus.front();
+  return {
+      "GPU",
+      shown(gpus),
+      {fmt::format("PCI {}, by {}", gpu.address, gpu.arch_source.empty() ? "its id" : gpu.arch_source),
+       fmt::format("PCI {}，依据 {}", gpu.address, gpu.arch_source.empty() ? "设备编号" : gpu.arch_source)},
+      {},
+      false};
+}
+
+Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed) {
+  const std::string& here = facts.nvidia().module_version;
+  const std::string from = needed ? needed->text() : "?";
+  Link link{
+      "driver", here.empty() ? fmt::format("NVIDIA {} or newer", from) : "NVIDIA " + here, {}, {}, false};
+  link.reason = here.empty()
+                    ? Text{fmt::format("none is loaded; this CUDA needs {} or newer", from),
+                           fmt::format("当前没有加载；此 CUDA 需要 {} 以上", from)}
+                    : Text{fmt::format("loaded; this CUDA needs {} or newer ({})", from, origin("cuda")),
+                           fmt::format("已加载；此 CUDA 需要 {} 以上（{}）", from, origin("cuda"))};
+  return link;
+}
+
+void need_nvidia(InstallPlan& plan, const std::optional<Version>& needed) {
+  plan.driver_test = "nvidia-smi >/dev/null 2>&1";
+  plan.driver_hint = fmt::format(
+      "NVIDIA's driver ({} or newer) does not answer: install it, restart, and see: athanor doctor",
+      needed ? needed->text() : "any");
+}
+
+void need_amd(InstallPlan& plan) {
+  plan.driver_test = "[ -r /dev/kfd ] && [ -w /dev/kfd ]";
+  plan.driver_hint = "/dev/kfd is missing or may not be opened; athanor doctor says why";
+}
+
+Link amd_driver_link(const Facts& facts) {
+  const bool loaded = facts.has_module("amdgpu");
+  return {"driver",
+          loaded ? fmt::format("amdgpu, Linux {}", facts.system().kernel) : "amdgpu",
+          loaded ? Text{"the kernel's own driver runs it", "由内核自带驱动运行"}
+                 : Text{"not loaded; the kernel brings it", "未加载；内核自带"},
+          {"a chip newer than the kernel needs a newer kernel", "比内核新的芯片需要更新的内核"},
+          false};
+}
+
+}  // namespace athanor::doctor

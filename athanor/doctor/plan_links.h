@@ -1,0 +1,39 @@
+// Links that several plans have, and the plans that make_plan chooses from.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/doctor/plan.h"
+
+namespace athanor::doctor {
+
+/// Minor versions of the Pythons that are here, the newest first.
+std::vector<Version> pythons_here(const Facts& facts);
+/// One Python of a range: of those that are here, else the newest but one of the range, for which the
+/// packages that a framework needs are sure to have wheels.
+Version choose_python(const Facts& facts, const Version& oldest, const std::optional<Version>& newest);
+/// "SOURCE, DATE" of a table of the compatibility data.
+std::string origin(const char* table);
+
+Link python_link(const Facts& facts, const Version& python, const std::string& range);
+Link gpu_link(const std::vector<const Gpu*>& gpus);
+Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed);
+Link amd_driver_link(const Facts& facts);
+/// What a script tests before anything is installed.
+void need_nvidia(InstallPlan& plan, const std::optional<Version>& needed);
+void need_amd(InstallPlan& plan);
+
+void plan_pytorch(InstallPlan& plan, const Facts& facts);
+void plan_tensorflow(InstallPlan& plan, const Facts& facts);
+void plan_jax(InstallPlan& plan, const Facts& facts);
+void plan_athanor(InstallPlan& plan, const Facts& facts);
+
+/// What TensorFlow and JAX have alike on AMD: ROCm must be on the machine, of a release that has the
+/// framework for these chips. Adds the links of driver and ROCm; nullptr where there is none, with a broken
+/// link.
+const Compatibility::Rocm* plan_rocm(InstallPlan& plan, const Facts& facts,
+                                     const std::vector<const Gpu*>& amd,
+                                     std::string Compatibility::Rocm::*framework, const char* name);
+
+}  // namespace athanor::doctor

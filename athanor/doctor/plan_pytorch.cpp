@@ -1,0 +1,95 @@
+#include "athanor/doctor/plan_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+using Known = Compatibility;
+
+const Known& known() { return Known::known(); }
+
+}  // namespace
+
+void plan_pytorch(InstallPlan& plan, const Facts& facts) {
+  const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
+  const auto& gpus = nvidia.empty() ? amd : nvidia;
+  plan.links.push_back(gpu_link(gpus));
+  // The newest, whatever Pythons are here: another Python is soon installed.
+  const TorchWheel wheel = torch_wheel(facts, std::nullopt);
+  const auto* release = wheel.index.empty() ? nullptr : Known::find(known().pytorch, wheel.version);
+  const std::string cuda = cuda_of_flavour(wheel.flavour);
+  const auto needed = Version::parse(cuda) ? known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
+  if (!nvidia.empty())
+    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, needed);
+  else if (!amd.empty())
+    plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
+  if (release == nullptr) {
+    const bool driver = wheel.driver_too_old;
+    if (driver) plan.links.back().broken = true;
+    plan.links.push_back({"PyTorch",
+                          "-",
+                          wheel.obstacle,
+                          {"a newer driver, another GPU, or Athanor through OpenCL (--plan athanor)",
+                           "更新驱动、更换 GPU，或通过 OpenCL 使用 Athanor（--plan athanor）"},
+                          !driver});
+    return;
+  }
+  const Version newest = known().pytorch.back().version;
+  if (!cuda.empty()) {
+    Link toolkit{"CUDA",
+                 cuda,
+                 {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
+                 {},
+                 false};
+    if (const auto& newest_major = *known().minimum_driver.rbegin();
+        newest_major.first > Version::parse(cuda)->at(0))
+      toolkit.newer = {
+          fmt::format("CUDA {} needs a driver from {} on", newest_major.first, newest_major.second.text()),
+          fmt::format("CUDA {} 需要 {} 以上的驱动", newest_major.first, newest_major.second.text())};
+    plan.links.push_back(toolkit);
+  }
+  if (wheel.flavour.starts_with("rocm"))
+    plan.links.push_back({"ROCm",
+                          release->rocm,
+                          {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
+                          {},
+                          false});
+  Link torch{"PyTorch", wheel.version.text() + ", " + wheel.flavour, {}, {}, false};
+  torch.reason = {fmt::format("the newest whose wheels run on this GPU and driver ({})", origin("pytorch")),
+                  fmt::format("其 wheel 支持此 GPU 和驱动的最新版本（{}）", origin("pytorch"))};
+  if (wheel.version < newest)
+    torch.newer = {fmt::format("{} has no wheel for this GPU or driver", newest.text()),
+                   fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest.text())};
+  else
+    torch.newer = {"newer ones are not in the data", "数据中没有更新的版本"};
+  plan.links.push_back(torch);
+  if (!wheel.variable.empty()) {
+    plan.variables.emplace_back(wheel.variable, wheel.value);
+    plan.links.push_back(
+        {"variable",
+         wheel.variable + "=" + wheel.value,
+         {fmt::format("{} runs the kernels of gfx1030, whose instructions are the same", gpus.front()->arch),
+          fmt::format("{} 运行 gfx1030 的内核，两者指令相同", gpus.front()->arch)},
+         {},
+         false});
+  }
+  const Version python = choose_python(facts, release->oldest_python, release->newest_python);
+  plan.python = python.text();
+  plan.links.push_back(
+      python_link(facts, python, release->oldest_python.text() + " - " + release->newest_python.text()));
+  plan.packages = {fmt::format("torch=={}.*", wheel.version.text())};
+  plan.index = wheel.index;
+  plan.check =
+      gpus.empty()
+          ? "import torch; print(torch.__version__); print((torch.ones(2, 2) @ torch.ones(2, "
+            "2)).sum().item())"
+          : "import torch; assert torch.cuda.is_available(), \"no GPU\"; x = torch.ones(64, 64, "
+            "device=\"cuda\"); print(torch.__version__, torch.cuda.get_device_name(0), (x @ x).sum().item())";
+}
+
+}  // namespace athanor::doctor

@@ -1,0 +1,77 @@
+#include "athanor/doctor/plan_links.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+using Known = Compatibility;
+
+const Known& known() { return Known::known(); }
+
+}  // namespace
+
+void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
+  const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
+  plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
+  plan.check = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())";
+  const auto driver = Version::parse(facts.nvidia().module_version);
+  const Known::Framework* release = nullptr;
+  if (nvidia.empty() && !amd.empty()) {
+    const Known::Rocm* row = plan_rocm(plan, facts, amd, &Known::Rocm::tensorflow, "TensorFlow");
+    if (row == nullptr) return;
+    release = Known::find(known().tensorflow, *Version::parse(row->tensorflow));
+    plan.packages = {fmt::format("tensorflow-rocm=={}.*", Version::parse(row->tensorflow)->first(2).text())};
+    plan.find_links = fmt::format("https://repo.radeon.com/rocm/manylinux/rocm-rel-{}/", row->version.text());
+  } else {
+    for (auto one = known().tensorflow.rbegin(); one != known().tensorflow.rend() && release == nullptr;
+         ++one) {
+      const auto needed = known().oldest_driver(one->cuda.front());
+      if (nvidia.empty() || !driver || !needed || *driver >= *needed) release = &*one;
+    }
+    const Known::Framework& shown_release = release == nullptr ? known().tensorflow.front() : *release;
+    const auto needed = known().oldest_driver(shown_release.cuda.front());
+    if (!nvidia.empty()) {
+      plan.links.push_back(nvidia_driver_link(facts, needed));
+      need_nvidia(plan, needed);
+      if (release == nullptr) {
+        plan.links.back().broken = true;
+        return;
+      }
+      plan.links.push_back(
+          {"CUDA, cuDNN",
+           release->cuda.front().text() + ", " + release->cudnn,
+           {"come as wheels with tensorflow[and-cuda]", "随 tensorflow[and-cuda] 的 wheel 安装"},
+           {},
+           false});
+      if (const auto* toolkit = known().toolkit(release->cuda.front());
+          toolkit != nullptr && sm_number(nvidia.front()->arch) > toolkit->newest_sm)
+        plan.links.push_back(
+            {"kernels",
+             nvidia.front()->arch,
+             {"newer than this CUDA can compile for: whether TensorFlow runs here is unknown",
+              "比此 CUDA 支持的芯片更新：TensorFlow 能否运行未知"},
+             {"a TensorFlow built with CUDA 12.8 or newer", "用 CUDA 12.8 以上编译的 TensorFlow"},
+             false});
+    }
+    plan.packages = {
+        fmt::format("tensorflow{}=={}.*", nvidia.empty() ? "" : "[and-cuda]", release->version.text())};
+  }
+  const Version oldest = release == nullptr ? *Version::parse("3.10") : release->oldest_python;
+  const Version newest = release == nullptr ? *Version::parse("3.12") : release->newest_python;
+  plan.links.push_back({"TensorFlow",
+                        plan.packages.front(),
+                        {fmt::format("the newest that fits ({})", origin("tensorflow")),
+                         fmt::format("符合要求的最新版本（{}）", origin("tensorflow"))},
+                        {},
+                        false});
+  const Version python = choose_python(facts, oldest, newest);
+  plan.python = python.text();
+  plan.links.push_back(python_link(facts, python, oldest.text() + " - " + newest.text()));
+}
+
+}  // namespace athanor::doctor

@@ -1,0 +1,60 @@
+// How a check is seen to hold or fail on a machine.
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/doctor/language.h"
+
+namespace athanor::doctor {
+
+class Facts;
+
+enum class Status {
+  pass,
+  warn,  // not wrong, but worth knowing
+  fail,
+  skip,  // does not apply here, or cannot be seen
+};
+
+/// What said so: a file, variable or package, and its words.
+struct Evidence {
+  std::string source, said;
+};
+
+struct Finding {
+  Status status = Status::pass;
+  std::vector<Evidence> evidence;
+  Values values;  // of the placeholders in the check's texts
+
+  Finding& seen(std::string source, std::string said) {
+    evidence.push_back({std::move(source), std::move(said)});
+    return *this;
+  }
+  Finding& with(const std::string& name, std::string value) {
+    values[name] = std::move(value);
+    return *this;
+  }
+};
+
+inline Finding pass() { return {Status::pass, {}, {}}; }
+inline Finding warn() { return {Status::warn, {}, {}}; }
+inline Finding fail() { return {Status::fail, {}, {}}; }
+inline Finding skip() { return {Status::skip, {}, {}}; }
+
+/// Looks at the machine through the facts, and at nothing else. Never throws for what a machine is like.
+using Probe = Finding (*)(const Facts&);
+
+/// Probes by the id of their check.
+const std::map<std::string, Probe, std::less<>>& probes();
+
+/// Adds a probe when the program starts: `const AddProbe kfd("amd.kfd.permission", [](const Facts& f)
+/// {...});`
+struct AddProbe {
+  AddProbe(const char* id, Probe probe);
+};
+
+const char* to_string(Status status);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,240 @@
+// Variables, start files, libraries, folders, network.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/facts/certificates.h"
+#include "athanor/doctor/facts/network.h"
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+const AddProbe visible("environment.visible_devices", [](const Facts& f) {
+  bool any = false;
+  for (const auto& [name, vendor] :
+       {std::pair{"CUDA_VISIBLE_DEVICES", Vendor::nvidia},
+        std::pair{"NVIDIA_VISIBLE_DEVICES", Vendor::nvidia}, std::pair{"HIP_VISIBLE_DEVICES", Vendor::amd},
+        std::pair{"ROCR_VISIBLE_DEVICES", Vendor::amd}, std::pair{"CUDA_VISIBLE_DEVICES", Vendor::amd}}) {
+    const auto value = f.variable(name);
+    const size_t count = f.gpus(vendor).size();
+    if (!value || count == 0) continue;
+    any = true;
+    const std::string first = trim(std::string_view(*value).substr(0, value->find(',')));
+    int number = -1;
+    const auto parsed = std::from_chars(first.data(), first.data() + first.size(), number);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == first.data() + first.size();
+    // Names ("GPU-8932...", "all") are another matter.
+    const bool named =
+        !first.empty() && !is_number && first != "none" && first != "NoDevFiles" && first != "void";
+    if (named || (is_number && number >= 0 && number < static_cast<int>(count))) continue;
+    Finding finding = fail();
+    finding.seen(fmt::format("${}", name), value->empty() ? "''" : shortened(*value));
+    for (const Setting& setting : f.shell())
+      if (setting.name == name && !setting.unset) finding.seen(setting.where(), shortened(setting.value));
+    return finding.with("variable", name)
+        .with("shown", value->empty() ? "''" : shortened(*value))
+        .with("count", std::to_string(count));
+  }
+  return any ? pass() : skip();
+});
+
+// Variables that GPU programs read, so that others in a start file are nobody's business.
+bool matters(std::string_view name) {
+  for (const char* prefix :
+       {"HSA_", "HIP_", "ROCR_", "ROCM_", "GPU_", "CUDA_", "NVIDIA_", "NCCL_", "RCCL_", "MIOPEN_", "TORCH_",
+        "PYTORCH_", "TF_", "XLA_", "JAX_", "OMP_", "ATHANOR_", "OCL_", "AMD_"})
+    if (name.starts_with(prefix)) return true;
+  return name == "LD_LIBRARY_PATH";
+}
+
+const AddProbe not_exported("environment.not_exported", [](const Facts& f) {
+  for (const Setting& setting : f.shell()) {
+    if (!matters(setting.name) || setting.exported || setting.unset || setting.conditional) continue;
+    const bool elsewhere = std::any_of(f.shell().begin(), f.shell().end(), [&](const Setting& other) {
+      return other.name == setting.name && other.exported;
+    });
+    if (elsewhere || f.variable(setting.name)) continue;
+    return fail()
+        .seen(setting.where(), fmt::format("{}={}", setting.name, shortened(setting.value)))
+        .with("variable", setting.name)
+        .with("value", setting.value)
+        .with("where", setting.where());
+  }
+  return f.shell().empty() ? skip() : pass();
+});
+
+const AddProbe overridden("environment.overridden", [](const Facts& f) {
+  std::map<std::string, const Setting*> last;
+  for (const Setting& setting : f.shell()) {
+    if (!matters(setting.name) || setting.conditional || setting.unset) continue;
+    const Setting* before = last[setting.name];
+    last[setting.name] = &setting;
+    // "PATH=$PATH:..." goes on with what was there.
+    if (before == nullptr || before->value == setting.value ||
+        setting.value.find("$" + setting.name) != std::string::npos ||
+        setting.value.find("${" + setting.name) != std::string::npos)
+      continue;
+    return fail()
+        .seen(before->where(), fmt::format("{}={}", setting.name, shortened(before->value)))
+        .seen(setting.where(), fmt::format("{}={}", setting.name, shortened(setting.value)))
+        .with("variable", setting.name)
+        .with("first", before->where())
+        .with("where", setting.where())
+        .with("old", shortened(before->value))
+        .with("new", shortened(setting.value));
+  }
+  return f.shell().empty() ? skip() : pass();
+});
+
+// A folder's file that starts with `name`: "/usr/local/cuda/lib64/libcublasLt.so.11".
+std::string library_in(const Machine& machine, const std::string& folder, const std::string& name) {
+  for (const std::string& file : machine.list(folder))
+    if (file.starts_with(name + ".so")) return folder + "/" + file;
+  return {};
+}
+
+const AddProbe library_path("environment.library_path", [](const Facts& f) {
+  const auto path = f.variable("LD_LIBRARY_PATH");
+  if (!path || f.torches().empty()) return skip();
+  const Machine& machine = f.machine();
+  for (const TorchBuild& torch : f.torches()) {
+    if (torch.folder.empty() || !torch.environment->on_path) continue;
+    const std::string packages = torch.folder.substr(0, torch.folder.rfind('/'));
+    for (const char* name :
+         {"libcublasLt", "libcublas", "libcudnn", "libnvJitLink", "libcusparse", "librocblas", "libMIOpen"}) {
+      std::string own = library_in(machine, torch.folder + "/lib", name);
+      for (const char* part : {"cublas", "cudnn", "nvjitlink", "cusparse", "cu13"})
+        if (own.empty()) own = library_in(machine, packages + "/nvidia/" + part + "/lib", name);
+      if (own.empty()) continue;
+      for (const std::string& folder : split(*path, ':')) {
+        if (!folder.starts_with("/") || folder.starts_with(packages)) continue;
+        const std::string other = library_in(machine, folder, name);
+        if (other.empty()) continue;
+        return fail()
+            .seen("$LD_LIBRARY_PATH", shortened(*path))
+            .seen(other, "first")
+            .seen(own, "second")
+            .with("library", name)
+            .with("own", own)
+            .with("other", other)
+            .with("variable", "LD_LIBRARY_PATH");
+      }
+    }
+  }
+  return pass();
+});
+
+bool writable(Access access) { return access == Access::write || access == Access::read_write; }
+
+const AddProbe tmp("environment.tmp", [](const Facts& f) {
+  const auto folder = f.variable("TMPDIR");
+  if (!folder || folder->empty()) return skip();
+  if (f.machine().status(*folder).kind == FileStatus::Kind::folder && writable(f.machine().access(*folder)))
+    return pass();
+  return fail()
+      .seen("$TMPDIR", shortened(*folder))
+      .seen(*folder, f.machine().exists(*folder) ? "not writable" : "-")
+      .with("path", shortened(*folder))
+      .with("variable", "TMPDIR");
+});
+
+// As KernelCache looks for it.
+std::string cache_folder(const Facts& f) {
+  if (const auto folder = f.variable("ATHANOR_CACHE"); folder && !folder->empty()) return *folder;
+  if (const auto folder = f.variable("XDG_CACHE_HOME"); folder && !folder->empty())
+    return *folder + "/athanor";
+  return f.machine().user().home.empty() ? "" : f.machine().user().home + "/.cache/athanor";
+}
+
+const AddProbe cache("environment.cache", [](const Facts& f) {
+  std::string folder = cache_folder(f);
+  if (folder.empty()) return skip();
+  const std::string whole = folder;
+  const Machine& machine = f.machine();
+  // What is not there yet will be made in the first folder above that is.
+  while (folder.size() > 1 && !machine.exists(folder))
+    folder = folder.substr(0, std::max<size_t>(1, folder.rfind('/')));
+  const auto space = machine.disk(folder);
+  const std::string database = whole + "/athanor.db";
+  const bool full = space && space->total_bytes > 0 && space->free_bytes < (uint64_t{16} << 20);
+  const bool file_refused = machine.exists(database) && machine.access(database) != Access::read_write;
+  if (writable(machine.access(folder)) && !file_refused && !full && !(space && space->read_only))
+    return pass();
+  Finding finding = fail();
+  const std::string refused = file_refused ? database : folder;
+  const FileStatus status = machine.status(refused);
+  if (full || (space && space->read_only))
+    finding.seen(folder, space->read_only ? "ro" : fmt::format("{} B free", space->free_bytes));
+  else
+    finding.seen(refused, fmt::format("uid {}, gid {}, mode {:04o}", status.uid, status.gid, status.mode));
+  return finding.with("path", refused).with("variable", "ATHANOR_CACHE").with("value", "/tmp/athanor-cache");
+});
+
+const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
+  const std::string file = cache_folder(f) + "/athanor.db";
+  const auto head = f.machine().read(file, 16);
+  if (!head) return skip();
+  // A database that nothing was written to yet is empty.
+  if (head->empty() || *head == std::string("SQLite format 3\0", 16)) return pass();
+  return fail().seen(file, "not 'SQLite format 3'").with("path", file);
+});
+
+const AddProbe port("environment.port", [](const Facts& f) {
+  const auto text = f.variable("MASTER_PORT");
+  uint16_t number = 29500;  // torch.distributed's
+  if (text && std::from_chars(text->data(), text->data() + text->size(), number).ec != std::errc())
+    return skip();
+  std::set<uint16_t> taken;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"})
+    taken.merge(listening_ports(f.machine().read(file).value_or("")));
+  if (!taken.contains(number)) return taken.empty() ? skip() : pass();
+  uint16_t other = number;
+  while (taken.contains(other)) ++other;
+  Finding finding = text ? fail() : warn();
+  return finding.seen("/proc/net/tcp", fmt::format("LISTEN {}", number))
+      .with("port", std::to_string(number))
+      .with("variable", "MASTER_PORT")
+      .with("value", std::to_string(other));
+});
+
+const AddProbe certificates("environment.certificates", [](const Facts& f) {
+  const Machine& machine = f.machine();
+  constexpr size_t largest = size_t{4} << 20;
+  const auto problem_of = [&](const std::string& file) -> std::string {
+    const auto text = machine.read(file, largest);
+    if (!text) return "(missing)";
+    const auto ends = certificate_ends(*text);
+    const auto gone =
+        std::count_if(ends.begin(), ends.end(), [&](int64_t end) { return end < machine.now(); });
+    // Bundles always hold a few that have run out; most of them means that nobody renews it.
+    if (!ends.empty() && gone * 2 > static_cast<int64_t>(ends.size()))
+      return fmt::format("({} / {} expired, {})", gone, ends.size(),
+                         date_text(*std::max_element(ends.begin(), ends.end())));
+    return {};
+  };
+  for (const char* name : {"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"})
+    if (const auto file = f.variable(name); file && !file->empty())
+      if (const std::string problem = problem_of(*file); !problem.empty())
+        return fail()
+            .seen(fmt::format("${}", name), shortened(*file))
+            .seen(*file, problem)
+            .with("path", shortened(*file))
+            .with("kind", "variable")
+            .with("variable", name);
+  for (const char* file :
+       {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"})
+    if (machine.exists(file)) {
+      const std::string problem = problem_of(file);
+      if (problem.empty()) return pass();
+      return fail().seen(file, problem).with("path", file).with("kind", "system");
+    }
+  return skip();
+});
+
+}  // namespace
+}  // namespace athanor::doctor

@@ -1,0 +1,210 @@
+// TensorFlow, JAX and ONNX Runtime.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/plan.h"
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+struct Installed {
+  const PythonEnvironment* environment = nullptr;
+  const Distribution* package = nullptr;
+  Version version;
+};
+
+std::vector<Installed> installed(const Facts& f, std::string_view name) {
+  std::vector<Installed> all;
+  for (const PythonEnvironment& environment : f.pythons())
+    if (const Distribution* package = environment.find(name))
+      if (const auto version = Version::parse(package->version))
+        all.push_back({&environment, package, *version});
+  return all;
+}
+
+Finding finding_of(Status status, const Installed& one) {
+  Finding finding;
+  finding.status = status;
+  finding.seen(one.package->folder, one.package->version);
+  return finding.with("version", one.package->version)
+      .with("environment", one.environment->prefix)
+      .with("python", one.environment->python());
+}
+
+const AddProbe tensorflow_gpu("python.tensorflow.gpu", [](const Facts& f) {
+  const auto nvidia = computing_gpus(f, Vendor::nvidia), amd = computing_gpus(f, Vendor::amd);
+  const auto all = installed(f, "tensorflow");
+  if (all.empty() || (nvidia.empty() && amd.empty())) return skip();
+  for (const Installed& one : all) {
+    if (!nvidia.empty()) {
+      const bool wheels = one.environment->find("nvidia-cudnn-cu12") != nullptr &&
+                          one.environment->find("nvidia-cublas-cu12") != nullptr;
+      const bool system =
+          !f.machine().libraries("libcudnn.so*").empty() && !f.machine().libraries("libcublas.so*").empty();
+      if (wheels || system) continue;
+      return finding_of(Status::fail, one)
+          .seen(one.package->folder.substr(0, one.package->folder.rfind('/')),
+                "nvidia-cudnn-cu12, nvidia-cublas-cu12: -")
+          .with("gpu", nvidia.front()->title())
+          .with("vendor", "nvidia")
+          .with("missing", "cuDNN, cuBLAS");
+    }
+    if (!amd.front()->integrated)
+      return finding_of(Status::fail, one)
+          .with("gpu", amd.front()->title())
+          .with("vendor", "amd")
+          .with("missing", "tensorflow-rocm");
+  }
+  return pass();
+});
+
+const AddProbe cudnn("python.tensorflow.cudnn", [](const Facts& f) {
+  const auto all = installed(f, "tensorflow");
+  if (computing_gpus(f, Vendor::nvidia).empty()) return skip();
+  for (const Installed& one : all) {
+    const auto* release = Compatibility::find(Compatibility::known().tensorflow, one.version);
+    const Distribution* library = one.environment->find("nvidia-cudnn-cu12");
+    if (release == nullptr || library == nullptr) continue;
+    const auto needed = Version::parse(release->cudnn), there = Version::parse(library->version);
+    // Within a major version a newer one will do.
+    if (!needed || !there || (there->at(0) == needed->at(0) && there->first(2) >= needed->first(2))) continue;
+    if (there->at(0) > needed->at(0) && there->at(0) > 9) continue;  // newer than the data knows
+    return finding_of(Status::fail, one)
+        .seen(library->folder, library->version)
+        .with("needed", release->cudnn)
+        .with("cudnn", library->version);
+  }
+  return all.empty() ? skip() : pass();
+});
+
+const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) {
+  const auto driver = Version::parse(f.nvidia().module_version);
+  const auto all = installed(f, "tensorflow");
+  for (const Installed& one : all) {
+    const auto* release = Compatibility::find(Compatibility::known().tensorflow, one.version);
+    if (release == nullptr || release->cuda.empty() || !driver) continue;
+    const auto needed = Compatibility::known().oldest_driver(release->cuda.front());
+    if (!needed || *driver >= *needed) continue;
+    return finding_of(Status::fail, one)
+        .seen("/proc/driver/nvidia/version", f.nvidia().module_version)
+        .with("needed", needed->text())
+        .with("driver", f.nvidia().module_version)
+        .with("cuda", release->cuda.front().text());
+  }
+  return all.empty() || !driver ? skip() : pass();
+});
+
+const AddProbe tensorflow_python("python.tensorflow.python", [](const Facts& f) {
+  const auto all = installed(f, "tensorflow");
+  for (const Installed& one : all) {
+    const auto* release = Compatibility::find(Compatibility::known().tensorflow, one.version);
+    const auto python = Version::parse(one.environment->version);
+    if (release == nullptr || !python) continue;
+    if (*python >= release->oldest_python && *python <= release->newest_python) continue;
+    return finding_of(Status::fail, one)
+        .with("python_version", one.environment->version)
+        .with("oldest", release->oldest_python.text())
+        .with("newest", release->newest_python.text());
+  }
+  return all.empty() ? skip() : pass();
+});
+
+// "cuda13" where driver and GPUs are new enough, else "cuda12".
+std::string jax_extra(const Facts& f) {
+  const auto driver = Version::parse(f.nvidia().module_version);
+  for (auto row = Compatibility::known().jax_cuda.rbegin(); row != Compatibility::known().jax_cuda.rend();
+       ++row) {
+    const auto gpus = computing_gpus(f, Vendor::nvidia);
+    const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+      return gpu->arch.empty() || sm_number(gpu->arch) >= row->oldest_sm;
+    });
+    if (chips && (!driver || *driver >= row->driver)) return fmt::format("cuda{}", row->major);
+  }
+  return "cuda12";
+}
+
+const AddProbe jax_plugin("python.jax.plugin", [](const Facts& f) {
+  const auto nvidia = computing_gpus(f, Vendor::nvidia), amd = computing_gpus(f, Vendor::amd);
+  const auto all = installed(f, "jax");
+  if (all.empty() || (nvidia.empty() && (amd.empty() || amd.front()->integrated))) return skip();
+  for (const Installed& one : all) {
+    const bool plugin =
+        std::any_of(one.environment->distributions.begin(), one.environment->distributions.end(),
+                    [&](const Distribution& other) {
+                      return other.name.starts_with(nvidia.empty() ? "jax-rocm" : "jax-cuda") &&
+                             other.name.ends_with("-plugin");
+                    });
+    const Distribution* jaxlib = one.environment->find("jaxlib");
+    // Before plugins, jaxlib itself had CUDA: "0.4.13+cuda12.cudnn89".
+    if (plugin || (jaxlib != nullptr && local_version(jaxlib->version).starts_with("cuda"))) continue;
+    return finding_of(Status::fail, one)
+        .seen(one.environment->prefix,
+              nvidia.empty() ? "jax-rocm7-plugin: -" : "jax-cuda12-plugin, jax-cuda13-plugin: -")
+        .with("gpu", (nvidia.empty() ? amd : nvidia).front()->title())
+        .with("vendor", nvidia.empty() ? "amd" : "nvidia")
+        .with("extra", jax_extra(f));
+  }
+  return pass();
+});
+
+const AddProbe jax_versions("python.jax.versions", [](const Facts& f) {
+  const auto all = installed(f, "jax");
+  for (const Installed& one : all) {
+    const Distribution* jaxlib = one.environment->find("jaxlib");
+    const auto library = jaxlib == nullptr ? std::nullopt : Version::parse(jaxlib->version);
+    const Distribution* wrong = library && *library > one.version ? jaxlib : nullptr;
+    for (const Distribution& other : one.environment->distributions) {
+      const auto version = Version::parse(other.version);
+      const bool part = other.name.starts_with("jax-cuda") || other.name.starts_with("jax-rocm");
+      if (part && library && version && wrong == nullptr && *version != *library) wrong = &other;
+    }
+    if (wrong == nullptr) continue;
+    Finding finding = finding_of(Status::fail, one);
+    if (jaxlib != nullptr) finding.seen(jaxlib->folder, jaxlib->version);
+    if (wrong != jaxlib) finding.seen(wrong->folder, wrong->version);
+    return finding.with("package", wrong->name)
+        .with("other", wrong->version)
+        .with("extra", computing_gpus(f, Vendor::nvidia).empty() ? "cpu" : jax_extra(f));
+  }
+  return all.empty() ? skip() : pass();
+});
+
+const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
+  const auto driver = Version::parse(f.nvidia().module_version);
+  bool any = false;
+  for (const Installed& one : installed(f, "jax"))
+    for (const auto& row : Compatibility::known().jax_cuda) {
+      const Distribution* plugin = one.environment->find(fmt::format("jax-cuda{}-plugin", row.major));
+      if (plugin == nullptr) continue;
+      any = true;
+      Finding finding = finding_of(Status::fail, one);
+      finding.seen(plugin->folder, plugin->version);
+      finding.with("cuda", std::to_string(row.major)).with("needed", row.driver.text());
+      finding.with("oldest", fmt::format("sm_{}", row.oldest_sm));
+      if (driver && *driver < row.driver)
+        return finding.seen("/proc/driver/nvidia/version", f.nvidia().module_version)
+            .with("problem", f.nvidia().module_version + " < " + row.driver.text());
+      for (const Gpu* gpu : computing_gpus(f, Vendor::nvidia))
+        if (const int number = sm_number(gpu->arch); number > 0 && number < row.oldest_sm)
+          return finding.seen(gpu->arch_source, gpu->arch).with("problem", gpu->title());
+    }
+  return any ? pass() : skip();
+});
+
+const AddProbe onnx("python.onnxruntime", [](const Facts& f) {
+  const auto all = installed(f, "onnxruntime");
+  for (const Installed& one : all)
+    for (const char* other : {"onnxruntime-gpu", "onnxruntime-rocm", "onnxruntime-directml"})
+      if (const Distribution* package = one.environment->find(other))
+        return finding_of(Status::fail, one)
+            .seen(package->folder, package->version)
+            .with("gpu_package", other);
+  return all.empty() ? skip() : pass();
+});
+
+}  // namespace
+}  // namespace athanor::doctor

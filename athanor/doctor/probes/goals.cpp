@@ -1,0 +1,52 @@
+// What should work: a goal passes where it applies; the graph says whether something keeps it from working.
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+const AddProbe self_test("device.self_test",
+                         [](const Facts& f) { return f.self_test() == nullptr ? skip() : f.self_test()(); });
+
+const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
+
+const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
+  Finding finding = pass();
+  const auto gpus = computing_gpus(f);
+  if (gpus.empty()) return skip();
+  return finding.seen("PCI", gpus.front()->title());
+});
+
+Finding torch_on(const Facts& f, Vendor vendor) {
+  const auto gpus = computing_gpus(f, vendor);
+  Finding finding = pass();
+  for (const TorchBuild& torch : f.torches()) {
+    const bool fits = vendor == Vendor::amd ? !torch.rocm.empty() : !torch.cuda.empty();
+    if (fits) finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
+  }
+  if (f.torches().empty() || (gpus.empty() && !(f.system().wsl && !finding.evidence.empty()))) return skip();
+  // A small integrated GPU alone is nothing that torch is wanted on.
+  if (finding.evidence.empty() && gpus.front()->integrated) return skip();
+  return finding;
+}
+
+const AddProbe torch_amd("works.pytorch.amd", [](const Facts& f) { return torch_on(f, Vendor::amd); });
+const AddProbe torch_nvidia("works.pytorch.nvidia",
+                            [](const Facts& f) { return torch_on(f, Vendor::nvidia); });
+
+Finding framework_on_nvidia(const Facts& f, const char* package) {
+  if (computing_gpus(f, Vendor::nvidia).empty()) return skip();
+  Finding finding = skip();
+  for (const PythonEnvironment& environment : f.pythons())
+    if (const Distribution* one = environment.find(package)) {
+      finding.status = Status::pass;
+      finding.seen(one->folder, one->version + ", " + environment.prefix);
+    }
+  return finding;
+}
+
+const AddProbe tensorflow("works.tensorflow",
+                          [](const Facts& f) { return framework_on_nvidia(f, "tensorflow"); });
+const AddProbe jax("works.jax", [](const Facts& f) { return framework_on_nvidia(f, "jax"); });
+
+}  // namespace
+}  // namespace athanor::doctor

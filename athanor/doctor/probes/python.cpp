@@ -1,0 +1,189 @@
+// PyTorch, and Python environments themselves.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/plan.h"
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+const AddProbe broken("python.broken", [](const Facts& f) {
+  for (const PythonEnvironment& environment : f.pythons())
+    if (environment.broken) {
+      const std::string program = environment.prefix + "/bin/python";
+      return fail()
+          .seen(program, "-> " + f.machine().link(program).value_or("?"))
+          .with("environment", environment.prefix)
+          .with("path", program);
+    }
+  return f.pythons().empty() ? skip() : pass();
+});
+
+Finding torch_finding(Status status, const TorchBuild& torch) {
+  Finding finding;
+  finding.status = status;
+  finding.seen(torch.source, torch.version + (torch.flavour.empty() ? "" : ", " + torch.flavour));
+  return finding.with("version", torch.version)
+      .with("environment", torch.environment->prefix)
+      .with("flavour", torch.flavour);
+}
+
+// GPUs that torch has wheels for.
+std::vector<const Gpu*> torch_gpus(const Facts& f) {
+  auto gpus = computing_gpus(f, Vendor::nvidia);
+  for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
+    const auto& all = Compatibility::known().torch_gfx;
+    const bool served = all.empty() || gpu->arch.empty() || all.back().gfx.contains(gpu->arch) ||
+                        Compatibility::known().override_10_3_0.contains(gpu->arch);
+    // A small integrated GPU is no reason to want another torch.
+    if (served && (!gpu->integrated || all.back().gfx.contains(gpu->arch))) gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
+const AddProbe flavour("python.torch.flavour", [](const Facts& f) {
+  const auto gpus = torch_gpus(f);
+  if (gpus.empty() || f.torches().empty()) return skip();
+  const bool one_for_gpus = std::any_of(f.torches().begin(), f.torches().end(),
+                                        [](const TorchBuild& torch) { return torch.flavour != "cpu"; });
+  for (const TorchBuild& torch : f.torches()) {
+    if (torch.flavour != "cpu") continue;
+    // Beside an environment with one for the GPU this is likely meant so.
+    if (one_for_gpus && !torch.environment->on_path) continue;
+    Finding finding = torch_finding(Status::fail, torch);
+    add_torch_wheel(f, *torch.environment, finding);
+    return finding.with("gpu", gpus.front()->title());
+  }
+  return pass();
+});
+
+const AddProbe vendor("python.torch.vendor", [](const Facts& f) {
+  const bool amd = !computing_gpus(f, Vendor::amd).empty(),
+             nvidia = !computing_gpus(f, Vendor::nvidia).empty();
+  if (f.torches().empty() || amd == nvidia) return skip();
+  for (const TorchBuild& torch : f.torches()) {
+    const bool right = amd ? torch.cuda.empty() : torch.rocm.empty();
+    if (right || !torch.environment->on_path) continue;
+    Finding finding = torch_finding(Status::fail, torch);
+    add_torch_wheel(f, *torch.environment, finding);
+    return finding.with("gpu", computing_gpus(f, amd ? Vendor::amd : Vendor::nvidia).front()->title());
+  }
+  return pass();
+});
+
+const AddProbe gfx("python.torch.gfx", [](const Facts& f) {
+  const Compatibility& known = Compatibility::known();
+  bool any = false;
+  for (const TorchBuild& torch : f.torches()) {
+    const auto rocm = Version::parse(torch.rocm);
+    const auto* targets = rocm ? known.torch_targets(*rocm) : nullptr;
+    if (targets == nullptr) continue;
+    for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
+      any = true;
+      if (gpu->arch.empty() || targets->contains(gpu->arch)) continue;
+      // A wrong override is a check of its own.
+      if (f.variable("HSA_OVERRIDE_GFX_VERSION")) continue;
+      Finding finding = torch_finding(Status::fail, torch);
+      add_torch_wheel(f, *torch.environment, finding);
+      const TorchWheel wheel = torch_wheel(f, Version::parse(torch.environment->version));
+      const auto wheel_rocm = wheel.flavour.starts_with("rocm")
+                                  ? Version::parse(std::string_view(wheel.flavour).substr(4))
+                                  : std::nullopt;
+      finding.seen(gpu->arch_source, gpu->arch).with("arch", gpu->arch);
+      finding.with("known", fmt::format("{}", fmt::join(*targets, ", ")));
+      finding.with("newer", wheel_rocm && *wheel_rocm > *rocm && wheel.variable.empty() ? "yes" : "no");
+      finding.with("overridable", known.override_10_3_0.contains(gpu->arch) ? "yes" : "no");
+      return finding.with("variable", "HSA_OVERRIDE_GFX_VERSION").with("value", "10.3.0");
+    }
+  }
+  return any ? pass() : skip();
+});
+
+const AddProbe sm("python.torch.sm", [](const Facts& f) {
+  const Compatibility& known = Compatibility::known();
+  bool any = false;
+  for (const TorchBuild& torch : f.torches()) {
+    const auto version = Version::parse(torch.version), cuda = Version::parse(torch.cuda);
+    const auto range = version && cuda ? known.torch_sm(*version, *cuda) : std::nullopt;
+    if (!range) continue;
+    for (const Gpu* gpu : computing_gpus(f, Vendor::nvidia)) {
+      const int number = sm_number(gpu->arch);
+      if (number == 0) continue;
+      any = true;
+      if (number >= range->oldest && number <= range->newest) continue;
+      Finding finding = torch_finding(Status::fail, torch);
+      add_torch_wheel(f, *torch.environment, finding);
+      finding.seen(gpu->arch_source, gpu->arch);
+      return finding.with("arch", gpu->arch)
+          .with("gpu", gpu->name)
+          .with("oldest", fmt::format("sm_{}", range->oldest))
+          .with("newest", fmt::format("sm_{}", range->newest));
+    }
+  }
+  return any ? pass() : skip();
+});
+
+const AddProbe driver("python.torch.driver", [](const Facts& f) {
+  const auto driver_version = Version::parse(f.nvidia().module_version);
+  if (!driver_version) return skip();
+  bool any = false;
+  for (const TorchBuild& torch : f.torches()) {
+    const auto cuda = Version::parse(torch.cuda);
+    const auto needed = cuda ? Compatibility::known().oldest_driver(*cuda) : std::nullopt;
+    if (!needed) continue;
+    any = true;
+    if (*driver_version >= *needed) continue;
+    Finding finding = torch_finding(Status::fail, torch);
+    add_torch_wheel(f, *torch.environment, finding);
+    finding.seen("/proc/driver/nvidia/version", f.nvidia().module_version);
+    return finding.with("driver", f.nvidia().module_version)
+        .with("needed", needed->text())
+        .with("cuda", torch.cuda);
+  }
+  return any ? pass() : skip();
+});
+
+const AddProbe torch_python("python.torch.python", [](const Facts& f) {
+  for (const TorchBuild& torch : f.torches()) {
+    const auto version = Version::parse(torch.version), python = Version::parse(torch.environment->version);
+    const auto* release = version ? Compatibility::find(Compatibility::known().pytorch, *version) : nullptr;
+    if (release == nullptr || !python) continue;
+    if (*python >= release->oldest_python && *python <= release->newest_python) continue;
+    return torch_finding(Status::fail, torch)
+        .seen(torch.environment->prefix + "/lib", "python" + torch.environment->version)
+        .with("python_version", torch.environment->version)
+        .with("oldest", release->oldest_python.text())
+        .with("newest", release->newest_python.text());
+  }
+  return f.torches().empty() ? skip() : pass();
+});
+
+const AddProbe duplicate("python.libraries.duplicate", [](const Facts& f) {
+  for (const PythonEnvironment& environment : f.pythons())
+    for (const char* name : {"torch", "tensorflow", "jax", "jaxlib", "numpy", "onnxruntime", "triton"}) {
+      const auto all = environment.all(name);
+      if (all.size() < 2) continue;
+      // The system's own packages behind a user's are as they should be, unless it is the same folder.
+      const auto folder = [](const Distribution* one) {
+        return one->folder.substr(0, one->folder.rfind('/'));
+      };
+      const bool same = folder(all[0]) == folder(all[1]);
+      if (!same && environment.kind == "system") continue;
+      return fail()
+          .seen(all[0]->folder, all[0]->version)
+          .seen(all[1]->folder, all[1]->version)
+          .with("package", name)
+          .with("environment", environment.prefix)
+          .with("python", environment.python())
+          .with("first", all[0]->folder)
+          .with("second", all[1]->folder);
+    }
+  return f.pythons().empty() ? skip() : pass();
+});
+
+}  // namespace
+}  // namespace athanor::doctor

@@ -1,0 +1,38 @@
+// What several families of probes use.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/doctor/facts.h"
+#include "athanor/doctor/probe.h"
+
+namespace athanor::doctor {
+
+/// GPUs of a vendor that someone means to compute on: the discrete ones, or the integrated where there are no
+/// others. A card that a virtual machine was given (vfio-pci) is not this system's.
+std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor);
+
+/// The same of every vendor, discrete before integrated.
+std::vector<const Gpu*> computing_gpus(const Facts& facts);
+
+/// What a file that the user may not open says: who owns it, and {path}, {group}, {gid} and {kind}, by which
+/// the fix is chosen: "group" (join it), "relogin" (joined, but the session is older), "container" (the group
+/// has no name here), "udev" (nobody but root may).
+Finding not_permitted(const Facts& facts, const std::string& path);
+
+/// A package of DKMS whose module did not build for the running kernel, with {version}.
+std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package);
+
+/// "yes" and the pip index of the torch wheel that fits this machine and Python as {wheel} and {index};
+/// {wheel} is "no" where none does.
+void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, Finding& finding);
+
+/// The first word of a line, or the whole text of a short file, cut to fit a report.
+std::string shortened(std::string_view text, size_t most = 120);
+
+/// "2026-11-21 17:05" of seconds since 1970, in UTC.
+std::string date_text(int64_t seconds);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,50 @@
+// What doctor remembers: what it found, what was tried, and whether that helped; by kind of machine.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "athanor/doctor/diagnosis.h"
+
+struct sqlite3;
+
+namespace athanor::doctor {
+
+/// By this computer's clock, since 1970: when a record is made, whichever machine it is of.
+int64_t seconds_now();
+
+/// A file doctor.db (SQLite). Where it cannot be opened or written nothing is remembered, and nothing else
+/// happens.
+class Records {
+ public:
+  /// doctor.db in $ATHANOR_CACHE (beside athanor.db), else in $XDG_STATE_HOME/athanor or
+  /// ~/.local/state/athanor; empty where there is none of these.
+  static std::filesystem::path usual_file();
+
+  explicit Records(const std::filesystem::path& file);
+  ~Records();
+  Records(const Records&) = delete;
+  Records& operator=(const Records&) = delete;
+
+  struct Event {
+    int64_t time = 0;  // seconds since 1970
+    std::string kind;  // of machine
+    std::string what;  // "found", "applied", "worked" or "failed"
+    std::string check;
+    std::string fix;  // "" for "found"
+  };
+
+  /// The problems of a diagnosis. The same ones as the last time are not written down again.
+  void add(const Diagnosis& diagnosis, int64_t now);
+  void add(const Event& event);
+  /// How often a fix was tried on machines of a kind, and worked.
+  void score(const std::string& kind, const Check& check, Offer& offer) const;
+  /// The newest first.
+  std::vector<Event> history(size_t most = 100) const;
+
+ private:
+  sqlite3* database_ = nullptr;
+};
+
+}  // namespace athanor::doctor

@@ -1,0 +1,26 @@
+// Texts of a machine with what says whose it is taken out.
+#pragma once
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "athanor/device/machine.h"
+
+namespace athanor::doctor {
+
+/// Takes out the names of the machine's users and hosts, MAC and IP addresses, UUIDs, serial numbers and
+/// e-mail addresses. Each becomes a word in angle brackets: "<user>", "<host>", "<mac>", "<ip>", "<uuid>",
+/// "<serial>", "<mail>".
+class Redaction {
+ public:
+  /// Names from /etc/passwd (those of people: uid 1000 and above, and the user that looks), home folders,
+  /// /etc/hostname, the kernel's host name and HOSTNAME.
+  explicit Redaction(const Machine& machine);
+
+  std::string operator()(std::string_view text) const;
+
+ private:
+  std::set<std::string, std::greater<>> users_, hosts_, serials_;
+};
+
+}  // namespace athanor::doctor

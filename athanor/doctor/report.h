@@ -1,0 +1,38 @@
+// A diagnosis, for people and for programs.
+#pragma once
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+#include "athanor/doctor/diagnosis.h"
+#include "athanor/doctor/facts.h"
+
+namespace athanor::doctor {
+
+struct Style {
+  Language language = Language::en;
+  bool color = false, unicode = true;
+  int columns = 80;
+};
+
+/// Root causes first, in the order to mend them; then warnings; then what works, and what will.
+std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
+                        const Record& record = {});
+
+/// The same as data, "schema" 1 (docs/doctor.md).
+nlohmann::ordered_json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language,
+                                   const Record& record = {});
+
+/// Every check: id, severity and title.
+std::string list_text(const std::vector<Check>& checks, Language language);
+nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
+
+/// A word or sentence of doctor's own ("why", "mend"), by its name in data/doctor_words.toml, with values
+/// filled in. Throws Error(internal) for an unknown one.
+std::string words(std::string_view name, Language language, const Values& values = {});
+
+/// Lines of at most `columns` columns, each with `indent` spaces before it but the first. Chinese characters
+/// are two columns wide, and a line may break between any two of them.
+std::string wrapped(std::string_view text, int columns, int indent);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,127 @@
+#include <nlohmann/json.hpp>
+
+#include "athanor/doctor/report.h"
+
+namespace athanor::doctor {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char* name_of(Severity severity) {
+  return severity == Severity::error ? "error" : severity == Severity::warning ? "warning" : "goal";
+}
+
+Json ids_of(const std::vector<const Result*>& results) {
+  Json ids = Json::array();
+  for (const Result* result : results) ids.push_back(result->check->id);
+  return ids;
+}
+
+Json causes_of(const Result& result) {
+  Json ids = Json::array();
+  for (const Check* cause : result.causes) ids.push_back(cause->id);
+  return ids;
+}
+
+Json evidence_of(const Result& result) {
+  Json evidence = Json::array();
+  for (const Evidence& one : result.finding.evidence)
+    evidence.push_back({{"source", one.source}, {"said", one.said}});
+  return evidence;
+}
+
+Json problem_of(const Diagnosis& diagnosis, const Result& result, Language language, const Record& record) {
+  Json fixes = Json::array();
+  for (const Offer& offer : offers(result, record))
+    fixes.push_back({{"id", offer.fix->id},
+                     {"text", result.text(offer.fix->text, language)},
+                     {"commands", offer.commands},
+                     {"sudo", offer.fix->sudo},
+                     {"relogin", offer.fix->relogin},
+                     {"reboot", offer.fix->reboot},
+                     {"automatic", !offer.fix->action.empty()},
+                     {"tried", offer.tried},
+                     {"worked", offer.worked}});
+  return {{"id", result.check->id},
+          {"layer", result.check->layer},
+          {"title", result.text(result.check->title, language)},
+          {"why", result.text(result.check->why, language)},
+          {"evidence", evidence_of(result)},
+          {"fixes", fixes},
+          {"verify", "athanor doctor --only " + result.check->id},
+          {"consequences", ids_of(diagnosis.consequences_of(*result.check))},
+          {"source", result.check->source},
+          {"date", result.check->date}};
+}
+
+}  // namespace
+
+Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language, const Record& record) {
+  Json gpus = Json::array();
+  for (const Gpu& gpu : facts.gpus())
+    gpus.push_back({{"address", printable(gpu.address)},
+                    {"name", printable(gpu.name)},
+                    {"arch", printable(gpu.arch)},
+                    {"driver", printable(gpu.driver)}});
+  const auto problems = [&](Verdict verdict) {
+    Json all = Json::array();
+    for (const Result* result : diagnosis.with(verdict))
+      all.push_back(problem_of(diagnosis, *result, language, record));
+    return all;
+  };
+  Json consequences = Json::array(), goals = Json::array(), passed = Json::array(), skipped = Json::array();
+  for (const Result& result : diagnosis.results) {
+    const std::string title = result.text(result.check->title, language);
+    const bool goal = result.check->severity == Severity::goal;
+    if (goal && result.verdict != Verdict::skipped)
+      goals.push_back({{"id", result.check->id},
+                       {"title", title},
+                       {"works", result.verdict == Verdict::ok},
+                       {"after", causes_of(result)},
+                       {"evidence", evidence_of(result)}});
+    else if (result.verdict == Verdict::consequence)
+      consequences.push_back({{"id", result.check->id},
+                              {"title", title},
+                              {"causes", causes_of(result)},
+                              {"evidence", evidence_of(result)}});
+    else if (result.verdict == Verdict::ok)
+      passed.push_back(result.check->id);
+    else if (result.verdict == Verdict::skipped)
+      skipped.push_back(result.check->id);
+  }
+  return {{"schema", 1},
+          {"well", diagnosis.well()},
+          {"language", language == Language::zh ? "zh" : "en"},
+          {"machine",
+           {{"kind", diagnosis.kind},
+            {"system", printable(facts.system().os.name)},
+            {"kernel", printable(facts.system().kernel)},
+            {"container", printable(facts.system().container)},
+            {"wsl", facts.system().wsl},
+            {"gpus", gpus}}},
+          {"problems", problems(Verdict::problem)},
+          {"warnings", problems(Verdict::warning)},
+          {"consequences", consequences},
+          {"goals", goals},
+          {"passed", passed},
+          {"skipped", skipped},
+          {"seconds", diagnosis.seconds}};
+}
+
+Json list_json(const std::vector<Check>& checks, Language language) {
+  Json all = Json::array();
+  for (const Check& check : checks) {
+    Json fixes = Json::array();
+    for (const Fix& fix : check.fixes) fixes.push_back(fix.id);
+    all.push_back({{"id", check.id},
+                   {"layer", check.layer},
+                   {"severity", name_of(check.severity)},
+                   {"needs", check.needs},
+                   {"title", check.title.in(language)},
+                   {"fixes", fixes},
+                   {"source", check.source}});
+  }
+  return {{"schema", 1}, {"checks", all}};
+}
+
+}  // namespace athanor::doctor

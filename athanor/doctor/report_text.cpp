@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/base/toml.h"
+#include "athanor/doctor/data.h"
+#include "athanor/doctor/report.h"
+
+namespace athanor::doctor {
+namespace {
+
+// The bytes of the UTF-8 character at the start, and the columns that it takes.
+std::pair<size_t, int> character(std::string_view text) {
+  const auto first = static_cast<uint8_t>(text[0]);
+  const size_t bytes = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  // From U+1100 on, what Chinese is written with is wide; accents and arrows below U+2E80 are not.
+  const bool wide =
+      bytes == 4 ||
+      (bytes == 3 &&
+       (first >= 0xE3 || (first == 0xE2 && static_cast<uint8_t>(text.size() > 1 ? text[1] : 0) >= 0xBA)));
+  return {std::min(bytes, text.size()), wide ? 2 : 1};
+}
+
+int width(std::string_view text) {
+  int columns = 0;
+  while (!text.empty()) {
+    const auto [bytes, wide] = character(text);
+    columns += wide;
+    text.remove_prefix(bytes);
+  }
+  return columns;
+}
+
+class Writer {
+ public:
+  explicit Writer(const Style& style) : style_(style) {}
+
+  std::string in(const char* code, const std::string& text) const {
+    return style_.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
+  }
+  std::string word(const char* name, const Values& values = {}) const {
+    return words(name, style_.language, values);
+  }
+  const char* mark(Verdict verdict) const {
+    if (verdict == Verdict::ok) return style_.unicode ? "✓" : "+";
+    if (verdict == Verdict::warning) return "!";
+    return style_.unicode ? "✗" : "x";
+  }
+  // "  Seen    text", wrapped behind the label.
+  void row(const std::string& label, const std::string& text) {
+    constexpr int behind = 10;
+    const int pad = std::max(1, behind - 2 - width(label));
+    const std::string body = wrapped(text, style_.columns - behind, behind);
+    out += fmt::format("  {}{}{}\n", in("2", label), std::string(static_cast<size_t>(pad), ' '), body);
+  }
+  const Style& style() const { return style_; }
+
+  std::string out;
+
+ private:
+  const Style& style_;
+};
+
+std::string notes_of(const Writer& writer, const Offer& offer) {
+  std::vector<std::string> notes;
+  if (offer.fix->sudo) notes.push_back(writer.word("needs_sudo"));
+  if (offer.fix->relogin) notes.push_back(writer.word("relogin"));
+  if (offer.fix->reboot) notes.push_back(writer.word("reboot"));
+  if (!offer.fix->action.empty()) notes.push_back(writer.word("automatic"));
+  if (offer.tried > 0)
+    notes.push_back(writer.word(
+        "record", {{"tried", std::to_string(offer.tried)}, {"worked", std::to_string(offer.worked)}}));
+  return notes.empty() ? "" : " (" + join(notes) + ")";
+}
+
+void add_problem(Writer& writer, const Diagnosis& diagnosis, const Result& result, const std::string& head,
+                 const Record& record) {
+  const Language language = writer.style().language;
+  const bool error = result.verdict == Verdict::problem;
+  writer.out += fmt::format("{} {}  {}\n", writer.in(error ? "1;31" : "1;33", head),
+                            writer.in("1", result.text(result.check->title, language)),
+                            writer.in("2", "[" + result.check->id + "]"));
+  std::string label = writer.word("seen");
+  for (const Evidence& evidence : result.finding.evidence) {
+    writer.row(label, fmt::format("{}: {}", evidence.source, evidence.said));
+    label.clear();
+  }
+  writer.row(writer.word("why"), result.text(result.check->why, language));
+  const auto all = offers(result, record);
+  label = writer.word("mend");
+  for (const Offer& offer : all) {
+    writer.row(label, result.text(offer.fix->text, language) + notes_of(writer, offer));
+    for (const std::string& command : offer.commands)
+      writer.out += "            " + writer.in("36", command) + "\n";
+    label = writer.word("or");
+  }
+  if (!all.empty())
+    writer.row(writer.word("verify"),
+               fmt::format("athanor doctor --only {} --tried {}", result.check->id, all.front().fix->id));
+  std::vector<std::string> blocked;
+  for (const Result* consequence : diagnosis.consequences_of(*result.check))
+    blocked.push_back(consequence->text(consequence->check->title, language));
+  if (!blocked.empty()) writer.row(writer.word("blocks"), join(blocked, " · "));
+  writer.out += "\n";
+}
+
+void add_goals(Writer& writer, const Diagnosis& diagnosis) {
+  const Language language = writer.style().language;
+  std::map<const Check*, int> number;
+  for (const Result* problem : diagnosis.with(Verdict::problem)) {
+    const int next = static_cast<int>(number.size()) + 1;
+    number[problem->check] = next;
+  }
+  for (const Verdict verdict : {Verdict::ok, Verdict::consequence}) {
+    bool first = true;
+    for (const Result* result : diagnosis.with(verdict)) {
+      if (result->check->severity != Severity::goal) continue;
+      if (first) writer.out += writer.word(verdict == Verdict::ok ? "works" : "will_work") + "\n";
+      first = false;
+      std::vector<std::string> numbers;
+      for (const Check* cause : result->causes) numbers.push_back(std::to_string(number[cause]));
+      std::string line = result->text(result->check->title, language);
+      for (const Evidence& evidence : result->finding.evidence) line += ": " + evidence.said;
+      if (!numbers.empty())
+        line += "  " + writer.in("2", "(" + writer.word("after", {{"numbers", join(numbers)}}) + ")");
+      writer.out +=
+          fmt::format("  {} {}\n", writer.in(verdict == Verdict::ok ? "32" : "31", writer.mark(verdict)),
+                      wrapped(line, writer.style().columns - 4, 4));
+    }
+  }
+}
+
+void add_head(Writer& writer, const Facts& facts) {
+  const System& system = facts.system();
+  std::vector<std::string> about;
+  if (!system.os.name.empty()) about.push_back(system.os.name);
+  if (!system.kernel.empty()) about.push_back("Linux " + system.kernel);
+  if (!system.container.empty()) about.push_back(system.container);
+  std::map<std::string, int> counts;
+  for (const Gpu& gpu : facts.gpus()) ++counts[gpu.title()];
+  std::vector<std::string> gpus;
+  for (const auto& [title, count] : counts)
+    gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
+  about.push_back(gpus.empty() ? writer.word("no_gpu") : join(gpus));
+  writer.out += wrapped(printable(join(about, " · ")), writer.style().columns, 0) + "\n\n";
+}
+
+}  // namespace
+
+std::string words(std::string_view name, Language language, const Values& values) {
+  static const auto all = parse_toml(data_file("doctor_words.toml"), "doctor_words.toml");
+  const auto found = all.find(std::string(name));
+  if (found == all.end()) throw Error(ErrorCode::internal, "doctor has no words for " + std::string(name));
+  return fill(found->at(language == Language::zh ? "zh" : "en").get<std::string>(), values);
+}
+
+std::string wrapped(std::string_view text, int columns, int indent) {
+  std::string out, word;
+  int used = 0, word_width = 0;
+  const std::string line_break = "\n" + std::string(static_cast<size_t>(std::max(0, indent)), ' ');
+  bool space = false;
+  const auto place = [&] {
+    if (word.empty()) return;
+    if (used > 0 && used + (space ? 1 : 0) + word_width > std::max(columns, 20)) {
+      out += line_break;
+      used = 0;
+    } else if (space && used > 0) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += word_width;
+    word.clear();
+    word_width = 0;
+    space = false;
+  };
+  while (!text.empty()) {
+    const auto [bytes, wide] = character(text);
+    const std::string_view one = text.substr(0, bytes);
+    text.remove_prefix(bytes);
+    if (one == " " || one == "\n") {
+      place();
+      space = true;
+      continue;
+    }
+    // No line begins with a comma or full stop of Chinese.
+    const bool clings =
+        one == "，" || one == "。" || one == "；" || one == "：" || one == "、" || one == "）";
+    if (wide == 2 && !clings) place();
+    word += one;
+    word_width += wide;
+    if (wide == 2 && !text.empty() && character(text).second == 1) place();
+  }
+  place();
+  return out;
+}
+
+std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
+                        const Record& record) {
+  Writer writer(style);
+  add_head(writer, facts);
+  const auto problems = diagnosis.with(Verdict::problem), warnings = diagnosis.with(Verdict::warning);
+  const Values counts = {{"checks", std::to_string(diagnosis.results.size())},
+                         {"time", format_duration(diagnosis.seconds)},
+                         {"count", std::to_string(problems.size())},
+                         {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
+                         {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size())}};
+  if (problems.empty())
+    writer.out += writer.in("1;32", writer.word("well", counts)) + "\n\n";
+  else
+    writer.out +=
+        writer.in("1", writer.word(problems.size() == 1 ? "found_one" : "found_many", counts)) + "\n\n";
+  int number = 0;
+  for (const Result* problem : problems)
+    add_problem(writer, diagnosis, *problem, fmt::format("{} {}.", writer.mark(Verdict::problem), ++number),
+                record);
+  if (!warnings.empty()) writer.out += writer.in("1", writer.word("warnings")) + "\n\n";
+  for (const Result* warning : warnings)
+    add_problem(writer, diagnosis, *warning, writer.mark(Verdict::warning), record);
+  add_goals(writer, diagnosis);
+  if (!problems.empty()) writer.out += "\n" + writer.in("2", writer.word("footer", counts)) + "\n";
+  return writer.out;
+}
+
+std::string list_text(const std::vector<Check>& checks, Language language) {
+  size_t longest = 0;
+  for (const Check& check : checks) longest = std::max(longest, check.id.size());
+  std::string out;
+  for (const Check& check : checks)
+    out += fmt::format("{:<{}}  {}\n", check.id, longest, fill(check.title.in(language), {}));
+  return out;
+}
+
+}  // namespace athanor::doctor

@@ -1,0 +1,12 @@
+// Whether devices compute rightly, asked of the devices themselves.
+#pragma once
+#include "athanor/doctor/probe.h"
+
+namespace athanor::doctor {
+
+/// Matrix products in f32, f16 and bf16, softmax and attention on every device that the library lists, each
+/// in a child process with a time limit, against the same in f64 on the CPU. Fails for the first device that
+/// differs by more than its dtype's rounding explains, crashes or does not answer.
+Finding device_self_test();
+
+}  // namespace athanor::doctor

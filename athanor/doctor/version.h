@@ -1,0 +1,36 @@
+// Version numbers, compared as numbers.
+#pragma once
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace athanor::doctor {
+
+/// The numbers of "535.161.08", "2.9.0+cu128" or "6.1.0-18-amd64": those up to the first character that is
+/// neither digit nor dot. A number that is missing counts as 0, so that 12.4 equals 12.4.0; one too large for
+/// a uint32_t is the largest.
+class Version {
+ public:
+  Version() = default;
+  /// None where the text does not start with a number (after one 'v').
+  static std::optional<Version> parse(std::string_view text);
+
+  uint32_t at(size_t index) const { return index < numbers_.size() ? numbers_[index] : 0; }
+  /// The first `count` numbers: 2.9 of 2.9.1.
+  Version first(size_t count) const;
+  std::string text() const;
+
+  std::strong_ordering operator<=>(const Version& other) const;
+  bool operator==(const Version& other) const { return (*this <=> other) == 0; }
+
+ private:
+  std::vector<uint32_t> numbers_;
+};
+
+/// What follows the '+' of "2.9.0+cu128": "cu128"; "" where nothing does.
+std::string_view local_version(std::string_view version);
+
+}  // namespace athanor::doctor

@@ -1,0 +1,179 @@
+// athanor doctor as people and programs use it: exit codes, JSON, languages, fixes.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.h"
+#include "tests/doctor/fixture.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Outcome;
+using testing::run_program;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+using testing::UnpackedMachine;
+
+class Doctor : public ::testing::Test {
+ protected:
+  Outcome run(const std::vector<std::string>& arguments) {
+    std::vector<std::string> words{"doctor"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return run_program(folder_.path(), words);
+  }
+  Outcome on(const std::string& machine, std::vector<std::string> arguments) {
+    machines_.push_back(std::make_unique<UnpackedMachine>("doctor/" + machine));
+    arguments.insert(arguments.end(), {"--root", machines_.back()->root().string()});
+    return run(arguments);
+  }
+  TemporaryFolder folder_;
+  std::vector<std::unique_ptr<UnpackedMachine>> machines_;
+};
+
+TEST_F(Doctor, ExitsByWhatItFound) {
+  EXPECT_EQ(on("healthy-rx6800xt", {}).exit_code, 0);
+  EXPECT_EQ(on("row10-miopen-kernels", {}).exit_code, 0);  // a warning
+  EXPECT_EQ(on("row03-kfd-permission", {}).exit_code, 1);
+  EXPECT_EQ(run({"--root", "/no/such/folder"}).exit_code, 2);
+  EXPECT_EQ(run({"--only", "amd.kfd.permissions"}).exit_code, 2);
+  EXPECT_EQ(run({"--lang", "fr"}).exit_code, 2);
+  EXPECT_EQ(run({"--plan", "caffe"}).exit_code, 2);
+  EXPECT_EQ(run({"--as", "script"}).exit_code, 2);
+  EXPECT_EQ(run({"--tried", "join-group"}).exit_code, 2);
+  EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);
+  EXPECT_EQ(run({"export", "/no/such/folder/file"}).exit_code, 3);
+}
+
+TEST_F(Doctor, NamesTheNearestCheck) {
+  EXPECT_THAT(run({"--only", "amd.kfd.permissions"}).err, HasSubstr("amd.kfd.permission"));
+}
+
+TEST_F(Doctor, RefusesADamagedRecord) {
+  const UnpackedMachine machine({{"/machine.toml", "[[["}});
+  const Outcome outcome = run({"--root", machine.root().string()});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("machine.toml"));
+}
+
+TEST_F(Doctor, LeadsWithTheCause) {
+  const std::string text = on("row03-kfd-permission", {"--lang", "en"}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("1 problem."), HasSubstr("sudo usermod -aG render ada"),
+                          HasSubstr("uid 0, gid 992 (render), mode 0660"),
+                          HasSubstr("Will work when the above is mended"), HasSubstr("(after 1)")));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b[")));  // no terminal, no colours
+}
+
+TEST_F(Doctor, SpeaksTheLanguageOfTheLocale) {
+  setenv("LC_ALL", "zh_CN.UTF-8", 1);
+  const std::string chinese = on("row03-kfd-permission", {}).out;
+  const std::string english = on("row03-kfd-permission", {"--lang", "en"}).out;
+  unsetenv("LC_ALL");
+  EXPECT_THAT(chinese, HasSubstr("加入该组"));
+  EXPECT_THAT(english, HasSubstr("Join the group"));
+  EXPECT_THAT(on("row03-kfd-permission", {"--lang", "zh"}).out, HasSubstr("发现 1 个问题"));
+}
+
+TEST_F(Doctor, PrintsJsonOfASchema) {
+  const json report = json::parse(on("row03-kfd-permission", {"--json"}).out);
+  EXPECT_EQ(report.at("schema"), 1);
+  EXPECT_EQ(report.at("well"), false);
+  EXPECT_EQ(report.at("machine").at("kind"), "amd gfx1030, ubuntu 24.04");
+  const json& problem = report.at("problems").at(0);
+  for (const char* field :
+       {"id", "layer", "title", "why", "evidence", "fixes", "verify", "consequences", "source", "date"})
+    EXPECT_TRUE(problem.contains(field)) << field;
+  for (const char* field :
+       {"id", "text", "commands", "sudo", "relogin", "reboot", "automatic", "tried", "worked"})
+    EXPECT_TRUE(problem.at("fixes").at(0).contains(field)) << field;
+  EXPECT_EQ(problem.at("fixes").at(0).at("sudo"), true);
+  for (const char* field : {"warnings", "consequences", "goals", "passed", "skipped", "seconds"})
+    EXPECT_TRUE(report.contains(field)) << field;
+  const json list = json::parse(run({"--list", "--json"}).out);
+  EXPECT_GT(list.at("checks").size(), 60U);
+}
+
+TEST_F(Doctor, RunsOnlySomeChecks) {
+  const json one = json::parse(on("trap-two-causes", {"--json", "--only", "python.torch.flavour"}).out);
+  ASSERT_EQ(one.at("problems").size(), 1U);
+  EXPECT_EQ(one.at("problems").at(0).at("id"), "python.torch.flavour");
+  const json cause = json::parse(on("trap-two-causes", {"--json", "--only", "amd.driver.loaded"}).out);
+  EXPECT_EQ(cause.at("problems").at(0).at("id"), "amd.driver.blacklisted");
+}
+
+TEST_F(Doctor, MendsWhatItMay) {
+  const Outcome dry = on("row09-wrong-override", {"--fix", "--dry-run", "--lang", "en"});
+  EXPECT_EQ(dry.exit_code, 1);
+  EXPECT_THAT(dry.out, HasSubstr("unset HSA_OVERRIDE_GFX_VERSION"));
+  EXPECT_FALSE(std::filesystem::exists(machines_.back()->root() / "home/ada/.config"));
+  const Outcome unasked = on("row09-wrong-override", {"--fix", "--lang", "en"});
+  EXPECT_EQ(unasked.exit_code, 1);
+  EXPECT_THAT(unasked.out, HasSubstr("--yes"));
+  const Outcome done = on("row09-wrong-override", {"--fix", "--yes", "--lang", "en"});
+  EXPECT_EQ(done.exit_code, 0);
+  EXPECT_THAT(done.out, HasSubstr("mended"));
+  EXPECT_TRUE(std::filesystem::exists(machines_.back()->root() / "home/ada/.config/athanor/env"));
+  const json history = json::parse(run({"history", "--json"}).out);
+  EXPECT_EQ(history.at("events").at(0).at("event"), "worked");
+  EXPECT_EQ(history.at("events").at(1).at("event"), "applied");
+}
+
+TEST_F(Doctor, PrintsTheCommandsOfTheRest) {
+  const Outcome outcome = on("row03-kfd-permission", {"--fix", "--yes"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("sudo usermod -aG render ada"));
+}
+
+TEST_F(Doctor, LearnsFromWhatWasTried) {
+  const auto first_fix = [&] {
+    return json::parse(on("row21-driver-mismatch", {"--json"}).out).at("problems").at(0).at("fixes").at(0);
+  };
+  EXPECT_EQ(first_fix().at("id"), "restart");
+  EXPECT_EQ(on("row21-driver-mismatch", {"--only", "nvidia.driver.mismatch", "--tried", "restart"}).exit_code,
+            1);
+  EXPECT_EQ(first_fix().at("id"), "reload-module");
+  EXPECT_EQ(on("healthy-rtx4090", {"--only", "nvidia.driver.mismatch", "--tried", "restart"}).exit_code, 0);
+  EXPECT_EQ(on("healthy-rtx4090", {"--only", "nvidia.driver.mismatch", "--tried", "restart"}).exit_code, 0);
+  EXPECT_EQ(first_fix().at("id"), "restart");  // (2 + 1) / (3 + 2) > 1/2
+  EXPECT_EQ(first_fix().at("worked"), 2);
+  EXPECT_THAT(run({"history", "--lang", "en"}).out, HasSubstr("nvidia.driver.mismatch / restart"));
+}
+
+TEST_F(Doctor, PlansWhatCanBeRun) {
+  const Outcome script = on("healthy-rtx4090", {"--plan", "pytorch", "--as", "script"});
+  EXPECT_EQ(script.exit_code, 0);
+  EXPECT_THAT(script.out, StartsWith("#!/usr/bin/env bash\n"));
+  const Outcome impossible = on("row14-half-precision", {"--plan", "pytorch", "--as", "script"});
+  EXPECT_EQ(impossible.exit_code, 1);
+  EXPECT_THAT(impossible.err, HasSubstr("gfx1010"));
+  EXPECT_EQ(impossible.out, "");
+  EXPECT_EQ(json::parse(on("row14-half-precision", {"--plan", "pytorch", "--json"}).out).at("possible"),
+            false);
+}
+
+TEST_F(Doctor, ExportsWithoutNames) {
+  const auto file = folder_.path() / "bundle.machine";
+  EXPECT_EQ(on("private", {"export", file.string()}).exit_code, 0);  // export takes --root too
+  const std::string text = read_text_file(file);
+  EXPECT_THAT(text,
+              AllOf(Not(HasSubstr("margarete")), Not(HasSubstr("elderberry")), HasSubstr("== /report.json")));
+}
+
+TEST_F(Doctor, LooksAtThisMachine) {
+  const Outcome outcome = run({"--json"});
+  EXPECT_LE(outcome.exit_code, 1) << outcome.err;
+  EXPECT_GT(json::parse(outcome.out).at("passed").size(), 3U);
+}
+
+TEST_F(Doctor, AsksTheDevicesToCompute) {
+  const json report = json::parse(run({"--self-test", "--json", "--only", "device.self_test"}).out);
+  EXPECT_EQ(report.at("passed"), json::array({"device.self_test"})) << report.dump(1);
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,193 @@
+// Data and code fit together: every check has a probe, every text its languages, the docs their table.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
+#include "athanor/doctor/check.h"
+#include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/probe.h"
+#include "athanor/doctor/report.h"
+
+namespace athanor::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Checks, HaveOneProbeEach) {
+  std::set<std::string> with_data, with_probe;
+  for (const Check& check : checks()) with_data.insert(check.id);
+  for (const auto& [id, probe] : probes()) with_probe.insert(id);
+  EXPECT_EQ(with_data, with_probe);
+}
+
+bool has_chinese(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return (static_cast<unsigned char>(c) & 0xF0) == 0xE0; });
+}
+
+TEST(Checks, SpeakBothLanguages) {
+  for (const Check& check : checks()) {
+    EXPECT_FALSE(has_chinese(check.title.en)) << check.id;
+    EXPECT_FALSE(has_chinese(check.why.en)) << check.id;
+    EXPECT_TRUE(has_chinese(check.title.zh) || check.severity == Severity::goal) << check.id;
+    EXPECT_TRUE(has_chinese(check.why.zh)) << check.id;
+    for (const Fix& fix : check.fixes) {
+      EXPECT_FALSE(has_chinese(fix.text.en)) << check.id << " " << fix.id;
+      EXPECT_TRUE(has_chinese(fix.text.zh)) << check.id << " " << fix.id;
+    }
+  }
+}
+
+// The same placeholders in both, so that neither language says less.
+std::set<std::string> placeholders(const std::string& text) {
+  std::set<std::string> names;
+  for (size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1))
+    if (const size_t end = text.find('}', at); end != std::string::npos)
+      names.insert(text.substr(at, end - at));
+  return names;
+}
+
+TEST(Checks, SayTheSameInBothLanguages) {
+  for (const Check& check : checks()) {
+    EXPECT_EQ(placeholders(check.title.en), placeholders(check.title.zh)) << check.id;
+    EXPECT_EQ(placeholders(check.why.en), placeholders(check.why.zh)) << check.id;
+  }
+}
+
+TEST(Checks, HaveFixesThatCanBeFollowed) {
+  const std::set<std::string> actions = {"", "set-variable", "unset-variable", "clear-cache"};
+  for (const Check& check : checks()) {
+    if (check.severity == Severity::goal) continue;
+    EXPECT_FALSE(check.fixes.empty()) << check.id;
+    std::set<std::string> ids;
+    for (const Fix& fix : check.fixes) {
+      EXPECT_TRUE(ids.insert(fix.id).second) << check.id << " has two fixes " << fix.id;
+      EXPECT_TRUE(actions.contains(fix.action)) << check.id << " " << fix.id << " " << fix.action;
+      const bool says_sudo =
+          std::any_of(fix.commands.begin(), fix.commands.end(),
+                      [](const std::string& command) { return command.find("sudo") != std::string::npos; });
+      if (says_sudo) {
+        EXPECT_TRUE(fix.sudo) << check.id << " " << fix.id << " needs root and does not say so";
+      }
+      // --fix never runs sudo.
+      if (!fix.action.empty()) {
+        EXPECT_FALSE(fix.sudo) << check.id << " " << fix.id;
+      }
+    }
+  }
+}
+
+TEST(Checks, StandInTheDocs) {
+  const std::string page = read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "docs" / "doctor.md");
+  std::set<std::string> named;
+  for (const std::string& line : split(page, '\n')) {
+    if (!line.starts_with("| `")) continue;
+    const size_t end = line.find('`', 3);
+    const std::string id = line.substr(3, end - 3);
+    if (id.find('.') != std::string::npos && id.find(' ') == std::string::npos) named.insert(id);
+  }
+  for (const Check& check : checks()) {
+    EXPECT_TRUE(named.contains(check.id)) << "docs/doctor.md has no row for " << check.id;
+    named.erase(check.id);
+  }
+  EXPECT_TRUE(named.empty()) << "docs/doctor.md describes a check that is gone: "
+                             << (named.empty() ? "" : *named.begin());
+}
+
+TEST(Words, AreThereInBothLanguages) {
+  for (const char* name : {"well", "seen", "why", "mend", "verify", "blocks", "works", "footer"}) {
+    EXPECT_FALSE(has_chinese(words(name, Language::en))) << name;
+    EXPECT_TRUE(has_chinese(words(name, Language::zh))) << name;
+  }
+  EXPECT_THROW(words("no such word", Language::en), Error);
+}
+
+Version version(const char* text) { return *Version::parse(text); }
+
+TEST(Versions, CompareAsNumbers) {
+  EXPECT_LT(version("535.54.03"), version("535.161.08"));
+  EXPECT_EQ(version("12.4"), version("12.4.0"));
+  EXPECT_LT(version("2.9"), version("2.10"));
+  EXPECT_EQ(version("2.9.0+cu128"), version("2.9"));
+  EXPECT_EQ(version("6.1.0-18-amd64"), version("6.1"));
+  EXPECT_EQ(version("v3"), version("3"));
+  EXPECT_LT(version("3"), version("99999999999999999999"));
+  EXPECT_EQ(version("2.9.1").first(2).text(), "2.9");
+  EXPECT_FALSE(Version::parse(""));
+  EXPECT_FALSE(Version::parse("unknown"));
+  EXPECT_EQ(local_version("2.9.0+cu128"), "cu128");
+  EXPECT_EQ(local_version("2.9.0"), "");
+}
+
+TEST(Compatibility, IsReadAndAnswers) {
+  const Compatibility& known = Compatibility::known();
+  EXPECT_EQ(known.pytorch.size(), 12U);
+  EXPECT_EQ(*known.oldest_driver(version("12.8")), version("525"));
+  EXPECT_FALSE(known.oldest_driver(version("99.0")));
+  EXPECT_EQ(known.torch_sm(version("2.11"), version("12.6"))->newest, 90);
+  EXPECT_TRUE(known.torch_sm(version("2.11"), version("12.6"))->certain);
+  EXPECT_FALSE(known.torch_sm(version("2.6"), version("12.4"))->certain);
+  EXPECT_FALSE(known.torch_sm(version("9.0"), version("99.0")));
+  EXPECT_TRUE(known.torch_targets(version("7.2"))->contains("gfx1151"));
+  EXPECT_FALSE(known.torch_targets(version("6.4"))->contains("gfx1151"));
+  EXPECT_EQ(known.torch_targets(version("99.0")), nullptr);
+  for (const char* table : {"cuda", "pytorch", "tensorflow", "jax", "rocm"}) {
+    EXPECT_FALSE(known.origins.at(table).source.empty());
+    EXPECT_EQ(known.origins.at(table).date.size(), 10U);
+  }
+}
+
+TEST(Compatibility, RowsAreInOrder) {
+  const Compatibility& known = Compatibility::known();
+  const auto ordered = [](const auto& rows) {
+    return std::is_sorted(rows.begin(), rows.end(),
+                          [](const auto& a, const auto& b) { return a.version < b.version; });
+  };
+  EXPECT_TRUE(ordered(known.cuda));
+  EXPECT_TRUE(ordered(known.pytorch));
+  EXPECT_TRUE(ordered(known.tensorflow));
+  EXPECT_TRUE(ordered(known.rocm));
+  EXPECT_TRUE(ordered(known.jax_python));
+}
+
+TEST(Compatibility, IsRefusedWhereItIsMalformed) {
+  for (const char* text : {"", "schema = 1", "schema = 2", "schema = \"1\"", "[cuda]\nrelease = 3",
+                           "schema = 1\n[cuda]\nsource = 1"})
+    EXPECT_THROW(Compatibility::parse(text), Error) << text;
+}
+
+TEST(Language, IsChosenByTheLocale) {
+  EXPECT_EQ(language_of_locale("zh_CN.UTF-8"), Language::zh);
+  EXPECT_EQ(language_of_locale("zh"), Language::zh);
+  EXPECT_EQ(language_of_locale("de_DE.UTF-8"), Language::en);
+  EXPECT_EQ(language_of_locale("C"), Language::en);
+  EXPECT_EQ(language_of_locale(""), Language::en);
+}
+
+TEST(Placeholders, AreFilled) {
+  EXPECT_EQ(fill("a {b} ${c} {d e} {", {{"b", "1"}, {"c", "2"}}), "a 1 ${c} {d e} {");
+  EXPECT_EQ(fill("{x}", {{"x", "{y}"}, {"y", "no"}}), "{y}");  // what a machine says is not looked into
+  EXPECT_TRUE(has_placeholder("a {b}"));
+  EXPECT_FALSE(has_placeholder("${b} {} { b }"));
+}
+
+TEST(Printable, LeavesOutWhatActsOnTerminals) {
+  EXPECT_EQ(printable("a\x1b[31mb\tc\r\n"), "a[31mb c ");
+  EXPECT_EQ(printable("中文 é ✓ 🔥"), "中文 é ✓ 🔥");
+  EXPECT_EQ(printable("\xff\xc0\x80\xed\xa0\x80\xe4\xb8"), "????????");
+  EXPECT_EQ(printable("\xc2\x9b"), "??");  // a C1 control
+}
+
+TEST(Wrapping, CountsChineseTwice) {
+  EXPECT_EQ(wrapped("one two three four five", 20, 2), "one two three four\n  five");
+  EXPECT_EQ(wrapped("一二三四五六七八九十一二", 20, 0), "一二三四五六七八九十\n一二");
+  EXPECT_THAT(wrapped("一二三四五六七八九十，一二", 20, 0), ::testing::Not(HasSubstr("\n，")));
+}
+
+}  // namespace
+}  // namespace athanor::doctor

@@ -1,0 +1,156 @@
+// Whole machines: which root causes doctor finds, in which order, and what it takes for their consequences.
+//
+// A machine of tests/machines/doctor says at its head what is expected of it:
+//   # problems: ID...        root causes, in the order to mend them; none where the line is missing
+//   # warnings: ID...        likewise
+//   # consequences: ID...    what fails because of these, goals too, in any order; not compared without the
+//   line # works: ID...           goals that work; not compared without the line # fix: ID                the
+//   fix that stands first for the first problem
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <optional>
+
+#include "athanor/doctor/diagnosis.h"
+#include "athanor/doctor/facts.h"
+#include "athanor/doctor/report.h"
+#include "tests/doctor/fixture.h"
+
+namespace athanor::doctor {
+namespace {
+
+using ::athanor::testing::machines_folder;
+using ::athanor::testing::UnpackedMachine;
+using ::testing::ElementsAreArray;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAreArray;
+
+using Ids = std::vector<std::string>;
+
+struct Expected {
+  Ids problems, warnings;
+  std::optional<Ids> consequences, works;
+  std::string fix;
+};
+
+Expected expected_of(const std::string& name) {
+  Expected expected;
+  for (const std::string& line : split(read_text_file(machines_folder() / (name + ".machine")), '\n')) {
+    if (!line.starts_with("#")) break;
+    const size_t colon = line.find(": ");
+    if (colon == std::string::npos) continue;
+    const std::string key = line.substr(2, colon - 2);
+    const Ids ids = split(trim(line.substr(colon + 2)), ' ');
+    if (key == "problems") expected.problems = ids;
+    if (key == "warnings") expected.warnings = ids;
+    if (key == "consequences") expected.consequences = ids;
+    if (key == "works") expected.works = ids;
+    if (key == "fix") expected.fix = ids.front();
+  }
+  return expected;
+}
+
+Ids ids(const std::vector<const Result*>& results, bool goals_only = false) {
+  Ids all;
+  for (const Result* result : results)
+    if (!goals_only || result->check->severity == Severity::goal) all.push_back(result->check->id);
+  return all;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(machines_folder() / "doctor"))
+    if (file.path().extension() == ".machine") names.push_back(file.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Machines : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Machines, AreDiagnosed) {
+  const std::string name = "doctor/" + GetParam();
+  const Expected expected = expected_of(name);
+  const UnpackedMachine machine(name);
+  const Facts facts(*machine);
+  const Diagnosis diagnosis = diagnose(checks(), facts);
+  EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), ElementsAreArray(expected.problems));
+  EXPECT_THAT(ids(diagnosis.with(Verdict::warning)), ElementsAreArray(expected.warnings));
+  if (expected.consequences) {
+    EXPECT_THAT(ids(diagnosis.with(Verdict::consequence)), UnorderedElementsAreArray(*expected.consequences));
+  }
+  if (expected.works) {
+    EXPECT_THAT(ids(diagnosis.with(Verdict::ok), true), UnorderedElementsAreArray(*expected.works));
+  }
+  for (const Result* result : diagnosis.with(Verdict::consequence))
+    EXPECT_THAT(result->causes, ::testing::Not(IsEmpty()));
+  for (const Verdict verdict : {Verdict::problem, Verdict::warning})
+    for (const Result* result : diagnosis.with(verdict)) {
+      EXPECT_FALSE(result->finding.evidence.empty()) << result->check->id << " says nothing of what it saw";
+      const auto all = offers(*result);
+      ASSERT_FALSE(all.empty()) << "no fix of " << result->check->id << " applies here";
+      if (!expected.fix.empty() && result == diagnosis.with(Verdict::problem).front()) {
+        EXPECT_EQ(all.front().fix->id, expected.fix);
+      }
+      for (const Language language : {Language::en, Language::zh}) {
+        EXPECT_FALSE(has_placeholder(result->text(result->check->title, language)))
+            << result->text(result->check->title, language);
+        EXPECT_FALSE(has_placeholder(result->text(result->check->why, language)))
+            << result->text(result->check->why, language);
+        for (const Offer& offer : all) {
+          EXPECT_FALSE(has_placeholder(result->text(offer.fix->text, language)))
+              << result->text(offer.fix->text, language);
+          for (const std::string& command : offer.commands) EXPECT_FALSE(has_placeholder(command)) << command;
+        }
+      }
+    }
+  for (const Result& result : diagnosis.results)  // of goals and consequences too
+    if (result.verdict != Verdict::skipped && result.verdict != Verdict::ok) {
+      EXPECT_FALSE(has_placeholder(result.text(result.check->title, Language::zh))) << result.check->id;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, Machines, ::testing::ValuesIn(machine_names()), [](const auto& instance) {
+  std::string name = instance.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+// Machines that were recorded for detect: nothing is made up about them either.
+TEST(DetectsMachines, AreDiagnosedWithoutFalseAlarms) {
+  const std::map<std::string, Ids> problems = {
+      {"arc-a770", {}},   {"container-bare", {"container.amd"}},
+      {"cpu-server", {}}, {"h100x8", {"opencl.icd"}},  // it has none
+      {"mi300x8", {}},    {"phoenix-7900xtx", {"amd.mixed"}},
+      {"rtx4090", {}},    {"rx6600x2", {"amd.rocblas"}},  // gfx1032, and no override
+      {"rx6800xt", {}},   {"rx7900xtx", {}},
+      {"steamdeck", {}},  {"wsl-rtx4090", {}},
+  };
+  for (const auto& [name, expected] : problems) {
+    if (!std::filesystem::exists(machines_folder() / (name + ".machine"))) continue;
+    const UnpackedMachine machine(name);
+    EXPECT_THAT(ids(diagnose(checks(), Facts(*machine)).with(Verdict::problem)), ElementsAreArray(expected))
+        << name;
+  }
+}
+
+TEST(RowsOfFailures, AreAllThere) {
+  for (int row = 1; row <= 29; ++row) {
+    const std::string start = fmt::format("row{:02}-", row);
+    const auto names = machine_names();
+    EXPECT_TRUE(std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+      return name.starts_with(start);
+    })) << start;
+  }
+}
+
+TEST(ThisMachine, IsDiagnosedInTwoSeconds) {
+  const Machine machine;
+  const Facts facts(machine);
+  const Diagnosis diagnosis = diagnose(checks(), facts);
+  EXPECT_EQ(diagnosis.results.size(), checks().size());
+  EXPECT_LT(diagnosis.seconds, 2 * 10) << "the promise is 2 s; tests share the processor";
+  EXPECT_FALSE(report_text(diagnosis, facts, {}).empty());
+}
+
+}  // namespace
+}  // namespace athanor::doctor
