@@ -73,7 +73,8 @@ void Frame::find_streams() {
     ahead_.push_back({static_cast<int64_t>(w), tiling_->tile_size() * walker.item});
     lines += ahead_.back().bytes / line_bytes;
   }
-  ahead_lines_ = lines / static_cast<int64_t>(code_->each.size()) + 1;
+  // (A body may have nothing to do: a sum of what is constant.)
+  ahead_lines_ = lines / std::max<int64_t>(1, static_cast<int64_t>(code_->each.size())) + 1;
 }
 
 void Frame::fetch(int64_t lines) {
