@@ -91,7 +91,8 @@ std::string readings_text(const std::string& property, const Fact& fact, const S
     std::vector<std::string> sources;  // each once, as several platforms may say the same
     for (const std::string& source : said.sources)
       if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
-    line += (line.empty() ? "" : style.dot()) + said.text + " " + style.dim("(" + join(sources) + ")");
+    line += fmt::format("{}{} {}", line.empty() ? "" : style.dot(), said.text,
+                        style.dim(fmt::format("({})", join(sources))));
   }
   return line;
 }

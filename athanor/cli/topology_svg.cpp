@@ -57,7 +57,8 @@ std::vector<Panel> panels_of(const Topology& topology) {
 }
 
 double height_of(const Panel& panel) {
-  const auto rows = static_cast<double>((panel.places.size() + 1) / 2);
+  const size_t pairs = (panel.places.size() + 1) / 2;
+  const auto rows = static_cast<double>(pairs);
   return node_head + rows * (box_height + box_gap) + (rows > 0 ? 8 : 0);
 }
 
@@ -72,7 +73,8 @@ void add_panel(std::string& svg, const Panel& panel, const Detection& detection,
   add_text(svg, x + 18, y + 46, "", shortened(panel.text, 76));
   for (size_t i = 0; i < panel.places.size(); ++i) {
     const DevicePlace& place = *panel.places[i];
-    const auto row = static_cast<double>(i / 2), column = static_cast<double>(i % 2);
+    const size_t line = i / 2;
+    const auto row = static_cast<double>(line), column = static_cast<double>(i % 2);
     const double left = x + 20 + column * (box_width + 14),
                  top = y + node_head + row * (box_height + box_gap);
     // A wire from the node, down the left of the column.

@@ -40,7 +40,7 @@ void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& 
     if (!name.starts_with("HSA_OVERRIDE_GFX_VERSION")) continue;
     const std::string value = machine.environment(name).value_or("");
     const std::string pretended = gfx_of_override(value);
-    const std::string setting = name + "=" + value;
+    const std::string setting = fmt::format("{}={}", name, value);
     if (pretended.empty()) {
       found.push_back({setting, "is no version like 10.3.0", "unset " + name});
       continue;

@@ -105,7 +105,7 @@ std::string to_text(const std::string& property, const Value& value) {
     return std::to_string(*number);
   }
   const double number = std::get<double>(value);
-  const std::string digits = fmt::format("{:.{}f}", number, number < 10 ? 2 : number < 100 ? 1 : 0);
+  std::string digits = fmt::format("{:.{}f}", number, number < 10 ? 2 : number < 100 ? 1 : 0);
   if (property.ends_with("_gb_s")) return digits + " GB/s";
   if (property.ends_with("_tflops")) return digits + " Tflop/s";
   if (property.ends_with("_watts")) return digits + " W";

@@ -1,5 +1,7 @@
 #include "athanor/device/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -156,7 +158,7 @@ std::optional<std::string> Machine::follow(std::string_view path, bool last_too)
       reached.resize(reached.empty() ? 0 : reached.rfind('/'));
       continue;
     }
-    const std::string next = reached + "/" + name;
+    const std::string next = fmt::format("{}/{}", reached, name);
     const auto facts = os::file_facts(on_disk(next));
     if (!facts) return std::nullopt;
     if (facts->kind != os::FileFacts::Kind::link || (pending.empty() && !last_too)) {
@@ -218,11 +220,11 @@ std::vector<std::string> Machine::glob(std::string_view pattern) const {
     const bool fixed = part.find_first_of("*?") == std::string_view::npos;
     for (const std::string& folder : found) {
       if (fixed) {
-        next.push_back(folder + "/" + part);
+        next.push_back(fmt::format("{}/{}", folder, part));
         continue;
       }
       for (const std::string& name : list(folder.empty() ? "/" : folder))
-        if (matches_pattern(name, part)) next.push_back(folder + "/" + name);
+        if (matches_pattern(name, part)) next.push_back(fmt::format("{}/{}", folder, name));
     }
     found = std::move(next);
   }

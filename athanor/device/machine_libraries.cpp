@@ -1,4 +1,6 @@
 // Where the dynamic linker would look, by ld.so(8).
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -46,7 +48,7 @@ std::vector<std::string> Machine::libraries(std::string_view name_pattern) const
     const auto place = resolve(folder);
     if (!place || !seen.insert(*place).second) continue;  // /lib is often a link to /usr/lib
     for (const std::string& name : list(*place))
-      if (matches_pattern(name, name_pattern)) found.push_back(folder + "/" + name);
+      if (matches_pattern(name, name_pattern)) found.push_back(fmt::format("{}/{}", folder, name));
   }
   return found;
 }

@@ -62,7 +62,7 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
   }
   for (const char* name : {"platform", "driver"})
     if (const std::string text = text_of(table, name); !text.empty())
-      seen.add(runtime.name + "_" + name, Value(text));
+      seen.add(fmt::format("{}_{}", runtime.name, name), Value(text));
   if (const std::string driver = text_of(table, "driver_version"); !driver.empty())
     seen.add("driver_version", Value(driver));
   if (const auto links = table.find("nvlinks"); links != table.end() && links->is_array())

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "tests/support/machine_fixture.h"
@@ -259,7 +261,7 @@ TEST_F(DetectTest, NamesDangerousSettings) {
   const auto dangers = [&](const std::string& fixture, const std::string& environment) {
     std::string all;
     for (const Danger& danger : detect_fixture(fixture, "== /proc/self/environ\n" + environment).dangers)
-      all += danger.setting + ": " + danger.what + "\n";
+      all += fmt::format("{}: {}\n", danger.setting, danger.what);
     return all;
   };
   EXPECT_THAT(dangers("rx7900xtx", "HSA_OVERRIDE_GFX_VERSION=10.3.0\n"),
@@ -305,8 +307,8 @@ TEST_F(DetectTest, AnswersForNonsense) {
                              "memory_bytes = \"x\"", "pci = \"zz\"", "pci = \"0000:03:00.0\"", "name = 3",
                              "arch = \"gfx\"", "arch = \"gfx99999999999999999999\"", "kind = \"toaster\""})
     for (const char* runtime : {"opencl", "hip", "cuda", "nvml"}) {
-      const Detection found = detect_fixture("rx6800xt", std::string("== /machine.toml\n[[") + runtime +
-                                                             "]]\n" + answer + "\n[[" + runtime + "]]\n");
+      const Detection found = detect_fixture(
+          "rx6800xt", fmt::format("== /machine.toml\n[[{0}]]\n{1}\n[[{0}]]\n", runtime, answer));
       EXPECT_GE(found.devices.size(), 2U) << answer;
       EXPECT_FALSE(to_json(found).dump().empty());
     }

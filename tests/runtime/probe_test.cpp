@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "athanor/kernels/gpu/gpu_access.h"
@@ -32,7 +34,7 @@ std::string shortfalls_with(const std::vector<Measurement>& measurements) {
   add_measurements(device, measurements, "probe");
   std::string all;
   for (const Shortfall& one : find_shortfalls(device)) {
-    all += one.property + " of " + one.expected_by + ";";
+    all += fmt::format("{} of {};", one.property, one.expected_by);
     EXPECT_FALSE(one.causes.empty());
   }
   return all;

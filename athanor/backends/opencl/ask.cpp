@@ -128,7 +128,8 @@ json ask() {
     cl_uint found = 0;
     const std::string version = platform_text(platform, CL_PLATFORM_VERSION);
     // After two spaces PoCL lists how it was built.
-    names.push_back(platform_text(platform, CL_PLATFORM_NAME) + ", " + version.substr(0, version.find("  ")));
+    names.push_back(fmt::format("{}, {}", platform_text(platform, CL_PLATFORM_NAME),
+                                version.substr(0, version.find("  "))));
     if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
       continue;
     std::vector<cl_device_id> ids(found);

@@ -54,7 +54,7 @@ CpuInfo parse_cpuinfo(std::string_view text) {
     if (key == "vendor_id" && info.vendor.empty()) info.vendor = value;
     if ((key == "flags" || key == "Features") && info.flags.empty()) info.flags = " " + value + " ";
     if (key == "physical id") sockets.insert(socket = value);
-    if (key == "core id") cores.insert(socket + "/" + value);
+    if (key == "core id") cores.insert(fmt::format("{}/{}", socket, value));
   }
   info.sockets = std::max<int64_t>(1, static_cast<int64_t>(sockets.size()));
   info.cores = cores.empty() ? info.threads : static_cast<int64_t>(cores.size());
