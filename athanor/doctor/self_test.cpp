@@ -65,11 +65,6 @@ double difference(const HostArray& result, const Values& expected) {
   return worst / largest;
 }
 
-struct Precision {
-  DType dtype;
-  double allowed;  // a few times what rounding the result to the dtype can do
-};
-
 double matmul_error(Device device, DType dtype) {
   constexpr int64_t m = 67, k = 129, n = 70;  // no multiples of any tile
   const HostArray a = noise(dtype, {m, k}, 1), b = noise(dtype, {k, n}, 2);
@@ -104,22 +99,25 @@ double attention_error(Device device, DType dtype) {
 struct Case {
   const char* name;
   double (*error)(Device, DType);
+  DType dtype;
+  double allowed;  // a few times what rounding the result to the dtype can do
 };
-constexpr Case cases[] = {
-    {"matmul", matmul_error}, {"softmax", softmax_error}, {"attention", attention_error}};
 
 // What is wrong with a device, or "".
 std::string test(Device device) {
   // The first guess of a kernel: this asks whether the device computes, not how fast.
   const ScopedDisable no_tuning("tune");
-  for (const Precision& precision :
-       {Precision{DType::f32, 2e-5}, Precision{DType::f16, 5e-3}, Precision{DType::bf16, 4e-2}})
-    for (const Case& one : cases) {
-      const double error = one.error(device, precision.dtype);
-      if (!(error <= precision.allowed))
-        return fmt::format("{} in {}: {:.2g} (allowed: {:.0e})", one.name, to_string(precision.dtype), error,
-                           precision.allowed);
-    }
+  // Attention has softmax in it. In one dtype: each plan's kernels are compiled first, which takes most of
+  // the time.
+  for (const Case& one :
+       {Case{"matmul", matmul_error, DType::f32, 2e-5}, Case{"matmul", matmul_error, DType::f16, 5e-3},
+        Case{"matmul", matmul_error, DType::bf16, 4e-2}, Case{"softmax", softmax_error, DType::f16, 5e-3},
+        Case{"attention", attention_error, DType::f32, 2e-5}}) {
+    const double error = one.error(device, one.dtype);
+    if (!(error <= one.allowed))
+      return fmt::format("{} in {}: {:.2g} (allowed: {:.0e})", one.name, to_string(one.dtype), error,
+                         one.allowed);
+  }
   return {};
 }
 
@@ -151,7 +149,7 @@ Finding device_self_test() {
     const bool late = answer.problem.find("within") != std::string::npos;
     if (late) return warn().seen(name, wrong).with("device", name).with("what", wrong);
     if (!wrong.empty()) return fail().seen(name, wrong).with("device", name).with("what", wrong);
-    finding.seen(name, "f32, f16, bf16: matmul, softmax, attention");
+    finding.seen(name, "matmul f32, f16, bf16; softmax f16; attention f32");
   }
   return finding;
 }
