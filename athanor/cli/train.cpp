@@ -9,13 +9,13 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
-#include "athanor/base/os/interrupt.h"
 #include "athanor/train/trainer.h"
 
 namespace athanor::cli {

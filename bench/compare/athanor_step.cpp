@@ -74,7 +74,8 @@ nlohmann::json measure(const Settings& settings) {
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
-    const Tensor loss = cross_entropy((*model)(Tensor::from(batch.pictures, device)), Tensor::from(batch.labels, device));
+    const Tensor loss =
+        cross_entropy((*model)(Tensor::from(batch.pictures, device)), Tensor::from(batch.labels, device));
     loss.backward();
     optimizer.step();
     loss_value = loss.item();

@@ -78,8 +78,8 @@ inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& 
   return to_doubles(host);
 }
 
-/// Whether candidate `i` of `count` is run: by default every fourth and at least one, starting elsewhere at each
-/// call, because each is kernels to compile; all of them where ATHANOR_TEST_EVERYTHING is set.
+/// Whether candidate `i` of `count` is run: by default every fourth and at least one, starting elsewhere at
+/// each call, because each is kernels to compile; all of them where ATHANOR_TEST_EVERYTHING is set.
 inline bool is_due(size_t i, size_t count) {
   static size_t calls = 0;
   if (i == 0) ++calls;

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/file.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/formats/npy.h"
 #include "athanor/formats/safetensors.h"
-#include "athanor/base/os/interrupt.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 

@@ -88,9 +88,8 @@ void check(cl_int code, const std::string& doing) {
   throw Error(
       memory ? ErrorCode::out_of_memory : ErrorCode::device, fmt::format("{}: {}", doing, error_name(code)),
       {},
-      memory
-          ? "Use a smaller batch or model, or close other programs that use the device."
-          : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
+      memory ? "Use a smaller batch or model, or close other programs that use the device."
+             : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
 }
 
 }  // namespace athanor::opencl
