@@ -57,7 +57,7 @@ std::string strides_text(std::string_view name, const OperandDesc& x) {
   return defines.text();
 }
 
-GpuCandidate candidate_of(const std::string& name, Defines defines, const std::string& text,
+GpuCandidate candidate_of(const std::string& name, const Defines& defines, const std::string& text,
                           int64_t all_items, int64_t items, int64_t run,
                           const std::vector<GpuLaunch::Argument>& arguments) {
   GpuLaunch launch{.name = name,
