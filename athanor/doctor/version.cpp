@@ -36,7 +36,7 @@ std::string Version::text() const { return fmt::format("{}", fmt::join(numbers_,
 std::strong_ordering Version::operator<=>(const Version& other) const {
   const size_t count = std::max(numbers_.size(), other.numbers_.size());
   for (size_t i = 0; i < count; ++i)
-    if (const auto order = at(i) <=> other.at(i); order != 0) return order;
+    if (const auto order = at(i) <=> other.at(i); std::is_neq(order)) return order;
   return std::strong_ordering::equal;
 }
 

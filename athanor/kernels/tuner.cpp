@@ -156,8 +156,13 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
   if (auto found = restored_.find(key); found != restored_.end()) {
     winner = KernelCache::Winner{.name = found->second};
   } else if (measured) {
-    winner = KernelCache::instance().find_winner(key);
+    // What this process has taken once it takes again, whatever others have measured since.
+    if (auto known = known_.find(key); known != known_.end())
+      winner = known->second;
+    else
+      winner = KernelCache::instance().find_winner(key);
     if (winner && winner->candidates != candidates) winner.reset();
+    if (winner) known_[key] = *winner;
   }
   if (winner) used_[key] = winner->name;
   return winner;
@@ -165,6 +170,7 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
 
 void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
   used_[key] = winner.name;
+  known_[key] = winner;
   KernelCache::instance().store_winner(key, winner);
 }
 

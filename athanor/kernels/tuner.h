@@ -35,6 +35,7 @@ class TuningCache {
 
  private:
   std::map<std::string, std::string> used_, restored_;
+  std::map<std::string, KernelCache::Winner> known_;  // to this process
 };
 
 /// Picks among candidates (at least one). With `measure`, candidates are timed by the device's clock on

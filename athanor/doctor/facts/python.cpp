@@ -1,5 +1,7 @@
 #include "athanor/doctor/facts/python.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -35,7 +37,7 @@ void add_distributions(const Machine& machine, PythonEnvironment& environment) {
       const size_t dash = end == 0 ? std::string::npos : name.rfind('-', end);
       if (end == 0 || dash == std::string::npos || dash == 0) continue;
       Distribution one{normalized(name.substr(0, dash)), name.substr(dash + 1, end - dash - 1),
-                       folder + "/" + name};
+                       fmt::format("{}/{}", folder, name)};
       environment.distributions.push_back(std::move(one));
     }
 }

@@ -94,7 +94,7 @@ const AddProbe overridden("environment.overridden", [](const Facts& f) {
 // A folder's file that starts with `name`: "/usr/local/cuda/lib64/libcublasLt.so.11".
 std::string library_in(const Machine& machine, const std::string& folder, const std::string& name) {
   for (const std::string& file : machine.list(folder))
-    if (file.starts_with(name + ".so")) return folder + "/" + file;
+    if (file.starts_with(name + ".so")) return fmt::format("{}/{}", folder, file);
   return {};
 }
 

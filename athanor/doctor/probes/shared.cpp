@@ -65,7 +65,8 @@ std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package)
   const std::string kernel = facts.system().kernel;
   const std::string module = package.starts_with("nvidia") ? "nvidia" : std::string(package);
   for (const char* place : {"/updates/dkms/", "/extra/", "/updates/"})
-    if (!machine.glob("/lib/modules/" + kernel + place + module + ".ko*").empty()) return std::nullopt;
+    if (!machine.glob(fmt::format("/lib/modules/{}{}{}.ko*", kernel, place, module)).empty())
+      return std::nullopt;
   for (const std::string& version : machine.glob(folder + "/*")) {
     const std::string log = version + "/build/make.log";
     const std::string text = machine.read(log, size_t{4} << 20).value_or("");

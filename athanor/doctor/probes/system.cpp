@@ -231,7 +231,7 @@ const AddProbe wsl_nvidia("wsl.nvidia", [](const Facts& f) {
   if (!f.system().wsl) return skip();
   for (const auto& [name, version] : f.packages())
     if (name.starts_with("nvidia-driver-") || name.starts_with("libnvidia-compute-") || name == "libcuda1")
-      return fail().seen("/var/lib/dpkg/status", name + " " + version).with("package", name);
+      return fail().seen("/var/lib/dpkg/status", fmt::format("{} {}", name, version)).with("package", name);
   return pass();
 });
 
