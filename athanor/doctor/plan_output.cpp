@@ -38,7 +38,7 @@ std::string script(const InstallPlan& plan) {
                       "\nif [ ! -x ./quickstart ]; then\n  echo 'Run this in a checkout of Athanor.' >&2\n  "
                       "exit 1\nfi\n"
                       "sudo apt-get update\nsudo apt-get install -y "
-                      "--no-install-recommends{}\n./quickstart\nbuild/release/athanor devices\n",
+                      "--no-install-recommends{}\n./quickstart\nbuild/release/athanor detect\n",
                       pip_arguments(plan));
   text += fmt::format(
       "\nvenv=${{1:-\"$HOME/venvs/{}\"}}\nif ! python=$(command -v python{}); then\n"

@@ -135,7 +135,7 @@ Finding device_self_test() {
   if (!devices.problem.empty())
     return fail()
         .seen("devices", devices.problem)
-        .with("device", "athanor devices")
+        .with("device", "athanor detect")
         .with("what", devices.problem);
   Finding finding = pass();
   for (const std::string& line : split(devices.text, '\n')) {
