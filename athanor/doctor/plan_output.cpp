@@ -75,7 +75,7 @@ std::string dockerfile(const InstallPlan& plan) {
                       "COPY . /athanor\nWORKDIR /athanor\nRUN tools/install-packages build data && cmake "
                       "--preset release -DATHANOR_TESTS=OFF -DATHANOR_EXAMPLES=OFF -DATHANOR_BENCH=OFF && "
                       "cmake --build --preset release\n"
-                      "CMD [\"build/release/athanor\", \"devices\"]\n",
+                      "CMD [\"build/release/athanor\", \"detect\"]\n",
                       pip_arguments(plan));
   // ROCm's images have the system's Python, which does not want packages put beside its own.
   if (plan.image.starts_with("rocm/"))
