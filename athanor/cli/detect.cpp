@@ -20,7 +20,7 @@
 namespace athanor::cli {
 namespace {
 
-struct Options {
+struct DetectOptions {
   bool json = false, all = false, topology = false, probe = false;
   double memory_seconds = 0;
   std::string root, svg, device;
@@ -40,11 +40,11 @@ class Doing {
   Screen screen_ = screen_of_stdout();
 };
 
-bool is_asked(const Options& options, const BackendUse& use) {
+bool is_asked(const DetectOptions& options, const BackendUse& use) {
   return use.usable && (options.device.empty() || options.device == use.device);
 }
 
-ProbeResults measure(Detection& found, const Options& options) {
+ProbeResults measure(Detection& found, const DetectOptions& options) {
   Doing doing;
   ProbeResults results;
   for (FoundDevice& device : found.devices) {
@@ -67,7 +67,7 @@ ProbeResults measure(Detection& found, const Options& options) {
   return results;
 }
 
-int run(const Options& options) {
+int run(const DetectOptions& options) {
   if (!options.root.empty() && (options.probe || options.memory_seconds > 0))
     throw Error(ErrorCode::usage, "a recorded machine cannot be measured", "--root",
                 "Leave out --root, or --probe and --memtest");
@@ -99,7 +99,7 @@ int run(const Options& options) {
 void add_detect(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("detect", "Every compute device here, and where what is known of it comes from");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DetectOptions>();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
   command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");

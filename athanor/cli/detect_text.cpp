@@ -10,9 +10,9 @@
 namespace athanor::cli {
 namespace {
 
-class Style {
+class DetectStyle {
  public:
-  explicit Style(const Screen& screen) : screen_(screen) {}
+  explicit DetectStyle(const Screen& screen) : screen_(screen) {}
   std::string bold(const std::string& text) const { return wrap("1", text); }
   std::string dim(const std::string& text) const { return wrap("2", text); }
   std::string good(const std::string& text) const { return wrap("32", text); }
@@ -69,7 +69,7 @@ constexpr Line lines[] = {{"architecture", "architecture"},
                           {"opencl_driver", "OpenCL driver"}};
 
 // "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that say the same together.
-std::string readings_text(const std::string& property, const Fact& fact, const Style& style) {
+std::string readings_text(const std::string& property, const Fact& fact, const DetectStyle& style) {
   struct Said {
     std::string text;
     std::vector<std::string> sources;
@@ -98,7 +98,7 @@ std::string readings_text(const std::string& property, const Fact& fact, const S
 }
 
 void add_property(std::string& text, const FoundDevice& device, const std::string& property,
-                  const std::string& title, const Style& style) {
+                  const std::string& title, const DetectStyle& style) {
   const auto found = device.properties.find(property);
   if (found == device.properties.end()) return;
   std::string line = readings_text(property, found->second, style);
@@ -109,7 +109,7 @@ void add_property(std::string& text, const FoundDevice& device, const std::strin
     text += fmt::format("  {:<{}} {}\n", "", name_width, style.dim(found->second.note));
 }
 
-void add_device(std::string& text, const FoundDevice& device, const Style& style, bool all) {
+void add_device(std::string& text, const FoundDevice& device, const DetectStyle& style, bool all) {
   const std::string place = device.text("pci_address");
   const std::string part =
       device.number("partition") > 0 ? fmt::format(", part {}", device.number("partition")) : "";
@@ -139,7 +139,7 @@ void add_device(std::string& text, const FoundDevice& device, const Style& style
 }  // namespace
 
 std::string describe(const Detection& detection, const Screen& screen, bool all) {
-  const Style style(screen);
+  const DetectStyle style(screen);
   std::string text;
   for (const FoundDevice& device : detection.devices) {
     if (!text.empty()) text += '\n';

@@ -26,13 +26,13 @@ namespace {
 
 using namespace doctor;
 
-struct Options {
+struct DoctorOptions {
   std::string root, language, plan, form, tried, file;
   std::vector<std::string> only;
   bool json = false, list = false, fix = false, dry_run = false, yes = false, self_test = false;
 };
 
-Style style_of(const Options& options) {
+Style style_of(const DoctorOptions& options) {
   Style style;
   const Screen screen = screen_of_stdout();
   style.color = screen.color;
@@ -45,7 +45,7 @@ Style style_of(const Options& options) {
   return style;
 }
 
-Machine machine_of(const Options& options) {
+Machine machine_of(const DoctorOptions& options) {
   try {
     return options.root.empty() ? Machine() : Machine(options.root);
   } catch (const Error& error) {
@@ -63,7 +63,7 @@ std::set<std::string> ids_of(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
 }
 
-int plan(const Options& options, const Facts& facts, const Style& style) {
+int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
   const InstallPlan made = make_plan(facts, options.plan);
   if (!options.form.empty()) {
     try {
@@ -83,7 +83,7 @@ int plan(const Options& options, const Facts& facts, const Style& style) {
 }
 
 // Whether a fix that somebody tried by hand has helped: what doctor learns from.
-void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& records) {
+void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Records& records) {
   if (options.only.size() != 1)
     throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
   const Result* result = diagnosis.find(options.only.front());
@@ -97,7 +97,7 @@ void note_outcome(const Options& options, const Diagnosis& diagnosis, Records& r
       {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
 }
 
-int diagnose_machine(const Options& options, const Machine& machine, const Style& style) {
+int diagnose_machine(const DoctorOptions& options, const Machine& machine, const Style& style) {
   Facts facts(machine);
   const auto only = ids_of(options.only);
   if (options.self_test || only.contains("device.self_test")) facts.set_self_test(device_self_test);
@@ -119,7 +119,7 @@ int diagnose_machine(const Options& options, const Machine& machine, const Style
   return diagnosis.well() ? 0 : 1;
 }
 
-int run(const Options& options) {
+int run(const DoctorOptions& options) {
   const Style style = style_of(options);
   if (options.list) {
     if (options.json)
@@ -136,7 +136,7 @@ int run(const Options& options) {
   return diagnose_machine(options, machine, style);
 }
 
-int history(const Options& options) {
+int history(const DoctorOptions& options) {
   const Style style = style_of(options);
   const auto events = Records(Records::usual_file()).history();
   if (options.json) {
@@ -159,7 +159,7 @@ int history(const Options& options) {
   return 0;
 }
 
-int export_bundle(const Options& options) {
+int export_bundle(const DoctorOptions& options) {
   const Machine machine = machine_of(options);
   const Facts facts(machine);
   write_file_atomically(options.file, make_bundle(diagnose(checks(), facts), facts));
@@ -169,7 +169,7 @@ int export_bundle(const Options& options) {
 }
 
 // Doctor's own codes: 2 for a command line that makes no sense, 3 for what went wrong here.
-int guarded(int (*what)(const Options&), const Options& options) {
+int guarded(int (*what)(const DoctorOptions&), const DoctorOptions& options) {
   try {
     return what(options);
   } catch (const Error& error) {
@@ -188,7 +188,7 @@ int guarded(int (*what)(const Options&), const Options& options) {
 void add_doctor(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
       "doctor", "Say what keeps devices and frameworks from working on this machine, and how to mend it");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DoctorOptions>();
   command->add_flag("--json", options->json, "print it as JSON");
   command->add_option("--only", options->only, "only these checks, and what they need")->type_name("ID");
   command->add_flag("--list", options->list, "list the checks");

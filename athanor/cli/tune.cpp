@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
@@ -90,10 +91,8 @@ int tune(const TuneOptions& options) {
   if (options.model + !options.gemm.empty() + !options.conv.empty() > 1)
     throw Error(ErrorCode::usage, "only one of --model, --gemm and --conv makes sense");
   const Device device = device_option(options.step.config.device);
-  const auto start = std::chrono::steady_clock::now();
-  const auto spent = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
+  const auto start = Clock::now();
+  const auto spent = [&] { return seconds_since(start); };
   std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name) << std::flush;
   const auto requests = requests_of(options, device);
   size_t done = 0;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/compile/views.h"
@@ -92,13 +93,13 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
 }
 
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Graph graph = lower(fuse_epilogues(source, options), options);
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
   choose_kernels(plan, options);
   plan_memory(plan, donated, options);
-  plan.compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  plan.compile_seconds = seconds_since(start);
   return plan;
 }
 

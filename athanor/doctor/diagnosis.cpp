@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/doctor/facts.h"
 
@@ -54,7 +55,7 @@ std::vector<const Result*> Diagnosis::consequences_of(const Check& cause) const 
 }
 
 Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std::set<std::string>& only) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const std::set<std::string> wanted = with_needs(checks, only);
   Diagnosis diagnosis;
   std::map<std::string, std::set<const Check*>> roots;  // of all that went before, by id
@@ -77,7 +78,7 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
     std::erase_if(diagnosis.results, [&](const Result& result) {
       return only.count(result.check->id) == 0 && diagnosis.consequences_of(*result.check).empty();
     });
-  diagnosis.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  diagnosis.seconds = seconds_since(start);
   return diagnosis;
 }
 

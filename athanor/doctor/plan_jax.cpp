@@ -7,14 +7,6 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
-namespace {
-
-using Known = Compatibility;
-
-const Known& known() { return Known::known(); }
-
-}  // namespace
-
 void plan_jax(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
@@ -22,41 +14,42 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
   std::string extra, pinned;
   if (!nvidia.empty()) {
     const auto driver = Version::parse(facts.nvidia().module_version);
-    const Known::JaxCuda* chosen = nullptr;
-    for (const Known::JaxCuda& row : known().jax_cuda) {
+    const Compatibility::JaxCuda* chosen = nullptr;
+    for (const Compatibility::JaxCuda& row : Compatibility::known().jax_cuda) {
       const bool chips = std::all_of(nvidia.begin(), nvidia.end(), [&](const Gpu* gpu) {
         return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
       });
       if (chips && (!driver || *driver >= row.driver)) chosen = &row;
     }
-    const auto needed = chosen != nullptr ? chosen->driver : known().jax_cuda.front().driver;
+    const auto needed = chosen != nullptr ? chosen->driver : Compatibility::known().jax_cuda.front().driver;
     plan.links.push_back(nvidia_driver_link(facts, needed));
     need_nvidia(plan, needed);
     if (chosen == nullptr) {
       plan.links.back().broken = true;
       plan.links.back().reason = {
           fmt::format("JAX needs {} or newer and a GPU from sm_{} on ({})", needed.text(),
-                      known().jax_cuda.front().oldest_sm, origin("jax")),
+                      Compatibility::known().jax_cuda.front().oldest_sm, origin("jax")),
           fmt::format("JAX 需要 {} 以上的驱动和 sm_{} 以上的 GPU（{}）", needed.text(),
-                      known().jax_cuda.front().oldest_sm, origin("jax"))};
+                      Compatibility::known().jax_cuda.front().oldest_sm, origin("jax"))};
       return;
     }
-    plan.links.push_back(
-        {"CUDA",
-         std::to_string(chosen->major),
-         {"comes as wheels with the plugin", "随插件的 wheel 安装"},
-         chosen->major < known().jax_cuda.back().major
-             ? Text{fmt::format("CUDA {} needs a driver from {} on and a GPU from sm_{} on",
-                                known().jax_cuda.back().major, known().jax_cuda.back().driver.text(),
-                                known().jax_cuda.back().oldest_sm),
-                    fmt::format("CUDA {} 需要 {} 以上的驱动和 sm_{} 以上的 GPU",
-                                known().jax_cuda.back().major, known().jax_cuda.back().driver.text(),
-                                known().jax_cuda.back().oldest_sm)}
-             : Text{},
-         false});
+    plan.links.push_back({"CUDA",
+                          std::to_string(chosen->major),
+                          {"comes as wheels with the plugin", "随插件的 wheel 安装"},
+                          chosen->major < Compatibility::known().jax_cuda.back().major
+                              ? Text{fmt::format("CUDA {} needs a driver from {} on and a GPU from sm_{} on",
+                                                 Compatibility::known().jax_cuda.back().major,
+                                                 Compatibility::known().jax_cuda.back().driver.text(),
+                                                 Compatibility::known().jax_cuda.back().oldest_sm),
+                                     fmt::format("CUDA {} 需要 {} 以上的驱动和 sm_{} 以上的 GPU",
+                                                 Compatibility::known().jax_cuda.back().major,
+                                                 Compatibility::known().jax_cuda.back().driver.text(),
+                                                 Compatibility::known().jax_cuda.back().oldest_sm)}
+                              : Text{},
+                          false});
     extra = fmt::format("[cuda{}]", chosen->major);
   } else if (!amd.empty()) {
-    const Known::Rocm* row = plan_rocm(plan, facts, amd, &Known::Rocm::jax, "JAX");
+    const Compatibility::Rocm* row = plan_rocm(plan, facts, amd, &Compatibility::Rocm::jax, "JAX");
     if (row == nullptr) return;
     if (row->version.at(0) < 7) {
       plan.links.back().broken = true;
@@ -68,10 +61,11 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
     pinned = row->jax;
   }
   // The newest JAX that a Python here may have, else the newest.
-  Version oldest = known().jax_python.back().oldest;
+  Version oldest = Compatibility::known().jax_python.back().oldest;
   std::string below;
   const auto here = pythons_here(facts);
-  for (auto row = known().jax_python.rbegin(); row != known().jax_python.rend() && !here.empty(); ++row) {
+  for (auto row = Compatibility::known().jax_python.rbegin();
+       row != Compatibility::known().jax_python.rend() && !here.empty(); ++row) {
     if (here.front() >= row->oldest) {
       oldest = row->oldest;
       break;

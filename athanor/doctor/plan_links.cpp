@@ -9,10 +9,6 @@
 namespace athanor::doctor {
 namespace {
 
-using Known = Compatibility;
-
-const Known& known() { return Known::known(); }
-
 std::string shown(const std::vector<const Gpu*>& gpus) {
   return gpus.size() > 1 ? fmt::format("{} x {}", gpus.size(), gpus.front()->title()) : gpus.front()->title();
 }
@@ -38,7 +34,7 @@ Version choose_python(const Facts& facts, const Version& oldest, const std::opti
 }
 
 std::string origin(const char* table) {
-  const auto& one = known().origins.at(table);
+  const auto& one = Compatibility::known().origins.at(table);
   return fmt::format("{}, {}", one.source, one.date);
 }
 

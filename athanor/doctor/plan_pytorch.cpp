@@ -7,23 +7,17 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
-namespace {
-
-using Known = Compatibility;
-
-const Known& known() { return Known::known(); }
-
-}  // namespace
-
 void plan_pytorch(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   const auto& gpus = nvidia.empty() ? amd : nvidia;
   plan.links.push_back(gpu_link(gpus));
   // The newest, whatever Pythons are here: another Python is soon installed.
   const TorchWheel wheel = torch_wheel(facts, std::nullopt);
-  const auto* release = wheel.index.empty() ? nullptr : Known::find(known().pytorch, wheel.version);
+  const auto* release =
+      wheel.index.empty() ? nullptr : Compatibility::find(Compatibility::known().pytorch, wheel.version);
   const std::string cuda = cuda_of_flavour(wheel.flavour);
-  const auto needed = Version::parse(cuda) ? known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
+  const auto needed =
+      Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
   if (!nvidia.empty())
     plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, needed);
   else if (!amd.empty())
@@ -39,14 +33,14 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
                           !driver});
     return;
   }
-  const Version newest = known().pytorch.back().version;
+  const Version newest = Compatibility::known().pytorch.back().version;
   if (!cuda.empty()) {
     Link toolkit{"CUDA",
                  cuda,
                  {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
                  {},
                  false};
-    if (const auto& newest_major = *known().minimum_driver.rbegin();
+    if (const auto& newest_major = *Compatibility::known().minimum_driver.rbegin();
         newest_major.first > Version::parse(cuda)->at(0))
       toolkit.newer = {
           fmt::format("CUDA {} needs a driver from {} on", newest_major.first, newest_major.second.text()),

@@ -9,15 +9,12 @@
 namespace athanor::doctor {
 namespace {
 
-using Known = Compatibility;
-
-const Known& known() { return Known::known(); }
-
 // The newest ROCm row that has a framework, and serves these chips.
-const Known::Rocm* rocm_for(const std::vector<const Gpu*>& gpus, std::string Known::Rocm::*framework,
-                            const std::optional<Version>& here) {
-  const Known::Rocm* found = nullptr;
-  for (const Known::Rocm& row : known().rocm) {
+const Compatibility::Rocm* rocm_for(const std::vector<const Gpu*>& gpus,
+                                    std::string Compatibility::Rocm::*framework,
+                                    const std::optional<Version>& here) {
+  const Compatibility::Rocm* found = nullptr;
+  for (const Compatibility::Rocm& row : Compatibility::known().rocm) {
     if ((row.*framework).empty() || (here && row.version != here->first(2))) continue;
     const bool chips = std::all_of(gpus.begin(), gpus.end(),
                                    [&](const Gpu* gpu) { return row.targets.contains(gpu->arch); });
@@ -41,7 +38,7 @@ const Compatibility::Rocm* plan_rocm(InstallPlan& plan, const Facts& facts,
   plan.links.push_back(amd_driver_link(facts));
   need_amd(plan);
   const auto here = rocm_here(facts);
-  const Known::Rocm* row = rocm_for(amd, framework, here);
+  const Compatibility::Rocm* row = rocm_for(amd, framework, here);
   if (row == nullptr && here) row = rocm_for(amd, framework, std::nullopt);
   if (row == nullptr) {
     plan.links.push_back(

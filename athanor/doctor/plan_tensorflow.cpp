@@ -7,34 +7,28 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
-namespace {
-
-using Known = Compatibility;
-
-const Known& known() { return Known::known(); }
-
-}  // namespace
-
 void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
   plan.check = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())";
   const auto driver = Version::parse(facts.nvidia().module_version);
-  const Known::Framework* release = nullptr;
+  const Compatibility::Framework* release = nullptr;
   if (nvidia.empty() && !amd.empty()) {
-    const Known::Rocm* row = plan_rocm(plan, facts, amd, &Known::Rocm::tensorflow, "TensorFlow");
+    const Compatibility::Rocm* row =
+        plan_rocm(plan, facts, amd, &Compatibility::Rocm::tensorflow, "TensorFlow");
     if (row == nullptr) return;
-    release = Known::find(known().tensorflow, *Version::parse(row->tensorflow));
+    release = Compatibility::find(Compatibility::known().tensorflow, *Version::parse(row->tensorflow));
     plan.packages = {fmt::format("tensorflow-rocm=={}.*", Version::parse(row->tensorflow)->first(2).text())};
     plan.find_links = fmt::format("https://repo.radeon.com/rocm/manylinux/rocm-rel-{}/", row->version.text());
   } else {
-    for (auto one = known().tensorflow.rbegin(); one != known().tensorflow.rend() && release == nullptr;
-         ++one) {
-      const auto needed = known().oldest_driver(one->cuda.front());
+    for (auto one = Compatibility::known().tensorflow.rbegin();
+         one != Compatibility::known().tensorflow.rend() && release == nullptr; ++one) {
+      const auto needed = Compatibility::known().oldest_driver(one->cuda.front());
       if (nvidia.empty() || !driver || !needed || *driver >= *needed) release = &*one;
     }
-    const Known::Framework& shown_release = release == nullptr ? known().tensorflow.front() : *release;
-    const auto needed = known().oldest_driver(shown_release.cuda.front());
+    const Compatibility::Framework& shown_release =
+        release == nullptr ? Compatibility::known().tensorflow.front() : *release;
+    const auto needed = Compatibility::known().oldest_driver(shown_release.cuda.front());
     if (!nvidia.empty()) {
       plan.links.push_back(nvidia_driver_link(facts, needed));
       need_nvidia(plan, needed);
@@ -48,7 +42,7 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
            {"come as wheels with tensorflow[and-cuda]", "随 tensorflow[and-cuda] 的 wheel 安装"},
            {},
            false});
-      if (const auto* toolkit = known().toolkit(release->cuda.front());
+      if (const auto* toolkit = Compatibility::known().toolkit(release->cuda.front());
           toolkit != nullptr && sm_number(nvidia.front()->arch) > toolkit->newest_sm)
         plan.links.push_back(
             {"kernels",

@@ -5,33 +5,34 @@
 namespace athanor::doctor {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Ordered = nlohmann::ordered_json;
 
 const char* name_of(Severity severity) {
   return severity == Severity::error ? "error" : severity == Severity::warning ? "warning" : "goal";
 }
 
-Json ids_of(const std::vector<const Result*>& results) {
-  Json ids = Json::array();
+Ordered ids_of(const std::vector<const Result*>& results) {
+  Ordered ids = Ordered::array();
   for (const Result* result : results) ids.push_back(result->check->id);
   return ids;
 }
 
-Json causes_of(const Result& result) {
-  Json ids = Json::array();
+Ordered causes_of(const Result& result) {
+  Ordered ids = Ordered::array();
   for (const Check* cause : result.causes) ids.push_back(cause->id);
   return ids;
 }
 
-Json evidence_of(const Result& result) {
-  Json evidence = Json::array();
+Ordered evidence_of(const Result& result) {
+  Ordered evidence = Ordered::array();
   for (const Evidence& one : result.finding.evidence)
     evidence.push_back({{"source", one.source}, {"said", one.said}});
   return evidence;
 }
 
-Json problem_of(const Diagnosis& diagnosis, const Result& result, Language language, const Record& record) {
-  Json fixes = Json::array();
+Ordered problem_of(const Diagnosis& diagnosis, const Result& result, Language language,
+                   const Record& record) {
+  Ordered fixes = Ordered::array();
   for (const Offer& offer : offers(result, record))
     fixes.push_back({{"id", offer.fix->id},
                      {"text", result.text(offer.fix->text, language)},
@@ -56,20 +57,21 @@ Json problem_of(const Diagnosis& diagnosis, const Result& result, Language langu
 
 }  // namespace
 
-Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language, const Record& record) {
-  Json gpus = Json::array();
+Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language language, const Record& record) {
+  Ordered gpus = Ordered::array();
   for (const Gpu& gpu : facts.gpus())
     gpus.push_back({{"address", printable(gpu.address)},
                     {"name", printable(gpu.name)},
                     {"arch", printable(gpu.arch)},
                     {"driver", printable(gpu.driver)}});
   const auto problems = [&](Verdict verdict) {
-    Json all = Json::array();
+    Ordered all = Ordered::array();
     for (const Result* result : diagnosis.with(verdict))
       all.push_back(problem_of(diagnosis, *result, language, record));
     return all;
   };
-  Json consequences = Json::array(), goals = Json::array(), passed = Json::array(), skipped = Json::array();
+  Ordered consequences = Ordered::array(), goals = Ordered::array(), passed = Ordered::array(),
+          skipped = Ordered::array();
   for (const Result& result : diagnosis.results) {
     const std::string title = result.text(result.check->title, language);
     const bool goal = result.check->severity == Severity::goal;
@@ -108,10 +110,10 @@ Json report_json(const Diagnosis& diagnosis, const Facts& facts, Language langua
           {"seconds", diagnosis.seconds}};
 }
 
-Json list_json(const std::vector<Check>& checks, Language language) {
-  Json all = Json::array();
+Ordered list_json(const std::vector<Check>& checks, Language language) {
+  Ordered all = Ordered::array();
   for (const Check& check : checks) {
-    Json fixes = Json::array();
+    Ordered fixes = Ordered::array();
     for (const Fix& fix : check.fixes) fixes.push_back(fix.id);
     all.push_back({{"id", check.id},
                    {"layer", check.layer},

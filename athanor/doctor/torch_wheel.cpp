@@ -8,9 +8,7 @@
 namespace athanor::doctor {
 namespace {
 
-using Known = Compatibility;
-
-bool fits(const Known::Framework& release, const std::optional<Version>& python) {
+bool fits(const Compatibility::Framework& release, const std::optional<Version>& python) {
   return !python || (*python >= release.oldest_python && *python <= release.newest_python);
 }
 
@@ -21,17 +19,17 @@ Text no_kernels(const Gpu& gpu) {
           fmt::format("没有包含 {} 内核的 PyTorch wheel", gpu.title())};
 }
 
-TorchWheel made(const Known::Framework& release, const std::string& flavour) {
+TorchWheel made(const Compatibility::Framework& release, const std::string& flavour) {
   TorchWheel wheel;
   wheel.flavour = flavour;
-  wheel.index = Known::known().torch_index + flavour;
+  wheel.index = Compatibility::known().torch_index + flavour;
   wheel.version = release.version;
   return wheel;
 }
 
 TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<Version>& driver,
                       const std::optional<Version>& python) {
-  const Known& known = Known::known();
+  const Compatibility& known = Compatibility::known();
   bool driver_is_it = false;
   for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release) {
     if (!fits(*release, python)) continue;
@@ -58,7 +56,7 @@ TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<V
 }
 
 TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Version>& python) {
-  const Known& known = Known::known();
+  const Compatibility& known = Compatibility::known();
   // Native kernels in an older release are better than another chip's in the newest.
   for (const bool pretend : {false, true})
     for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release) {
@@ -82,7 +80,7 @@ TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Vers
 }  // namespace
 
 TorchWheel torch_wheel(const Facts& facts, const std::optional<Version>& python) {
-  const Known& known = Known::known();
+  const Compatibility& known = Compatibility::known();
   TorchWheel wheel;
   if (const auto gpus = computing_gpus(facts, Vendor::nvidia); !gpus.empty())
     wheel = for_nvidia(gpus, Version::parse(facts.nvidia().module_version), python);

@@ -27,12 +27,12 @@ class PlainReader {
   size_t at_ = 0;
 };
 
-struct Element {
+struct IdxElement {
   DType dtype;
   size_t width;  // bytes in the file
 };
 
-Element element_of(std::byte code, const std::string& name) {
+IdxElement idx_element_of(std::byte code, const std::string& name) {
   switch (std::to_integer<int>(code)) {
     case 0x08:
       return {DType::u8, 1};
@@ -76,7 +76,7 @@ HostArray read_array(Reader& reader, const std::string& name) {
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0})
     throw format_error("not an IDX file: it does not start with two zero bytes", name, "byte 0",
                        "Give an IDX file, such as train-images-idx3-ubyte or the same with .gz");
-  const Element element = element_of(magic[2], name);
+  const IdxElement element = idx_element_of(magic[2], name);
   const auto rank = std::to_integer<size_t>(magic[3]);
   std::vector<std::byte> raw_extents(4 * rank);
   read_exactly(reader, raw_extents, 4, "extents", name);

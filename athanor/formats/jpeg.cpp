@@ -21,21 +21,21 @@ constexpr int most_scans = 500;
 /// libjpeg's state and what our callbacks need. libjpeg reports errors through callbacks that must not
 /// return; ours longjmp, which must not pass over C++ objects: the functions that call setjmp below hold
 /// none, and return false after an error.
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf after_error{};
   char message[JMSG_LENGTH_MAX] = "";
 
-  Decoder() = default;
-  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  JpegDecoder() = default;
+  ~JpegDecoder() { jpeg_destroy_decompress(&jpeg); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 };
 
 [[noreturn]] void on_error(j_common_ptr jpeg) {
-  auto* decoder = static_cast<Decoder*>(jpeg->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(jpeg->client_data);
   jpeg->err->format_message(jpeg, decoder->message);
   std::longjmp(decoder->after_error, 1);
 }
@@ -49,13 +49,13 @@ void on_message(j_common_ptr jpeg, int level) {
 }
 
 void on_progress(j_common_ptr jpeg) {
-  auto* decoder = static_cast<Decoder*>(jpeg->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(jpeg->client_data);
   if (decoder->jpeg.input_scan_number <= most_scans) return;
   std::snprintf(decoder->message, sizeof decoder->message, "more than %d scans", most_scans);
   std::longjmp(decoder->after_error, 1);
 }
 
-bool read_header(Decoder& decoder, Bytes data) {
+bool read_header(JpegDecoder& decoder, Bytes data) {
   if (setjmp(decoder.after_error) != 0) return false;
   decoder.jpeg.err = jpeg_std_error(&decoder.errors);
   decoder.errors.error_exit = on_error;
@@ -69,14 +69,14 @@ bool read_header(Decoder& decoder, Bytes data) {
   return true;
 }
 
-bool start(Decoder& decoder, J_COLOR_SPACE output) {
+bool start(JpegDecoder& decoder, J_COLOR_SPACE output) {
   if (setjmp(decoder.after_error) != 0) return false;
   decoder.jpeg.out_color_space = output;
   jpeg_start_decompress(&decoder.jpeg);
   return true;
 }
 
-bool read_pixels(Decoder& decoder, JSAMPLE* pixels, size_t stride) {
+bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride) {
   if (setjmp(decoder.after_error) != 0) return false;
   while (decoder.jpeg.output_scanline < decoder.jpeg.output_height) {
     JSAMPROW row = pixels + decoder.jpeg.output_scanline * stride;
@@ -88,7 +88,7 @@ bool read_pixels(Decoder& decoder, JSAMPLE* pixels, size_t stride) {
 
 /// Throws for what we do not decode, and when the picture cannot be in so few bytes: Huffman coding spends at
 /// least a bit on each block of 8 x 8 pixels.
-void check_supported(const Decoder& decoder, Bytes data, const std::string& name) {
+void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& name) {
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
   if (jpeg.arith_code)
     throw format_error("arithmetic coding is not supported", name, "frame header", "Save it as a usual JPEG");
@@ -110,7 +110,7 @@ bool is_jpeg(Bytes data) {
 }
 
 HostArray parse_jpeg(Bytes data, const std::string& name) {
-  Decoder decoder;
+  JpegDecoder decoder;
   const auto check = [&](bool ok) {
     if (ok) return;
     const auto* source = decoder.jpeg.src;
@@ -124,7 +124,7 @@ HostArray parse_jpeg(Bytes data, const std::string& name) {
   check(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB));
   HostArray picture(DType::u8, {decoder.jpeg.output_height, decoder.jpeg.output_width, grey ? 1 : 3});
   const size_t stride = size_t{decoder.jpeg.output_width} * (grey ? 1 : 3);
-  check(read_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  check(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride));
   return picture;
 }
 

@@ -11,20 +11,20 @@ namespace athanor {
 namespace {
 
 /// How elements stand in the file, and what they become.
-struct Element {
+struct NpyElement {
   std::string_view code;  // kind and width, as in "<f4"
   DType dtype;
   size_t width;
 };
 
-constexpr Element elements[] = {{"b1", DType::b8, 1},  {"i1", DType::i8, 1},  {"u1", DType::u8, 1},
-                                {"i2", DType::i32, 2}, {"u2", DType::i32, 2}, {"i4", DType::i32, 4},
-                                {"u4", DType::i64, 4}, {"i8", DType::i64, 8}, {"u8", DType::i64, 8},
-                                {"f2", DType::f16, 2}, {"f4", DType::f32, 4}, {"f8", DType::f64, 8}};
+constexpr NpyElement elements[] = {{"b1", DType::b8, 1},  {"i1", DType::i8, 1},  {"u1", DType::u8, 1},
+                                   {"i2", DType::i32, 2}, {"u2", DType::i32, 2}, {"i4", DType::i32, 4},
+                                   {"u4", DType::i64, 4}, {"i8", DType::i64, 8}, {"u8", DType::i64, 8},
+                                   {"f2", DType::f16, 2}, {"f4", DType::f32, 4}, {"f8", DType::f64, 8}};
 
-const Element& element_of(std::string_view descr, const std::string& name) {
+const NpyElement& element_of(std::string_view descr, const std::string& name) {
   if (!descr.empty() && std::string_view("<>=|").find(descr[0]) != std::string_view::npos) {
-    for (const Element& element : elements)
+    for (const NpyElement& element : elements)
       // '|' says that the byte order does not matter, which is so for single bytes only.
       if (element.code == descr.substr(1) && (descr[0] != '|' || element.width == 1)) return element;
   }
@@ -109,7 +109,7 @@ HostArray read_npy(const std::filesystem::path& path) { return parse_npy(read_fi
 
 HostArray parse_npy(Bytes data, const std::string& name) {
   const NpyHeader header = parse_npy_header(data, name);
-  const Element& element = element_of(header.descr, name);
+  const NpyElement& element = element_of(header.descr, name);
   const Bytes payload = data.subspan(header.data_offset);
   check_payload(header.shape, element.width, payload.size(), name, byte_place(header.data_offset));
   HostArray array;

@@ -15,21 +15,21 @@ constexpr size_t signature_bytes = 8;
 
 /// libpng's state and what our callbacks need. libpng reports errors by longjmp, which must not pass over C++
 /// objects: the functions that call setjmp below hold none, and return false after an error.
-struct Decoder {
+struct PngDecoder {
   Bytes data;
   size_t at = 0;
   char message[160] = "";
   png_structp png = nullptr;
   png_infop info = nullptr;
 
-  explicit Decoder(Bytes bytes) : data(bytes) {}
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  explicit PngDecoder(Bytes bytes) : data(bytes) {}
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto* decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder->message, sizeof decoder->message, "%s", message);
   png_longjmp(png, 1);
 }
@@ -38,14 +38,14 @@ void on_warning(png_structp /*png*/, png_const_charp /*message*/) {
 }  // only ancillary chunks, which we do not use, cause them
 
 void on_read(png_structp png, png_bytep out, size_t length) {
-  auto* decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (length > decoder->data.size() - decoder->at) png_error(png, "the data ends too early");
   std::memcpy(out, decoder->data.data() + decoder->at, length);
   decoder->at += length;
 }
 
 /// Reads up to the first pixel.
-bool read_header(Decoder& decoder) {
+bool read_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, on_read);
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -58,7 +58,7 @@ bool read_header(Decoder& decoder) {
 }
 
 /// Asks for 8-bit grey or RGB, whatever the file has.
-bool set_output(Decoder& decoder) {
+bool set_output(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_palette_to_rgb(decoder.png);
   png_set_expand_gray_1_2_4_to_8(decoder.png);
@@ -70,7 +70,7 @@ bool set_output(Decoder& decoder) {
 }
 
 /// Reads the pixels and the rest of the file.
-bool read_pixels(Decoder& decoder, png_bytep pixels, size_t stride) {
+bool read_png_pixels(PngDecoder& decoder, png_bytep pixels, size_t stride) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   const png_uint_32 height = png_get_image_height(decoder.png, decoder.info);
   const int passes = png_get_interlace_type(decoder.png, decoder.info) == PNG_INTERLACE_ADAM7 ? 7 : 1;
@@ -81,7 +81,7 @@ bool read_pixels(Decoder& decoder, png_bytep pixels, size_t stride) {
 }
 
 /// Throws when even the best compression (deflate's 1 to 1032) cannot get the picture into the file.
-void check_size(const Decoder& decoder, const std::string& name) {
+void check_size(const PngDecoder& decoder, const std::string& name) {
   const uint64_t width = png_get_image_width(decoder.png, decoder.info);
   const uint64_t height = png_get_image_height(decoder.png, decoder.info);
   const uint64_t raw = height * png_get_rowbytes(decoder.png, decoder.info);
@@ -99,7 +99,7 @@ bool is_png(Bytes data) {
 }
 
 HostArray parse_png(Bytes data, const std::string& name) {
-  Decoder decoder(data);
+  PngDecoder decoder(data);
   const auto check = [&](bool ok) {
     if (!ok)
       throw format_error(fmt::format("corrupt PNG: {}", decoder.message), name, byte_place(decoder.at));
@@ -114,7 +114,7 @@ HostArray parse_png(Bytes data, const std::string& name) {
                                 png_get_image_width(decoder.png, decoder.info),
                                 png_get_channels(decoder.png, decoder.info)});
   const size_t stride = png_get_rowbytes(decoder.png, decoder.info);
-  check(read_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  check(read_png_pixels(decoder, picture.as<uint8_t>().data(), stride));
   return picture;
 }
 

@@ -119,11 +119,6 @@ Tensor whole_power(const Tensor& x, int64_t exponent) {
   return exponent % 2 == 0 ? half * half : half * half * x;
 }
 
-Tensor of_float(const Op& op, const Operand& x) {
-  const SourceScope scope(x.where());
-  return apply(op, {as_float(x)});
-}
-
 }  // namespace
 
 ATHANOR_OPS(arithmetic) {

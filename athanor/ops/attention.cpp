@@ -16,8 +16,6 @@
 namespace athanor {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 Shape leading(const Shape& shape) { return Shape(shape.dims().first(static_cast<size_t>(shape.rank() - 2))); }
 Shape without_last(const Shape& shape) {
   return Shape(shape.dims().first(static_cast<size_t>(shape.rank() - 1)));
@@ -57,7 +55,7 @@ void check_rows(const TensorType& q, const TensorType& rows) {
                                               to_string(without_last(q.shape)), to_string(rows.shape)));
 }
 
-TensorType infer(std::span<const TensorType> in, const Attrs&) {
+TensorType attention_infer(std::span<const TensorType> in, const Attrs&) {
   check_floats(in, 3);
   check_queries(in[0], in[1]);
   check_queries(in[0], {in[2].dtype, in[2].shape.with(-1, in[0].shape[-1]), {}});
@@ -83,7 +81,7 @@ Tensor mask_of(const std::vector<Tensor>& in, size_t place) {
   return in.size() > place ? in[place] : Tensor();
 }
 
-Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor& v = in[2];
   const Tensor scores = scores_of(in[0], in[1], mask_of(in, 3), attrs);
   return matmul(cast(softmax(scores, -1), v.dtype()), v);
@@ -107,7 +105,7 @@ TensorType infer_lse(std::span<const TensorType> in, const Attrs&) {
 
 void check_grad(std::span<const TensorType> in) {
   check_floats(in, in_mask);
-  const TensorType out = infer(in.first(3), {});
+  const TensorType out = attention_infer(in.first(3), {});
   if (in[in_g].shape != out.shape || in[in_g].dtype != out.dtype)
     throw Error(ErrorCode::shape,
                 fmt::format("takes a gradient {}, not {}", to_string(out), to_string(in[in_g])));
@@ -179,7 +177,7 @@ double ref_lse(const RefScores& scores, int64_t row) {
   return std::log(total);
 }
 
-RefArray reference(std::span<const RefArray> in, const Attrs& attrs) {
+RefArray attention_reference(std::span<const RefArray> in, const Attrs& attrs) {
   const RefScores scores(in[0], in[1], ref_mask(in, 3), attrs);
   const int64_t e = in[2].shape[-1];
   RefArray result(in[0].shape.with(-1, e));
@@ -260,10 +258,10 @@ ATHANOR_OPS(attention) {
       {.name = "scaled_dot_product_attention",
        .doc = "softmax(q k^T * scale + mask) v: q [..., T, D], k [..., S, D], v [..., S, E] -> [..., T, E]",
        .arity = -1,
-       .infer = infer,
+       .infer = attention_infer,
        .grad = attention_grad,
-       .decompose = decompose,
-       .reference = reference,
+       .decompose = attention_decompose,
+       .reference = attention_reference,
        .cases = {{{{{5, 3}}, {{7, 3}}, {{7, 2}}}, attributes(false, 0.6)},
                  {{{{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}}, attributes(true, 0.5)},
                  {{{{2, 1, 3}}, {{2, 17, 3}}, {{2, 17, 3}}, {{2, 1, 17}}}, attributes(false, 1.0)},

@@ -116,24 +116,12 @@ Tensor compared(const Op& op, const char* name, const Operand& a, const Operand&
       a, b);
 }
 
-Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b) {
-  return in_call(
-      name,
-      [&] {
-        const auto x = unified({&a, &b});
-        return apply(op, {x[0], x[1]});
-      },
-      a, b);
-}
-
 Tensor truth(const Operand& x) { return cast(x, DType::b8); }
 
 Tensor of_truths(const Op& op, const char* name, const Operand& a, const Operand& b) {
   const SourceScope scope(a.where());
   return of_pair(op, name, {truth(a), a.where()}, {truth(b), b.where()});
 }
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 

@@ -116,6 +116,21 @@ void rethrow_in_call(const char* name, std::initializer_list<const Operand*> ope
   }
 }
 
+Tensor of_float(const Op& op, const Operand& x) {
+  const SourceScope scope(x.where());
+  return apply(op, {as_float(x)});
+}
+
+Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b) {
+  return in_call(
+      name,
+      [&] {
+        const auto x = unified({&a, &b});
+        return apply(op, {x[0], x[1]});
+      },
+      a, b);
+}
+
 std::vector<Shape> test_shapes() { return {{}, {1}, {17}, {3, 0}, {5, 7, 3}}; }
 
 void define_primitive(UnaryPrimitive op) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,8 @@ std::vector<DType> all_dtypes();
 
 // ---- Values ----
 
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
 /// A scalar known when the graph is built.
 Tensor constant(double value, DType dtype, Device device = {});
 /// The number as a tensor of x's type.
@@ -68,7 +71,14 @@ auto in_call(const char* name, Body&& body, const Operand& first, const Operands
   }
 }
 
+/// An elementwise op of one float, or of two operands brought to one type.
+Tensor of_float(const Op& op, const Operand& x);
+Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b);
+
 // ---- Declarations ----
+
+/// The attribute "axis".
+inline int axis_of(const Attrs& attrs) { return static_cast<int>(attrs.integer("axis")); }
 
 /// The gradient of an elementwise op with one input, from input, output and the output's gradient.
 using UnaryGrad = std::function<Tensor(const Tensor& x, const Tensor& y, const Tensor& dy)>;

@@ -136,24 +136,9 @@ void define_arithmetic() {
                                    [](const GradArgs& a) { return extremum_grad(a, false); }});
 }
 
-Tensor of_float(const Op& op, const Operand& x) {
-  const SourceScope scope(x.where());
-  return apply(op, {as_float(x)});
-}
-
 Tensor of_number(const Op& op, const Operand& x) {
   const SourceScope scope(x.where());
   return apply(op, {as_tensor(x)});
-}
-
-Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b) {
-  return in_call(
-      name,
-      [&] {
-        const auto x = unified({&a, &b});
-        return apply(op, {x[0], x[1]});
-      },
-      a, b);
 }
 
 }  // namespace

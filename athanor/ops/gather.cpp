@@ -16,8 +16,6 @@ void check_index(const TensorType& type) {
                 "Cast it first: cast(index, DType::i64)");
 }
 
-int axis_of(const Attrs& attrs) { return static_cast<int>(attrs.integer("axis")); }
-
 TensorType infer_take_along(std::span<const TensorType> in, const Attrs& attrs) {
   const Shape &x = in[0].shape, &index = in[1].shape;
   const int axis = axis_of(attrs);

@@ -15,7 +15,7 @@ namespace athanor {
 namespace {
 
 // Logits [N, C, ...] and labels [N, ...]; the class axis is 1.
-TensorType infer(std::span<const TensorType> in, const Attrs&) {
+TensorType cross_entropy_infer(std::span<const TensorType> in, const Attrs&) {
   const Shape &logits = in[0].shape, &labels = in[1].shape;
   check_dtype(in[0], Accept::floats);
   if (in[1].dtype != DType::i64)
@@ -54,7 +54,7 @@ Tensor likelihood_loss(const Tensor& log_probabilities, const Target& target) {
   return -sum(sum(shares, 1, true) * target.weight);
 }
 
-Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+Tensor cross_entropy_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor logits = widened(in[0]);
   return cast(likelihood_loss(log_softmax(logits, 1), target_of(in[1], logits, attrs)), in[0].dtype());
 }
@@ -66,7 +66,7 @@ std::vector<Tensor> logits_grad(const GradArgs& a) {
   return {cast(dx, a.inputs[0].dtype()), Tensor()};
 }
 
-RefArray reference(std::span<const RefArray> in, const Attrs& attrs) {
+RefArray cross_entropy_reference(std::span<const RefArray> in, const Attrs& attrs) {
   const Shape& shape = in[0].shape;
   const int64_t classes = shape[1], inner = shape.size() == 0 ? 1 : shape.size() / (shape[0] * classes);
   const double smoothing = attrs.number("label_smoothing");
@@ -120,10 +120,10 @@ ATHANOR_OPS(loss) {
       {.name = "cross_entropy",
        .doc = "the mean of -log(softmax(logits)[label]): logits [N, C, ...], labels i64 [N, ...]",
        .arity = 2,
-       .infer = infer,
+       .infer = cross_entropy_infer,
        .grad = logits_grad,
-       .decompose = decompose,
-       .reference = reference,
+       .decompose = cross_entropy_decompose,
+       .reference = cross_entropy_reference,
        .cases = {label_case({17, 10}, 0, -100), label_case({5, 3}, 0.1, -100), label_case({13, 7}, 0, 3),
                  label_case({3, 5, 2, 3}, 0.2, 0), label_case({1, 3}, 0, -100)},
        .flops = [](std::span<const TensorType> in, const auto&,
@@ -149,7 +149,7 @@ Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& o
         check_options(options);
         const Tensor value = as_tensor(log_probabilities), label = as_labels(labels), wide = widened(value);
         const std::array types = {value.type(), label.type()};
-        infer(types, {});
+        cross_entropy_infer(types, {});
         return cast(likelihood_loss(wide, target_of(label, wide, attributes(options))), value.dtype());
       },
       log_probabilities, labels);

@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-TensorType infer(std::span<const TensorType> in, const Attrs& attrs) {
+TensorType norm_infer(std::span<const TensorType> in, const Attrs& attrs) {
   check_dtype(in[0], Accept::floats);
   normalize_axes(attrs.ints("axes"), in[0].shape.rank());
   return in[0];
@@ -29,7 +29,7 @@ Statistics statistics(const Tensor& x, const Attrs& attrs) {
   return {x - m.mean, rsqrt(m.var + attrs.number("eps"))};
 }
 
-Tensor decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+Tensor norm_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const auto [deviation, rstd] = statistics(widened(in[0]), attrs);
   return cast(deviation * rstd, in[0].dtype());
 }
@@ -43,7 +43,7 @@ std::vector<Tensor> normal_grad(const GradArgs& a) {
   return {cast(dx, a.inputs[0].dtype())};
 }
 
-RefArray reference(std::span<const RefArray> in, const Attrs& attrs) {
+RefArray norm_reference(std::span<const RefArray> in, const Attrs& attrs) {
   const RefArray& x = in[0];
   const Ints& axes = attrs.ints("axes");
   Shape kept = x.shape;
@@ -103,10 +103,10 @@ ATHANOR_OPS(norm) {
   };
   define_op({.name = "normalize",
              .doc = "(x - mean) / sqrt(variance + eps), both over axes",
-             .infer = infer,
+             .infer = norm_infer,
              .grad = normal_grad,
-             .decompose = decompose,
-             .reference = reference,
+             .decompose = norm_decompose,
+             .reference = norm_reference,
              .cases = {over({17}, {0}), over({5, 7, 3}, {0, 2}), over({3, 4, 5, 2}, {0, 2, 3}),
                        over({7, 31}, {1}), over({0, 5}, {1})},
              .flops = [](std::span<const TensorType> in, const auto&,

@@ -14,8 +14,6 @@
 namespace athanor {
 namespace {
 
-int axis_of(const Attrs& attrs) { return static_cast<int>(attrs.integer("axis")); }
-
 // Calls f(offset, stride) for the first element of every row along an axis.
 void for_each_row(const Shape& shape, int axis, const std::function<void(int64_t, int64_t)>& f) {
   const int64_t stride = contiguous_strides(shape)[static_cast<size_t>(axis)];

@@ -16,8 +16,6 @@
 namespace athanor {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 /// Windows over x [N, C, H, W] that give y [N, C, OH, OW].
 struct PoolProblem {
   Shape x, y;

@@ -15,8 +15,6 @@
 namespace athanor {
 namespace {
 
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
 bool listed(const Ints& axes, int axis) { return std::find(axes.begin(), axes.end(), axis) != axes.end(); }
 
 Shape without(const Shape& shape, const Ints& axes) {

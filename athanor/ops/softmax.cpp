@@ -9,9 +9,7 @@
 namespace athanor {
 namespace {
 
-int axis_of(const Attrs& attrs) { return static_cast<int>(attrs.integer("axis")); }
-
-TensorType infer(std::span<const TensorType> in, const Attrs& attrs) {
+TensorType softmax_infer(std::span<const TensorType> in, const Attrs& attrs) {
   check_dtype(in[0], Accept::floats);
   normalize_axis(axis_of(attrs), in[0].shape.rank());
   return in[0];
@@ -23,7 +21,7 @@ Tensor shifted(const Tensor& x, int axis) {
 }
 
 // The same by rows, in float64.
-RefArray reference(const RefArray& x, int axis, bool logarithm) {
+RefArray softmax_reference(const RefArray& x, int axis, bool logarithm) {
   RefArray result(x.shape);
   const auto along = static_cast<size_t>(axis);
   for_each_index(x.shape, [&](const Ints& index) {
@@ -68,7 +66,7 @@ Tensor apply_rows(const Op& op, const Operand& x, int axis) {
 ATHANOR_OPS(softmax) {
   define_op({.name = "softmax",
              .doc = "exp(x) / sum(exp(x)) along an axis, without overflow",
-             .infer = infer,
+             .infer = softmax_infer,
              .grad =
                  [](const GradArgs& a) {
                    const Tensor dx = softmax_grad(widened(a.output), widened(a.grad), axis_of(a.attrs));
@@ -81,13 +79,13 @@ ATHANOR_OPS(softmax) {
                    return cast(power / sum(power, axis, true), in[0].dtype());
                  },
              .reference = [](std::span<const RefArray> in,
-                             const Attrs& attrs) { return reference(in[0], axis_of(attrs), false); },
+                             const Attrs& attrs) { return softmax_reference(in[0], axis_of(attrs), false); },
              .cases = row_cases(),
              .flops = row_flops,
              .tolerance = 4});
   define_op({.name = "log_softmax",
              .doc = "log(exp(x) / sum(exp(x))) along an axis, without overflow",
-             .infer = infer,
+             .infer = softmax_infer,
              .grad =
                  [](const GradArgs& a) {
                    const Tensor dy = widened(a.grad);
@@ -101,7 +99,7 @@ ATHANOR_OPS(softmax) {
                    return cast(x - log(sum(exp(x), axis, true)), in[0].dtype());
                  },
              .reference = [](std::span<const RefArray> in,
-                             const Attrs& attrs) { return reference(in[0], axis_of(attrs), true); },
+                             const Attrs& attrs) { return softmax_reference(in[0], axis_of(attrs), true); },
              .cases = row_cases(),
              .flops = row_flops,
              .tolerance = 4});

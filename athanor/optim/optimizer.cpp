@@ -35,17 +35,17 @@ class NumberTensors {
   std::vector<Tensor> made_;
 };
 
-void check_rate(double lr) {
+}  // namespace
+
+void check_learning_rate(double lr) {
   if (!(lr >= 0 && std::isfinite(lr)))
     throw Error(ErrorCode::value, fmt::format("a learning rate of {}", lr), {},
                 "It must be finite and not negative");
 }
 
-}  // namespace
-
 Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names)
     : state_names_(std::move(state_names)), lr_(lr) {
-  check_rate(lr);
+  check_learning_rate(lr);
   std::set<const void*> known;
   std::set<std::string> names;
   std::vector<Tensor> values;
@@ -102,7 +102,7 @@ void Optimizer::zero_grad() const {
 }
 
 void Optimizer::set_lr(double lr) {
-  check_rate(lr);
+  check_learning_rate(lr);
   lr_ = lr;
 }
 
@@ -140,7 +140,7 @@ void Optimizer::load_state_dict(const nn::StateDict& state) {
   for (const auto& [name, tensor] : named_state()) wanted.emplace_back(name, tensor.type());
   auto values = nn::from_state_dict(state, wanted, "the optimizer");
   const double steps = values[0].item(), lr = values[1].item();
-  check_rate(lr);
+  check_learning_rate(lr);
   if (!(steps >= 0)) throw Error(ErrorCode::value, fmt::format("an optimizer's state after {} steps", steps));
   steps_ = static_cast<int64_t>(steps);
   lr_ = lr;

@@ -10,6 +10,9 @@
 
 namespace athanor::optim {
 
+/// Throws Error(value) unless the rate is finite and not negative.
+void check_learning_rate(double lr);
+
 /// Parameters that are trained alike.
 struct ParamGroup {
   std::vector<nn::Parameter> parameters;

@@ -17,11 +17,6 @@ void check(bool good, const std::string& what, const char* hint) {
   if (!good) throw Error(ErrorCode::value, what, {}, hint);
 }
 
-void check_rate(double lr) {
-  check(lr >= 0 && std::isfinite(lr), fmt::format("a learning rate of {}", lr),
-        "It must be finite and not negative");
-}
-
 void check_steps(int64_t steps) {
   check(steps > 0, fmt::format("a schedule of {} steps", steps), "It needs at least one");
 }
@@ -35,12 +30,12 @@ double along_line(double from, double to, double share) { return from + (to - fr
 }  // namespace
 
 Schedule constant(double lr) {
-  check_rate(lr);
+  check_learning_rate(lr);
   return [lr](int64_t) { return lr; };
 }
 
 Schedule step_decay(double lr, int64_t every, double gamma) {
-  check_rate(lr);
+  check_learning_rate(lr);
   check_steps(every);
   return [=](int64_t step) {
     const int64_t drops = step / every;
@@ -49,7 +44,7 @@ Schedule step_decay(double lr, int64_t every, double gamma) {
 }
 
 Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma) {
-  check_rate(lr);
+  check_learning_rate(lr);
   std::sort(milestones.begin(), milestones.end());
   return [lr, gamma, milestones = std::move(milestones)](int64_t step) {
     const auto reached = std::upper_bound(milestones.begin(), milestones.end(), step) - milestones.begin();
@@ -58,8 +53,8 @@ Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma) {
 }
 
 Schedule cosine(double lr, int64_t steps, double last) {
-  check_rate(lr);
-  check_rate(last);
+  check_learning_rate(lr);
+  check_learning_rate(last);
   check_steps(steps);
   return [=](int64_t step) {
     return along_cosine(lr, last, static_cast<double>(std::min(step, steps)) / static_cast<double>(steps));
@@ -67,7 +62,7 @@ Schedule cosine(double lr, int64_t steps, double last) {
 }
 
 Schedule one_cycle(double max_lr, int64_t steps, const OneCycle& options) {
-  check_rate(max_lr);
+  check_learning_rate(max_lr);
   check_steps(steps);
   check(options.warm_share >= 0 && options.warm_share <= 1,
         fmt::format("a one-cycle schedule that warms up for {} of its steps", options.warm_share),

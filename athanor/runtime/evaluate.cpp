@@ -8,16 +8,12 @@
 #include <list>
 #include <unordered_map>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/runtime/executor.h"
 
 namespace athanor {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // A plan holds an arena layout and kernels, a few hundred KiB; more different steps than this are rare.
 constexpr size_t max_cached_plans = 256;

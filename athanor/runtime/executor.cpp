@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/launch_site.h"
@@ -129,7 +130,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
-    const auto start = times ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    const auto start = times ? Clock::now() : Clock::time_point{};
     Trace* const trace = Trace::active();
     const double began = trace != nullptr ? trace_clock() : 0;
     if (trace != nullptr) Trace::label() = fmt::format("{} {}", i, step.name());
@@ -145,7 +146,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
       trace->add({"cpu kernels", Trace::label(), began, trace_clock() - began});
     if (times) {
       backend_of(step.device).synchronize(step.device.index);
-      (*times)[i].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      (*times)[i].seconds += seconds_since(start);
       ++(*times)[i].runs;
     }
     if (check_nan) {

@@ -5,18 +5,13 @@
 #include <chrono>
 #include <cstring>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/runtime/probe.h"
 
 namespace athanor {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 

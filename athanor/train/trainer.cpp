@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "athanor/backends/cpu/threads.h"
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
@@ -31,10 +32,6 @@ namespace fs = std::filesystem;
 
 // Drawing reads every step so far, so it is not done with each of a long run's many checkpoints.
 constexpr double seconds_between_drawings = 10;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 /// What `find` gives; names that it does not know are mistakes of the option's.
 template <class F>

@@ -3,7 +3,7 @@
 namespace athanor::testing {
 namespace {
 
-struct Case {
+struct ConvCase {
   int64_t n, c, h, w, o, k_h, k_w;
   Ints stride{1, 1}, padding{0, 0}, dilation{1, 1};
   int64_t groups = 1;
@@ -41,7 +41,7 @@ struct Case {
   }
 };
 
-const std::vector<Case> cases = {
+const std::vector<ConvCase> cases = {
     {1, 1, 1, 1, 1, 1, 1},
     {2, 3, 7, 9, 5, 3, 3, {1, 1}, {1, 1}},
     {2, 16, 8, 8, 32, 3, 3, {1, 1}, {1, 1}},
@@ -97,7 +97,7 @@ class CpuConv : public ::testing::TestWithParam<DType> {
 };
 
 TEST_P(CpuConv, Forward) {
-  for (const Case& c : cases)
+  for (const ConvCase& c : cases)
     check(make_op("conv2d"), c.attrs(), c.x(), c.weights(), c.y(), [&](const auto& x, const auto& w) {
       std::vector<double> y(static_cast<size_t>(c.y().size()));
       c.each([&](size_t i, size_t j, size_t k) { y[k] += x[i] * w[j]; });
@@ -106,7 +106,7 @@ TEST_P(CpuConv, Forward) {
 }
 
 TEST_P(CpuConv, InputGradient) {
-  for (const Case& c : cases) {
+  for (const ConvCase& c : cases) {
     Attrs attrs = c.attrs();
     attrs.set("input_shape", c.x().to_ints());
     check(make_op("conv2d_input_grad"), attrs, c.y(), c.weights(), c.x(), [&](const auto& dy, const auto& w) {
@@ -118,7 +118,7 @@ TEST_P(CpuConv, InputGradient) {
 }
 
 TEST_P(CpuConv, WeightGradient) {
-  for (const Case& c : cases) {
+  for (const ConvCase& c : cases) {
     Attrs attrs = c.attrs();
     attrs.set("weight_shape", c.weights().to_ints());
     check(make_op("conv2d_weight_grad"), attrs, c.x(), c.y(), c.weights(),
@@ -133,7 +133,7 @@ TEST_P(CpuConv, WeightGradient) {
 TEST_P(CpuConv, Epilogues) {
   const DType dtype = GetParam();
   const Op op = make_op("conv2d");
-  for (const Case& c : {cases[1], cases[2], cases[10]})
+  for (const ConvCase& c : {cases[1], cases[2], cases[10]})
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
       for (const auto& layouts :
            layouts_of(op, {{dtype, c.x(), {}}, {dtype, c.weights(), {}}}, {dtype, c.y(), {}}, c.attrs())) {
@@ -158,7 +158,7 @@ TEST_P(CpuConv, Epilogues) {
 
 TEST_P(CpuConv, StridedInputs) {
   const DType dtype = GetParam();
-  const Case c{2, 4, 6, 5, 8, 3, 3, {1, 1}, {1, 1}};
+  const ConvCase c{2, 4, 6, 5, 8, 3, 3, {1, 1}, {1, 1}};
   // Both are transposed views: x is [N, H, W, C] in memory, w is [I, O, H, W].
   std::vector<Value> inputs = {random_value(dtype, c.x(), 1, {}, {120, 1, 20, 4}),
                                random_value(dtype, c.weights(), 2, {}, {9, 72, 3, 1})};

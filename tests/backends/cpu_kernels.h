@@ -9,6 +9,7 @@
 
 #include "athanor/backends/cpu/cpu_backend.h"
 #include "athanor/graph/host_array.h"
+#include "athanor/ops/define.h"
 
 namespace athanor::testing {
 

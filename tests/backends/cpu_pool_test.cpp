@@ -5,7 +5,7 @@
 namespace athanor::testing {
 namespace {
 
-struct Case {
+struct PoolCase {
   Shape x;
   Ints kernel, stride, padding;
   Shape y() const {
@@ -33,7 +33,7 @@ struct Case {
   }
 };
 
-const std::vector<Case> cases = {
+const std::vector<PoolCase> pool_cases = {
     {{1, 1, 1, 1}, {1, 1}, {1, 1}, {0, 0}},    {{2, 3, 8, 8}, {2, 2}, {2, 2}, {0, 0}},
     {{2, 16, 7, 9}, {3, 3}, {2, 2}, {1, 1}},   {{1, 32, 13, 11}, {3, 2}, {1, 3}, {1, 0}},
     {{1, 17, 5, 6}, {5, 3}, {2, 1}, {2, 1}},   {{3, 16, 4, 4}, {4, 4}, {1, 1}, {0, 0}},
@@ -57,7 +57,7 @@ Value with_ties(DType dtype, const Shape& shape, Layout layout) {
 }
 
 TEST_P(CpuPool, Max) {
-  for (const Case& c : cases)
+  for (const PoolCase& c : pool_cases)
     for (const Layout layout : layouts_for(c.x)) {
       std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, layout)};
       std::vector<double> y(static_cast<size_t>(c.y().size()), -std::numeric_limits<double>::infinity());
@@ -70,7 +70,7 @@ TEST_P(CpuPool, Max) {
 }
 
 TEST_P(CpuPool, Average) {
-  for (const Case& c : cases)
+  for (const PoolCase& c : pool_cases)
     for (const bool count_padding : {false, true})
       for (const Layout layout : layouts_for(c.x)) {
         std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, layout)};
@@ -88,7 +88,7 @@ TEST_P(CpuPool, Average) {
 }
 
 TEST_P(CpuPool, MaxGradientGoesToTheFirstMaximum) {
-  for (const Case& c : cases)
+  for (const PoolCase& c : pool_cases)
     for (const Layout layout : layouts_for(c.x)) {
       std::vector<Value> inputs = {with_ties(GetParam(), c.x, layout),
                                    random_value(GetParam(), c.y(), 2, layout)};
@@ -105,7 +105,7 @@ TEST_P(CpuPool, MaxGradientGoesToTheFirstMaximum) {
 }
 
 TEST_P(CpuPool, AverageGradient) {
-  for (const Case& c : cases)
+  for (const PoolCase& c : pool_cases)
     for (const bool count_padding : {false, true})
       for (const Layout layout : layouts_for(c.x)) {
         std::vector<Value> inputs = {random_value(GetParam(), c.y(), 2, layout)};
@@ -124,7 +124,7 @@ TEST_P(CpuPool, AverageGradient) {
 }
 
 TEST_P(CpuPool, StridedInputs) {
-  const Case c{{2, 3, 6, 8}, {2, 2}, {2, 2}, {0, 0}};
+  const PoolCase c{{2, 3, 6, 8}, {2, 2}, {2, 2}, {0, 0}};
   std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, {}, {144, 1, 24, 3}),
                                random_value(GetParam(), c.y(), 2, {}, {36, 1, 12, 3})};
   std::vector<double> dx(static_cast<size_t>(c.x.size()));

@@ -47,8 +47,8 @@ std::string isa_name(const ::testing::TestParamInfo<const char*>& i) {
 
 // ---- primitives ----
 
-constexpr DType all_types[] = {DType::f64, DType::f32, DType::i64, DType::i32,
-                               DType::i8,  DType::u8,  DType::b8};
+constexpr DType loop_types[] = {DType::f64, DType::f32, DType::i64, DType::i32,
+                                DType::i8,  DType::u8,  DType::b8};
 constexpr int64_t sizes[] = {0, 1, 3, 17, 129, 1000, 4099};
 
 bool is_math(Prim p) { return (p >= Prim::exp && p <= Prim::erf) || p == Prim::pow; }
@@ -64,7 +64,7 @@ class LoopPrimitives : public LoopOnIsa {};
 TEST_P(LoopPrimitives, Unary) {
   for (Prim prim : {Prim::neg, Prim::exp, Prim::log, Prim::sin, Prim::cos, Prim::tanh, Prim::erf, Prim::sqrt,
                     Prim::floor, Prim::abs})
-    for (DType t : all_types)
+    for (DType t : loop_types)
       for (int64_t n : sizes) {
         Builder b({n});
         const int u = b.load(0, t, {1});
@@ -80,7 +80,7 @@ TEST_P(LoopPrimitives, Unary) {
 TEST_P(LoopPrimitives, Binary) {
   for (Prim prim : {Prim::add, Prim::sub, Prim::mul, Prim::div, Prim::mod, Prim::pow, Prim::max, Prim::min,
                     Prim::less, Prim::equal, Prim::bit_and, Prim::bit_or, Prim::bit_xor})
-    for (DType t : all_types)
+    for (DType t : loop_types)
       for (int64_t n : sizes)
         for (int uniform = 0; uniform < 3; ++uniform) {  // neither, the first or the second broadcast
           const DType out = prim == Prim::less || prim == Prim::equal ? DType::b8 : t;
@@ -96,7 +96,7 @@ TEST_P(LoopPrimitives, Binary) {
 }
 
 TEST_P(LoopPrimitives, Where) {
-  for (DType t : all_types)
+  for (DType t : loop_types)
     for (int64_t n : sizes)
       for (int uniform = 0; uniform < 8; ++uniform) {
         Builder b({n});
@@ -109,7 +109,7 @@ TEST_P(LoopPrimitives, Where) {
 }
 
 TEST_P(LoopPrimitives, WhereLessIsFused) {
-  for (DType t : all_types)
+  for (DType t : loop_types)
     for (int uniform = 0; uniform < 16; uniform += 3) {
       Builder b({1003});
       int r[4];
@@ -595,7 +595,7 @@ class LoopReductions : public LoopOnIsa {};
 TEST_P(LoopReductions, EveryKindTypeAndShape) {
   for (const auto& [space, reduced] : reductions)
     for (Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min, Prim::argmax})
-      for (DType t : all_types) {
+      for (DType t : loop_types) {
         const int axes = static_cast<int>(std::count(reduced.begin(), reduced.end(), true));
         const bool small = space.size() <= 2 && std::accumulate(space.begin(), space.end(), int64_t{1},
                                                                 std::multiplies<>()) < 5000;
@@ -705,7 +705,7 @@ TEST_P(LoopReductions, Empty) {
                                      {{2, 0, 3}, {false, true, false}}};
   for (const auto& [space, reduced] : empty)
     for (Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min, Prim::argmax})
-      for (DType t : all_types) {
+      for (DType t : loop_types) {
         Builder b(space, reduced);
         const DType out = prim == Prim::argmax ? DType::i64 : t;
         const int x = b.load(0, t, dense(space));

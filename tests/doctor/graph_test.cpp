@@ -20,7 +20,7 @@ std::string check_text(const std::string& id, const std::string& layer, const st
 
 std::vector<Check> parse(const std::string& text) { return parse_checks({{"test.toml", text}}); }
 
-std::vector<std::string> ids(const std::vector<const Result*>& results) {
+std::vector<std::string> names(const std::vector<const Result*>& results) {
   std::vector<std::string> all;
   for (const Result* result : results) all.push_back(result->check->id);
   return all;
@@ -49,8 +49,8 @@ TEST(Graph, TellsCausesFromConsequences) {
   const auto checks = parse(chain);
   const auto diagnosis = diagnose(
       checks, failing({{"kernel", Status::fail}, {"driver", Status::fail}, {"python", Status::fail}}));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), ElementsAre("kernel"));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::consequence)), ElementsAre("driver", "python", "works"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::problem)), ElementsAre("kernel"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::consequence)), ElementsAre("driver", "python", "works"));
   EXPECT_EQ(diagnosis.find("python")->causes.front()->id, "kernel");
 }
 
@@ -58,22 +58,22 @@ TEST(Graph, ReachesThroughChecksThatCannotBeSeen) {
   const auto checks = parse(chain);
   const auto diagnosis = diagnose(
       checks, failing({{"kernel", Status::fail}, {"driver", Status::skip}, {"python", Status::fail}}));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), ElementsAre("kernel"));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::consequence)), ElementsAre("python", "works"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::problem)), ElementsAre("kernel"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::consequence)), ElementsAre("python", "works"));
 }
 
 TEST(Graph, KeepsIndependentProblemsApart) {
   const auto checks = parse(chain);
   const auto diagnosis = diagnose(checks, failing({{"other", Status::fail}, {"driver", Status::fail}}));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), ElementsAre("driver", "other"));
-  EXPECT_THAT(ids(diagnosis.consequences_of(*diagnosis.find("driver")->check)), ElementsAre("works"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::problem)), ElementsAre("driver", "other"));
+  EXPECT_THAT(names(diagnosis.consequences_of(*diagnosis.find("driver")->check)), ElementsAre("works"));
   EXPECT_THAT(diagnosis.consequences_of(*diagnosis.find("other")->check), IsEmpty());
 }
 
 TEST(Graph, WarningsBlockNothing) {
   const auto checks = parse(chain);
   const auto diagnosis = diagnose(checks, failing({{"driver", Status::warn}}));
-  EXPECT_THAT(ids(diagnosis.with(Verdict::warning)), ElementsAre("driver"));
+  EXPECT_THAT(names(diagnosis.with(Verdict::warning)), ElementsAre("driver"));
   EXPECT_EQ(diagnosis.find("works")->verdict, Verdict::ok);
   EXPECT_TRUE(diagnosis.well());
 }
@@ -85,7 +85,7 @@ TEST(Graph, RunsWhatIsNeededAndReportsOnlyWhatMatters) {
   EXPECT_EQ(well.results.size(), 1U);
   const auto ill =
       diagnose(checks, failing({{"kernel", Status::fail}, {"python", Status::fail}}), {"python"});
-  EXPECT_THAT(ids(ill.with(Verdict::problem)), ElementsAre("kernel"));
+  EXPECT_THAT(names(ill.with(Verdict::problem)), ElementsAre("kernel"));
   EXPECT_EQ(ill.find("python")->verdict, Verdict::consequence);
 }
 

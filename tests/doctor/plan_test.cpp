@@ -16,7 +16,6 @@ using ::athanor::testing::TemporaryFolder;
 using ::athanor::testing::UnpackedMachine;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 InstallPlan plan_on(const std::string& machine_name, const std::string& goal) {
   const UnpackedMachine machine("doctor/" + machine_name);

@@ -5,7 +5,7 @@
 namespace athanor::testing {
 namespace {
 
-struct Case {
+struct AttentionCase {
   Shape leading;
   int64_t queries, keys, d, e;
   bool causal = false, masked = false;
@@ -18,7 +18,7 @@ Shape with(Shape leading, int64_t a, int64_t b = -1) {
   return Shape(dims);
 }
 
-void check(DType dtype, const Case& c, double tolerance) {
+void check(DType dtype, const AttentionCase& c, double tolerance) {
   const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
@@ -39,8 +39,8 @@ void check(DType dtype, const Case& c, double tolerance) {
 
 TEST(GpuAttention, OddShapes) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : {Case{{}, 1, 1, 1, 1}, Case{{2, 3}, 17, 33, 5, 7}, Case{{3}, 70, 3, 8, 4},
-                        Case{{1, 2}, 3, 129, 16, 16}})
+  for (const AttentionCase& c : {AttentionCase{{}, 1, 1, 1, 1}, AttentionCase{{2, 3}, 17, 33, 5, 7},
+                                 AttentionCase{{3}, 70, 3, 8, 4}, AttentionCase{{1, 2}, 3, 129, 16, 16}})
     check(DType::f32, c, 2e-5);
 }
 

@@ -4,7 +4,7 @@
 namespace athanor::testing {
 namespace {
 
-struct Case {
+struct ConvCase {
   Shape x, w;
   Conv2dOptions options;
 };
@@ -14,7 +14,7 @@ double conv_tolerance(DType dtype) { return dtype == DType::f64 ? 1e-13 : dtype 
 
 enum class Kind : uint8_t { forward, input_grad, weight_grad };
 
-void check(Kind kind, DType dtype, const Case& c) {
+void check(Kind kind, DType dtype, const ConvCase& c) {
   Attrs attrs = conv_attrs(c.options);
   const Shape y = ConvProblem(c.x, c.w, attrs).y;
   const double tolerance = conv_tolerance(dtype);
@@ -30,7 +30,7 @@ void check(Kind kind, DType dtype, const Case& c) {
   }
 }
 
-const std::vector<Case> odd_cases = {
+const std::vector<ConvCase> odd_cases = {
     {{2, 3, 8, 6}, {4, 3, 3, 3}, {.padding = 1}},
     {{1, 2, 7, 9}, {3, 2, 3, 2}, {.stride = {2, 1}, .padding = {1, 0}}},
     {{2, 4, 9, 8}, {6, 2, 3, 3}, {.stride = 2, .padding = 1, .groups = 2}},
@@ -44,38 +44,38 @@ const std::vector<Case> odd_cases = {
 };
 
 // What Winograd's transforms take: tiles that fit, that reach over the end, and that are fewer than a vector.
-const std::vector<Case> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.padding = 1}},
-                                          {{3, 9, 5, 7}, {8, 9, 3, 3}, {}},
-                                          {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
+const std::vector<ConvCase> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.padding = 1}},
+                                              {{3, 9, 5, 7}, {8, 9, 3, 3}, {}},
+                                              {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
 
 TEST(GpuConv, Forward) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : odd_cases) check(Kind::forward, DType::f32, c);
+  for (const ConvCase& c : odd_cases) check(Kind::forward, DType::f32, c);
 }
 
 TEST(GpuConv, InputGradient) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : odd_cases) check(Kind::input_grad, DType::f32, c);
+  for (const ConvCase& c : odd_cases) check(Kind::input_grad, DType::f32, c);
 }
 
 TEST(GpuConv, WeightGradient) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : odd_cases) check(Kind::weight_grad, DType::f32, c);
+  for (const ConvCase& c : odd_cases) check(Kind::weight_grad, DType::f32, c);
 }
 
 TEST(GpuConv, ThreeByThree) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : three_by_three) check(Kind::forward, DType::f32, c);
+  for (const ConvCase& c : three_by_three) check(Kind::forward, DType::f32, c);
 }
 
 TEST(GpuConv, ThreeByThreeInputGradient) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : three_by_three) check(Kind::input_grad, DType::f32, c);
+  for (const ConvCase& c : three_by_three) check(Kind::input_grad, DType::f32, c);
 }
 
 TEST(GpuConv, OtherTypes) {
   ATHANOR_NEEDS_OPENCL();
-  const Case c = {{2, 9, 8, 6}, {8, 9, 3, 3}, {.padding = 1}};
+  const ConvCase c = {{2, 9, 8, 6}, {8, 9, 3, 3}, {.padding = 1}};
   for (const Kind kind : {Kind::forward, Kind::input_grad, Kind::weight_grad}) check(kind, DType::bf16, c);
   check(Kind::forward, DType::f16, c);
   for (const Kind kind : {Kind::forward, Kind::input_grad, Kind::weight_grad}) check(kind, DType::f64, c);

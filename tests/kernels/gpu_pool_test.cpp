@@ -3,7 +3,7 @@
 namespace athanor::testing {
 namespace {
 
-struct Case {
+struct PoolCase {
   Shape x;
   Ints kernel, stride, padding;
   bool count_include_pad = true;
@@ -22,13 +22,13 @@ struct Case {
   }
 };
 
-const std::vector<Case> cases = {
+const std::vector<PoolCase> cases = {
     {{2, 3, 8, 6}, {2, 2}, {2, 2}, {0, 0}},         {{1, 2, 7, 9}, {3, 2}, {2, 1}, {1, 0}},
     {{2, 1, 5, 7}, {3, 3}, {1, 1}, {1, 1}, false},  {{1, 17, 3, 3}, {3, 3}, {3, 3}, {0, 0}},
     {{0, 2, 4, 4}, {2, 2}, {2, 2}, {0, 0}},         {{2, 3, 17, 16}, {2, 2}, {3, 3}, {0, 0}},
     {{2, 3, 16, 16}, {3, 3}, {2, 2}, {1, 1}, false}};
 
-void check(const Case& c, DType dtype, const Ints& x_strides = {}, const Ints& y_strides = {}) {
+void check(const PoolCase& c, DType dtype, const Ints& x_strides = {}, const Ints& y_strides = {}) {
   const double tolerance = dtype == DType::f32 ? 2e-6 : tolerance_of(dtype);
   const Shape y = c.y();
   check_candidates("max_pool2d", c.attrs(true), {view(dtype, c.x, 1, x_strides)}, y, tolerance);
@@ -42,24 +42,24 @@ void check(const Case& c, DType dtype, const Ints& x_strides = {}, const Ints& y
 
 TEST(GpuPool, OddShapes) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : cases) check(c, DType::f32);
+  for (const PoolCase& c : cases) check(c, DType::f32);
 }
 
 TEST(GpuPool, OtherTypes) {
   ATHANOR_NEEDS_OPENCL();
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
-    for (const Case& c : {cases[0], cases[1]}) check(c, dtype);
+    for (const PoolCase& c : {cases[0], cases[1]}) check(c, dtype);
 }
 
 TEST(GpuPool, Strides) {
   ATHANOR_NEEDS_OPENCL();
-  const Case& c = cases[0];
+  const PoolCase& c = cases[0];
   check(c, DType::f32, {2, 4 * 48, -4, 4 * 8}, {0, 12, 1, 4});
 }
 
 TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
   ATHANOR_NEEDS_OPENCL();
-  for (const Case& c : cases) {
+  for (const PoolCase& c : cases) {
     const std::vector<double> same(static_cast<size_t>(c.x.size()), 0.5);
     check_candidates("max_pool2d_grad", c.attrs(true),
                      {make_value(DType::f32, c.x, same), view(DType::f32, c.y(), 2)}, c.x, 2e-6);
@@ -71,7 +71,7 @@ TEST(GpuPool, ANaNStays) {
   std::vector<double> values = random_values(16, 1);
   values[5] = std::nan("");
   Value x = make_value(DType::f32, {1, 1, 4, 4}, values);
-  const Case c{{1, 1, 4, 4}, {2, 2}, {2, 2}, {0, 0}};
+  const PoolCase c{{1, 1, 4, 4}, {2, 2}, {2, 2}, {0, 0}};
   std::vector<Value> inputs = {x};
   KernelRequest request{
       &find_op("max_pool2d"), c.attrs(true), {x.desc}, random_value(DType::f32, c.y(), 1).desc, {}};

@@ -7,17 +7,18 @@
 #include <limits>
 
 #include "athanor/ops/ops.h"
+#include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
 
+using testing::Doubles;
 using testing::expect_error;
-using Doubles = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
+using testing::f64;
+using testing::infinity;
+using testing::values;
 
-Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
-Tensor f64(const Doubles& x) { return Tensor::from<double>(x, {static_cast<int64_t>(x.size())}); }
 Tensor i64(const std::vector<int64_t>& x) {
   return Tensor::from<int64_t>(x, {static_cast<int64_t>(x.size())});
 }

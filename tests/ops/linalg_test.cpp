@@ -4,18 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "athanor/ops/ops.h"
+#include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
 
+using testing::count;
+using testing::Doubles;
 using testing::expect_error;
-using Doubles = std::vector<double>;
-
-Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
-Tensor count(const Ints& shape, DType t = DType::f64) {
-  return cast(reshape(arange(Shape(shape).size()), shape), t);
-}
+using testing::values;
 
 TEST(Matmul, RanksAsNumPy) {
   EXPECT_EQ(values(matmul(count({2, 3}), count({3, 2}))), (Doubles{10, 13, 28, 40}));

@@ -7,16 +7,16 @@
 
 #include "athanor/graph/op.h"
 #include "athanor/ops/ops.h"
+#include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
 
+using testing::Doubles;
 using testing::expect_error;
-using Doubles = std::vector<double>;
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Doubles values(const Tensor& x) { return to_doubles(x.to_host()); }
+using testing::infinity;
+using testing::values;
 
 TEST(Conv, Errors) {
   const Tensor x = zeros({2, 3, 8, 8});

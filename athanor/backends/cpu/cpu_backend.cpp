@@ -12,6 +12,7 @@
 
 #if ATHANOR_ONEDNN
 #include "athanor/backends/cpu/onednn/candidates.h"
+#include "athanor/base/clock.h"
 #endif
 
 namespace athanor {
@@ -64,9 +65,9 @@ std::vector<Layout> CpuBackend::preferred_layouts([[maybe_unused]] const Op& op,
 void CpuBackend::synchronize(int) {}  // kernels return when they are done
 
 double CpuBackend::timed(int, const std::function<void()>& launches) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   launches();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_since(start);
 }
 
 Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {

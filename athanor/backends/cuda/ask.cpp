@@ -12,15 +12,15 @@ namespace athanor::cuda {
 namespace {
 
 #ifdef _WIN32
-constexpr const char* library_name = "nvcuda.dll";
+constexpr const char* driver_library = "nvcuda.dll";
 #else
-constexpr const char* library_name = "libcuda.so.1";
+constexpr const char* driver_library = "libcuda.so.1";
 #endif
 
 using nlohmann::json;
 
 struct Driver {
-  os::Library library{{library_name}};
+  os::Library library{{driver_library}};
   template <class F>
   F* find(const char* name) const {
     return reinterpret_cast<F*>(library.find(name));
@@ -37,7 +37,7 @@ std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
   return text;
 }
 
-json ask() {
+json ask_driver() {
   const Driver driver;
   if (!driver.library) return {{"error", "no CUDA driver library: " + driver.library.error()}};
   const auto init = driver.find<int(unsigned)>("cuInit");
@@ -99,7 +99,7 @@ json ask() {
   return {{"version", fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)}, {"devices", devices}};
 }
 
-[[maybe_unused]] const bool registered = register_runtime({"cuda", "cuda", ask});
+[[maybe_unused]] const bool driver_registered = register_runtime({"cuda", "cuda", ask_driver});
 
 }  // namespace
 }  // namespace athanor::cuda

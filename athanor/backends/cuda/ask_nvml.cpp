@@ -13,9 +13,9 @@ namespace athanor::cuda {
 namespace {
 
 #ifdef _WIN32
-constexpr const char* library_name = "nvml.dll";
+constexpr const char* nvml_library = "nvml.dll";
 #else
-constexpr const char* library_name = "libnvidia-ml.so.1";
+constexpr const char* nvml_library = "libnvidia-ml.so.1";
 #endif
 
 using nlohmann::json;
@@ -73,8 +73,8 @@ json describe(const os::Library& nvml, Handle device) {
   return table;
 }
 
-json ask() {
-  const os::Library nvml({library_name});
+json ask_nvml() {
+  const os::Library nvml({nvml_library});
   if (!nvml) return {{"error", "no NVML library: " + nvml.error()}};
   const auto init = reinterpret_cast<int (*)()>(nvml.find("nvmlInit_v2"));
   const auto get_count = reinterpret_cast<int (*)(unsigned*)>(nvml.find("nvmlDeviceGetCount_v2"));
@@ -102,7 +102,7 @@ json ask() {
   return {{"version", std::string("driver ") + version.data()}, {"devices", devices}};
 }
 
-[[maybe_unused]] const bool registered = register_runtime({"nvml", "", ask});
+[[maybe_unused]] const bool nvml_registered = register_runtime({"nvml", "", ask_nvml});
 
 }  // namespace
 }  // namespace athanor::cuda

@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/library.h"
+#include "athanor/base/text.h"
 
 namespace athanor::opencl {
 namespace {
@@ -39,11 +40,36 @@ Api load() {
   return result;
 }
 
+// More is a driver's mistake.
+constexpr size_t longest_text = size_t{1} << 20;
+
+std::string clean(std::string text) {
+  while (!text.empty() && text.back() == '\0') text.pop_back();
+  return trim(text);
+}
+
 }  // namespace
 
 const Api& api() {
   static const Api instance = load();
   return instance;
+}
+
+std::string platform_text(cl_platform_id platform, cl_platform_info what) {
+  size_t size = 0;
+  if (api().GetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text)
+    return {};
+  std::string text(size, '\0');
+  if (api().GetPlatformInfo(platform, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
+  return clean(text);
+}
+
+std::string device_text(cl_device_id id, cl_device_info what) {
+  size_t size = 0;
+  if (api().GetDeviceInfo(id, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text) return {};
+  std::string text(size, '\0');
+  if (api().GetDeviceInfo(id, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
+  return clean(text);
 }
 
 std::string error_name(cl_int code) {

@@ -52,6 +52,10 @@ struct Api {
 /// Loaded at the first call. When `missing` is not empty, no function may be called.
 const Api& api();
 
+/// What a platform or a device says of itself in words, trimmed; "" where it does not.
+std::string platform_text(cl_platform_id platform, cl_platform_info what);
+std::string device_text(cl_device_id id, cl_device_info what);
+
 /// "CL_OUT_OF_RESOURCES"
 std::string error_name(cl_int code);
 /// Throws Error(device | out_of_memory) that says `doing` and the code's name unless it is CL_SUCCESS.

@@ -17,27 +17,6 @@ namespace {
 // Buffers lie this far apart, so that an address just past one is not another's.
 constexpr uintptr_t guard = 4096;
 
-std::string trimmed(std::string text) {
-  while (!text.empty() && (text.back() == '\0' || text.back() == ' ')) text.pop_back();
-  return text.substr(std::min(text.find_first_not_of(' '), text.size()));
-}
-
-std::string platform_text(cl_platform_id platform, cl_platform_info what) {
-  size_t size = 0;
-  if (api().GetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS) return {};
-  std::string text(size, '\0');
-  if (api().GetPlatformInfo(platform, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
-  return trimmed(text);
-}
-
-std::string device_text(cl_device_id id, cl_device_info what) {
-  size_t size = 0;
-  if (api().GetDeviceInfo(id, what, 0, nullptr, &size) != CL_SUCCESS) return {};
-  std::string text(size, '\0');
-  if (api().GetDeviceInfo(id, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
-  return trimmed(text);
-}
-
 // A number, or `otherwise` where the driver does not say.
 template <class T>
 T device_number(cl_device_id id, cl_device_info what, T otherwise) {

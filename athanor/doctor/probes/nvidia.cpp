@@ -65,7 +65,7 @@ const AddProbe nouveau("nvidia.nouveau", [](const Facts& f) {
   return gpus.empty() ? skip() : pass();
 });
 
-const AddProbe dkms("nvidia.driver.dkms", [](const Facts& f) {
+const AddProbe nvidia_dkms("nvidia.driver.dkms", [](const Facts& f) {
   if (first_gpu(f) == nullptr) return skip();
   if (driver_runs(f)) return pass();
   for (const char* package : {"nvidia", "nvidia-current", "nvidia-open"})
@@ -73,7 +73,7 @@ const AddProbe dkms("nvidia.driver.dkms", [](const Facts& f) {
   return pass();
 });
 
-const AddProbe loaded("nvidia.driver.loaded", [](const Facts& f) {
+const AddProbe nvidia_loaded("nvidia.driver.loaded", [](const Facts& f) {
   const Gpu* gpu = first_gpu(f);
   if (gpu == nullptr || f.system().wsl) return skip();
   if (driver_runs(f)) return pass();
@@ -129,7 +129,7 @@ const AddProbe devices("nvidia.devices", [](const Facts& f) {
   return pass();
 });
 
-const AddProbe permission("nvidia.permission", [](const Facts& f) {
+const AddProbe nvidia_permission("nvidia.permission", [](const Facts& f) {
   if (!driver_runs(f)) return skip();
   for (const std::string& file : device_files(f))
     if (f.machine().exists(file) && f.machine().access(file) != Access::read_write)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
@@ -23,7 +24,6 @@ constexpr int64_t max_groups = 65535;  // along the second and third dimension, 
 // A part of a split reduction walks at least this many elements: less is not worth a second launch.
 constexpr int64_t least_part = 4096;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t power_of_two(int64_t at_most) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, at_most))));
 }

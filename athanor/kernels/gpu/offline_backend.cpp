@@ -78,7 +78,7 @@ class OfflineBackend final : public Backend {
   }
 };
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool offline_registered = [] {
   auto backend = std::make_unique<OfflineBackend>();
   OfflineBackend& offline = *backend;
   offline.provider_id = register_provider(std::move(backend));

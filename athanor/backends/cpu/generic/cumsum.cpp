@@ -9,13 +9,13 @@
 namespace athanor::cpu {
 namespace {
 
-constexpr int64_t widest = 256;
+constexpr int64_t widest_sum = 256;
 
 template <class T>
 void run_cumsum(const MergedInput& input, const T* from, T* to) {
   const int64_t outer = input.extent(0), n = input.extent(1), inner = input.extent(2);
-  for_each_column_chunk(outer, n, inner, widest, [&](int64_t o, int64_t first, int64_t count, int) {
-    Acc<T> sums[widest] = {};
+  for_each_column_chunk(outer, n, inner, widest_sum, [&](int64_t o, int64_t first, int64_t count, int) {
+    Acc<T> sums[widest_sum] = {};
     for (int64_t p = 0; p < n; ++p) {
       const T* row = from + o * input.stride(0) + p * input.stride(1) + first * input.stride(2);
       T* out = to + (o * n + p) * inner + first;

@@ -10,20 +10,20 @@
 namespace athanor::cpu {
 namespace {
 
-constexpr int64_t widest = 256;
+constexpr int64_t widest_fold = 256;
 
 struct Fold {
   int64_t size, step, dilation;
 };
 
-// `scratch` has room for size x widest sums for each thread.
+// `scratch` has room for size x widest_fold sums for each thread.
 template <class T>
 void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, Acc<T>* scratch,
               int threads) {
   const int64_t outer = input.extent(0), windows = input.extent(1), k = input.extent(2),
                 inner = input.extent(3);
   const auto chunk = [&](int64_t o, int64_t first, int64_t count, int thread) {
-    Acc<T>* sums = scratch + thread * fold.size * std::min(inner, widest);
+    Acc<T>* sums = scratch + thread * fold.size * std::min(inner, widest_fold);
     std::fill(sums, sums + fold.size * count, Acc<T>{0});
     for (int64_t w = 0; w < windows; ++w)
       for (int64_t j = 0; j < k; ++j) {
@@ -37,7 +37,7 @@ void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, 
       for (int64_t i = 0; i < count; ++i) out[i] = store<T>(sums[p * count + i]);
     }
   };
-  for_each_column_chunk(outer, windows * k, inner, widest, chunk, threads);
+  for_each_column_chunk(outer, windows * k, inner, widest_fold, chunk, threads);
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ Candidate fold_kernel(const KernelRequest& request) {
   const int threads = cpu_threads();
   return visit_dtype(request.output.dtype, [&]<class T>(T) {
     const size_t sums =
-        static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest)) * sizeof(Acc<T>);
+        static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest_fold)) * sizeof(Acc<T>);
     return function_candidate("generic fold", aligned(copies) + sums, [=](Buffers buffers) {
       auto* scratch = static_cast<std::byte*>(buffers.size() > 2 ? buffers[2] : nullptr);
       run_fold(fold, input, input.resolve<T>(buffers), static_cast<T*>(buffers[1]),

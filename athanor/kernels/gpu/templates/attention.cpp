@@ -5,10 +5,10 @@
 
 #include "athanor/kernels/gpu/templates.h"
 
+#include "athanor/base/ceil_div.h"
+
 namespace athanor::gpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 enum class Kind : uint8_t { forward, lse, grad_q, grad_k, grad_v };
 

@@ -6,13 +6,12 @@
 #include <iterator>
 #include <numeric>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 
 namespace athanor::gpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Pair negative(Pair p) { return {-p.height, -p.width}; }
 
@@ -109,7 +108,7 @@ int64_t largest_divisor(int64_t n, int64_t most) {
   return 1;
 }
 
-std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits) {
+std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& traits) {
   using enum GemmSource;
   std::vector<GemmPoint> points;
   const auto add = [&](int64_t rows, int64_t vectors, GemmSource a) {
@@ -170,7 +169,7 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   };
   std::vector<GpuCandidate> result;
   if (largest.dtype != DType::f64 && largest.k > 0) {
-    auto points = traits.is_cpu ? cpu_points(largest, traits) : gemm_points(largest, traits);
+    auto points = traits.is_cpu ? cpu_conv_points(largest, traits) : gemm_points(largest, traits);
     std::erase_if(points, [&](const GemmPoint& point) { return !fits(largest, point, traits); });
     for (const GemmPoint& point : points)
       result.push_back(all([&](const GemmProblem& part) {

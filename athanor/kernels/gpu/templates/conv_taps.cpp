@@ -7,10 +7,10 @@
 
 #include "athanor/kernels/gpu/templates/conv.h"
 
+#include "athanor/base/ceil_div.h"
+
 namespace athanor::gpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// The divisor of n that is nearest to `wanted`.
 int64_t nearest_divisor(int64_t n, int64_t wanted) {

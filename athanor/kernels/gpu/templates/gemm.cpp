@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
 
 namespace athanor::gpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::string_view activation_name(const GemmProblem& p) {
   const bool f64 = p.dtype == DType::f64;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
 
@@ -9,8 +10,6 @@ namespace athanor::gpu {
 namespace {
 
 using enum GemmSource;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// The block of at most `most` that wastes the least of `extent`.
 int64_t even_share(int64_t extent, int64_t most) { return ceil_div(extent, ceil_div(extent, most)); }

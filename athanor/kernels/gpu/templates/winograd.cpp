@@ -7,10 +7,10 @@
 
 #include "athanor/kernels/gpu/templates/conv.h"
 
+#include "athanor/base/ceil_div.h"
+
 namespace athanor::gpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t winograd_floats = 3 << 20;  // 12 MiB
 // Starting a group costs a CPU as much as transforming some 16 tiles.

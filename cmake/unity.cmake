@@ -1,0 +1,26 @@
+# Compiles a target's sources a few of a folder at a time (CMAKE_UNITY_BUILD, in all presets but debug): most of the time
+# goes into headers, which each group reads once. What is in a source's anonymous namespace therefore needs a name of its
+# own in its folder.
+function(group_sources target)
+  get_target_property(sources ${target} SOURCES)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  set(count 0)
+  set(last_folder "")
+  foreach(source ${sources})
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
+    file(STRINGS ${path} compiled_alone REGEX "foreach_target\\.h|enum Number : size_t" LIMIT_COUNT 1)
+    if(compiled_alone)
+      continue()  # Highway compiles it several times as it is; or an optimizer, whose private names are all alike
+    endif()
+    cmake_path(GET path PARENT_PATH folder)
+    if(NOT folder STREQUAL last_folder)
+      set(last_folder ${folder})
+      set(count 0)
+    endif()
+    math(EXPR group "${count} / 8")
+    math(EXPR count "${count} + 1")
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE name)
+    string(MAKE_C_IDENTIFIER "${name}_${group}" name)
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name})
+  endforeach()
+endfunction()
