@@ -4,6 +4,7 @@
 //
 //   bench_opencl gemm        f32, 512 to 2048 squared
 //   bench_opencl conv        ResNet-18's 3x3 convolutions at batch 64, forward and both gradients
+//   bench_opencl rows        norms, softmax and cross-entropy beside what their bytes must take
 //   bench_opencl sweep       200 random products and convolutions: is any far below its like?
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -19,6 +20,7 @@
 #include <optional>
 #include <random>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/os/library.h"
 #include "athanor/base/text.h"
@@ -29,7 +31,6 @@
 namespace {
 
 using namespace athanor;
-using Clock = std::chrono::steady_clock;
 
 struct Settings {
   std::string device = "opencl:0";
@@ -55,7 +56,7 @@ struct Contestant {
     const auto start = Clock::now();
     for (int i = 0; i < launches; ++i) launch();
     wait();
-    return std::chrono::duration<double>(Clock::now() - start).count() / launches;
+    return seconds_since(start) / launches;
   }
 };
 
@@ -249,6 +250,78 @@ void bench_conv(const Settings& settings) {
     }
 }
 
+/// What memory must carry at least: `passes` reads or writes of as many bytes as x has. A row of [16384,
+/// 1000] stays in a core's cache; what batch norm reduces does not, so its statistics are passes of their
+/// own.
+struct Rows {
+  std::string name;
+  double passes;
+  std::function<std::vector<Tensor>(const Tensor& x, const Tensor& other)> results;
+};
+
+void bench_rows(const Settings& settings) {
+  std::optional<Trace> trace;
+  if (settings.profile) trace.emplace();
+  const Device device = parse_device(settings.device);
+  const auto values = [&](const Shape& shape) {
+    return Tensor(normal(shape, 0, 1, DType::f32, default_generator(), device).eval());
+  };
+  const auto along = [](const auto& f) {
+    return [f](const Tensor& x, const Tensor& dy) {
+      Tensor leaf = x.detach();
+      leaf.requires_grad();
+      return grad({f(leaf)}, {leaf}, {dy});
+    };
+  };
+  const auto layer = [](const Tensor& x) { return layer_norm(x, 1); };
+  const auto batch = [](const Tensor& x) { return batch_norm(x); };
+  const auto soft = [](const Tensor& x) { return softmax(x, 1); };
+  std::vector<int64_t> classes(16384);
+  for (size_t i = 0; i < classes.size(); ++i) classes[i] = static_cast<int64_t>(i * 37 % 1000);
+  const Tensor labels = Tensor::from<int64_t>(classes, {16384}, device);
+  const auto loss = [&](const Tensor& x) { return cross_entropy(x, labels); };
+  struct Problem {
+    Shape shape;
+    std::vector<Rows> rows;
+  };
+  const std::vector<Problem> problems = {
+      {{16384, 1000},
+       {{"sum of two (the bandwidth)", 3,
+         [](const Tensor& x, const Tensor& dy) { return std::vector{x + dy}; }},
+        {"layer norm", 2, [&](const Tensor& x, const Tensor&) { return std::vector{layer(x)}; }},
+        {"layer norm, gradient", 3, along(layer)},
+        {"softmax", 2, [&](const Tensor& x, const Tensor&) { return std::vector{soft(x)}; }},
+        {"softmax, gradient", 3, along(soft)},
+        {"cross-entropy", 1, [&](const Tensor& x, const Tensor&) { return std::vector{loss(x)}; }},
+        {"cross-entropy, gradient", 2,
+         [&](const Tensor& x, const Tensor&) {
+           Tensor leaf = x.detach();
+           leaf.requires_grad();
+           return grad({loss(leaf)}, {leaf});
+         }}}},
+      {{64, 256, 32, 32},
+       {{"batch norm", 3, [&](const Tensor& x, const Tensor&) { return std::vector{batch(x)}; }},
+        {"batch norm, gradient", 6, along(batch)}}}};
+  double bandwidth = 0;
+  fmt::print("{:>28} {:>10} {:>8} {:>10} {:>9}\n", "f32", "ms", "passes", "GB/s", "of limit");
+  for (const Problem& problem : problems) {
+    const Tensor x = values(problem.shape), dy = values(problem.shape);
+    for (const Rows& row : problem.rows) {
+      if (bandwidth > 0 && row.name.find(settings.only) == std::string::npos) continue;
+      std::vector<Contestant> one = {{row.name, [&] { eval(row.results(x, dy)); },
+                                      [&] { backend_of(device).synchronize(device.index); }}};
+      take_turns(one, settings.rounds);
+      const double seconds = median(one[0].seconds);
+      const double rate = row.passes * 4 * static_cast<double>(x.size()) / seconds;
+      bandwidth = std::max(bandwidth, rate);
+      fmt::print("{:>28} {:10.2f} {:8} {:10.1f} {:9.2f}\n", row.name, seconds * 1e3, row.passes, rate * 1e-9,
+                 rate / bandwidth);
+      if (settings.profile) print_profile(one[0]);
+      std::cout.flush();
+    }
+  }
+}
+
 /// What a problem attains of the roofline of the device: peak arithmetic and memory bandwidth, both taken as
 /// the best that any problem of the sweep attained.
 struct Swept {
@@ -333,14 +406,15 @@ int main(int argc, char** argv) {
   app.add_option("--device", settings.device, "The device");
   app.add_option("--rounds", settings.rounds, "Turns, of which the median counts")
       ->check(CLI::PositiveNumber);
-  app.add_option("--only", settings.only, "Convolutions with this in their name");
-  app.add_flag("--profile", settings.profile, "What each kernel of a convolution takes");
+  app.add_option("--only", settings.only, "Those with this in their name (conv, rows)");
+  app.add_flag("--profile", settings.profile, "What each kernel takes (conv, rows)");
   app.add_option("--count", settings.count, "Problems of the sweep")->check(CLI::PositiveNumber);
   app.add_option("--seed", settings.seed, "Of the sweep's problems");
   app.fallthrough();
   app.require_subcommand(1);
   app.add_subcommand("gemm", "Products of square matrices")->callback([&] { bench_gemm(settings); });
   app.add_subcommand("conv", "ResNet-18's 3x3 convolutions")->callback([&] { bench_conv(settings); });
+  app.add_subcommand("rows", "Norms, softmax, cross-entropy")->callback([&] { bench_rows(settings); });
   app.add_subcommand("sweep", "Random problems")->callback([&] { bench_sweep(settings); });
   try {
     CLI11_PARSE(app, argc, argv);
