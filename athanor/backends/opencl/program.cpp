@@ -12,7 +12,8 @@ namespace {
 
 // -cl-std: what the language needs, and every driver has. Division and square roots round as IEEE 754 asks
 // where the device can. (Relaxed mathematics would change what NaN and infinity mean.)
-constexpr const char* options = "-cl-std=CL1.2";
+// -w: no warnings, which PoCL prints into the user's terminal.
+constexpr const char* options = "-cl-std=CL1.2 -w";
 
 std::string build_log(cl_program program, cl_device_id device) {
   size_t size = 0;

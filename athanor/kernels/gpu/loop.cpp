@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/base/error.h"
@@ -23,6 +24,10 @@ using Names = std::vector<std::string>;
 constexpr int64_t max_groups = 65535;  // along the second and third dimension, on CUDA and HIP
 // A part of a split reduction walks at least this many elements: less is not worth a second launch.
 constexpr int64_t least_part = 4096;
+// On CPUs, elements of a row that are computed before they are reduced: they stay in the first cache.
+constexpr int64_t longest_chunk = 1024;
+// On CPUs, what an item of a loop without reductions does.
+constexpr int64_t item_elements = 8192;
 
 int64_t power_of_two(int64_t at_most) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, at_most))));
@@ -67,46 +72,75 @@ class LoopKernels {
 
   void map() {
     Code code;
-    const int64_t total = kept_size_;
     GpuLaunch launch;
     const int rank = static_cast<int>(program_.space.size());
-    const int64_t inner = rank == 0 ? 1 : extent(rank - 1);
-    Names index(static_cast<size_t>(rank));
+    const bool rows = rank > 1 && extent(rank - 1) >= 16;
     begin_kernel(code, "map");
-    if (rank > 1 && inner >= 16) {
-      // Work-items along the innermost dimension: neighbours are seen to be neighbours, no division per
-      // element.
-      const int64_t outer = total / std::max<int64_t>(1, inner);
-      int64_t wide = std::min(group_limit(), traits_.is_cpu ? inner : power_of_two(2 * inner - 1));
-      wide = ceil_div(inner, ceil_div(inner, wide));  // even shares
-      if (!traits_.is_cpu) wide = std::min<int64_t>(ceil_div(wide, 16) * 16, group_limit());
-      const int64_t high =
-          std::max<int64_t>(1, std::min(group_limit() / wide, (traits_.is_cpu ? 1024 : 256) / wide));
-      const int64_t rows = ceil_div(outer, high), z = ceil_div(rows, max_groups);
-      launch.group_size = {wide, high, 1};
-      launch.groups = {ceil_div(inner, wide), ceil_div(rows, z), z};
-      index.back() = "x";
-      code.line(fmt::format("const {} x = ({})GLOBAL_ID(0);", index_type(), index_type()));
-      code.line(fmt::format("const {} outer = ({})GLOBAL_ID(1) + ({})GLOBAL_ID(2) * {};", index_type(),
-                            index_type(), index_type(), launch.groups[1] * high));
-      code.line(fmt::format("if (x >= {} || outer >= {}) return;", inner, outer));
-      unfold(code, "outer", outer_kept(), index);
-    } else {
-      const int64_t wide = std::min(std::min<int64_t>(group_limit(), 1024), power_of_two(2 * total - 1));
-      launch.group_size = {wide, 1, 1};
-      launch.groups = {ceil_div(total, wide), 1, 1};
-      code.line(fmt::format("const {} flat = ({})GLOBAL_ID(0);", index_type(), index_type()));
-      code.line(fmt::format("if (flat >= {}) return;", total));
-      unfold(code, "flat", kept_, index);
-    }
-    gpu::emit_steps(code, program_, program_.body, 0, index);
-    gpu::emit_stores(code, program_, program_.stores, index);
+    if (rows && traits_.is_cpu)
+      map_rows(code, launch);
+    else if (rows)
+      map_neighbours(code, launch);
+    else
+      map_flat(code, launch);
     code.close();
     launch.name = "map";
     launch.source = code.text();
     launch.arguments = arguments(false);
     result_.name = "loop";
-    if (total > 0) result_.launches.push_back(std::move(launch));
+    if (kept_size_ > 0) result_.launches.push_back(std::move(launch));
+  }
+
+  void map_flat(Code& code, GpuLaunch& launch) const {
+    const int64_t wide = std::min(std::min<int64_t>(group_limit(), 1024), power_of_two(2 * kept_size_ - 1));
+    launch.group_size = {wide, 1, 1};
+    launch.groups = {ceil_div(kept_size_, wide), 1, 1};
+    code.line(fmt::format("const {} flat = ({})GLOBAL_ID(0);", index_type(), index_type()));
+    code.line(fmt::format("if (flat >= {}) return;", kept_size_));
+    Names index(program_.space.size());
+    unfold(code, "flat", kept_, index);
+    compute(code, index);
+  }
+
+  // Work-items along the innermost dimension: neighbours are seen to be neighbours, no division per element.
+  void map_neighbours(Code& code, GpuLaunch& launch) const {
+    const int64_t inner = program_.space.back(), outer = kept_size_ / inner;
+    int64_t wide = std::min(group_limit(), power_of_two(2 * inner - 1));
+    wide = ceil_div(inner, ceil_div(inner, wide));  // even shares
+    wide = std::min<int64_t>(ceil_div(wide, 16) * 16, group_limit());
+    const int64_t high = std::max<int64_t>(1, group_limit() / wide);
+    const int64_t rows = ceil_div(outer, high), z = ceil_div(rows, max_groups);
+    launch.group_size = {wide, high, 1};
+    launch.groups = {ceil_div(inner, wide), ceil_div(rows, z), z};
+    code.line(fmt::format("const {} x = ({})GLOBAL_ID(0);", index_type(), index_type()));
+    code.line(fmt::format("const {} outer = ({})GLOBAL_ID(1) + ({})GLOBAL_ID(2) * {};", index_type(),
+                          index_type(), index_type(), launch.groups[1] * high));
+    code.line(fmt::format("if (x >= {} || outer >= {}) return;", inner, outer));
+    Names index(program_.space.size());
+    unfold(code, "outer", outer_kept(), index);
+    index.back() = "x";
+    compute(code, index);
+  }
+
+  // On CPUs: an item takes some rows, or a piece of a long one. (Neighbours as items of a group take twice as
+  // long: a group's start costs as much as some thousand elements.)
+  void map_rows(Code& code, GpuLaunch& launch) const {
+    const int64_t inner = program_.space.back(), outer = kept_size_ / inner;
+    const int64_t piece = ceil_div(inner, ceil_div(inner, item_elements));
+    const int64_t rows =
+        std::clamp<int64_t>(outer / (4L * traits_.compute_units), 1, ceil_div(item_elements, inner));
+    launch.groups = {ceil_div(inner, piece), ceil_div(outer, rows), 1};
+    code.line(fmt::format("const {0} from = ({0})GLOBAL_ID(0) * {1}, first = ({0})GLOBAL_ID(1) * {2};",
+                          index_type(), piece, rows));
+    code.open(fmt::format("for ({} outer = first; outer < MIN(first + {}, {}); ++outer)", index_type(), rows,
+                          outer));
+    Names index(program_.space.size());
+    unfold(code, "outer", outer_kept(), index);
+    code.open(
+        fmt::format("PARALLEL for ({} x = from; x < MIN(from + {}, {}); ++x)", index_type(), piece, inner));
+    index.back() = "x";
+    compute(code, index);
+    code.close();
+    code.close();
   }
 
   int64_t group_limit() const {
@@ -189,14 +223,25 @@ class LoopKernels {
     launch.group_size = items ? std::array{items_, rows_per_group_, int64_t{1}}
                               : std::array{rows_per_group_, int64_t{1}, int64_t{1}};
     launch.groups = {groups, parts_, z};
-    code.line(fmt::format("const {} result = GROUP_ID(0) * {} + LOCAL_ID({});", index_type(), rows_per_group_,
-                          items ? 1 : 0));
+    const bool in_turn = rows_ && traits_.is_cpu;  // an item does the group's results
+    if (in_turn) {
+      launch.group_size = {1, 1, 1};
+      code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));
+    } else {
+      code.line(fmt::format("const {} result = GROUP_ID(0) * {} + LOCAL_ID({});", index_type(),
+                            rows_per_group_, items ? 1 : 0));
+    }
     if (parts_ > 1) code.line("const i32 part = GROUP_ID(1);");
     // Whoever has a barrier ahead may not leave: it works on a result that exists, and does not store it.
     const bool ragged = results % rows_per_group_ != 0;
-    if (ragged && !items) code.line(fmt::format("if (result >= {}) return;", results));
-    code.line(fmt::format("const {} k = {};", index_type(),
-                          ragged && items ? fmt::format("MIN(result, {})", results - 1) : "result"));
+    if (in_turn)
+      code.open(fmt::format("for ({0} k = first; k < MIN(first + {1}, {2}); ++k)", index_type(),
+                            rows_per_group_, results));
+    else if (ragged && !items)
+      code.line(fmt::format("if (result >= {}) return;", results));
+    if (!in_turn)
+      code.line(fmt::format("const {} k = {};", index_type(),
+                            ragged && items ? fmt::format("MIN(result, {})", results - 1) : "result"));
     Names index(program_.space.size());
     if (rows_) {
       unfold(code, "k", kept_, index);
@@ -208,6 +253,7 @@ class LoopKernels {
       unfold(code, "outer", outer_kept(), index);
       accumulate_columns(code, index);
     }
+    if (in_turn) code.close();
     code.close();
     launch.source = code.text();
     launch.arguments = arguments(parts_ > 1);
@@ -236,11 +282,18 @@ class LoopKernels {
 
   // One element: the body's registers and stores, and what the accumulators of lane v become.
   void element(Code& code, const Names& index) const {
+    compute(code, index);
+    accumulate(code, index, [&](size_t i) { return fmt::format("r{}", reduction(i).source); });
+  }
+  void compute(Code& code, const Names& index) const {
     gpu::emit_steps(code, program_, program_.body, 0, index);
     gpu::emit_stores(code, program_, program_.stores, index);
+  }
+  // `source_of` gives what a reduction takes up.
+  void accumulate(Code& code, const Names& index, const std::function<std::string(size_t)>& source_of) const {
     for (size_t i = 0; i < reductions(); ++i) {
       const LoopReduction& r = reduction(i);
-      const std::string acc = fmt::format("acc{}[v]", i), source = fmt::format("r{}", r.source);
+      const std::string acc = fmt::format("acc{}[v]", i), source = source_of(i);
       if (!is_argmax(r)) {
         code.line(fmt::format("{} = {};", acc, gpu::combine(r, acc, source)));
         continue;
@@ -346,18 +399,12 @@ class LoopKernels {
       from = "from", to = "to";
     }
     inside[static_cast<size_t>(d)] = "x";
-    const int64_t step = items_ * lanes_;
-    code.line(fmt::format("{} j = {}{};", index_type(), from,
-                          items_ > 1 ? fmt::format(" + LOCAL_ID(0) * {}", lanes_) : ""));
-    code.open(fmt::format("for (; j + {} <= {}; j += {})", lanes_, to, step));
-    code.open(lane_loop());
-    code.line(fmt::format("const {} x = j + v;", index_type()));
-    element(code, inside);
-    code.close();
-    code.close();
-    if (lanes_ > 1) {
-      code.open(fmt::format("for (int v = 0; v < {} - j; ++v)", to));
-      code.line(fmt::format("const {} x = j + v;", index_type()));
+    if (traits_.is_cpu) {
+      accumulate_chunks(code, inside, from, to);
+    } else {
+      code.open(fmt::format("for ({} x = {}{}; x < {}; x += {})", index_type(), from,
+                            items_ > 1 ? " + LOCAL_ID(0)" : "", to, items_));
+      code.line("const int v = 0;");
       element(code, inside);
       code.close();
     }
@@ -389,6 +436,42 @@ class LoopKernels {
       }
     }
     finish(code, "k", "0", index);
+  }
+
+  // What no element changes by it; beside an argmax the lowest value, for the first of equals wins.
+  std::string neutral(const LoopReduction& r) const {
+    return gpu::reduction_identity(is_argmax(r) ? LoopReduction{Prim::reduce_max, r.source, value_type(r)}
+                                                : r);
+  }
+
+  // A row, a chunk after the other: the elements first, in one long loop, then their reduction. Compilers for
+  // CPUs make vectors of either loop, but neither of both in one nor of an accumulator that is found by a
+  // variable index: so what is missing to whole lanes is filled up. (Rows of 1000: four times as fast, and
+  // seven times where the body stores.)
+  void accumulate_chunks(Code& code, const Names& index, const std::string& from,
+                         const std::string& to) const {
+    const int64_t chunk = std::min<int64_t>(ceil_div(inner_, lanes_) * lanes_, longest_chunk);
+    code.open(fmt::format("for ({0} j = {1}; j < {2}; j += {3})", index_type(), from, to, chunk));
+    code.line(fmt::format("const int count = MIN({}, {} - j);", chunk, to));
+    for (size_t i = 0; i < reductions(); ++i)
+      code.line(fmt::format("{} chunk{}[{}];", value_name(reduction(i)), i, chunk));
+    code.open("PARALLEL for (int v = 0; v < count; ++v)");
+    code.line(fmt::format("const {} x = j + v;", index_type()));
+    compute(code, index);
+    for (size_t i = 0; i < reductions(); ++i)
+      code.line(fmt::format("chunk{}[v] = r{};", i, reduction(i).source));
+    code.close();
+    code.open(fmt::format("for (int v = count; v % {} != 0; ++v)", lanes_));
+    for (size_t i = 0; i < reductions(); ++i)
+      code.line(fmt::format("chunk{}[v] = {};", i, neutral(reduction(i))));
+    code.close();
+    code.open(fmt::format("for (int u = 0; u < count; u += {})", lanes_));
+    code.open(lane_loop());
+    code.line(fmt::format("const {} x = j + u + v;", index_type()));
+    accumulate(code, index, [](size_t i) { return fmt::format("chunk{}[u + v]", i); });
+    code.close();
+    code.close();
+    code.close();
   }
 
   // Combines accumulators pairwise; the names take a reduction's number.
