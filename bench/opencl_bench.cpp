@@ -288,6 +288,7 @@ void bench_rows(const Settings& settings) {
       {{16384, 1000},
        {{"sum of two (the bandwidth)", 3,
          [](const Tensor& x, const Tensor& dy) { return std::vector{x + dy}; }},
+        {"sum of the rows", 1, [](const Tensor& x, const Tensor&) { return std::vector{sum(x, 0)}; }},
         {"layer norm", 2, [&](const Tensor& x, const Tensor&) { return std::vector{layer(x)}; }},
         {"layer norm, gradient", 3, along(layer)},
         {"softmax", 2, [&](const Tensor& x, const Tensor&) { return std::vector{soft(x)}; }},
@@ -301,7 +302,11 @@ void bench_rows(const Settings& settings) {
          }}}},
       {{64, 256, 32, 32},
        {{"batch norm", 3, [&](const Tensor& x, const Tensor&) { return std::vector{batch(x)}; }},
-        {"batch norm, gradient", 6, along(batch)}}}};
+        {"batch norm, gradient", 6, along(batch)},
+        {"ReLU's gradient and the bias's", 3, [](const Tensor& x, const Tensor& dy) {
+           const Tensor dx = where(greater(x, 0), dy, 0);
+           return std::vector{dx, sum(dx, {0, 2, 3})};
+         }}}}};
   double bandwidth = 0;
   fmt::print("{:>28} {:>10} {:>8} {:>10} {:>9}\n", "f32", "ms", "passes", "GB/s", "of limit");
   for (const Problem& problem : problems) {
