@@ -81,6 +81,7 @@ int dump(const DumpOptions& options) {
                       {"entry", launch.name},
                       {"groups", launch.groups},
                       {"group_size", launch.group_size},
+                      {"local_bytes", launch.local_bytes},
                       {"arguments", arguments}});
     }
   }

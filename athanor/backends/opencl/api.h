@@ -32,6 +32,7 @@ namespace athanor::opencl {
   F(EnqueueReadBuffer)              \
   F(EnqueueWriteBuffer)             \
   F(EnqueueFillBuffer)              \
+  F(EnqueueMapBuffer)               \
   F(EnqueueMarkerWithWaitList)      \
   F(WaitForEvents)                  \
   F(GetEventInfo)                   \

@@ -8,6 +8,7 @@
 
 #include "athanor/backends/opencl/api.h"
 #include "athanor/backends/opencl/memory.h"
+#include "athanor/backends/opencl/staging.h"
 #include "athanor/device/device.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
@@ -66,6 +67,7 @@ class ClDevice {
   void trace(cl_event event, const char* lane, std::string name);
 
   Pool pool;
+  Staging staging{*this};
   std::mutex mutex;
   /// Compiled programs of this process, by source.
   std::map<std::string, std::shared_ptr<const Program>> programs;

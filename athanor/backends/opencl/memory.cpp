@@ -50,24 +50,36 @@ class ClStorage final : public Storage {
     if (count == 0) return;
     // What no kernel has seen is filled on a queue of its own, beside those that run; all else in order.
     const bool fresh = !device_.was_launched_with(address());
+    const bool wait = fresh && block_.released != nullptr;
+    cl_command_queue queue = fresh ? device_.upload_queue() : device_.queue();
+    {
+      const std::scoped_lock lock(device_.mutex);
+      // An event of another queue comes only when that queue has been told to go.
+      if (wait) check(api().Flush(device_.queue()), fmt::format("{} failed", to_string(device())));
+    }
+    cl_event after = wait ? block_.released : nullptr;
+    if (device_.traits().is_cpu)  // which shares our memory
+      copy(queue, offset, source, count, after);
+    else
+      device_.staging.upload(queue, block_.buffer, offset, source, count, after);
+  }
+
+ private:
+  void copy(cl_command_queue queue, size_t offset, const void* source, size_t count, cl_event after) {
+    const std::string doing = fmt::format("cannot write {} to {}", format_bytes(count), to_string(device()));
     cl_event event = nullptr;
     {
       const std::scoped_lock lock(device_.mutex);
-      const bool wait = fresh && block_.released != nullptr;
-      // An event of another queue comes only when that queue has been told to go.
-      if (wait) check(api().Flush(device_.queue()), fmt::format("{} failed", to_string(device())));
-      check(api().EnqueueWriteBuffer(fresh ? device_.upload_queue() : device_.queue(), block_.buffer,
-                                     CL_FALSE, offset, count, source, wait ? 1 : 0,
-                                     wait ? &block_.released : nullptr, &event),
-            fmt::format("cannot write {} to {}", format_bytes(count), to_string(device())));
+      check(api().EnqueueWriteBuffer(queue, block_.buffer, CL_FALSE, offset, count, source,
+                                     after != nullptr ? 1 : 0, after != nullptr ? &after : nullptr, &event),
+            doing);
     }
     const cl_int code = api().WaitForEvents(1, &event);
     device_.trace(event, "copies", fmt::format("upload {}", format_bytes(count)));
     api().ReleaseEvent(event);
-    check(code, fmt::format("cannot write {} to {}", format_bytes(count), to_string(device())));
+    check(code, doing);
   }
 
- private:
   ClDevice& device_;
   Pool::Block block_;
 };

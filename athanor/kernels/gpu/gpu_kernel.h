@@ -32,6 +32,7 @@ struct GpuLaunch {
   std::string source;  // in the kernel language; render() puts before it what a target's compiler needs
   std::array<int64_t, 3> groups = {1, 1, 1};
   std::array<int64_t, 3> group_size = {1, 1, 1};
+  int64_t local_bytes = 0;  // local memory of a work-group, which the source declares
   /// What each parameter of the entry point is bound to: which of the buffers that a Kernel is launched with
   /// (inputs, output, scratch), and how many bytes into it.
   struct Argument {

@@ -223,6 +223,11 @@ class LoopKernels {
     launch.group_size = items ? std::array{items_, rows_per_group_, int64_t{1}}
                               : std::array{rows_per_group_, int64_t{1}, int64_t{1}};
     launch.groups = {groups, parts_, z};
+    if (items)
+      for (size_t i = 0; i < reductions(); ++i)
+        launch.local_bytes += items_ * rows_per_group_ *
+                              static_cast<int64_t>(size_of(value_type(reduction(i))) +
+                                                   (is_argmax(reduction(i)) ? sizeof(int64_t) : 0));
     const bool in_turn = rows_ && traits_.is_cpu;  // an item does the group's results
     if (in_turn) {
       launch.group_size = {1, 1, 1};

@@ -125,8 +125,10 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
       .set("E", e);
 
   std::vector<GpuCandidate> candidates;
-  // A row of the block lies there once or twice, with what belongs to it.
-  const int64_t bytes_of_row = (2 * (d + e) + 2) * (f64 ? 8 : 4);
+  // What lies in local memory of each row of a block; see the template.
+  const int64_t second = kind == Kind::grad_q || kind == Kind::grad_k;
+  const int64_t in_rows = kind == Kind::lse ? 0 : kind == Kind::forward || kind == Kind::grad_v ? e : d;
+  const int64_t bytes_of_row = (d + second * e + in_rows + (by_keys ? 1 + second : 0)) * (f64 ? 8 : 4);
   for (const Point& point : points_of(own, bytes_of_row, traits)) {
     Defines all = defines;
     all.set("ROWS", point.rows).set("BLOCK", point.block);
@@ -134,6 +136,7 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
                      .source = all.text() + std::string(template_text("attention")),
                      .groups = {batches * ceil_div(own, point.rows * point.items), 1, 1},
                      .group_size = {point.items, 1, 1},
+                     .local_bytes = point.block * bytes_of_row,
                      .arguments = arguments};
     candidates.push_back(
         {.name = fmt::format("flash attention {}x{}", point.rows * point.items, point.block),

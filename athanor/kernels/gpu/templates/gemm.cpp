@@ -88,6 +88,13 @@ int64_t a_pitch(const GemmPoint& point) {
   return point.tile_m() + (point.group_x * point.group_y > 1 ? 4 : 0);
 }
 
+int64_t staged_bytes(const GemmPoint& point, int64_t k_step) {
+  int64_t floats = 0;
+  if (point.a == GemmSource::staged) floats += k_step * a_pitch(point);
+  if (point.b == GemmSource::staged) floats += k_step * point.tile_n();
+  return floats * 4;
+}
+
 }  // namespace
 
 std::string gemm_prelude(const GemmProblem& p, bool bias, Defines defines) {
@@ -164,10 +171,7 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
     if (point.tile_n() > p.n || !p.b_strided || p.b.column != 1) return false;
     if (p.b_run > 0 && (p.b_run % step != 0 || ceil_div(p.k, point.splits) % step != 0)) return false;
   }
-  int64_t local = 0;
-  if (point.a == GemmSource::staged) local += step * a_pitch(point);
-  if (point.b == GemmSource::staged) local += step * point.tile_n();
-  return local * 4 <= traits.local_bytes;
+  return staged_bytes(point, step) <= traits.local_bytes;
 }
 
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
@@ -206,6 +210,7 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
        .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
                   1},
        .group_size = {point.group_x, point.group_y, 1},
+       .local_bytes = staged_bytes(point, k_step),
        .arguments = arguments({a, b}, p, bias, c)});
   if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point, c));
   candidate.scratch_bytes = scratch.bytes;
@@ -255,6 +260,7 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
        .source = gemm_prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
        .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
        .group_size = {items, 1, 1},
+       .local_bytes = items > 1 ? rows * columns * items * 4 : 0,
        .arguments = arguments({a, b}, p, has_bias(p), {p.c.buffer, p.c.start})});
   candidate.name =
       fmt::format("dot {}x{} by {}{}", rows, columns, width * items, pack_a || pack_b ? " packed" : "");

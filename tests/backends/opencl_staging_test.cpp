@@ -1,0 +1,37 @@
+// Uploads through pinned memory: pieces, their order, and what lies beside them.
+#include "athanor/backends/opencl/staging.h"
+
+#include <numeric>
+
+#include "athanor/backends/opencl/device.h"
+#include "tests/backends/opencl.h"
+
+namespace athanor::testing {
+namespace {
+
+using opencl::Staging;
+
+TEST(OpenClStaging, UploadsAnySizeAndNothingBesideIt) {
+  ATHANOR_NEEDS_OPENCL();
+  constexpr size_t half = Staging::half_bytes, before = 64, behind = 100;
+  for (const DeviceInfo& info : opencl_devices()) {
+    opencl::ClDevice& device = *opencl::devices(info.device.provider)[static_cast<size_t>(info.device.index)];
+    for (const size_t count : {size_t{0}, size_t{1}, half - 1, half, half + 1, 3 * half + 17}) {
+      const auto storage = allocate(info.device, before + count + behind);
+      std::vector<uint8_t> want(before + count + behind, 77), got(want.size());
+      storage->write(want.data(), 0, want.size());
+      std::vector<uint8_t> source(count);
+      uint32_t state = 1;
+      for (uint8_t& byte : source) byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
+      device.staging.upload(device.queue(), device.find(storage->address()).buffer, before, source.data(),
+                            count, nullptr);
+      std::ranges::copy(source, want.begin() + before);
+      std::ranges::fill(source, uint8_t{0});  // it has been read
+      storage->read(got.data(), 0, got.size());
+      EXPECT_TRUE(got == want) << info.name << ", " << count << " bytes";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace athanor::testing
