@@ -30,7 +30,7 @@ class DetectTest : public ::testing::Test {
     MachineFixture(file).unpack(folder_ / "root");
     return detect(Machine(folder_ / "root"));
   }
-  TempFolder folder_;
+  TempFolder folder_{TempFolder::Where::memory};
 };
 
 int count_of(const Detection& found, const std::string& kind) {
@@ -380,6 +380,20 @@ TEST_F(RecordedTrees, AreRead) {
     EXPECT_EQ(found.devices[0].name, one.name);
     EXPECT_EQ(said(found.devices[0], one.property), one.said) << one.tree;
   }
+}
+
+// No driver, and no revision that would tell which of the products with this id it is.
+TEST_F(DetectTest, NamesWhatACardMayBe) {
+  const std::string card = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0";
+  std::string more =
+      "== /machine.toml\n--- /sys/class/kfd\n--- /sys/class/drm\n--- /usr/share/misc/pci.ids\n";
+  for (const char* file : {"revision", "mem_info_vram_total", "driver", "drm", "uevent"})
+    more += "--- " + card + "/" + file + "\n";
+  const Detection found = detect_fixture("rx7900xtx", more);
+  ASSERT_EQ(count_of(found, "gpu"), 1);
+  EXPECT_EQ(found.devices[0].name, "AMD GPU 1002:744c (one of: Radeon RX 7900 XT, Radeon RX 7900 XTX)");
+  EXPECT_EQ(said(found.devices[0], "possible_models"), "Radeon RX 7900 XT, Radeon RX 7900 XTX data sheet");
+  EXPECT_THAT(note(found.devices[0], "possible_models"), HasSubstr("other products may have the id"));
 }
 
 }  // namespace
