@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/os/terminal.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
 #include "athanor/cli/probe_text.h"
@@ -26,18 +28,31 @@ struct DetectOptions {
   std::string root, svg, device;
 };
 
-// Says on a terminal what takes time now; the line is gone when the work is done.
+// Says what takes time now: on a terminal a line that is written over, and gone when the work is done;
+// elsewhere a line for each thing, and one now and then for how far that is. On standard error, for the
+// report is the output.
 class Doing {
  public:
-  void say(const std::string& what) {
-    if (screen_.interactive) std::cerr << "\r\x1b[K  measuring: " << what << std::flush;
+  void say(const std::string& what, const std::string& how_far) {
+    constexpr double lines_apart = 10, redrawn_after = 0.1;  // seconds
+    const bool next = what != what_;
+    if (!next && seconds_since(said_) < (terminal_ ? redrawn_after : lines_apart)) return;
+    what_ = what;
+    said_ = Clock::now();
+    const std::string text = "measuring: " + what + (how_far.empty() ? "" : ", " + how_far);
+    if (terminal_)
+      std::cerr << "\r\x1b[K  " << text << std::flush;
+    else
+      std::cerr << text << '\n' << std::flush;
   }
   ~Doing() {
-    if (screen_.interactive) std::cerr << "\r\x1b[K" << std::flush;
+    if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
   }
 
  private:
-  Screen screen_ = screen_of_stdout();
+  bool terminal_ = os::stderr_is_terminal() && !is_dumb_terminal();
+  std::string what_;
+  Clock::time_point said_ = Clock::now();
 };
 
 bool is_asked(const DetectOptions& options, const BackendUse& use) {
@@ -54,8 +69,10 @@ ProbeResults measure(Detection& found, const DetectOptions& options) {
       if (!is_asked(options, use)) continue;
       ProbedDevice probed{device.name, use.device, {}, {}};
       try {
-        probed.measurements = probe(parse_device(use.device),
-                                    [&](const std::string& what) { doing.say(use.device + ", " + what); });
+        probed.measurements =
+            probe(parse_device(use.device), [&](const std::string& what, const std::string& how_far) {
+              doing.say(use.device + ", " + what, how_far);
+            });
         add_measurements(device, probed.measurements, usable == 1 ? "probe" : "probe " + use.backend);
       } catch (const Error& error) {
         probed.problem = error.what();

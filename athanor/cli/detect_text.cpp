@@ -46,7 +46,8 @@ struct Line {
 };
 
 // In the order that people ask.
-constexpr Line lines[] = {{"architecture", "architecture"},
+constexpr Line lines[] = {{"possible_models", "one of"},
+                          {"architecture", "architecture"},
                           {"family", "family"},
                           {"compute_units", "compute units"},
                           {"threads", "threads"},

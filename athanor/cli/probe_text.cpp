@@ -22,7 +22,7 @@ constexpr Title titles[] = {
     {"concurrency", "units at work at once", ""},        {"wave_width", "wave width", ""},
     {"f32_tflops", "f32 multiply-adds", "Tflop/s"},      {"f32_product_tflops", "f32 products", "Tflop/s"},
     {"f16_product_tflops", "f16 products", "Tflop/s"},   {"bf16_product_tflops", "bf16 products", "Tflop/s"},
-    {"i8_product_tflops", "8-bit products", "Top/s"},    {"bandwidth_gb_s", "memory bandwidth", "GB/s"},
+    {"i8_tops", "8-bit multiply-adds", "Top/s"},         {"bandwidth_gb_s", "memory bandwidth", "GB/s"},
     {"cache_bandwidth_gb_s", "cache bandwidth", "GB/s"}, {"to_device_gb_s", "host to device", "GB/s"},
     {"from_device_gb_s", "device to host", "GB/s"},      {"launch_us", "a launch", "us"},
     {"round_trip_us", "a launch and its end", "us"}};

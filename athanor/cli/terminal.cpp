@@ -22,9 +22,11 @@ bool locale_is_utf8() {
 
 }  // namespace
 
+bool is_dumb_terminal() { return environment("TERM") == "dumb"; }
+
 Screen screen_of_stdout() {
   Screen screen;
-  if (const auto terminal = os::terminal_of_stdout(); terminal && environment("TERM") != "dumb") {
+  if (const auto terminal = os::terminal_of_stdout(); terminal && !is_dumb_terminal()) {
     screen.interactive = true;
     if (terminal->columns > 0) screen.columns = terminal->columns;
   }

@@ -8,4 +8,7 @@ namespace athanor::cli {
 /// colours (unless NO_COLOR is set, see no-color.org).
 Screen screen_of_stdout();
 
+/// Whether TERM says that the terminal cannot write over a line.
+bool is_dumb_terminal();
+
 }  // namespace athanor::cli

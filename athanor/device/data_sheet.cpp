@@ -186,6 +186,18 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
   return decide(std::move(found), device, false);
 }
 
+std::vector<const DataSheet*> possible_data_sheets(const DeviceTraits& device) {
+  std::vector<const DataSheet*> found;
+  if (device.pci_revision) return found;
+  for (const PciRow& row : pci_rows())
+    for (const DataSheet& sheet : data_sheets())
+      if (row.vendor == device.pci_vendor && row.device == device.pci_device && sheet.name == row.name &&
+          std::find(found.begin(), found.end(), &sheet) == found.end() && memory_fits(sheet, device) &&
+          (device.compute_units == 0 || device.compute_units == sheet.compute_units))
+        found.push_back(&sheet);
+  return found;
+}
+
 std::string gfx_of_graphics_core(std::string_view version) {
   static const auto table = parse_table(embedded_file("data/amd_gc.csv"), "data/amd_gc.csv");
   for (const auto& row : table)

@@ -44,6 +44,10 @@ const std::vector<DataSheet>& data_sheets();
 /// products come into question, compute units and memory decide; nullptr when they do not.
 const DataSheet* find_data_sheet(const DeviceTraits& device);
 
+/// The products that a device may be whose PCI revision is not known, though several share its id: those that
+/// its memory and compute units do not rule out. Others that the table lacks may have the same id.
+std::vector<const DataSheet*> possible_data_sheets(const DeviceTraits& device);
+
 /// "gfx1103" for the graphics core "11.0.1" of ip_discovery; "" for one that is not known.
 std::string gfx_of_graphics_core(std::string_view version);
 

@@ -162,8 +162,22 @@ std::string name_of(const Group& group, const FoundDevice& device, const DataShe
   for (const std::string& name : names)
     if (!name.empty()) return name;
   if (group.kind == "cpu") return "CPU";
-  const std::string arch = device.text("architecture");
-  return trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
+  const std::string arch = device.text("architecture"), models = device.text("possible_models");
+  const std::string chip =
+      trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
+  return models.empty() ? chip : fmt::format("{} (one of: {} or another with this id)", chip, models);
+}
+
+// Where the revision is missing that would tell which of several products this is.
+void add_possible_models(FoundDevice& device, const DeviceTraits& traits) {
+  std::vector<std::string> names;
+  for (const DataSheet* sheet : possible_data_sheets(traits)) names.push_back(sheet->name);
+  if (names.empty()) return;
+  Fact& fact = device.properties["possible_models"];
+  fact.in_use = {athanor::join(names), "data sheet", {}};
+  fact.note =
+      "by PCI id: its revision, which would tell them apart, is not known; other products may have the id "
+      "too";
 }
 
 FoundDevice device_of(const Group& group, const Machine& machine) {
@@ -200,6 +214,7 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
   explain_units(device, machine);
   const DataSheet* sheet = group.kind == "cpu" ? nullptr : find_data_sheet(traits_of(device, group));
   if (sheet != nullptr && group.partition == 0) add_sheet(device, *sheet);
+  if (sheet == nullptr && group.kind != "cpu") add_possible_models(device, traits_of(device, group));
   device.name = printable(name_of(group, device, sheet, machine));
   add_features(device);
   explain_conflicts(device);

@@ -42,13 +42,6 @@ std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const Detect
 /// Without control characters: what files and drivers say goes to terminals.
 std::string printable(std::string text);
 
-/// "name value" lines, as KFD writes them; what is no number is left out.
-std::map<std::string, uint64_t> parse_kfd_properties(std::string_view text);
-/// "gfx90a" for the 90010 of KFD.
-std::string gfx_name(uint64_t target_version);
-/// "0000:03:00.0" for a domain and bus << 8 | device << 3 | function.
-std::string pci_address(uint64_t domain, uint64_t location);
-
 /// {processors, {key: value of the first}} of /proc/cpuinfo.
 struct CpuInfo {
   int64_t threads = 0, cores = 0, sockets = 0;

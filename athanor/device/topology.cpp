@@ -8,7 +8,7 @@
 
 #include "athanor/base/os/child.h"
 #include "athanor/base/text.h"
-#include "athanor/device/sighting.h"
+#include "athanor/device/kfd.h"
 
 namespace athanor {
 namespace {
@@ -70,25 +70,17 @@ size_t device_at(const Detection& detection, const std::string& address, int64_t
 // KFD numbers nodes, and says of each what it is linked to.
 void read_xgmi(const Machine& machine, const Detection& detection, Topology& topology) {
   std::map<uint64_t, size_t> devices;  // by KFD's number
-  const std::string nodes = "/sys/class/kfd/kfd/topology/nodes/";
-  for (const std::string& name : machine.list(nodes)) {
-    uint64_t number = 0;
-    const auto end = std::from_chars(name.data(), name.data() + name.size(), number);
-    if (end.ptr != name.data() + name.size()) continue;
-    const auto facts = parse_kfd_properties(machine.read(nodes + name + "/properties").value_or(""));
-    const auto value = [&](const char* key) {
-      const auto found = facts.find(key);
-      return found == facts.end() ? uint64_t{0} : found->second;
-    };
-    if (value("simd_count") == 0) continue;
-    const uint64_t location = value("location_id");
-    const size_t device = device_at(detection, pci_address(value("domain"), location & 0xffff),
-                                    static_cast<int64_t>(location >> 28 & 0xf));
-    if (device < detection.devices.size()) devices[number] = device;
-  }
+  const std::vector<KfdNode> nodes = kfd_gpus(machine);
+  for (const KfdNode& node : nodes)
+    if (const size_t device = device_at(detection, node.pci(), node.partition());
+        device < detection.devices.size())
+      devices[static_cast<uint64_t>(node.index)] = device;
   constexpr uint64_t xgmi = 11;  // HSA_IOLINK_TYPE_XGMI
-  for (const auto& [number, device] : devices)
-    for (const std::string& file : machine.glob(fmt::format("{}{}/io_links/*/properties", nodes, number))) {
+  for (const KfdNode& node : nodes) {
+    const auto found = devices.find(static_cast<uint64_t>(node.index));
+    if (found == devices.end()) continue;
+    const size_t device = found->second;
+    for (const std::string& file : machine.glob(node.folder + "/io_links/*/properties")) {
       const auto link = parse_kfd_properties(machine.read(file).value_or(""));
       const auto type = link.find("type"), to = link.find("node_to"), speed = link.find("max_bandwidth");
       if (type == link.end() || type->second != xgmi || to == link.end()) continue;
@@ -97,6 +89,7 @@ void read_xgmi(const Machine& machine, const Detection& detection, Topology& top
       const double gb_s = speed == link.end() ? 0 : static_cast<double>(speed->second) / 1e3;  // from MB/s
       topology.links.push_back({device, other->second, "XGMI", 0, gb_s});
     }
+  }
 }
 
 // What NVML said of each GPU's links.

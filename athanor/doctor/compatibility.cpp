@@ -91,7 +91,8 @@ Compatibility from_json(const Json& document) {
   for (const Json& row : jax.at("python"))
     all.jax_python.push_back({version_of(row.at("version")), version_of(row.at("oldest"))});
   for (const Json& row : jax.at("cuda"))
-    all.jax_cuda.push_back({row.at("major"), version_of(row.at("driver")), row.at("oldest_sm")});
+    all.jax_cuda.push_back(
+        {row.at("major"), version_of(row.at("driver")), row.at("oldest_sm"), row.at("cudnn")});
   read_rocm(all, document.at("rocm"));
   return all;
 }

@@ -39,6 +39,7 @@ struct Compatibility {
     uint32_t major = 0;
     Version driver;
     int oldest_sm = 0;
+    std::string cudnn;  // the oldest
   };
   struct Rocm {
     Version version;

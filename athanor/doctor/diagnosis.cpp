@@ -46,6 +46,12 @@ const Result* Diagnosis::find(std::string_view id) const {
   return nullptr;
 }
 
+std::vector<const Result*> Diagnosis::unknown() const {
+  std::vector<const Result*> found = with(Verdict::skipped);
+  std::erase_if(found, [](const Result* result) { return result->finding.evidence.empty(); });
+  return found;
+}
+
 std::vector<const Result*> Diagnosis::consequences_of(const Check& cause) const {
   std::vector<const Result*> found;
   for (const Result* result : with(Verdict::consequence))

@@ -45,6 +45,8 @@ struct Diagnosis {
   const Result* find(std::string_view id) const;
   /// Whether nothing is wrong: warnings may be.
   bool well() const { return with(Verdict::problem).empty(); }
+  /// Those that apply here and could not be seen: skipped, with what stood in the way as evidence.
+  std::vector<const Result*> unknown() const;
   /// Consequences of a root cause.
   std::vector<const Result*> consequences_of(const Check& cause) const;
 };

@@ -47,12 +47,14 @@ std::string fill(std::string_view text, const Values& values) {
   return filled;
 }
 
-bool has_placeholder(std::string_view text) {
-  bool found = false;
+std::vector<std::string> placeholders(std::string_view text) {
+  std::vector<std::string> names;
   scan(
-      text, [](std::string_view) {}, [&](std::string_view) { found = true; });
-  return found;
+      text, [](std::string_view) {}, [&](std::string_view name) { names.emplace_back(name); });
+  return names;
 }
+
+bool has_placeholder(std::string_view text) { return !placeholders(text).empty(); }
 
 std::string printable(std::string_view text) {
   const auto byte = [&](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };

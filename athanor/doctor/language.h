@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace athanor::doctor {
 
@@ -25,6 +26,7 @@ using Values = std::map<std::string, std::string>;
 std::string fill(std::string_view text, const Values& values);
 
 /// Names of the placeholders that are left in a text.
+std::vector<std::string> placeholders(std::string_view text);
 bool has_placeholder(std::string_view text);
 
 /// What can be shown on a terminal and stand in JSON: without control characters, and with '?' for bytes that

@@ -15,7 +15,7 @@ enum class Status {
   pass,
   warn,  // not wrong, but worth knowing
   fail,
-  skip,  // does not apply here, or cannot be seen
+  skip,  // does not apply here; with evidence: applies, but cannot be seen for what the evidence says
 };
 
 /// What said so: a file, variable or package, and its words.

@@ -24,6 +24,9 @@ nlohmann::ordered_json report_json(const Diagnosis& diagnosis, const Facts& fact
                                    const Record& record = {});
 
 /// Every check: id, severity and title.
+/// A check's title where nothing has been seen yet: a word stands for each placeholder ("USER may not open
+/// PATH").
+std::string listed_title(const Check& check, Language language);
 std::string list_text(const std::vector<Check>& checks, Language language);
 nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
 

@@ -71,7 +71,7 @@ Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language lan
     return all;
   };
   Ordered consequences = Ordered::array(), goals = Ordered::array(), passed = Ordered::array(),
-          skipped = Ordered::array();
+          skipped = Ordered::array(), unknown = Ordered::array();
   for (const Result& result : diagnosis.results) {
     const std::string title = result.text(result.check->title, language);
     const bool goal = result.check->severity == Severity::goal;
@@ -88,8 +88,10 @@ Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language lan
                               {"evidence", evidence_of(result)}});
     else if (result.verdict == Verdict::ok)
       passed.push_back(result.check->id);
-    else if (result.verdict == Verdict::skipped)
+    else if (result.verdict == Verdict::skipped && result.finding.evidence.empty())
       skipped.push_back(result.check->id);
+    else if (result.verdict == Verdict::skipped)
+      unknown.push_back({{"id", result.check->id}, {"evidence", evidence_of(result)}});
   }
   return {{"schema", 1},
           {"well", diagnosis.well()},
@@ -107,6 +109,7 @@ Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language lan
           {"goals", goals},
           {"passed", passed},
           {"skipped", skipped},
+          {"unknown", unknown},
           {"seconds", diagnosis.seconds}};
 }
 
@@ -119,7 +122,7 @@ Ordered list_json(const std::vector<Check>& checks, Language language) {
                    {"layer", check.layer},
                    {"severity", name_of(check.severity)},
                    {"needs", check.needs},
-                   {"title", check.title.in(language)},
+                   {"title", listed_title(check, language)},
                    {"fixes", fixes},
                    {"source", check.source}});
   }

@@ -134,6 +134,18 @@ void add_goals(Writer& writer, const Diagnosis& diagnosis) {
   }
 }
 
+void add_unknown(Writer& writer, const Diagnosis& diagnosis) {
+  const auto all = diagnosis.unknown();
+  if (!all.empty()) writer.out += writer.word("unseen") + "\n";
+  for (const Result* result : all) {
+    std::vector<std::string> seen;
+    for (const Evidence& one : result->finding.evidence) seen.push_back(one.source + ": " + one.said);
+    writer.out += fmt::format("  ? {}\n", wrapped(join({"[" + result->check->id + "]", join(seen)}, "  "),
+                                                  writer.style().columns - 4, 4));
+  }
+  if (!all.empty()) writer.out += "\n";
+}
+
 void add_head(Writer& writer, const Facts& facts) {
   const System& system = facts.system();
   std::vector<std::string> about;
@@ -204,11 +216,12 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
   Writer writer(style);
   add_head(writer, facts);
   const auto problems = diagnosis.with(Verdict::problem), warnings = diagnosis.with(Verdict::warning);
-  const Values counts = {{"checks", std::to_string(diagnosis.results.size())},
-                         {"time", format_duration(diagnosis.seconds)},
-                         {"count", std::to_string(problems.size())},
-                         {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
-                         {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size())}};
+  const Values counts = {
+      {"checks", std::to_string(diagnosis.results.size())},
+      {"time", format_duration(diagnosis.seconds)},
+      {"count", std::to_string(problems.size())},
+      {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
+      {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size() - diagnosis.unknown().size())}};
   if (problems.empty())
     writer.out += writer.in("1;32", writer.word("well", counts)) + "\n\n";
   else
@@ -221,9 +234,24 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
   if (!warnings.empty()) writer.out += writer.in("1", writer.word("warnings")) + "\n\n";
   for (const Result* warning : warnings)
     add_problem(writer, diagnosis, *warning, writer.mark(Verdict::warning), record);
+  add_unknown(writer, diagnosis);
   add_goals(writer, diagnosis);
   if (!problems.empty()) writer.out += "\n" + writer.in("2", writer.word("footer", counts)) + "\n";
   return writer.out;
+}
+
+std::string listed_title(const Check& check, Language language) {
+  static const auto document = parse_toml(data_file("doctor_words.toml"), "doctor_words.toml");
+  const std::string& title = check.title.in(language);
+  Values stand_ins;
+  for (const std::string& name : placeholders(title)) {
+    std::string capitals = name;
+    for (char& c : capitals)
+      if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    stand_ins[name] =
+        language == Language::zh ? document.at("placeholders_zh").value(name, capitals) : capitals;
+  }
+  return fill(title, stand_ins);
 }
 
 std::string list_text(const std::vector<Check>& checks, Language language) {
@@ -231,7 +259,7 @@ std::string list_text(const std::vector<Check>& checks, Language language) {
   for (const Check& check : checks) longest = std::max(longest, check.id.size());
   std::string out;
   for (const Check& check : checks)
-    out += fmt::format("{:<{}}  {}\n", check.id, longest, fill(check.title.in(language), {}));
+    out += fmt::format("{:<{}}  {}\n", check.id, longest, listed_title(check, language));
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "athanor/base/error.h"
+#include "athanor/base/sqlite.h"
 
 namespace athanor {
 namespace {
@@ -39,41 +40,6 @@ uint64_t fnv1a(const std::string& text, uint64_t hash) {
 int64_t compilations() { return compiled; }
 void count_compilation() { ++compiled; }
 
-/// A prepared statement; one that cannot be prepared or run gives no rows.
-class KernelCache::Statement {
- public:
-  Statement(sqlite3* database, const char* sql) {
-    if (database != nullptr && sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr) != SQLITE_OK)
-      statement_ = nullptr;
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  Statement& bind(const std::string& text) {
-    // Binaries hold zeros, which text may not.
-    if (statement_ != nullptr)
-      sqlite3_bind_blob64(statement_, ++bound_, text.data(), text.size(), SQLITE_TRANSIENT);
-    return *this;
-  }
-  Statement& bind(double number) {
-    if (statement_ != nullptr) sqlite3_bind_double(statement_, ++bound_, number);
-    return *this;
-  }
-  bool step() { return statement_ != nullptr && sqlite3_step(statement_) == SQLITE_ROW; }
-  std::string text(int column) {
-    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
-    return bytes == nullptr
-               ? std::string()
-               : std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
-  }
-  double number(int column) { return sqlite3_column_double(statement_, column); }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-  int bound_ = 0;
-};
-
 KernelCache& KernelCache::instance() {
   static KernelCache cache;
   return cache;
@@ -85,19 +51,11 @@ bool KernelCache::open() {
   if (tried_) return database_ != nullptr;
   tried_ = true;
   if (file_.empty()) return false;
-  std::error_code ignored;
-  std::filesystem::create_directories(file_.parent_path(), ignored);
-  if (sqlite3_open_v2(file_.string().c_str(), &database_,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
-                      nullptr) != SQLITE_OK) {
-    sqlite3_close(database_);
-    database_ = nullptr;
-    return false;
-  }
-  sqlite3_busy_timeout(database_, 2000);
+  database_ = open_database(file_);
+  if (database_ == nullptr) return false;
   int version = 0;
-  if (Statement statement(database_, "PRAGMA user_version"); statement.step())
-    version = static_cast<int>(statement.number(0));
+  if (SqlStatement statement(database_, "PRAGMA user_version"); statement.step())
+    version = static_cast<int>(statement.integer(0));
   std::string setup = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;";
   if (version != schema)
     setup +=
@@ -112,16 +70,16 @@ bool KernelCache::open() {
       "CREATE TABLE IF NOT EXISTS binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
       "PRAGMA user_version={};",
       schema);
-  sqlite3_exec(database_, setup.c_str(), nullptr, nullptr, nullptr);
+  run_sql(database_, setup);
   return true;
 }
 
 std::optional<KernelCache::Winner> KernelCache::find_winner(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
-  Statement statement(database_, "SELECT winner, seconds, candidates, times FROM winners WHERE key=?");
-  if (!statement.bind(key).step()) return {};
-  Winner winner{statement.text(0), statement.number(1), statement.text(2), {}};
+  SqlStatement statement(database_, "SELECT winner, seconds, candidates, times FROM winners WHERE key=?");
+  if (!statement.bind_bytes(key).step()) return {};
+  Winner winner{statement.text(0), statement.real(1), statement.text(2), {}};
   std::istringstream lines(statement.text(3));
   double seconds = 0;
   for (std::string name; lines >> seconds && lines.get() && std::getline(lines, name);)
@@ -134,31 +92,31 @@ void KernelCache::store_winner(const std::string& key, const Winner& winner) {
   std::string times;
   for (const auto& [name, seconds] : winner.times) times += fmt::format("{} {}\n", seconds, name);
   if (open())
-    Statement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?)")
-        .bind(key)
-        .bind(winner.name)
+    SqlStatement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?)")
+        .bind_bytes(key)
+        .bind_bytes(winner.name)
         .bind(winner.seconds)
-        .bind(winner.candidates)
-        .bind(times)
+        .bind_bytes(winner.candidates)
+        .bind_bytes(times)
         .step();
 }
 
 KernelCache::Peak KernelCache::find_peak(const std::string& environment) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
-  Statement statement(database_, "SELECT flops, bytes, problems FROM peaks WHERE environment=?");
-  if (!statement.bind(environment).step()) return {};
-  return {statement.number(0), statement.number(1), static_cast<int64_t>(statement.number(2))};
+  SqlStatement statement(database_, "SELECT flops, bytes, problems FROM peaks WHERE environment=?");
+  if (!statement.bind_bytes(environment).step()) return {};
+  return {statement.real(0), statement.real(1), statement.integer(2)};
 }
 
 void KernelCache::raise_peak(const std::string& environment, double flops_per_second,
                              double bytes_per_second) {
   const std::scoped_lock lock(mutex_);
   if (open())
-    Statement(database_,
-              "INSERT INTO peaks VALUES(?, ?, ?, 1) ON CONFLICT(environment) DO UPDATE SET "
-              "flops=max(flops, excluded.flops), bytes=max(bytes, excluded.bytes), problems=problems+1")
-        .bind(environment)
+    SqlStatement(database_,
+                 "INSERT INTO peaks VALUES(?, ?, ?, 1) ON CONFLICT(environment) DO UPDATE SET "
+                 "flops=max(flops, excluded.flops), bytes=max(bytes, excluded.bytes), problems=problems+1")
+        .bind_bytes(environment)
         .bind(flops_per_second)
         .bind(bytes_per_second)
         .step();
@@ -166,22 +124,28 @@ void KernelCache::raise_peak(const std::string& environment, double flops_per_se
 
 bool KernelCache::is_marked(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
-  return open() && Statement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?")
-                       .bind(key)
-                       .bind(candidate)
+  return open() && SqlStatement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?")
+                       .bind_bytes(key)
+                       .bind_bytes(candidate)
                        .step();
 }
 
 void KernelCache::mark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
   if (open())
-    Statement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)").bind(key).bind(candidate).step();
+    SqlStatement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)")
+        .bind_bytes(key)
+        .bind_bytes(candidate)
+        .step();
 }
 
 void KernelCache::unmark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
   if (open())
-    Statement(database_, "DELETE FROM marks WHERE key=? AND candidate=?").bind(key).bind(candidate).step();
+    SqlStatement(database_, "DELETE FROM marks WHERE key=? AND candidate=?")
+        .bind_bytes(key)
+        .bind_bytes(candidate)
+        .step();
 }
 
 std::string KernelCache::hash(const std::string& text) {
@@ -196,19 +160,19 @@ std::string KernelCache::binary_key(const std::string& environment, const std::s
 std::string KernelCache::find_binary(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
-  Statement statement(database_, "SELECT content FROM binaries WHERE key=?");
-  return statement.bind(key).step() ? statement.text(0) : std::string();
+  SqlStatement statement(database_, "SELECT content FROM binaries WHERE key=?");
+  return statement.bind_bytes(key).step() ? statement.text(0) : std::string();
 }
 
 void KernelCache::store_binary(const std::string& key, const std::string& device, const std::string& kernel,
                                const std::string& binary) {
   const std::scoped_lock lock(mutex_);
   if (!binary.empty() && open())
-    Statement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
-        .bind(key)
-        .bind(device)
-        .bind(kernel)
-        .bind(binary)
+    SqlStatement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
+        .bind_bytes(key)
+        .bind_bytes(device)
+        .bind_bytes(kernel)
+        .bind_bytes(binary)
         .step();
 }
 
@@ -216,22 +180,22 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> all;
   if (!open()) return all;
-  for (Statement s(database_, "SELECT key, winner, seconds FROM winners ORDER BY key"); s.step();)
-    all.push_back({"winner", s.text(0), s.text(1), 0, s.number(2)});
-  for (Statement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
+  for (SqlStatement s(database_, "SELECT key, winner, seconds FROM winners ORDER BY key"); s.step();)
+    all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2)});
+  for (SqlStatement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
     all.push_back({"marked", s.text(0), s.text(1), 0, 0});
-  for (Statement s(database_, "SELECT device, kernel, length(content) FROM binaries ORDER BY device, kernel");
+  for (SqlStatement s(database_,
+                      "SELECT device, kernel, length(content) FROM binaries ORDER BY device, kernel");
        s.step();)
-    all.push_back({"binary", s.text(0), s.text(1), static_cast<int64_t>(s.number(2)), 0});
+    all.push_back({"binary", s.text(0), s.text(1), s.integer(2), 0});
   return all;
 }
 
 void KernelCache::clear() {
   const std::scoped_lock lock(mutex_);
   if (open())
-    sqlite3_exec(database_,
-                 "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;",
-                 nullptr, nullptr, nullptr);
+    run_sql(database_,
+            "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;");
 }
 
 void KernelCache::export_to(const std::filesystem::path& path) {
@@ -239,16 +203,9 @@ void KernelCache::export_to(const std::filesystem::path& path) {
   if (!open()) throw Error(ErrorCode::io, "there is no cache to export", file_.string());
   if (std::filesystem::exists(path))
     throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
-  sqlite3_stmt* statement = nullptr;
-  const std::string text = path.string();
-  int code = sqlite3_prepare_v2(database_, "VACUUM INTO ?", -1, &statement, nullptr);
-  if (code == SQLITE_OK) {
-    sqlite3_bind_text(statement, 1, text.c_str(), -1, SQLITE_TRANSIENT);
-    code = sqlite3_step(statement);
-  }
-  sqlite3_finalize(statement);
-  if (code != SQLITE_DONE)
-    throw Error(ErrorCode::io, std::string("cannot write the file: ") + sqlite3_errmsg(database_), text);
+  if (!SqlStatement(database_, "VACUUM INTO ?").bind(path.string()).run())
+    throw Error(ErrorCode::io, std::string("cannot write the file: ") + sqlite3_errmsg(database_),
+                path.string());
 }
 
 void KernelCache::import_from(const std::filesystem::path& path) {
@@ -256,28 +213,19 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(path))
     throw Error(ErrorCode::io, "there is no such file", path.string());
   if (!open()) throw Error(ErrorCode::io, "the cache cannot be opened", file_.string());
-  sqlite3_stmt* statement = nullptr;
-  const std::string text = path.string();
-  sqlite3_prepare_v2(database_, "ATTACH ? AS other", -1, &statement, nullptr);
-  sqlite3_bind_text(statement, 1, text.c_str(), -1, SQLITE_TRANSIENT);
-  const int attached = sqlite3_step(statement);
-  sqlite3_finalize(statement);
-  int version = -1;
-  if (attached == SQLITE_DONE)
-    if (Statement s(database_, "PRAGMA other.user_version"); s.step())
-      version = static_cast<int>(s.number(0));
-  const bool right = attached == SQLITE_DONE && version == schema;
-  int code = SQLITE_ERROR;
-  if (right)
-    code = sqlite3_exec(database_,
-                        "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
-                        "INSERT OR REPLACE INTO marks SELECT * FROM other.marks;"
-                        "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries; COMMIT;",
-                        nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK) sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);
-  sqlite3_exec(database_, "DETACH other", nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK)
-    throw Error(ErrorCode::format, "this is no exported cache of this version of Athanor", text,
+  const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
+  int64_t version = -1;
+  if (attached)
+    if (SqlStatement s(database_, "PRAGMA other.user_version"); s.step()) version = s.integer(0);
+  const bool imported = attached && version == schema &&
+                        run_sql(database_,
+                                "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
+                                "INSERT OR REPLACE INTO marks SELECT * FROM other.marks;"
+                                "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries; COMMIT;");
+  if (!imported) run_sql(database_, "ROLLBACK");
+  run_sql(database_, "DETACH other");
+  if (!imported)
+    throw Error(ErrorCode::format, "this is no exported cache of this version of Athanor", path.string(),
                 "Make one with: athanor cache export FILE");
 }
 

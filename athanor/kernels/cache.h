@@ -71,7 +71,6 @@ class KernelCache {
  private:
   KernelCache();
   bool open();
-  class Statement;
 
   std::mutex mutex_;
   std::filesystem::path file_;

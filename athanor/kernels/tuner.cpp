@@ -232,10 +232,11 @@ class Contest {
       least_seconds_ = std::max(work_.flops / peak.flops_per_second, work_.bytes / peak.bytes_per_second);
   }
 
-  Measured run() {
+  Measured run(const TuningProgress& progress = {}) {
     const bool host = device_ == Device{};
     if (!host) expected_ = host_result(request_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (progress) progress(i + 1, candidates_.size());
       host ? enter(i) : enter_marked(i);
       if (!result_.winner.empty() && near_roofline * result_.seconds < least_seconds_) {
         result_.untried = candidates_.size() - i - 1;
@@ -313,7 +314,7 @@ class Contest {
 }  // namespace
 
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
-              bool measure) {
+              bool measure, const TuningProgress& progress) {
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = key_of(device, request);
@@ -323,7 +324,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
         return {i, fmt::format("remembered as the fastest of {}", candidates.size()),
                 std::move(winner->times)};
   if (!measure) return {0, "first of the list: tuning is off", {}};
-  Measured measured = Contest(device, request, candidates).run();
+  Measured measured = Contest(device, request, candidates).run(progress);
   const auto won = std::ranges::find(candidates, measured.winner, &Candidate::name);
   std::string why = fmt::format("fastest of {} by timing", measured.times.size());
   if (measured.untried > 0) why += fmt::format("; near the roofline, {} not tried", measured.untried);

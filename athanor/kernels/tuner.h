@@ -1,5 +1,6 @@
 // The tuner: which candidate runs is measured on the device in hand, checked, and remembered.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ class TuningCache {
   std::map<std::string, KernelCache::Winner> known_;  // to this process
 };
 
+/// Is told before each candidate is timed: its number from 1, and of how many.
+using TuningProgress = std::function<void(size_t number, size_t of)>;
+
 /// Picks among candidates (at least one). With `measure`, candidates are timed by the device's clock on
 /// memory of their own; those whose results are wrong are dropped (checked against the host's kernel where
 /// the device is not the host, else against the first), as are those that cannot be compiled, and the winner
@@ -45,7 +49,7 @@ class TuningCache {
 /// rest are not tried. A candidate that takes longer than a minute ends the program, with a message, and is
 /// never tried again.
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
-              bool measure);
+              bool measure, const TuningProgress& progress = {});
 
 /// A request's kernels, timed now whatever is remembered; the winner is remembered.
 struct Measured {

@@ -85,10 +85,10 @@ std::vector<std::string> causes_of(const FoundDevice& device, const std::string&
 }
 
 // Of the fastest kernel; which that is, is remembered.
-double seconds_of(Device device, const KernelRequest& request) {
+double seconds_of(Device device, const KernelRequest& request, const TuningProgress& progress) {
   Backend& backend = backend_of(device);
   const std::vector<Candidate> candidates = backend.candidates(device.index, request);
-  const Candidate& winner = candidates.at(choose(device, request, candidates, true).index);
+  const Candidate& winner = candidates.at(choose(device, request, candidates, true, progress).index);
   const size_t bytes = static_cast<size_t>(request.output.shape.size()) * size_of(request.output.dtype);
   std::vector<std::shared_ptr<Storage>> memory;
   std::vector<void*> buffers;
@@ -107,8 +107,10 @@ double seconds_of(Device device, const KernelRequest& request) {
 
 }  // namespace
 
-Measurement product_rate(Device device, DType dtype) {
+Measurement product_rate(Device device, DType dtype, const ProbeProgress& say) {
   const std::string property = fmt::format("{}_product_tflops", to_string(dtype));
+  const std::string what = fmt::format("product of matrices in {}", to_string(dtype));
+  say(what, {});
   try {
     double best = 0;
     int64_t best_extent = 0;
@@ -120,7 +122,9 @@ Measurement product_rate(Device device, DType dtype) {
                                   .inputs = {operand, operand},
                                   .output = operand,
                                   .epilogue = {}};
-      const double seconds = seconds_of(device, request);
+      const double seconds = seconds_of(device, request, [&](size_t number, size_t of) {
+        say(what, fmt::format("{0} x {0}, kernel {1} of {2}", extent, number, of));
+      });
       const double n = static_cast<double>(extent), rate = 2 * n * n * n / seconds * 1e-12;
       if (rate > best) best = rate, best_extent = extent;
       if (seconds > 5e-3) break;  // long enough; a larger one would take minutes to choose a kernel for
@@ -131,13 +135,10 @@ Measurement product_rate(Device device, DType dtype) {
   }
 }
 
-std::vector<Measurement> probe(Device device, const std::function<void(const std::string&)>& say) {
+std::vector<Measurement> probe(Device device, const ProbeProgress& say) {
   std::vector<Measurement> all = gpu_access(device) ? probe_gpu(device, say) : probe_cpu(say);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    say(fmt::format("product of matrices in {}", to_string(dtype)));
-    all.push_back(product_rate(device, dtype));
-  }
-  all.push_back({"i8_product_tflops", 0, {}, "Athanor has no product of 8-bit integers yet"});
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    all.push_back(product_rate(device, dtype, say));
   return all;
 }
 
@@ -147,6 +148,11 @@ void add_measurements(FoundDevice& device, const std::vector<Measurement>& measu
     if (!one.missing.empty()) continue;
     Fact& fact = device.properties[one.property];
     const bool whole = one.property == "wave_width";
+    if (whole && !fact.in_use.source.empty() && device.number("wave_width") != std::llround(one.value))
+      fact.note = fmt::format("the kernel ran in waves of {:.0f}: its compiler chose so{}", one.value,
+                              device.text("vendor") == "AMD"
+                                  ? ", or was told to (GPU_ENABLE_WAVE32_MODE, -mwavefrontsize64)"
+                                  : "");
     Reading reading{
         whole ? Value(static_cast<int64_t>(std::llround(one.value))) : Value(one.value), source, {}};
     if (fact.in_use.source.empty())

@@ -11,10 +11,10 @@
 namespace athanor {
 
 struct Measurement {
-  /// concurrency (units that work at once), wave_width, f32_tflops (multiply-adds), f32_product_tflops and
-  /// the like for f16 and bf16 (the fastest product of matrices), bandwidth_gb_s (copies: read and written
-  /// bytes), cache_bandwidth_gb_s, to_device_gb_s, from_device_gb_s, launch_us (one after the other),
-  /// round_trip_us (launched and waited for)
+  /// concurrency (units that work at once), wave_width, f32_tflops and i8_tops (multiply-adds; an addition
+  /// and a product are two operations), f32_product_tflops and the like for f16 and bf16 (the fastest product
+  /// of matrices), bandwidth_gb_s (copies: read and written bytes), cache_bandwidth_gb_s, to_device_gb_s,
+  /// from_device_gb_s, launch_us (one after the other), round_trip_us (launched and waited for)
   std::string property;
   double value = 0;
   std::string how;      // in a few words
@@ -29,9 +29,13 @@ struct Shortfall {
   std::vector<std::string> causes;
 };
 
-/// Takes some seconds. Throws Error where the device cannot be used at all; what cannot be measured is said
-/// in the measurement. `say` is told what comes next.
-std::vector<Measurement> probe(Device device, const std::function<void(const std::string&)>& say);
+/// Is told what is measured now ("product of matrices in f16"), and how far that is ("1024 x 1024, kernel 12
+/// of 96"; "" at its beginning).
+using ProbeProgress = std::function<void(const std::string& what, const std::string& how_far)>;
+
+/// Takes some seconds, and minutes where kernels of products have to be chosen first. Throws Error where the
+/// device cannot be used at all; what cannot be measured is said in the measurement.
+std::vector<Measurement> probe(Device device, const ProbeProgress& say);
 
 /// Adds measurements to a device's properties as source "probe" ("probe cpu", "probe opencl" where several
 /// backends were measured).
@@ -42,9 +46,9 @@ void add_measurements(FoundDevice& device, const std::vector<Measurement>& measu
 std::vector<Shortfall> find_shortfalls(const FoundDevice& device);
 
 // The two ways to measure; for probe().
-std::vector<Measurement> probe_gpu(Device device, const std::function<void(const std::string&)>& say);
-std::vector<Measurement> probe_cpu(const std::function<void(const std::string&)>& say);
+std::vector<Measurement> probe_gpu(Device device, const ProbeProgress& say);
+std::vector<Measurement> probe_cpu(const ProbeProgress& say);
 /// Of the fastest product of matrices, by Athanor's kernels.
-Measurement product_rate(Device device, DType dtype);
+Measurement product_rate(Device device, DType dtype, const ProbeProgress& say);
 
 }  // namespace athanor

@@ -62,22 +62,23 @@ double copied_gb_s(int threads, size_t bytes, int rounds) {
 
 }  // namespace
 
-std::vector<Measurement> probe_cpu(const std::function<void(const std::string&)>& say) {
+std::vector<Measurement> probe_cpu(const ProbeProgress& say) {
   const int threads = cpu_threads();
   std::vector<Measurement> all;
-  say("concurrency");
+  say("concurrency", {});
   const double alone = seconds_of_chain(1), together = seconds_of_chain(threads);
   all.push_back({"concurrency", alone / together * threads, "threads of arithmetic that run at once", {}});
-  say("memory bandwidth");
+  say("memory bandwidth", {});
   all.push_back({"bandwidth_gb_s",
                  copied_gb_s(threads, size_t{64} << 20, 1),
                  "copying 64 MiB a thread, read and written",
                  {}});
-  say("cache bandwidth");
+  say("cache bandwidth", {});
   all.push_back({"cache_bandwidth_gb_s",
                  copied_gb_s(threads, size_t{64} << 10, 2000),
                  "copying 64 KiB a thread, read and written",
                  {}});
+  all.push_back({"i8_tops", 0, {}, "Athanor's own kernels for the processor have no 8-bit arithmetic"});
   return all;
 }
 

@@ -53,33 +53,62 @@ class Prober {
     return std::max(least, 1e-9);
   }
 
-  double rate_seconds(int64_t groups, int64_t iterations) const {
-    Defines defines;
-    defines.set("WIDTH", std::to_string(width_)).set("ITERATIONS", iterations);
-    return best(kernel("probe_rate", defines, groups, 2), {seed_->address(), out_->address()});
-  }
-  // Operations of a group.
-  double rate_flops(int64_t iterations) const {
-    return 16.0 * static_cast<double>(width_ * iterations * group_size_);
+  // Arithmetic alone: the best rate of more and more groups, and how many times a single one's that is.
+  struct Rate {
+    double best = 0, units = 1;
+  };
+  // `operations`: of a group in one iteration.
+  Rate rate_of(const char* name, const Defines& defines, double operations) const {
+    const auto seconds_of = [&](int64_t groups, int64_t iterations) {
+      Defines all = defines;
+      all.set("ITERATIONS", iterations);
+      return best(kernel(name, all, groups, 2), {seed_->address(), out_->address()});
+    };
+    // A group alone should work for some milliseconds.
+    int64_t iterations = 1024;
+    double alone = seconds_of(1, iterations);
+    while (alone < 2e-3 && iterations < (int64_t{1} << 24)) alone = seconds_of(1, iterations *= 4);
+    operations *= static_cast<double>(iterations);
+    Rate rate{operations / alone, 1};
+    const int64_t most = access_.traits.is_cpu ? 1024 : 8192;
+    for (int64_t groups = 2; groups <= most; groups *= 2) {
+      const double seconds = seconds_of(groups, iterations);
+      const double speed = static_cast<double>(groups) * operations / seconds;
+      rate.best = std::max(rate.best, speed);
+      rate.units = rate.best / (operations / alone);
+      if (seconds > 0.4 || (speed < 1.02 * rate.best && groups > 4 * access_.traits.compute_units)) break;
+    }
+    return rate;
   }
 
   std::vector<Measurement> rate_and_concurrency() const {
-    // A group alone should work for some milliseconds.
-    int64_t iterations = 1024;
-    double alone = rate_seconds(1, iterations);
-    while (alone < 2e-3 && iterations < (int64_t{1} << 24)) alone = rate_seconds(1, iterations *= 4);
-    const double speed_alone = rate_flops(iterations) / alone;
-    double best_speed = speed_alone, units = 1;
-    const int64_t most = access_.traits.is_cpu ? 1024 : 8192;
-    for (int64_t groups = 2; groups <= most; groups *= 2) {
-      const double seconds = rate_seconds(groups, iterations);
-      const double speed = static_cast<double>(groups) * rate_flops(iterations) / seconds;
-      best_speed = std::max(best_speed, speed);
-      units = best_speed / speed_alone;
-      if (seconds > 0.4 || (speed < 1.02 * best_speed && groups > 4 * access_.traits.compute_units)) break;
+    Defines defines;
+    defines.set("WIDTH", std::to_string(width_));
+    const Rate rate = rate_of("probe_rate", defines, 16.0 * static_cast<double>(width_ * group_size_));
+    return {{"f32_tflops", rate.best * 1e-12, "multiply-adds in registers", {}},
+            {"concurrency", rate.units, "how many times faster all groups are than one alone", {}}};
+  }
+
+  Measurement rate_i8() const {
+    const int64_t lanes = access_.traits.is_cpu ? 16 : 1;
+    const auto measured = [&](int dot) {
+      Defines defines;
+      defines.set("LANES", lanes).set("USE_DOT", int64_t{dot});
+      return rate_of("probe_rate_i8", defines, 64.0 * static_cast<double>(lanes * group_size_)).best * 1e-12;
+    };
+    double rate = 0;
+    try {
+      rate = measured(1);
+    } catch (const Error&) {  // a driver that has the extension, but not for this version of the language
+      rate = measured(0);
     }
-    return {{"f32_tflops", best_speed * 1e-12, "multiply-adds in registers", {}},
-            {"concurrency", units, "how many times faster all groups are than one alone", {}}};
+    float by_dot = 0;
+    out_->read(&by_dot, 64 * sizeof(float), sizeof by_dot);
+    return {"i8_tops",
+            rate,
+            by_dot != 0 ? "multiply-adds to 32 bits, by the driver's dot product"
+                        : "multiply-adds to 32 bits, in plain code: no cl_khr_integer_dot_product here",
+            {}};
   }
 
   Measurement bandwidth() const {
@@ -181,11 +210,11 @@ class Prober {
 
 }  // namespace
 
-std::vector<Measurement> probe_gpu(Device device, const std::function<void(const std::string&)>& say) {
+std::vector<Measurement> probe_gpu(Device device, const ProbeProgress& say) {
   const Prober prober(device);
   std::vector<Measurement> all;
   const auto measure = [&](const char* what, const std::vector<std::string>& properties, auto how) {
-    say(what);
+    say(what, {});
     try {
       for (Measurement& one : how()) all.push_back(std::move(one));
     } catch (const Error& error) {
@@ -195,6 +224,7 @@ std::vector<Measurement> probe_gpu(Device device, const std::function<void(const
   };
   measure("rate and concurrency", {"f32_tflops", "concurrency"},
           [&] { return prober.rate_and_concurrency(); });
+  measure("rate in 8-bit integers", {"i8_tops"}, [&] { return std::vector{prober.rate_i8()}; });
   measure("memory bandwidth", {"bandwidth_gb_s"}, [&] { return std::vector{prober.bandwidth()}; });
   measure("cache bandwidth", {"cache_bandwidth_gb_s"}, [&] { return std::vector{prober.cache_bandwidth()}; });
   measure("link to the host", {"to_device_gb_s", "from_device_gb_s"}, [&] { return prober.link(); });

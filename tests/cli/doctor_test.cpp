@@ -157,6 +157,30 @@ TEST_F(Doctor, PlansWhatCanBeRun) {
             false);
 }
 
+// The program's own commands that a plan runs are there.
+TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
+  const auto words_of_help = [&](const std::vector<std::string>& arguments) {
+    return run_program(folder_.path(), arguments).out;
+  };
+  const std::string help = words_of_help({"--help"});
+  int found = 0;
+  const auto check = [&](const std::string& text) {
+    for (const std::string& name : {std::string("athanor\", \""), std::string("build/release/athanor ")})
+      for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+        const size_t start = at + name.size(),
+                     end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz", start);
+        const std::string command = text.substr(start, end - start);
+        ++found;
+        EXPECT_THAT(help, HasSubstr("\n  " + command + " ")) << text;
+        EXPECT_THAT(words_of_help({command, "--help"}), HasSubstr(command));
+      }
+  };
+  for (const char* machine : {"healthy-rtx4090", "healthy-rx6800xt", "healthy-arc", "healthy-no-gpu"})
+    for (const char* form : {"script", "dockerfile"})
+      check(on(machine, {"--plan", "athanor", "--as", form}).out);
+  EXPECT_EQ(found, 8);
+}
+
 TEST_F(Doctor, ExportsWithoutNames) {
   const auto file = folder_.path() / "bundle.machine";
   EXPECT_EQ(on("private", {"export", file.string()}).exit_code, 0);

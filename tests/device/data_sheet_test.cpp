@@ -1,5 +1,6 @@
 #include "athanor/device/data_sheet.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "athanor/base/embedded.h"
@@ -84,6 +85,22 @@ TEST(GraphicsCores, HaveTargets) {
   EXPECT_EQ(gfx_of_graphics_core("10.3.4"), "gfx1032");
   EXPECT_EQ(gfx_of_graphics_core("99.0.0"), "");
   EXPECT_EQ(gfx_of_graphics_core("gc"), "");
+}
+
+TEST(DataSheets, AreOfSeveralProductsWhereTheRevisionIsMissing) {
+  const auto names = [](const DeviceTraits& device) {
+    std::vector<std::string> all;
+    for (const DataSheet* sheet : possible_data_sheets(device)) all.push_back(sheet->name);
+    return all;
+  };
+  DeviceTraits card{.pci_vendor = 0x1002, .pci_device = 0x744c};
+  EXPECT_EQ(find_data_sheet(card), nullptr);
+  EXPECT_THAT(names(card), ::testing::UnorderedElementsAre("Radeon RX 7900 XT", "Radeon RX 7900 XTX"));
+  card.compute_units = 42;
+  EXPECT_THAT(names(card), ::testing::IsEmpty());
+  card.compute_units = 0;
+  card.pci_revision = 0xce;  // a product that the table lacks
+  EXPECT_THAT(names(card), ::testing::IsEmpty());
 }
 
 }  // namespace

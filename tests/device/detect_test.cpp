@@ -30,7 +30,7 @@ class DetectTest : public ::testing::Test {
     MachineFixture(file).unpack(folder_ / "root");
     return detect(Machine(folder_ / "root"));
   }
-  TempFolder folder_;
+  TempFolder folder_{TempFolder::Where::memory};
 };
 
 int count_of(const Detection& found, const std::string& kind) {
@@ -365,11 +365,17 @@ TEST_F(RecordedTrees, AreRead) {
            Expected{"amd/phoenix", "AMD GPU gfx1103", "compute_units", "12 kfd"},
            {"amd/phoenix", "AMD GPU gfx1103", "architecture", "gfx1103 kfd, gfx1103 amdgpu"},
            {"amd/phoenix", "AMD GPU gfx1103", "l2_cache_bytes", "2.00 MiB kfd"},
-           {"amd/rx5700xt", "AMD GPU 1002:731f", "clock_mhz", "1900 MHz amdgpu"},
+           {"amd/rx5700xt", "AMD GPU 1002:731f (one of: Radeon RX 5700 XT or another with this id)",
+            "clock_mhz", "1900 MHz amdgpu"},
            {"amd/rx580", "AMD GPU 1002:67df", "memory_bytes", "4.00 GiB amdgpu"},
-           {"amd/rx6600", "AMD GPU 1002:73ff", "pcie_link", "16.0 GT/s x16 pci"},
-           {"amd/rx7900xtx", "AMD GPU 1002:744c", "pci_address", "0000:03:00.0 pci"},
-           {"amd/rx9070", "AMD GPU 1002:7550", "pcie_link", "32.0 GT/s x16 pci"},
+           {"amd/rx6600",
+            "AMD GPU 1002:73ff (one of: Radeon RX 6600, Radeon RX 6600 XT or another with this id)",
+            "pcie_link", "16.0 GT/s x16 pci"},
+           {"amd/rx7900xtx",
+            "AMD GPU 1002:744c (one of: Radeon RX 7900 XT, Radeon RX 7900 XTX or another with this id)",
+            "pci_address", "0000:03:00.0 pci"},
+           {"amd/rx9070", "AMD GPU 1002:7550 (one of: Radeon RX 9070 XT or another with this id)",
+            "pcie_link", "32.0 GT/s x16 pci"},
            {"amd/vega56", "AMD GPU 1002:687f", "memory_bytes", "7.98 GiB amdgpu"},
            {"nvidia/rtx4080", "NVIDIA GeForce RTX 4080", "kernel_driver", "nvidia pci"},
            {"intel/b580", "Intel Arc B580", "clock_mhz", "2850 MHz xe"},
@@ -380,6 +386,21 @@ TEST_F(RecordedTrees, AreRead) {
     EXPECT_EQ(found.devices[0].name, one.name);
     EXPECT_EQ(said(found.devices[0], one.property), one.said) << one.tree;
   }
+}
+
+// No driver, and no revision that would tell which of the products with this id it is.
+TEST_F(DetectTest, NamesWhatACardMayBe) {
+  const std::string card = "/sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0/0000:02:00.0/0000:03:00.0";
+  std::string more =
+      "== /machine.toml\n--- /sys/class/kfd\n--- /sys/class/drm\n--- /usr/share/misc/pci.ids\n";
+  for (const char* file : {"revision", "mem_info_vram_total", "driver", "drm", "uevent"})
+    more += "--- " + card + "/" + file + "\n";
+  const Detection found = detect_fixture("rx7900xtx", more);
+  ASSERT_EQ(count_of(found, "gpu"), 1);
+  EXPECT_EQ(found.devices[0].name,
+            "AMD GPU 1002:744c (one of: Radeon RX 7900 XT, Radeon RX 7900 XTX or another with this id)");
+  EXPECT_EQ(said(found.devices[0], "possible_models"), "Radeon RX 7900 XT, Radeon RX 7900 XTX data sheet");
+  EXPECT_THAT(note(found.devices[0], "possible_models"), HasSubstr("other products may have the id"));
 }
 
 }  // namespace

@@ -44,18 +44,29 @@ TEST(Checks, SpeakBothLanguages) {
 }
 
 // The same placeholders in both, so that neither language says less.
-std::set<std::string> placeholders(const std::string& text) {
-  std::set<std::string> names;
-  for (size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1))
-    if (const size_t end = text.find('}', at); end != std::string::npos)
-      names.insert(text.substr(at, end - at));
-  return names;
+std::set<std::string> names_in(const std::string& text) {
+  const auto names = placeholders(text);
+  return {names.begin(), names.end()};
 }
 
 TEST(Checks, SayTheSameInBothLanguages) {
   for (const Check& check : checks()) {
-    EXPECT_EQ(placeholders(check.title.en), placeholders(check.title.zh)) << check.id;
-    EXPECT_EQ(placeholders(check.why.en), placeholders(check.why.zh)) << check.id;
+    EXPECT_EQ(names_in(check.title.en), names_in(check.title.zh)) << check.id;
+    EXPECT_EQ(names_in(check.why.en), names_in(check.why.zh)) << check.id;
+  }
+}
+
+// What `--list` prints.
+TEST(Checks, AreListedInWords) {
+  for (const Check& check : checks()) {
+    EXPECT_FALSE(has_placeholder(listed_title(check, Language::en))) << check.id;
+    EXPECT_FALSE(has_placeholder(listed_title(check, Language::zh))) << check.id;
+    for (const std::string& name : placeholders(check.title.zh)) {
+      Check alone;
+      alone.title = {"{" + name + "}", "{" + name + "}"};
+      if (name == "gpu") continue;  // which is the same in both
+      EXPECT_TRUE(has_chinese(listed_title(alone, Language::zh))) << check.id << " " << name;
+    }
   }
 }
 

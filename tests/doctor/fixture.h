@@ -1,7 +1,5 @@
 // A machine of tests/machines in a folder of its own, for as long as the test runs.
 #pragma once
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +9,7 @@
 #include "athanor/base/text.h"
 #include "athanor/device/machine.h"
 #include "tests/support/machine_fixture.h"
+#include "tests/support/temp_folder.h"
 
 namespace athanor::testing {
 
@@ -18,23 +17,13 @@ inline std::filesystem::path machines_folder() {
   return std::filesystem::path(ATHANOR_SOURCE_DIR) / "tests" / "machines";
 }
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "athanor-doctor-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
+/// Not brought to the disk, which takes its time.
+inline void write_text(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
 
- private:
-  std::filesystem::path path_;
+struct TemporaryFolder : TempFolder {
+  TemporaryFolder() : TempFolder(Where::memory) {}
 };
 
 /// "doctor/row03-kfd-permission", unpacked.
@@ -49,7 +38,7 @@ class UnpackedMachine {
     for (const auto& [path, text] : files) {
       const auto place = folder_.path() / path.substr(1);
       std::filesystem::create_directories(place.parent_path());
-      std::ofstream(place, std::ios::binary) << text;
+      write_text(place, text);
     }
     machine_ = std::make_unique<Machine>(folder_.path());
   }

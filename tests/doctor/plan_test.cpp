@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -14,6 +15,7 @@ namespace {
 
 using ::athanor::testing::TemporaryFolder;
 using ::athanor::testing::UnpackedMachine;
+using ::athanor::testing::write_text;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -108,22 +110,96 @@ TEST(Plans, ThatAreUnknownAreUsageErrors) {
   EXPECT_THROW(plan_as(plan_on("healthy-no-gpu", "jax"), "tarball"), Error);
 }
 
-// A shell reads every script to its end; shellcheck too, where it is.
-TEST(Plans, AreValidShell) {
-  const TemporaryFolder folder;
-  const bool shellcheck = std::system("command -v shellcheck >/dev/null 2>&1") == 0;
-  for (const char* machine : {"healthy-rtx4090", "healthy-rx6800xt", "healthy-rx7900xtx", "healthy-no-gpu",
-                              "row01-invalid-device-function"})
+bool there_is(const char* command) {
+  return std::system((std::string(command) + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+// Every plan that is possible, on machines of every vendor.
+template <class Look>
+void for_all_plans(Look look) {
+  int plans = 0;
+  for (const char* machine : {"healthy-rtx4090", "healthy-h100x8", "healthy-rx6800xt", "healthy-rx7900xtx",
+                              "healthy-mi300x8", "healthy-arc", "healthy-no-gpu",
+                              "row01-invalid-device-function", "row13-apu-memory", "row20-driver-too-old"})
     for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"}) {
       const InstallPlan plan = plan_on(machine, goal);
       if (plan.broken() != nullptr) continue;
-      const auto file = folder.path() / (std::string(machine) + "-" + goal + ".sh");
-      write_file_atomically(file, plan_as(plan, "script"));
-      EXPECT_EQ(std::system(("bash -n " + file.string()).c_str()), 0) << file;
-      if (shellcheck) {
-        EXPECT_EQ(std::system(("shellcheck " + file.string()).c_str()), 0) << file;
-      }
+      ++plans;
+      look(plan, std::string(machine) + "-" + goal);
     }
+  EXPECT_GT(plans, 25);
+}
+
+// A shell reads every script to its end; shellcheck too, where it is.
+TEST(Plans, AreValidShell) {
+  const TemporaryFolder folder;
+  const bool shellcheck = there_is("command -v shellcheck");
+  for_all_plans([&](const InstallPlan& plan, const std::string& name) {
+    const auto file = folder.path() / (name + ".sh");
+    write_text(file, plan_as(plan, "script"));
+    EXPECT_EQ(std::system(("bash -n " + file.string()).c_str()), 0) << name;
+    if (shellcheck) {
+      EXPECT_EQ(std::system(("shellcheck " + file.string()).c_str()), 0) << name;
+    }
+  });
+}
+
+// Each line of a Dockerfile is a comment or one of these, and what it runs is shell.
+TEST(Plans, AreValidDockerfiles) {
+  const TemporaryFolder folder;
+  for_all_plans([&](const InstallPlan& plan, const std::string& name) {
+    std::vector<std::string> instructions;
+    std::string shell;
+    for (const std::string& line : split(plan_as(plan, "dockerfile"), '\n')) {
+      if (line.empty() || line[0] == '#') continue;
+      const std::string instruction = line.substr(0, line.find(' '));
+      const std::string rest = line.size() > instruction.size() ? line.substr(instruction.size() + 1) : "";
+      instructions.push_back(instruction);
+      EXPECT_FALSE(rest.empty()) << name << ": " << line;
+      if (instruction == "RUN")
+        shell += rest + "\n";
+      else if (instruction == "ENV")
+        for (const std::string& word : split(rest, ' '))
+          EXPECT_TRUE(word.find('=') != std::string::npos && word.find('=') > 0) << name << ": " << line;
+      else if (instruction == "CMD")
+        EXPECT_TRUE(nlohmann::json::parse(rest, nullptr, false).is_array()) << name << ": " << line;
+      else if (instruction == "COPY")
+        EXPECT_EQ(split(rest, ' ').size(), 2U) << name << ": " << line;
+      else if (instruction == "FROM" || instruction == "WORKDIR")
+        EXPECT_EQ(rest.find(' '), std::string::npos) << name << ": " << line;
+      else
+        ADD_FAILURE() << name << " has an unknown instruction: " << line;
+    }
+    ASSERT_GE(instructions.size(), 3U) << name;
+    EXPECT_EQ(instructions.front(), "FROM") << name;
+    EXPECT_EQ(instructions.back(), "CMD") << name;
+    EXPECT_EQ(std::count(instructions.begin(), instructions.end(), "FROM"), 1) << name;
+    write_text(folder.path() / "run.sh", shell);
+    EXPECT_EQ(std::system(("bash -n " + (folder.path() / "run.sh").string()).c_str()), 0) << name;
+  });
+}
+
+TEST(Plans, AreValidEnvironmentsOfConda) {
+  if (!there_is("python3 -c 'import yaml'")) GTEST_SKIP() << "no python3 with yaml";
+  const TemporaryFolder folder;
+  write_text(folder.path() / "check.py", R"(import sys, yaml
+for path in sys.argv[1:]:
+    text = yaml.safe_load(open(path))
+    assert set(text) <= {"name", "channels", "dependencies", "variables"}, path
+    assert text["name"].startswith("athanor-") and text["channels"] == ["conda-forge"], path
+    python, pip, packages = text["dependencies"]
+    assert python.startswith("python=3.") and pip == "pip" and list(packages) == ["pip"], path
+    assert all(isinstance(word, str) for word in packages["pip"]), path
+    assert any(not word.startswith("--") for word in packages["pip"]), path
+    assert all(isinstance(value, str) for value in text.get("variables", {}).values()), path
+)");
+  std::string files;
+  for_all_plans([&](const InstallPlan& plan, const std::string& name) {
+    if (plan.goal == "athanor") return;
+    write_text(folder.path() / (name + ".yml"), plan_as(plan, "conda"));
+    files += " " + (folder.path() / (name + ".yml")).string();
+  });
+  EXPECT_EQ(std::system(("python3 " + (folder.path() / "check.py").string() + files).c_str()), 0);
 }
 
 TEST(Plans, HaveDockerfilesAndEnvironments) {
@@ -132,11 +208,6 @@ TEST(Plans, HaveDockerfilesAndEnvironments) {
   EXPECT_THAT(docker, HasSubstr("\nFROM python:3.12-slim\n"));
   EXPECT_THAT(docker, HasSubstr("--gpus all"));
   EXPECT_THAT(docker, HasSubstr("'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu128"));
-  // Every line is a comment or an instruction.
-  for (const std::string& line : split(docker, '\n'))
-    EXPECT_TRUE(line.empty() || line[0] == '#' || line.starts_with("FROM ") || line.starts_with("RUN ") ||
-                line.starts_with("ENV ") || line.starts_with("CMD [\""))
-        << line;
   const std::string conda = plan_as(plan, "conda");
   EXPECT_THAT(conda, HasSubstr("  - python=3.12\n"));
   EXPECT_THAT(conda, HasSubstr("      - --index-url https://download.pytorch.org/whl/cu128\n"));

@@ -2,8 +2,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "athanor/device/kfd.h"
+#include "athanor/device/pci.h"
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/facts/certificates.h"
@@ -164,7 +167,7 @@ TEST(Chips, AreNamedAsTheCompilerDoes) {
   EXPECT_EQ(gfx_name(90010), "gfx90a");
   EXPECT_EQ(gfx_name(90402), "gfx942");
   EXPECT_EQ(gfx_name(0), "");
-  EXPECT_EQ(gfx_name(-1), "");
+  EXPECT_EQ(gfx_name(~uint64_t{0}), "");
   EXPECT_EQ(gfx_name(99999999), "");
   EXPECT_EQ(sm_number("sm_120"), 120);
   EXPECT_EQ(sm_number("gfx1030"), 0);
@@ -201,6 +204,35 @@ TEST(TruncatedFiles, NeitherCrashNorHang) {
       std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
   const Machine cut(machine.root());
   EXPECT_EQ(diagnose(checks(), Facts(cut)).results.size(), checks().size());
+}
+
+// A configuration space with the given words at some offsets.
+std::string config_space(size_t bytes, const std::map<size_t, uint32_t>& words) {
+  std::string config(bytes, '\0');
+  for (const auto& [offset, word] : words)
+    for (size_t i = 0; i < 4; ++i) config[offset + i] = static_cast<char>(word >> (8 * i));
+  return config;
+}
+
+TEST(Acs, IsFoundAmongTheExtendedCapabilities) {
+  using State = AcsControl::State;
+  // Advanced error reporting at 0x100, ACS at 0x148 with capability 0x001f and control 0x001d.
+  const std::map<size_t, uint32_t> words = {{0x100, 0x14810001}, {0x148, 0x1501000d}, {0x14c, 0x001d001f}};
+  const AcsControl acs = parse_acs(config_space(4096, words));
+  EXPECT_EQ(acs.state, State::present);
+  EXPECT_EQ(acs.bits, 0x1d);
+  EXPECT_TRUE(acs.redirects());
+  auto off = words;
+  off[0x14c] = 0x0011001f;  // source validation and upstream forwarding alone
+  EXPECT_FALSE(parse_acs(config_space(4096, off)).redirects());
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x00010001}})).state, State::absent);
+  EXPECT_EQ(parse_acs(config_space(4096, {})).state, State::absent);  // no extended capabilities at all
+  for (const size_t bytes : {0, 64, 256, 259, 260, 0x14c})            // what users may read; cut off
+    EXPECT_EQ(parse_acs(config_space(4096, words).substr(0, bytes)).state, State::unreadable) << bytes;
+  EXPECT_EQ(parse_acs(std::string(4096, '\xff')).state, State::unreadable);  // the port is gone
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x10010001}})).state, State::unreadable);  // in a circle
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0xffc10001}})).state, State::absent);
+  EXPECT_EQ(parse_acs(config_space(4096, {{0x100, 0x04010001}})).state, State::unreadable);  // out of it
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/device/kfd.h"
+#include "athanor/device/pci.h"
 #include "athanor/doctor/check.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/facts/certificates.h"
@@ -52,6 +54,8 @@ inline void read_as(uint8_t which, const std::string& text) {
       nvidia_module_version(text);
       cuda_of_flavour(text);
       normalized(text);
+      parse_acs(text);
+      for (const auto& [name, value] : parse_kfd_properties(text)) gfx_name(value);
       break;
     case 7:
       parse_assignments(text);

@@ -69,6 +69,9 @@ TEST(Measurements, StandBesideWhatIsSaid) {
   EXPECT_EQ(device.properties["f32_tflops"].others.at(0).source, "probe");
   EXPECT_EQ(device.properties["launch_us"].in_use.source, "probe");
   EXPECT_EQ(device.number("wave_width"), 32);
+  EXPECT_EQ(device.properties["wave_width"].note, "");
+  add_measurements(device, {{"wave_width", 64, "", ""}}, "probe");
+  EXPECT_THAT(device.properties["wave_width"].note, HasSubstr("waves of 64"));
 }
 
 std::vector<Device> all_devices() {
@@ -80,7 +83,7 @@ std::vector<Device> all_devices() {
 // That probes run, and give numbers; how large they are is not a test's business.
 TEST(Probe, MeasuresOrSaysWhyNot) {
   for (const Device device : all_devices()) {
-    const auto nobody = [](const std::string&) {};
+    const auto nobody = [](const std::string&, const std::string&) {};
     const auto all = gpu_access(device) ? probe_gpu(device, nobody) : probe_cpu(nobody);
     EXPECT_GE(all.size(), 3U);
     for (const Measurement& one : all) {

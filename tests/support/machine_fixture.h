@@ -4,6 +4,8 @@
 //     include ubuntu-24.04.machine            takes another one's files in; what follows changes them
 //     include amd-gpu.machine BUS=03 NODE=1   the same with {{BUS}} and {{NODE}} in it replaced
 //     == /proc/version                        starts a file: the lines up to the next such line
+//     =x /sys/.../config                      a file of bytes, as `lspci -xxxx` prints them: "100: 0d 00 01
+//     00"
 //     ++ /proc/modules                        the same, added to the end of what the file has so far
 //     == /sys/class/drm/card0 -> TARGET       a symbolic link
 //     == /dev/dri/                            an empty folder
@@ -46,7 +48,7 @@ class MachineFixture {
   }
 
  private:
-  enum class Kind { file, folder, link };
+  enum class Kind { file, folder, link, bytes };
   struct Entry {
     Kind kind = Kind::file;
     std::string text;
@@ -71,6 +73,9 @@ class MachineFixture {
         current = nullptr;
       } else if (line.starts_with("== /")) {
         current = begin(words.substr(3));
+      } else if (line.starts_with("=x /")) {
+        current = begin(words.substr(3));
+        current->kind = Kind::bytes;
       } else if (line.starts_with("++ /")) {
         current = &entries_[words.substr(3)];
       } else if (line.starts_with("--- /")) {
@@ -78,6 +83,8 @@ class MachineFixture {
         current = nullptr;
       } else if (current != nullptr && current->kind == Kind::file) {
         current->text += line;
+      } else if (current != nullptr && current->kind == Kind::bytes) {
+        add_bytes(current->text, line);
       } else if (!words.empty() && !words.starts_with('#')) {
         throw std::runtime_error(file.string() + ": a line that belongs to no file: " + line);
       }
@@ -90,6 +97,15 @@ class MachineFixture {
       if (const size_t equals = words[i].find('='); equals != std::string::npos)
         values[words[i].substr(0, equals)] = words[i].substr(equals + 1);
     read(file.parent_path() / words.at(0), values, depth + 1);  // an absolute one stays
+  }
+
+  // "100: 0d 00": bytes at an offset, all hexadecimal; zeros before them.
+  static void add_bytes(std::string& text, const std::string& line) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) return;
+    text.resize(std::stoul(line.substr(0, colon), nullptr, 16), '\0');
+    for (const std::string& byte : split(trim(line.substr(colon + 1)), ' '))
+      text += static_cast<char>(std::stoul(byte, nullptr, 16));
   }
 
   Entry* begin(const std::string& words) {

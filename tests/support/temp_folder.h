@@ -1,6 +1,7 @@
 // A folder for a test's files, gone when the test is.
 #pragma once
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <random>
@@ -10,7 +11,11 @@ namespace athanor::testing {
 
 class TempFolder {
  public:
-  TempFolder() : path_(std::filesystem::temp_directory_path() / unique_name()) {
+  enum class Where {
+    disk,
+    memory,  // where the system has such a place: for hundreds of small files, which some disks take long for
+  };
+  explicit TempFolder(Where where = Where::disk) : path_(parent(where) / unique_name()) {
     std::filesystem::create_directories(path_);
   }
   ~TempFolder() {
@@ -24,6 +29,12 @@ class TempFolder {
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
+  static std::filesystem::path parent(Where where) {
+    const std::filesystem::path memory = "/dev/shm";
+    return where == Where::memory && access(memory.c_str(), W_OK) == 0
+               ? memory
+               : std::filesystem::temp_directory_path();
+  }
   static std::string unique_name() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string("athanor-") + (test != nullptr ? test->name() : "test");

@@ -17,4 +17,12 @@ std::optional<Terminal> terminal_of_stdout() {
 #endif
 }
 
+bool stderr_is_terminal() {
+#if __has_include(<unistd.h>)
+  return isatty(STDERR_FILENO) != 0;
+#else
+  return false;
+#endif
+}
+
 }  // namespace athanor::os

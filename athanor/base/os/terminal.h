@@ -1,4 +1,4 @@
-// Standard output, when it is a terminal.
+// Where output goes: a terminal or elsewhere.
 #pragma once
 #include <optional>
 
@@ -10,5 +10,7 @@ struct Terminal {
 
 /// The terminal that standard output goes to; none when it goes elsewhere, and where this is not known.
 std::optional<Terminal> terminal_of_stdout();
+
+bool stderr_is_terminal();
 
 }  // namespace athanor::os

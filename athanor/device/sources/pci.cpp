@@ -2,62 +2,16 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <set>
 
 #include "athanor/base/text.h"
 #include "athanor/device/data_sheet.h"
+#include "athanor/device/pci.h"
 #include "athanor/device/sighting.h"
 
 namespace athanor {
 namespace {
 
-constexpr int64_t amd = 0x1002, nvidia = 0x10de, intel = 0x8086;
-
-// Display controllers of servers and virtual machines do not compute; one of another maker is found when a
-// runtime sees it.
-bool may_compute(int64_t vendor, int64_t device_class) {
-  const int64_t base = device_class >> 16;
-  const bool display = base == 0x03, accelerator = base == 0x12;
-  return (display || accelerator) && (vendor == amd || vendor == nvidia || vendor == intel);
-}
-
-std::map<std::string, std::string> parse_uevent(std::string_view text) {
-  std::map<std::string, std::string> values;
-  for (const std::string& line : split(text, '\n'))
-    if (const size_t equals = line.find('='); equals != std::string::npos)
-      values[line.substr(0, equals)] = line.substr(equals + 1);
-  return values;
-}
-
-std::optional<int64_t> hexadecimal(const std::string& text) {
-  int64_t value = 0;
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-  return !text.empty() && end.ec == std::errc() && end.ptr == text.data() + text.size() ? std::optional(value)
-                                                                                        : std::nullopt;
-}
-
-struct PciDevice {
-  std::string folder, address, driver;
-  int64_t vendor = 0, device = 0, device_class = 0, revision = -1;
-};
-
-PciDevice read_device(const Machine& machine, const std::string& folder) {
-  PciDevice found;
-  found.folder = folder;
-  auto uevent = parse_uevent(machine.read(folder + "/uevent").value_or(""));
-  found.address = uevent["PCI_SLOT_NAME"];
-  found.driver = uevent["DRIVER"];
-  const std::string ids = uevent["PCI_ID"];
-  const size_t colon = std::min(ids.find(':'), ids.size());
-  found.vendor =
-      machine.read_number(folder + "/vendor").value_or(hexadecimal(ids.substr(0, colon)).value_or(0));
-  found.device = machine.read_number(folder + "/device")
-                     .value_or(hexadecimal(ids.substr(std::min(colon + 1, ids.size()))).value_or(0));
-  found.device_class =
-      machine.read_number(folder + "/class").value_or(hexadecimal(uevent["PCI_CLASS"]).value_or(0));
-  found.revision = machine.read_number(folder + "/revision").value_or(-1);
-  return found;
-}
+using pci_vendor::amd, pci_vendor::intel, pci_vendor::nvidia;
 
 // "16.0 GT/s PCIe" and "16" as "16.0 GT/s x16".
 std::optional<std::string> link_of(const Machine& machine, const std::string& folder,
@@ -141,25 +95,11 @@ Sighting of_intel(const Machine& machine, const PciDevice& device) {
   return seen;
 }
 
-std::vector<PciDevice> find_devices(const Machine& machine) {
-  std::vector<PciDevice> all;
-  std::set<std::string> seen;
-  for (const char* pattern : {"/sys/bus/pci/devices/*", "/sys/class/drm/card*/device"})
-    for (const std::string& folder : machine.glob(pattern)) {
-      PciDevice device = read_device(machine, folder);
-      if (!may_compute(device.vendor, device.device_class)) continue;
-      if (device.address.empty()) device.address = folder.substr(folder.rfind('/') + 1);
-      if (seen.insert(device.address).second) all.push_back(std::move(device));
-    }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.address < b.address; });
-  return all;
-}
-
 }  // namespace
 
 std::vector<Sighting> sightings_of_pci(const Machine& machine) {
   std::vector<Sighting> all;
-  for (const PciDevice& device : find_devices(machine)) {
+  for (const PciDevice& device : find_pci_devices(machine)) {
     Sighting seen;
     seen.source = "pci";
     seen.kind = "gpu";
@@ -173,12 +113,7 @@ std::vector<Sighting> sightings_of_pci(const Machine& machine) {
     seen.add("pcie_link_best", link_of(machine, slot, "max"));
     if (const auto node = machine.read_number(device.folder + "/numa_node"); node && *node >= 0)
       seen.add("numa_node", node);
-    for (const std::string& node : machine.glob(device.folder + "/drm/renderD*")) {
-      int64_t minor = -1;
-      const std::string number = node.substr(node.rfind('D') + 1);
-      std::from_chars(number.data(), number.data() + number.size(), minor);
-      if (seen.render_minor < 0) seen.render_minor = minor;
-    }
+    seen.render_minor = render_minor_of(machine, device);
     if (seen.render_minor >= 0)
       seen.add("render_node", Value(fmt::format("/dev/dri/renderD{}", seen.render_minor)));
     std::optional<Sighting> more;

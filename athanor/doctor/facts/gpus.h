@@ -21,6 +21,7 @@ struct Gpu {
   std::string arch_source;  // what said so: a KFD node, or the data by PCI id
   bool integrated = false;
   int kfd_node = -1;  // -1: KFD does not list it
+  uint64_t hive = 0;  // GPUs with the same one are joined by XGMI; 0 for none
   /// Of /dev/dri/renderD128; "" for none.
   std::string render_node;
 
@@ -30,9 +31,6 @@ struct Gpu {
 
 /// In the order of their PCI addresses.
 std::vector<Gpu> read_gpus(const Machine& machine);
-
-/// "gfx1030" of KFD's 100300, "gfx90a" of 90010.
-std::string gfx_name(int64_t gfx_target_version);
 
 /// {12, 0} of "sm_120" as 120: major * 10 + minor; 0 for what is none.
 int sm_number(std::string_view arch);

@@ -105,8 +105,8 @@ const AddProbe node("amd.kfd.node", [](const Facts& f) {
     if (gpu->driver == "amdgpu" && gpu->kfd_node < 0) {
       Finding finding = fail();
       finding.seen("/sys/class/kfd/kfd/topology/nodes", fmt::format("{}: -", gpu->address));
-      for (const std::string& line : f.log_lines({"kfd", "skipped device"}, 1))
-        finding.seen("kernel log", line);
+      for (const char* words : {"skipped device", "not supported in kfd"})
+        for (const std::string& line : f.log_lines({"kfd", words}, 1)) finding.seen("kernel log", line);
       return finding.with("gpu", gpu->title());
     }
   return pass();

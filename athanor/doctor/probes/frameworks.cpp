@@ -113,6 +113,23 @@ const AddProbe tensorflow_python("python.tensorflow.python", [](const Facts& f) 
   return all.empty() ? skip() : pass();
 });
 
+const AddProbe tensorflow_rocm("python.tensorflow.rocm", [](const Facts& f) {
+  const auto all = installed(f, "tensorflow-rocm");
+  for (const Installed& one : all)
+    for (const std::string& folder : f.rocm_folders()) {
+      const std::string file = folder + "/.info/version";
+      const auto rocm = Version::parse(f.machine().read_line(file).value_or(""));
+      const auto* release = rocm ? Compatibility::known().rocm_release(*rocm) : nullptr;
+      const auto newest = release == nullptr ? std::nullopt : Version::parse(release->tensorflow);
+      if (!newest || one.version.first(2) <= newest->first(2)) continue;
+      return finding_of(Status::fail, one)
+          .seen(file, rocm->text())
+          .with("rocm", rocm->first(2).text())
+          .with("newest", newest->first(2).text());
+    }
+  return all.empty() ? skip() : pass();
+});
+
 // "cuda13" where driver and GPUs are new enough, else "cuda12".
 std::string jax_extra(const Facts& f) {
   const auto driver = Version::parse(f.nvidia().module_version);
@@ -171,6 +188,41 @@ const AddProbe jax_versions("python.jax.versions", [](const Facts& f) {
         .with("extra", computing_gpus(f, Vendor::nvidia).empty() ? "cpu" : jax_extra(f));
   }
   return all.empty() ? skip() : pass();
+});
+
+const AddProbe jax_python("python.jax.python", [](const Facts& f) {
+  const auto all = installed(f, "jax");
+  for (const Installed& one : all) {
+    const auto python = Version::parse(one.environment->version);
+    std::optional<Version> oldest;
+    for (const auto& row : Compatibility::known().jax_python)
+      if (one.version >= row.version) oldest = row.oldest;
+    if (!python || !oldest || *python >= *oldest) continue;
+    return finding_of(Status::fail, one)
+        .with("python_version", one.environment->version)
+        .with("oldest", oldest->text());
+  }
+  return all.empty() ? skip() : pass();
+});
+
+const AddProbe jax_cudnn("python.jax.cudnn", [](const Facts& f) {
+  bool any = false;
+  for (const Installed& one : installed(f, "jax"))
+    for (const auto& row : Compatibility::known().jax_cuda) {
+      const std::string name = fmt::format("nvidia-cudnn-cu{}", row.major);
+      const Distribution* library = one.environment->find(name);
+      if (library == nullptr || one.environment->find(fmt::format("jax-cuda{}-plugin", row.major)) == nullptr)
+        continue;
+      any = true;
+      const auto needed = Version::parse(row.cudnn), there = Version::parse(library->version);
+      if (!needed || !there || *there >= *needed) continue;
+      return finding_of(Status::fail, one)
+          .seen(library->folder, library->version)
+          .with("package", name)
+          .with("needed", needed->text())
+          .with("cudnn", library->version);
+    }
+  return any ? pass() : skip();
 });
 
 const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {

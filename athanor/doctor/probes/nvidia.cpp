@@ -158,11 +158,7 @@ const AddProbe suspend("nvidia.suspend", [](const Facts& f) {
 const AddProbe fabric("nvidia.fabric_manager", [](const Facts& f) {
   if (!driver_runs(f) || !f.system().container.empty()) return skip();
   const Machine& machine = f.machine();
-  std::string bridge;
-  for (const std::string& folder : machine.glob("/sys/bus/pci/devices/*"))
-    if (machine.read_number(folder + "/vendor") == 0x10de &&
-        machine.read_number(folder + "/class").value_or(0) >> 8 == 0x0680)
-      bridge = folder;
+  const std::string bridge = nvswitch_folder(f);
   if (bridge.empty()) return skip();
   for (const std::string& file : machine.glob("/proc/*/comm"))
     if (machine.read_line(file).value_or("").starts_with("nv-fabricmanag")) return pass();

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "athanor/base/text.h"
+#include "athanor/device/pci.h"
 #include "athanor/doctor/plan.h"
 
 namespace athanor::doctor {
@@ -24,6 +25,16 @@ std::vector<const Gpu*> computing_gpus(const Facts& facts) {
     for (const Gpu* gpu : computing_gpus(facts, vendor)) all.push_back(gpu);
   std::stable_partition(all.begin(), all.end(), [](const Gpu* gpu) { return !gpu->integrated; });
   return all;
+}
+
+std::string nvswitch_folder(const Facts& facts) {
+  const Machine& machine = facts.machine();
+  std::string found;
+  for (const std::string& folder : machine.glob("/sys/bus/pci/devices/*"))
+    if (machine.read_number(folder + "/vendor") == pci_vendor::nvidia &&
+        machine.read_number(folder + "/class").value_or(0) >> 8 == 0x0680)
+      found = folder;
+  return found;
 }
 
 Finding not_permitted(const Facts& facts, const std::string& path) {

@@ -17,6 +17,9 @@ std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor);
 /// The same of every vendor, discrete before integrated.
 std::vector<const Gpu*> computing_gpus(const Facts& facts);
 
+/// The folder in /sys of a switch that joins NVIDIA's GPUs; "" where there is none.
+std::string nvswitch_folder(const Facts& facts);
+
 /// What a file that the user may not open says: who owns it, and {path}, {group}, {gid} and {kind}, by which
 /// the fix is chosen: "group" (join it), "relogin" (joined, but the session is older), "container" (the group
 /// has no name here), "udev" (nobody but root may).

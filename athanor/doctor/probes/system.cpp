@@ -155,41 +155,6 @@ const AddProbe shm("system.shm", [](const Facts& f) {
       .with("container", f.system().container.empty() ? "no" : "yes");
 });
 
-size_t most_of_a_vendor(const Facts& f) {
-  size_t most = 0;
-  for (const Vendor vendor : {Vendor::amd, Vendor::nvidia})
-    most = std::max(most, computing_gpus(f, vendor).size());
-  return most;
-}
-
-const AddProbe iommu("system.iommu", [](const Facts& f) {
-  const size_t count = most_of_a_vendor(f);
-  if (count < 2) return skip();
-  const System& system = f.system();
-  for (const char* word :
-       {"iommu=pt", "amd_iommu=off", "intel_iommu=off", "iommu=off", "iommu.passthrough=1"})
-    if (system.started_with(word)) return pass();
-  for (const Gpu* gpu : computing_gpus(f)) {
-    const std::string file = "/sys/bus/pci/devices/" + gpu->address + "/iommu_group/type";
-    const std::string type = f.machine().read_line(file).value_or("");
-    if (type.starts_with("DMA"))
-      return fail()
-          .seen(file, type)
-          .seen("/proc/cmdline", join(system.command_line, " "))
-          .with("count", std::to_string(count));
-  }
-  return pass();
-});
-
-const AddProbe numa("system.numa_balancing", [](const Facts& f) {
-  const size_t count = most_of_a_vendor(f);
-  const std::string file = "/proc/sys/kernel/numa_balancing";
-  if (count < 2 || f.machine().glob("/sys/devices/system/node/node*").size() < 2) return skip();
-  const auto value = f.machine().read_number(file);
-  if (!value || *value == 0) return pass();
-  return fail().seen(file, std::to_string(*value)).with("count", std::to_string(count));
-});
-
 const AddProbe glibc("system.glibc", [](const Facts& f) {
   std::string file, version;
   // The package's version says it; before 2.34 the library's own name did too.

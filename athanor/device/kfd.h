@@ -1,0 +1,40 @@
+// What AMD's compute driver lists in /sys/class/kfd: a folder ("node") for each CPU socket and each GPU, or
+// part of one.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/device/machine.h"
+
+namespace athanor {
+
+using KfdProperties = std::map<std::string, uint64_t>;
+
+/// 0 where it is not said.
+uint64_t kfd_value(const KfdProperties& properties, const char* name);
+
+struct KfdNode {
+  std::string folder;
+  int index = 0;  // its number: the folder's name
+  KfdProperties properties;
+
+  uint64_t value(const char* name) const { return kfd_value(properties, name); }
+  std::string pci() const;    // "0000:03:00.0"
+  int64_t partition() const;  // of a device that is cut into several
+  std::string gfx() const;    // "gfx1030"; "" where it is not said
+};
+
+/// Those of GPUs. Nodes without SIMDs are CPUs.
+std::vector<KfdNode> kfd_gpus(const Machine& machine);
+
+/// "name value" lines, as KFD writes them; what is no number is left out.
+KfdProperties parse_kfd_properties(std::string_view text);
+/// "gfx90a" for the 90010 of KFD; "" for what is no such number.
+std::string gfx_name(uint64_t target_version);
+/// "0000:03:00.0" for a domain and bus << 8 | device << 3 | function.
+std::string pci_address(uint64_t domain, uint64_t location);
+
+}  // namespace athanor

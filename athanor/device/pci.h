@@ -1,0 +1,56 @@
+// The devices of the PCI bus that could compute, and the ports between them.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/device/machine.h"
+
+namespace athanor {
+
+namespace pci_vendor {
+constexpr int64_t amd = 0x1002, nvidia = 0x10de, intel = 0x8086;
+}
+
+struct PciDevice {
+  std::string folder;   // in /sys
+  std::string address;  // "0000:03:00.0"
+  std::string driver;   // that runs it: "amdgpu", ...; "" for none
+  int64_t vendor = 0, device = 0, device_class = 0;
+  int64_t revision = -1;  // -1 where it is not said
+};
+
+/// Display controllers and processing accelerators of AMD, NVIDIA and Intel, in the order of their addresses.
+/// Display controllers of servers and virtual machines do not compute; one of another maker is found when a
+/// runtime sees it.
+std::vector<PciDevice> find_pci_devices(const Machine& machine);
+
+/// /dev/dri/renderD128 as 128; -1 where the device has none.
+int64_t render_minor_of(const Machine& machine, const PciDevice& device);
+
+/// The ports above a device, from the root port down to the one that it hangs on; empty where /sys does not
+/// say.
+std::vector<std::string> ports_above(const Machine& machine, const std::string& address);
+
+/// The register ACS Control of a port's configuration space, from its first bytes. Access Control Services
+/// decide whether what one device sends another goes straight across a switch or up to the processor.
+struct AcsControl {
+  enum class State {
+    unreadable,  // without root /sys gives 64 of the 4096 bytes
+    absent,      // the port has no ACS: nothing is sent another way
+    present,
+  } state = State::unreadable;
+  uint16_t bits = 0;
+
+  /// Requests from device to device, or the answers to them, are sent up to the processor.
+  bool redirects() const {
+    return state == State::present && (bits & (request_redirect | completion_redirect));
+  }
+  static constexpr uint16_t request_redirect = 4, completion_redirect = 8;
+};
+
+AcsControl parse_acs(std::string_view config);
+
+}  // namespace athanor
