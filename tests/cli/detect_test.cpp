@@ -70,6 +70,17 @@ TEST_F(DetectProgram, ShowsAndDrawsTheTopology) {
   EXPECT_EQ(topology["places"][7]["node"], 1);
 }
 
+TEST_F(DetectProgram, SaysHowFarAProbeIs) {
+  const Outcome end = run({"--probe", "--device", "cpu", "--json"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("measuring: cpu, memory bandwidth\n"));
+  EXPECT_THAT(end.err, HasSubstr("measuring: cpu, product of matrices in f32\n"));
+  EXPECT_THAT(end.err, Not(HasSubstr("\x1b")));  // no terminal
+  const auto probed = json::parse(end.out).at("probe").at("devices");
+  ASSERT_EQ(probed.size(), 1U);
+  EXPECT_GT(probed[0].at("measurements").at("bandwidth_gb_s").at("value"), 0);
+}
+
 TEST_F(DetectProgram, RefusesWhatMakesNoSense) {
   EXPECT_EQ(run({"--root", "nowhere"}).exit_code, 1);
   EXPECT_EQ(run({"--root", machine("rx6800xt"), "--probe"}).exit_code, 2);
