@@ -1,3 +1,5 @@
+#include <set>
+
 #include "athanor/backends/cpu/threads.h"
 #include "cpu_kernels.h"
 
@@ -105,6 +107,28 @@ TEST(CpuMatmul, Epilogues) {
   check({random_value(DType::f32, {1, 17, 33}, 1), random_value(DType::f32, {1, 33, 20}, 2),
          strided(DType::f32, {20}, 3, {2})},
         {true, "relu"});
+}
+
+// Another list would be tuned anew, and a seed would not give the same numbers.
+TEST(CpuMatmul, HasTheSameCandidatesWheneverAsked) {
+  const auto dense = [](const Shape& shape) {
+    return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};
+  };
+  const KernelRequest request{&matmul,
+                              {},
+                              {dense({1, 128, 784}), dense({1, 784, 512}), dense({512})},
+                              dense({1, 128, 512}),
+                              {.bias = true, .activation = "relu"}};
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const Candidate& candidate : cpu().candidates(0, request)) all.push_back(candidate.name);
+    return all;
+  };
+  const auto first = names();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(names(), first);
+  }
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), first.size());
 }
 
 TEST(CpuMatmul, AnyNumberOfThreads) {

@@ -4,6 +4,7 @@
 // weights never win over matmul on the tensors as they are, sgemm sometimes does by a few percent.
 #include <dnnl.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "athanor/backends/cpu/generic/gemm_shape.h"
@@ -59,6 +60,9 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
   do {
     const std::string implementation = found->primitive_desc.impl_info_str();
     if (implementation.find("ref") != std::string::npos) continue;
+    // Asked a second time for the same problem, oneDNN goes through its implementations twice.
+    const std::string name = "oneDNN matmul " + implementation;
+    if (std::ranges::any_of(candidates, [&](const Candidate& known) { return known.name == name; })) continue;
     Sequence sequence(request);
     std::vector<Sequence::Argument> arguments = {{DNNL_ARG_SRC, left, sequence.input(0, left, left)},
                                                  {DNNL_ARG_WEIGHTS, right, sequence.input(1, right, right)},
@@ -68,7 +72,7 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
       arguments.push_back({DNNL_ARG_BIAS, bias, sequence.input(2, bias, bias)});
     }
     sequence.add(dnnl::matmul(found->primitive_desc), found->primitive_desc.scratchpad_desc(), arguments);
-    candidates.push_back(std::move(sequence).finish("oneDNN matmul " + implementation));
+    candidates.push_back(std::move(sequence).finish(name));
   } while (found->primitive_desc.next_impl());
 }
 
