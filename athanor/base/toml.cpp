@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -36,9 +37,52 @@ nlohmann::json to_json(const toml::node& node) {
   return text.str();
 }
 
+/// Where the string that begins at `at` ends, or what is left of a broken one.
+size_t end_of_string(std::string_view text, size_t at) {
+  const char quote = text[at];
+  const bool escapes = quote == '"';
+  const std::string three(3, quote);
+  const bool long_one = text.substr(at, 3) == three;
+  for (at += long_one ? 3 : 1; at < text.size(); ++at) {
+    if (escapes && text[at] == '\\') {
+      ++at;
+    } else if (!long_one && (text[at] == quote || text[at] == '\n')) {
+      return at + 1;
+    } else if (long_one && text.substr(at, 3) == three) {
+      at += 3;
+      for (int more = 0; more < 2 && at < text.size() && text[at] == quote; ++more)
+        ++at;  // they belong to it
+      return at;
+    }
+  }
+  return text.size();
+}
+
+/// The line of the first byte outside of strings and comments that is not ASCII; 0 where there is none. TOML
+/// has no such thing there, and toml++ 3.3 does not survive some of them (U+3001).
+size_t line_of_misplaced(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  for (size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    if (c == '#')
+      at = std::min(text.find('\n', at), text.size());
+    else if (c == '"' || c == '\'')
+      at = end_of_string(text, at);
+    else if (static_cast<unsigned char>(c) >= 0x80)
+      return 1 + static_cast<size_t>(
+                     std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    else
+      ++at;
+  }
+  return 0;
+}
+
 }  // namespace
 
 nlohmann::json parse_toml(std::string_view text, const std::string& where) {
+  if (const size_t line = line_of_misplaced(text); line > 0)
+    throw Error(ErrorCode::format, "a character that is not ASCII, outside of strings and comments",
+                fmt::format("{}:{}", where, line), "Put names and texts between quotes");
   try {
     return to_json(toml::parse(text));
   } catch (const toml::parse_error& error) {
