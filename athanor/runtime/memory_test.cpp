@@ -8,13 +8,13 @@
 #include <thread>
 
 #include "athanor/backends/cpu/threads.h"
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Blocks = std::vector<std::shared_ptr<Storage>>;
 
 constexpr uint64_t block_bytes = uint64_t{256} << 20;

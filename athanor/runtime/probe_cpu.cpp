@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "athanor/backends/cpu/threads.h"
+#include "athanor/base/clock.h"
 #include "athanor/runtime/probe.h"
 
 namespace athanor {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Seconds until `threads` threads have each done their part; the best of some runs.
 template <class Work>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "athanor/backends/opencl/device.h"
 #include "athanor/base/text.h"
@@ -20,6 +21,7 @@ void Staging::make(Half& half) {
   const std::scoped_lock lock(device_.mutex);
   half.memory = api().EnqueueMapBuffer(device_.upload_queue(), half.buffer, CL_TRUE, CL_MAP_WRITE, 0,
                                        half_bytes, 0, nullptr, nullptr, &code);
+  if (code != CL_SUCCESS) api().ReleaseMemObject(std::exchange(half.buffer, nullptr));
   check(code, doing);
 }
 

@@ -14,12 +14,12 @@
 #include <thread>
 #include <utility>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/os/child.h"
 
 namespace athanor::os {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 constexpr size_t most_bytes = size_t{16} << 20;
 
 void write_all(int file, const std::string& text) {
