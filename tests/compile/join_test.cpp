@@ -118,10 +118,10 @@ std::vector<std::vector<float>> tangled_updates(Device device) {
   const Tensor g = ramp(40, 0.3, device);
   Tensor a = ramp(40, 0.1, device), b = ramp(20, 0.2, device), c = ramp(30, 0.4, device),
          d = ramp(7, 0.5, device);
-  b = b - 0.5 * slice(a, {2}, {22});  // the old a
+  b = b - 0.5 * slice(a, 0, 2, 22);  // the old a
   a = a - 0.5 * g;
-  c = c - 0.5 * slice(a, {1}, {31});  // the new a
-  d = d - 0.5 * slice(g, {0}, {7});
+  c = c - 0.5 * slice(a, 0, 1, 31);  // the new a
+  d = d - 0.5 * slice(g, 0, 0, 7);
   eval({a, b, c, d});
   expect_ordered(*last_plan());
   return {a.to_vector<float>(), b.to_vector<float>(), c.to_vector<float>(), d.to_vector<float>()};
