@@ -67,7 +67,7 @@ void expect_ordered(const Plan& plan) {
 }
 
 TEST(Join, UpdatesOfManyParametersShareALaunch) {
-  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+  for (const char* optimizer : {"sgd", "adam"}) {
     SCOPED_TRACE(optimizer);
     const auto together = plan_of_step("resnet18", optimizer);
     const ScopedDisable off("join");
@@ -85,16 +85,17 @@ TEST(Join, UpdatesOfManyParametersShareALaunch) {
                   std::max(4.0 * (1 << 20), static_cast<double>(alone->planned_memory_bytes()) / 16));
     for (const PlanStep& step : together->steps) {
       EXPECT_LE(step.buffers.size(), 64U) << step.name();  // what the device takes
-      if (step.loops.size() > 1 && writes_in_place(*together, step))
-        EXPECT_EQ(step.name().rfind("update of ", 0), 0U) << step.name();
+      if (step.loops.size() > 1 && writes_in_place(*together, step)) {
+        EXPECT_TRUE(step.name().starts_with("update of ")) << step.name();
+      }
     }
   }
 }
 
 TEST(Join, NotWithAnyOtherDeviceNorWhileLookingForNaN) {
   const auto largest = [](Device device) {
-    Tensor p = zeros({30}, DType::f32, device), q = zeros({40}, DType::f32, device);
-    eval({});
+    const Tensor p = Tensor::from(HostArray(DType::f32, {30}), device),
+                 q = Tensor::from(HostArray(DType::f32, {40}), device);
     const Tensor a = p * 2.0 + 1.0, b = q * 2.0 + 1.0;
     size_t most = 0;
     for (const PlanStep& step : plan_for({a, b})->steps) most = std::max(most, step.loops.size());
