@@ -146,7 +146,9 @@ nlohmann::json to_json(const Plan& plan) {
            {"where", step.where}};
     if (step.scratch_offset >= 0) s["scratch_offset"] = step.scratch_offset;
     if (step.request) s["problem"] = step.request->key();
-    if (step.loop) s["loop"] = to_string(*step.loop);
+    if (step.loops.size() == 1) s["loop"] = to_string(step.loops.front());
+    if (step.loops.size() > 1)
+      for (const auto& loop : step.loops) s["loops"].push_back(to_string(loop));
     steps.push_back(std::move(s));
   }
   return {{"schema", 1},

@@ -223,13 +223,15 @@ class Fuser {
     int best = -1;
     Role best_role = is_reduction(node(id).op->prim) ? Role::reduction : Role::body;
     if (enabled_) {
-      // Producers first: the one that runs last; else a loop over the same space that reads the same memory.
+      // Producers first: the one that runs last; else a loop over the same space that reads the same memory,
+      // and much of it: updates of parameters have no more in common than their few numbers.
       std::set<int> producers, neighbours;
       for (int input : node(id).inputs) {
         if (view(input).kind != View::Kind::memory) continue;
         const int base = view(input).base;
         if (group_of(base) >= 0) producers.insert(group_of(base));
-        if (auto readers = readers_.find(base); readers != readers_.end())
+        if (auto readers = readers_.find(base);
+            readers != readers_.end() && node(base).type.shape.size() >= space.size())
           neighbours.insert(readers->second.begin(), readers->second.end());
       }
       for (const auto* candidates : {&producers, &neighbours}) {

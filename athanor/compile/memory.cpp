@@ -17,12 +17,15 @@ int64_t size_of_value(const PlanValue& value) {
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options)
-      : plan_(plan), donated_(donated), in_place_(options.enabled(Pass::inplace)) {}
+  MemoryPlanner(Plan& plan, const CompileOptions& options)
+      : plan_(plan), in_place_(options.enabled(Pass::inplace)) {}
 
-  void run() {
-    if (in_place_) pair_outputs();
+  void order(const std::vector<bool>& donated) {
+    if (in_place_) pair_outputs(donated);
     schedule();
+  }
+
+  void place_all() {
     find_lifetimes();
     settle_pairs();
     if (in_place_) pair_temporaries();
@@ -34,15 +37,15 @@ class MemoryPlanner {
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
   // A donated input may become an output where a loop reads and writes both element for element.
-  void pair_outputs() {
+  void pair_outputs(const std::vector<bool>& donated) {
     std::set<int> taken;
     for (auto& s : plan_.steps) {
-      if (!s.loop) continue;
+      if (s.loops.empty()) continue;
       for (int out : s.writes) {
         if (value(out).kind != PlanValue::Kind::output) continue;
         for (int in : s.reads) {
           const PlanValue& from = value(in);
-          if (from.kind != PlanValue::Kind::input || !donated_[static_cast<size_t>(from.binding)] ||
+          if (from.kind != PlanValue::Kind::input || !donated[static_cast<size_t>(from.binding)] ||
               taken.contains(in))
             continue;
           if (from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out)) continue;
@@ -54,10 +57,15 @@ class MemoryPlanner {
     }
   }
 
+  // Whether every loop of a step that reads `in` also writes `out`, and walks both alike. Loops of a step run
+  // at the same time.
+  static bool walks_alike(const PlanStep& s, int in, int out) {
+    return std::ranges::all_of(s.loops, [&](const LoopProgram& p) { return walks_alike(s, p, in, out); });
+  }
+
   // Whether the loop reads each element of `in` only where and when it writes the same one of `out`: in the
   // body, or in the epilogue, which the loop's other half must then not read from.
-  static bool walks_alike(const PlanStep& s, int in, int out) {
-    const LoopProgram& p = *s.loop;
+  static bool walks_alike(const PlanStep& s, const LoopProgram& p, int in, int out) {
     const auto value_of = [&](int operand) {
       return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
     };
@@ -65,12 +73,13 @@ class MemoryPlanner {
     auto store = std::find_if(p.stores.begin(), p.stores.end(), writes);
     const bool in_epilogue = store == p.stores.end();
     if (in_epilogue) store = std::find_if(p.epilogue_stores.begin(), p.epilogue_stores.end(), writes);
-    const LoopOperand& written = p.operands[static_cast<size_t>(store->operand)];
+    const bool written_here = !in_epilogue || store != p.epilogue_stores.end();
     const auto reads_alike = [&](const std::vector<LoopStep>& steps, bool with_store) {
       return std::all_of(steps.begin(), steps.end(), [&](const LoopStep& step) {
         return step.kind != LoopStep::Kind::load || value_of(step.operand) != in ||
-               (with_store &&
-                same_elements(p, p.operands[static_cast<size_t>(step.operand)], written, in_epilogue));
+               (written_here && with_store &&
+                same_elements(p, p.operands[static_cast<size_t>(step.operand)],
+                              p.operands[static_cast<size_t>(store->operand)], in_epilogue));
       });
     };
     return reads_alike(p.body, !in_epilogue) && reads_alike(p.epilogue, in_epilogue);
@@ -179,7 +188,7 @@ class MemoryPlanner {
   void pair_temporaries() {
     const auto is_temporary = [&](int v) { return value(v).kind == PlanValue::Kind::temporary; };
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
-      if (!step(s).loop) continue;
+      if (step(s).loops.empty()) continue;
       std::set<int> taken;
       for (int out : step(s).writes) {
         if (!is_temporary(out)) continue;
@@ -250,14 +259,15 @@ class MemoryPlanner {
   }
 
   Plan& plan_;
-  const std::vector<bool>& donated_;
   bool in_place_;
 };
 
 }  // namespace
 
-void plan_memory(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options) {
-  MemoryPlanner(plan, donated, options).run();
+void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options) {
+  MemoryPlanner(plan, options).order(donated);
 }
+
+void place_values(Plan& plan, const CompileOptions& options) { MemoryPlanner(plan, options).place_all(); }
 
 }  // namespace athanor

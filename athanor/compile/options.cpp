@@ -14,7 +14,7 @@ namespace athanor {
 namespace {
 
 constexpr std::array<std::string_view, pass_count> names = {"dedicated", "epilogue", "simplify", "layout",
-                                                            "fuse",      "inplace",  "tune"};
+                                                            "fuse",      "inplace",  "join",     "tune"};
 
 bool env_flag(const char* name) {
   const char* value = std::getenv(name);

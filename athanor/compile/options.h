@@ -18,9 +18,10 @@ enum class Pass : uint8_t {
   layout,     // blocked layouts kept from op to op
   fuse,       // elementwise ops and reductions joined into one loop
   inplace,    // parameters updated where they lie; buffers reused
+  join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
 };
-constexpr int pass_count = 7;
+constexpr int pass_count = 8;
 
 struct CompileOptions {
   uint32_t disabled = 0;       // a bit for each Pass

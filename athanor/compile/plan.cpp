@@ -9,11 +9,15 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/compile/views.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/tuner.h"
 
 namespace athanor {
 
 std::string PlanStep::name() const {
+  if (updated > 0)
+    return parts.size() == loops.size() ? fmt::format("update of {} parameters", loops.size())
+                                        : fmt::format("update of {} tensors", updated);
   // Many ops: the first of each name, in order, with how often it occurs.
   std::vector<std::pair<std::string, int>> counted;
   for (const auto& op : ops) {
@@ -24,8 +28,11 @@ std::string PlanStep::name() const {
       ++same->second;
   }
   std::vector<std::string> names;
-  for (const auto& [op, count] : counted) names.push_back(count == 1 ? op : fmt::format("{}({})", op, count));
-  return names.empty() ? "copy" : fmt::format("{}", fmt::join(names, "+"));
+  const bool several = loops.size() > 1;
+  for (const auto& [op, count] : counted)
+    names.push_back(count == 1 || several ? op : fmt::format("{}({})", op, count));
+  const std::string all = names.empty() ? "copy" : fmt::format("{}", fmt::join(names, "+"));
+  return several ? fmt::format("{} times {}", loops.size(), all) : all;
 }
 
 std::string PlanStep::name_and_parts() const {
@@ -63,9 +70,15 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
   const bool measure = options.enabled(Pass::tune) && !options.deterministic;
   for (auto& step : plan.steps) {
     Backend& backend = backend_of(step.device);
-    if (step.loop) {
-      step.kernel = backend.loop_kernel(step.device.index, *step.loop);
+    if (step.loops.size() == 1) {
+      step.kernel = backend.loop_kernel(step.device.index, step.loops.front());
       step.why = "generated for this loop";
+      continue;
+    }
+    if (!step.loops.empty()) {
+      const GpuAccess access = gpu_access(step.device).value();  // join_loops asked too
+      step.kernel = access.make(gpu_joined_loops(step.loops, access.traits));
+      step.why = "generated for these loops";
       continue;
     }
     auto candidates = backend.candidates(step.device.index, *step.request);
@@ -97,8 +110,11 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
   Graph graph = lower(fuse_epilogues(source, options), options);
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
+  order_steps(plan, donated, options);
+  // Whoever looks for a NaN wants to know of which tensor it is.
+  if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
   choose_kernels(plan, options);
-  plan_memory(plan, donated, options);
+  place_values(plan, options);
   plan.compile_seconds = seconds_since(start);
   return plan;
 }

@@ -37,23 +37,26 @@ struct BufferRef {
 
 /// One kernel launch.
 struct PlanStep {
-  std::vector<std::string> ops;  // the ops that it computes: {"conv2d", "bias", "relu"}
+  // Of several loops, those of the first.
+  std::vector<std::string> ops;  // that it computes: {"conv2d", "bias", "relu"}
   Device device;
   std::optional<KernelRequest> request;  // a kernel for an op, or
-  std::optional<LoopProgram> loop;       // a fused loop
+  std::vector<LoopProgram> loops;        // a fused loop; or several, on buffers that they number together
   std::vector<BufferRef> buffers;        // what it is launched with, in order
   std::vector<int> reads, writes;        // values
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // of the model, that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and memory read and written at least
   bool on_host = false;                  // by copies there and back: an op that the user allows there
+  int updated = 0;                       // where each of several loops updates tensors in place: how many
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...
   std::vector<std::pair<std::string, double>> measured;  // candidates and their seconds
   int64_t scratch_offset = -1;
 
-  /// "conv2d+bias+relu"
+  /// "conv2d+bias+relu"; of several loops "update of 12 parameters" (of tensors, where a loop
+  /// does not belong to one parameter), or "12 times mul+add".
   std::string name() const;
   /// "conv2d+bias+relu in layer1.0.conv1"
   std::string name_and_parts() const;
@@ -75,12 +78,19 @@ struct Plan {
   int kernels_off_device() const;
 };
 
-/// Steps for a graph of primitives and ops with kernels. `donated[i]`: input i is not needed afterwards.
+/// Steps for a graph of primitives and ops with kernels.
 Plan make_steps(const Graph& graph, const CompileOptions& options);
+/// Orders the steps, so that little memory is alive at once, and lets outputs take over donated inputs.
+/// `donated[i]`: input i is not needed afterwards.
+void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
+/// Runs loops of one program on different tensors, which nothing waits for, in one launch: the updates of
+/// many parameters. For devices that take the kernel language. The first ones then run later than they could,
+/// and keep what they read alive: loops join as long as memory grows by little.
+void join_loops(Plan& plan);
 /// Picks a kernel for every step.
 void choose_kernels(Plan& plan, const CompileOptions& options);
-/// Orders the steps, lets outputs take over donated inputs, and gives every temporary its place in the arena.
-void plan_memory(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
+/// Gives every temporary its place in the arena.
+void place_values(Plan& plan, const CompileOptions& options);
 
 /// All passes: from what is asked for to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);

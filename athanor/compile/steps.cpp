@@ -121,7 +121,7 @@ class StepMaker {
     for (int id : loop.computed) step.ops.push_back(op_name(id));
     step.flops = loop.program.flops();
     step.bytes = bytes_of(loop.program);
-    step.loop = std::move(loop.program);
+    step.loops.push_back(std::move(loop.program));
     if (loop.computed.empty()) loop.computed.push_back(loop.writes.back());
     finish(std::move(step), loop.computed, *std::max_element(loop.computed.begin(), loop.computed.end()));
   }

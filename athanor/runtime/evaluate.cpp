@@ -103,7 +103,7 @@ Collected collect(std::vector<NodePtr> roots) {
 PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   PlanKey key;
   key.reserve(collected.nodes.size() * 6 + 8);
-  key.push_back(options.disabled | uint64_t{options.deterministic} << 32);
+  key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33);
   for (const std::string& name : options.host_ops) key.push_back(std::hash<std::string>()(name));
   size_t input = 0;
   for (const Node* node : collected.nodes) {

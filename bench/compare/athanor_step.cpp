@@ -21,7 +21,7 @@ namespace {
 using namespace athanor;
 
 struct Settings {
-  std::string model = "mlp", device = "cpu";
+  std::string model = "mlp", device = "cpu", optimizer = "sgd";
   int64_t batch = 128;
   int steps = 50, warmup = 10, threads = 2;
 };
@@ -68,7 +68,8 @@ nlohmann::json measure(const Settings& settings) {
   const Device device = parse_device(settings.device);
   const auto model = nn::make_model(settings.model, picture, 10);
   model->to(device);
-  optim::Sgd optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
+  const auto optimizer =
+      optim::make_optimizer(settings.optimizer, model->parameters(), {.lr = 0.01, .momentum = 0.9});
   std::vector<double> milliseconds;
   double loss_value = 0;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
@@ -77,7 +78,7 @@ nlohmann::json measure(const Settings& settings) {
     const Tensor loss =
         cross_entropy((*model)(Tensor::from(batch.pictures, device)), Tensor::from(batch.labels, device));
     loss.backward();
-    optimizer.step();
+    optimizer->step();
     loss_value = loss.item();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (step >= 0) milliseconds.push_back(time.count());
@@ -91,6 +92,7 @@ nlohmann::json measure(const Settings& settings) {
           {"step_ms_median", median(milliseconds)},
           {"rebuild_ms_mean", stats.rebuild_seconds * 1e3 / settings.steps},
           {"last_loss", loss_value},
+          {"kernels_total", last_plan()->steps.size()},
           {"peak_rss_bytes", memory_of_process("VmHWM")},
           {"baseline_rss_bytes", baseline},
           {"planned_memory_bytes", last_plan()->planned_memory_bytes()},
@@ -101,8 +103,9 @@ nlohmann::json measure(const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Times whole training steps: SGD with momentum 0.9 on random pictures.");
+  CLI::App app("Times whole training steps on random pictures.");
   app.add_option("--model", settings.model, "mlp, cnn or resnet18");
+  app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");
   app.add_option("--batch", settings.batch, "Pictures a step");
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);

@@ -116,5 +116,51 @@ TEST(OpenClLoops, RandomNumbersAreTheHosts) {
   check_everywhere(b.p, 0, -1e9, 1e9);
 }
 
+// x' = x + k a, with one k for all.
+LoopProgram scaled_sum(int64_t extent, DType type) {
+  const bool single = extent == 0;  // no dimension at all
+  const Ints along = single ? Ints{} : Ints{1}, fixed = single ? Ints{} : Ints{0};
+  Builder b(single ? Ints{} : Ints{extent});
+  const int x = b.load(0, type, along), a = b.load(1, type, along), k = b.load(2, DType::f32, fixed, 3);
+  const int ka = b.op(Prim::mul, DType::f32, k, a);
+  b.store(b.op(Prim::add, DType::f32, x, ka), 3, type, along);
+  return b.p;
+}
+
+TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
+  ATHANOR_NEEDS_OPENCL();
+  std::mt19937 rng(5);
+  for (const DType type : {DType::f32, DType::bf16}) {
+    std::vector<LoopProgram> programs;
+    Memory start;
+    for (const int64_t extent : {0, 70001, 1, 3, 17, 256, 1000, 4097, 129}) {
+      LoopProgram p = scaled_sum(extent, type);
+      Memory own = memory_for(p, rng);
+      // Buffers are numbered together, and the third is everyone's k.
+      std::vector<int> number;
+      for (size_t b = 0; b < own.data.size(); ++b) {
+        const bool shared = b == 2 && !programs.empty();
+        number.push_back(shared ? 2 : static_cast<int>(start.data.size()));
+        if (!shared) start.data.push_back(own.data[b]);
+      }
+      for (LoopOperand& o : p.operands) o.buffer = number[static_cast<size_t>(o.buffer)];
+      programs.push_back(std::move(p));
+    }
+    for (LoopProgram& p : programs) p.buffers = static_cast<int>(start.data.size());
+    for (const DeviceInfo& info : opencl_devices()) {
+      opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
+      GpuTraits gpu = device.traits();
+      gpu.is_cpu = !gpu.is_cpu;
+      Memory want = start;
+      for (const LoopProgram& p : programs)
+        want = run_on(device, gpu_loop_candidates(p, device.traits()).front(), want);
+      for (const GpuTraits& traits : {device.traits(), gpu}) {
+        const Memory got = run_on(device, gpu_joined_loops(programs, traits), start);
+        for (size_t b = 0; b < want.data.size(); ++b) EXPECT_EQ(got.data[b], want.data[b]) << "buffer " << b;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace athanor::testing

@@ -149,7 +149,7 @@ TEST(Passes, ResultsAgreeWhateverIsSwitchedOff) {
     return std::vector<double>{loss.item(), norm(w1.grad()).item(), norm(fc1.grad()).item()};
   };
   const auto expected = losses();
-  for (const char* off : {"dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "tune",
+  for (const char* off : {"dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "join", "tune",
                           "dedicated,fuse,simplify,layout,inplace"}) {
     const ScopedDisable disable(off);
     const auto got = losses();

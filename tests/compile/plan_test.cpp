@@ -64,7 +64,7 @@ TEST(Plan, AChainOfElementwiseOpsIsOneStep) {
   const Tensor z = exp(-(x * 2.0 + y)) / (1.0 + abs(x));
   const auto plan = plan_for({z});
   ASSERT_EQ(plan->steps.size(), 1U);
-  EXPECT_TRUE(plan->steps[0].loop.has_value());
+  EXPECT_EQ(plan->steps[0].loops.size(), 1U);
   EXPECT_EQ(plan->arena_bytes, 0);
 }
 

@@ -58,7 +58,7 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
   std::vector<Device> devices_;
 };
 
-constexpr const char* all_passes = "dedicated,epilogue,simplify,layout,fuse,inplace,tune";
+constexpr const char* all_passes = "dedicated,epilogue,simplify,layout,fuse,inplace,join,tune";
 
 void OpTable::check_whole() {
   EXPECT_FALSE(op().doc.empty()) << op().name << " has no documentation";

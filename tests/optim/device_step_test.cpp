@@ -108,5 +108,60 @@ TEST(DeviceStep, TransformerBlock) {
                          numbers(DType::i64, {2}, 3));
 }
 
+/// Parameters of all sizes, whose gradients are elementwise, so that every update is a loop of its own.
+class Weights : public nn::Module {
+ public:
+  explicit Weights(DType dtype) {
+    int number = 0;
+    for (const Shape& shape : std::vector<Shape>{{}, {1}, {3}, {17}, {1000}, {33, 65}, {70001}, {2, 3, 5, 7}})
+      weights_.push_back(
+          add_parameter("w" + std::to_string(number++), Tensor::from(numbers(dtype, shape, 101))));
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor loss = sum(x);
+    for (const auto& w : weights_) loss = loss + cast(sum(w * w * w), DType::f32);
+    return loss;
+  }
+
+ private:
+  std::vector<nn::Parameter> weights_;
+};
+
+std::vector<HostArray> trained_weights(Device device, const std::string& optimizer_name, DType dtype,
+                                       size_t& launches) {
+  Weights model(dtype);
+  model.to(device);
+  const auto optimizer =
+      make_optimizer(optimizer_name, model.parameters(), {.lr = 0.01, .weight_decay = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    const Tensor loss = model(Tensor::from(HostArray(DType::f32, {1}), device));
+    loss.backward();
+    optimizer->step();
+    loss.eval();
+    launches = last_plan()->steps.size();
+  }
+  std::vector<HostArray> all;
+  for (const auto& [name, array] : model.state_dict()) all.push_back(array);
+  return all;
+}
+
+TEST(DeviceStep, ParametersUpdatedTogetherAreTheSameToTheBit) {
+  for (const DeviceInfo& info : list_devices())
+    for (const char* optimizer : {"sgd", "adam", "adamw"})
+      for (const DType dtype : {DType::f32, DType::bf16}) {
+        SCOPED_TRACE(to_string(info.device) + " " + optimizer + " " + std::string(to_string(dtype)));
+        size_t together = 0, alone = 0;
+        const auto got = trained_weights(info.device, optimizer, dtype, together);
+        const ScopedDisable off("join");
+        const auto want = trained_weights(info.device, optimizer, dtype, alone);
+        ASSERT_EQ(got.size(), 8U);
+        for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(got[i].bytes, want[i].bytes) << i;
+        if (info.device == Device{})
+          EXPECT_EQ(together, alone);
+        else
+          EXPECT_LE(together + 6, alone);
+      }
+}
+
 }  // namespace
 }  // namespace athanor::optim

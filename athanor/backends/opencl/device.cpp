@@ -55,6 +55,10 @@ ClDevice::ClDevice(cl_platform_id platform, cl_device_id id, Device device) : pl
           CL_SUCCESS &&
       extents[0] > 0)
     traits_.max_group_size = std::min(traits_.max_group_size, static_cast<int64_t>(extents[0]));
+  // A buffer is two arguments, it and where in it to start: see BUFFER in language/opencl.kernel.
+  traits_.max_buffers = static_cast<int64_t>(std::clamp<size_t>(
+      device_number<size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024) / (sizeof(cl_mem) + sizeof(cl_ulong)), 8,
+      256));
   traits_.local_bytes = static_cast<int64_t>(device_number<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE, 16384));
   // A driver may report none or nonsense; the heuristics that read this need at least one.
   const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);

@@ -1,5 +1,5 @@
-// Kernels that come from no op (probes, memory tests), on a device of any backend that takes the kernel
-// language.
+// Kernels that come from no op (probes, memory tests, loops joined into one launch), on a device of any
+// backend that takes the kernel language.
 #pragma once
 #include <functional>
 #include <optional>

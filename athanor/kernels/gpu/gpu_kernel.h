@@ -17,6 +17,7 @@ struct GpuTraits {
   int64_t max_group_size = 256;     // work-items in a work-group
   int64_t local_bytes = 32 * 1024;  // local (CUDA: shared) memory of a work-group
   int compute_units = 1;
+  int64_t max_buffers = 64;  // that a kernel takes
   /// Whether work-items of a group run one after the other on a core with vector registers, as OpenCL does on
   /// CPUs: tuning starts with one work-item a group and wide rows there.
   bool is_cpu = false;
@@ -64,6 +65,11 @@ bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const Tens
 /// The ways to compute a fused loop, best guess first. The scratch memory's buffer is number
 /// `program.buffers`.
 std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const GpuTraits& traits);
+
+/// One launch of loops without reductions that differ in their extent and their buffers only: over at most
+/// one dimension, of more than no elements, with the same steps, offsets and strides. They number their
+/// buffers together.
+GpuCandidate gpu_joined_loops(std::span<const LoopProgram> programs, const GpuTraits& traits);
 
 /// The languages that the kernel language is mapped onto.
 enum class GpuTarget : uint8_t { opencl, cuda, hip };

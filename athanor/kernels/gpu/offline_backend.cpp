@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
 namespace athanor {
@@ -70,7 +71,6 @@ class OfflineBackend final : public Backend {
   void synchronize(int) override {}
   double timed(int, const std::function<void()>&) override { return 0; }
 
- private:
   static Candidate made(GpuCandidate candidate) {
     std::string name = candidate.name;
     const size_t scratch = candidate.scratch_bytes;
@@ -82,6 +82,9 @@ class OfflineBackend final : public Backend {
   auto backend = std::make_unique<OfflineBackend>();
   OfflineBackend& offline = *backend;
   offline.provider_id = register_provider(std::move(backend));
+  register_gpu_access(offline.provider_id, [](int) {
+    return GpuAccess{traits, 0, false, OfflineBackend::made};
+  });
   return true;
 }();
 

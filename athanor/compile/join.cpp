@@ -1,0 +1,264 @@
+// Joining: loops of one program on different tensors, which do not need each other, become one step. What
+// that gives is launches saved; what it may cost is memory, as the first of them wait for the last.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "athanor/compile/plan.h"
+#include "athanor/compile/split_loop.h"
+#include "athanor/kernels/gpu/gpu_access.h"
+
+namespace athanor {
+namespace {
+
+// Beside moving so many bytes a launch is little (on a CPU some hundredths, on a large GPU a third), but the
+// memory that would be kept is much.
+constexpr int64_t most_bytes = int64_t{32} << 20;
+// What memory may grow by: a share of what the plan needs, and as much as no device misses.
+constexpr int64_t memory_share = 16, free_bytes = int64_t{4} << 20;
+
+/// A step that may run together with others: its loop, as the loops of one program that it consists of.
+struct Joinable {
+  int step;
+  std::vector<LoopPart> loops;
+  const LoopProgram& program() const { return loops.front().program; }
+};
+
+class LoopJoiner {
+ public:
+  LoopJoiner(Plan& plan, int64_t max_buffers) : plan_(plan), max_buffers_(max_buffers) {
+    for (int s = 0; s < count(); ++s) position_.push_back(s);
+    find_latest();
+  }
+
+  void run() {
+    find_joinable();
+    const int64_t limit = most_alive() + std::max(free_bytes, bound_bytes() / memory_share);
+    for (;;) {
+      make_groups();
+      int worst = -1;
+      if (most_alive(&worst) <= limit || worst < 0) break;
+      leave(worst);
+    }
+    rewrite();
+  }
+
+ private:
+  int count() const { return static_cast<int>(plan_.steps.size()); }
+  const PlanStep& step(int s) const { return plan_.steps[static_cast<size_t>(s)]; }
+  const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
+  int& position(int s) { return position_[static_cast<size_t>(s)]; }
+
+  // A step may run no later than before the first that reads what it writes or overwrites what it reads.
+  void find_latest() {
+    latest_.assign(plan_.steps.size(), count() - 1);
+    // By value, of the steps behind the one at hand: the first that reads it, and that overwrites it.
+    std::vector<int> user(plan_.values.size(), count()), overwriter(plan_.values.size(), count());
+    for (int s = count() - 1; s >= 0; --s) {
+      for (int v : step(s).writes)
+        latest_[static_cast<size_t>(s)] = std::min(latest_of(s), user[static_cast<size_t>(v)] - 1);
+      for (int v : step(s).reads)
+        latest_[static_cast<size_t>(s)] = std::min(latest_of(s), overwriter[static_cast<size_t>(v)] - 1);
+      for (int v : step(s).reads) user[static_cast<size_t>(v)] = s;
+      for (int v : step(s).writes)
+        if (value(v).in_place_of >= 0) overwriter[static_cast<size_t>(value(v).in_place_of)] = s;
+    }
+  }
+  int latest_of(int s) const { return latest_[static_cast<size_t>(s)]; }
+
+  // Classes of loops that differ in extent and buffers only, each in the order of steps.
+  void find_joinable() {
+    std::vector<Joinable> single;
+    for (int s = 0; s < count(); ++s) {
+      const PlanStep& one = step(s);
+      if (one.loops.size() != 1 || one.device != plan_.device || one.bytes > most_bytes) continue;
+      const LoopProgram program = simplify(one.loops.front());
+      if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
+      Joinable joinable{s, independent_parts(program)};
+      const auto differs = [&](const LoopPart& part) {
+        return !same_program(joinable.program(), part.program);
+      };
+      if (std::ranges::any_of(joinable.loops, differs) || !may_part(one, joinable.loops))
+        joinable.loops = {whole_loop(program)};
+      if (program.space.empty())  // one element goes with any strides: once these are known
+        single.push_back(std::move(joinable));
+      else
+        add(std::move(joinable));
+    }
+    for (Joinable& one : single) add(std::move(one));
+    for (auto& members : classes_) std::ranges::sort(members, {}, &Joinable::step);
+  }
+
+  // Whether parts of a step's loop may run at the same time: none writes over what another reads.
+  bool may_part(const PlanStep& one, const std::vector<LoopPart>& parts) const {
+    const auto uses = [&](const LoopPart& part, int v) {
+      return std::ranges::any_of(part.buffers,
+                                 [&](int b) { return one.buffers[static_cast<size_t>(b)].value == v; });
+    };
+    for (const LoopPart& part : parts)
+      for (int out : one.writes) {
+        const int in = value(out).in_place_of;
+        if (in < 0 || !uses(part, out)) continue;
+        for (const LoopPart& other : parts)
+          if (&other != &part && uses(other, in)) return false;
+      }
+    return true;
+  }
+
+  void add(Joinable joinable) {
+    const auto found = std::ranges::find_if(classes_, [&](const auto& members) {
+      return same_program(members.front().program(), joinable.program());
+    });
+    if (found == classes_.end())
+      classes_.push_back({std::move(joinable)});
+    else
+      found->push_back(std::move(joinable));
+  }
+
+  // Groups neighbours of a class, as many as may wait for the last of them and have room for their buffers.
+  void make_groups() {
+    groups_.clear();
+    for (int s = 0; s < count(); ++s) position(s) = s;
+    for (const auto& members : classes_) {
+      std::vector<const Joinable*> group;
+      std::set<int> values;
+      int latest = 0;
+      const auto close = [&] {
+        for (const Joinable* m : group) position(m->step) = group.back()->step;
+        if (group.size() > 1) groups_.push_back(group);
+        group.clear();
+        values.clear();
+      };
+      for (const Joinable& m : members) {
+        std::set<int> with = values;
+        for (const BufferRef& ref : step(m.step).buffers) with.insert(ref.value);
+        if (!group.empty() && (m.step > latest || static_cast<int64_t>(with.size()) > max_buffers_)) {
+          close();
+          with.clear();
+          for (const BufferRef& ref : step(m.step).buffers) with.insert(ref.value);
+        }
+        latest = group.empty() ? latest_of(m.step) : std::min(latest, latest_of(m.step));
+        group.push_back(&m);
+        values = std::move(with);
+      }
+      close();
+    }
+  }
+
+  // The bytes of temporaries when most of them are alive, with every step at its position. `worst`: of the
+  // steps that are late then, the one that keeps most alive.
+  int64_t most_alive(int* worst = nullptr) const {
+    const auto steps = plan_.steps.size();
+    std::vector<int> first(plan_.values.size(), -1), last(plan_.values.size(), -1);
+    for (size_t s = 0; s < steps; ++s) {
+      for (int v : step(static_cast<int>(s)).writes) first[static_cast<size_t>(v)] = position_[s];
+      for (int v : step(static_cast<int>(s)).reads)
+        last[static_cast<size_t>(v)] = std::max(last[static_cast<size_t>(v)], position_[s]);
+    }
+    std::vector<int64_t> change(steps + 1, 0);
+    for (size_t v = 0; v < plan_.values.size(); ++v) {
+      if (plan_.values[v].kind != PlanValue::Kind::temporary || first[v] < 0) continue;
+      const auto bytes = static_cast<int64_t>(plan_.values[v].type.bytes());
+      change[static_cast<size_t>(first[v])] += bytes;
+      change[static_cast<size_t>(std::max(first[v], last[v])) + 1] -= bytes;
+    }
+    int64_t alive = 0, most = 0;
+    int at = 0;
+    for (size_t s = 0; s < steps; ++s)
+      if (alive += change[s]; alive > most) most = alive, at = static_cast<int>(s);
+    if (worst != nullptr) *worst = most_kept(at);
+    return most;
+  }
+
+  // Of the steps that would have run by `at` but run later, the one that reads most temporary bytes.
+  int most_kept(int at) const {
+    int found = -1;
+    int64_t most = -1;
+    for (int s = 0; s < at && s < count(); ++s) {
+      if (position_[static_cast<size_t>(s)] < at || position_[static_cast<size_t>(s)] == s) continue;
+      int64_t kept = 0;
+      for (int v : step(s).reads)
+        if (value(v).kind == PlanValue::Kind::temporary) kept += static_cast<int64_t>(value(v).type.bytes());
+      if (kept > most) most = kept, found = s;
+    }
+    return found;
+  }
+
+  // Inputs, outputs with memory of their own, and the temporaries.
+  int64_t bound_bytes() const { return plan_.planned_memory_bytes() + most_alive(); }
+
+  void leave(int s) {
+    for (auto& members : classes_) std::erase_if(members, [&](const Joinable& m) { return m.step == s; });
+  }
+
+  // Each group in the place of its last step.
+  void rewrite() {
+    std::map<int, const std::vector<const Joinable*>*> at;
+    for (const auto& group : groups_) at[group.back()->step] = &group;
+    std::vector<PlanStep> steps;
+    for (int s = 0; s < count(); ++s) {
+      if (const auto found = at.find(s); found != at.end())
+        steps.push_back(joined(*found->second));
+      else if (position(s) == s)
+        steps.push_back(std::move(plan_.steps[static_cast<size_t>(s)]));
+    }
+    plan_.steps = std::move(steps);
+  }
+
+  PlanStep joined(const std::vector<const Joinable*>& group) const {
+    PlanStep all = step(group.front()->step);
+    all.loops.clear(), all.buffers.clear(), all.reads.clear(), all.writes.clear(), all.parts.clear();
+    all.flops = all.bytes = 0;
+    bool only_updates = true;
+    std::map<std::pair<int, int64_t>, int> numbers;  // of buffers: one each, however many loops read it
+    const auto add_new = [](auto& list, const auto& more) {
+      for (const auto& one : more)
+        if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
+    };
+    for (const Joinable* m : group) {
+      const PlanStep& one = step(m->step);
+      for (const LoopPart& part : m->loops) {
+        LoopProgram program = part.program;
+        for (LoopOperand& o : program.operands) {
+          const BufferRef& ref =
+              one.buffers[static_cast<size_t>(part.buffers[static_cast<size_t>(o.buffer)])];
+          const auto [it, fresh] =
+              numbers.emplace(std::pair(ref.value, ref.byte_offset), static_cast<int>(all.buffers.size()));
+          if (fresh) all.buffers.push_back(ref);
+          o.buffer = it->second;
+        }
+        const auto in_place = std::ranges::count_if(program.stores, [&](const LoopStore& store) {
+          const int buffer = program.operands[static_cast<size_t>(store.operand)].buffer;
+          const PlanValue& written = value(all.buffers[static_cast<size_t>(buffer)].value);
+          return written.kind == PlanValue::Kind::output && written.in_place_of >= 0;
+        });
+        all.updated += static_cast<int>(in_place);
+        only_updates &= in_place > 0;
+        all.loops.push_back(std::move(program));
+      }
+      add_new(all.reads, one.reads);
+      add_new(all.writes, one.writes);
+      add_new(all.parts, one.parts);
+      all.flops += one.flops;
+      all.bytes += one.bytes;
+    }
+    if (!only_updates) all.updated = 0;
+    for (LoopProgram& program : all.loops) program.buffers = static_cast<int>(all.buffers.size());
+    return all;
+  }
+
+  Plan& plan_;
+  int64_t max_buffers_;
+  std::vector<int> latest_;    // by step: until where it may wait
+  std::vector<int> position_;  // by step: where it runs, that of its group's last step
+  std::vector<std::vector<Joinable>> classes_;
+  std::vector<std::vector<const Joinable*>> groups_;
+};
+
+}  // namespace
+
+void join_loops(Plan& plan) {
+  if (const auto access = gpu_access(plan.device)) LoopJoiner(plan, access->traits.max_buffers).run();
+}
+
+}  // namespace athanor

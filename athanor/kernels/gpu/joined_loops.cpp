@@ -1,0 +1,136 @@
+// Several loops in one launch: each work-group finds by its number which loop it works on, and takes that
+// one's extent and buffers; from there on the loops are one kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <span>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/loop_code.h"
+
+namespace athanor {
+namespace {
+
+using gpu::Code;
+
+class JoinedLoops {
+ public:
+  JoinedLoops(std::span<const LoopProgram> programs, const GpuTraits& traits)
+      : programs_(programs), pattern_(programs.front()) {
+    int64_t largest = 1, far = 0;
+    for (const LoopProgram& program : programs) {
+      largest = std::max(largest, program.iterations());
+      for (const LoopOperand& o : program.operands)
+        far = std::max(far, std::abs(o.offset) +
+                                (o.strides.empty() ? 0 : std::abs(o.strides[0])) * program.iterations());
+    }
+    // On a CPU starting a group costs as much as thousands of elements; on a GPU choosing the loop costs
+    // every work-item, which therefore does several elements.
+    each_ = traits.is_cpu ? 1 : 4;
+    const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(largest)));
+    items_ = std::min({traits.is_cpu ? int64_t{4096} : int64_t{256}, traits.max_group_size, enough});
+    index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
+    // A program with a dimension says what the strides are along it.
+    for (const LoopProgram& program : programs)
+      if (!program.space.empty()) pattern_ = program;
+    name_buffers();
+  }
+
+  GpuCandidate run() {
+    GpuLaunch launch;
+    launch.name = "joined";
+    open_kernel(launch);
+    choose_loop(launch);
+    code_.line(
+        fmt::format("const {0} at = ({0})(group - first) * {1} + LOCAL_ID(0);", index_type_, items_ * each_));
+    const std::string flat = each_ == 1 ? "at" : "flat";
+    if (each_ > 1) {
+      code_.open(fmt::format("UNROLL for (int e = 0; e < {}; ++e)", each_));
+      code_.line(fmt::format("const {} flat = at + e * {};", index_type_, items_));
+    }
+    code_.open(fmt::format("if ({} < size)", flat));
+    const std::vector<std::string> index(pattern_.space.size(), flat);
+    gpu::emit_steps(code_, pattern_, pattern_.body, 0, index);
+    gpu::emit_stores(code_, pattern_, pattern_.stores, index);
+    code_.close();
+    if (each_ > 1) code_.close();
+    code_.close();
+    launch.source = code_.text();
+    launch.group_size = {items_, 1, 1};
+    return {fmt::format("{} loops", programs_.size()), {}, 0, {std::move(launch)}};
+  }
+
+ private:
+  // The pattern's buffers are names that stand for the chosen loop's; `bound_` says for each which buffer
+  // that is in every loop.
+  void name_buffers() {
+    std::map<std::vector<int>, int> names;
+    for (size_t o = 0; o < pattern_.operands.size(); ++o) {
+      std::vector<int> buffers;
+      for (const LoopProgram& program : programs_) buffers.push_back(program.operands[o].buffer);
+      const auto [it, fresh] = names.emplace(buffers, static_cast<int>(bound_.size()));
+      if (fresh) bound_.push_back(std::move(buffers));
+      pattern_.operands[o].buffer = it->second;
+    }
+    pattern_.buffers = static_cast<int>(bound_.size());
+  }
+
+  void open_kernel(GpuLaunch& launch) {
+    std::vector<DType> types(static_cast<size_t>(programs_.front().buffers), DType::u8);
+    for (const LoopProgram& program : programs_)
+      for (const LoopOperand& o : program.operands) types[static_cast<size_t>(o.buffer)] = o.dtype;
+    std::string parameters;
+    for (size_t b = 0; b < types.size(); ++b) {
+      parameters += fmt::format("{}BUFFER(STORED({}), b{})", b == 0 ? "" : ", ", language_name(types[b]), b);
+      launch.arguments.push_back({static_cast<int>(b), 0});
+    }
+    code_.open(fmt::format("KERNEL void joined({})", parameters));
+    for (size_t b = 0; b < types.size(); ++b)
+      code_.line(fmt::format("BIND(STORED({}), b{});", language_name(types[b]), b));
+  }
+
+  // Selections, not branches: a CPU's compiler takes them out of its loop over work-items, and vectorises it.
+  void choose_loop(GpuLaunch& launch) {
+    const auto types = gpu::buffer_types(pattern_);
+    code_.line("const i32 group = GROUP_ID(0);");
+    code_.line("i32 first = 0;");
+    code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
+    for (size_t m = 0; m < bound_.size(); ++m)
+      code_.line(fmt::format("GLOBAL STORED({}) *m{} = b{};", language_name(types[m]), m, bound_[m].front()));
+    int64_t groups = 0;
+    for (size_t p = 0; p < programs_.size(); ++p) {
+      if (p > 0) {
+        const std::string here = fmt::format("group >= {}", groups);
+        code_.line(fmt::format("first = {} ? {} : first;", here, groups));
+        code_.line(fmt::format("size = {} ? {} : size;", here, programs_[p].iterations()));
+        for (size_t m = 0; m < bound_.size(); ++m)
+          if (bound_[m][p] != bound_[m][p - 1])
+            code_.line(fmt::format("m{0} = {1} ? b{2} : m{0};", m, here, bound_[m][p]));
+      }
+      groups += ceil_div(programs_[p].iterations(), items_ * each_);
+    }
+    launch.groups = {groups, 1, 1};
+  }
+
+  std::span<const LoopProgram> programs_;
+  LoopProgram pattern_;
+  std::vector<std::vector<int>> bound_;  // [name][program]
+  int64_t items_ = 1, each_ = 1;         // work-items of a group, elements of an item
+  std::string index_type_;
+  Code code_;
+};
+
+}  // namespace
+
+GpuCandidate gpu_joined_loops(std::span<const LoopProgram> programs, const GpuTraits& traits) {
+  for (const DType type : gpu::register_types(programs.front()))
+    if (type == DType::f64 && !traits.f64)
+      throw Error(ErrorCode::device, "this device has no f64 arithmetic", {}, "Use f32, or another device");
+  return JoinedLoops(programs, traits).run();
+}
+
+}  // namespace athanor

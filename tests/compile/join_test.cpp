@@ -1,0 +1,180 @@
+// Loops that run together: which may, that results are the same to the bit, and that memory hardly grows.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "athanor/compile/plan.h"
+#include "athanor/compile/split_loop.h"
+#include "athanor/nn/models.h"
+#include "athanor/nn/module.h"
+#include "athanor/ops/ops.h"
+#include "athanor/optim/optim.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/training_step.h"
+
+namespace athanor {
+namespace {
+
+// A GPU that need not be there: plans can be made for it.
+Device no_gpu() { return parse_device("offline"); }
+
+std::shared_ptr<const Plan> plan_of_step(const std::string& name, const std::string& optimizer_name) {
+  const auto model = nn::make_model(name, {3, 16, 16}, 10);
+  model->to(no_gpu());
+  const auto optimizer = optim::make_optimizer(optimizer_name, model->parameters());
+  eval({});
+  const Tensor pictures = Tensor::from(HostArray(DType::f32, {4, 3, 16, 16}), no_gpu());
+  const Tensor labels = Tensor::from(HostArray(DType::i64, {4}), no_gpu());
+  const PendingStep step = training_step(*model, *optimizer, pictures, labels);
+  return plan_for({step.loss});
+}
+
+bool writes_in_place(const Plan& plan, const PlanStep& step) {
+  return std::ranges::any_of(step.writes, [&](int v) {
+    const PlanValue& value = plan.values[static_cast<size_t>(v)];
+    return value.kind == PlanValue::Kind::output && value.in_place_of >= 0;
+  });
+}
+
+// Launches of elementwise loops that do nothing but update.
+int update_launches(const Plan& plan) {
+  int count = 0;
+  for (const PlanStep& step : plan.steps)
+    count += !step.loops.empty() && step.loops.front().reductions.empty() && writes_in_place(plan, step);
+  return count;
+}
+
+int updated_in_place(const Plan& plan) {
+  int count = 0;
+  for (int output : plan.outputs) count += plan.values[static_cast<size_t>(output)].in_place_of >= 0;
+  return count;
+}
+
+// What a step reads was written before it, and is not overwritten before it.
+void expect_ordered(const Plan& plan) {
+  std::set<int> written(plan.inputs.begin(), plan.inputs.end()), overwritten;
+  for (const PlanStep& step : plan.steps) {
+    for (int v : step.reads) {
+      EXPECT_TRUE(written.contains(v)) << step.name_and_parts();
+      EXPECT_FALSE(overwritten.contains(v)) << step.name_and_parts();
+    }
+    for (int v : step.writes) {
+      written.insert(v);
+      if (const int in = plan.values[static_cast<size_t>(v)].in_place_of; in >= 0) overwritten.insert(in);
+    }
+  }
+}
+
+TEST(Join, UpdatesOfManyParametersShareALaunch) {
+  for (const char* optimizer : {"sgd", "adam"}) {
+    SCOPED_TRACE(optimizer);
+    const auto together = plan_of_step("resnet18", optimizer);
+    const ScopedDisable off("join");
+    const auto alone = plan_of_step("resnet18", optimizer);
+    EXPECT_GE(update_launches(*alone), 20);
+    EXPECT_LE(3 * update_launches(*together), update_launches(*alone));
+    EXPECT_EQ(updated_in_place(*together), updated_in_place(*alone));
+    EXPECT_EQ(together->flops(), alone->flops());
+    EXPECT_EQ(together->bytes(), alone->bytes());
+    EXPECT_NE(explain(*together).find(" parameters "), std::string::npos) << explain(*together);
+    expect_ordered(*together);
+    // As join.cpp allows; what lies between temporaries is not counted there, and little.
+    EXPECT_LE(static_cast<double>(together->arena_bytes),
+              static_cast<double>(alone->arena_bytes) * 1.02 +
+                  std::max(4.0 * (1 << 20), static_cast<double>(alone->planned_memory_bytes()) / 16));
+    for (const PlanStep& step : together->steps) {
+      EXPECT_LE(step.buffers.size(), 64U) << step.name();  // what the device takes
+      if (step.loops.size() > 1 && writes_in_place(*together, step)) {
+        EXPECT_TRUE(step.name().starts_with("update of ")) << step.name();
+      }
+    }
+  }
+}
+
+TEST(Join, NotWithAnyOtherDeviceNorWhileLookingForNaN) {
+  const auto largest = [](Device device) {
+    const Tensor p = Tensor::from(HostArray(DType::f32, {30}), device),
+                 q = Tensor::from(HostArray(DType::f32, {40}), device);
+    const Tensor a = p * 2.0 + 1.0, b = q * 2.0 + 1.0;
+    size_t most = 0;
+    for (const PlanStep& step : plan_for({a, b})->steps) most = std::max(most, step.loops.size());
+    return most;
+  };
+  EXPECT_EQ(largest(no_gpu()), 2U);
+  EXPECT_EQ(largest({}), 1U);
+  compile_options().check_nan = true;
+  EXPECT_EQ(largest(no_gpu()), 1U);
+  compile_options().check_nan = false;
+}
+
+Tensor ramp(int64_t size, double scale, Device device) {
+  std::vector<double> values(static_cast<size_t>(size));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = scale * (static_cast<double>(i % 23) - 11);
+  return Tensor::from(from_doubles(DType::f32, {size}, values), device);
+}
+
+// Updates that look alike: some read what others compute, some what others overwrite.
+std::vector<std::vector<float>> tangled_updates(Device device) {
+  const Tensor g = ramp(40, 0.3, device);
+  Tensor a = ramp(40, 0.1, device), b = ramp(20, 0.2, device), c = ramp(30, 0.4, device),
+         d = ramp(7, 0.5, device);
+  b = b - 0.5 * slice(a, 0, 2, 22);  // the old a
+  a = a - 0.5 * g;
+  c = c - 0.5 * slice(a, 0, 1, 31);  // the new a
+  d = d - 0.5 * slice(g, 0, 0, 7);
+  eval({a, b, c, d});
+  expect_ordered(*last_plan());
+  return {a.to_vector<float>(), b.to_vector<float>(), c.to_vector<float>(), d.to_vector<float>()};
+}
+
+TEST(Join, WhatNeedsEachOtherRunsInOrder) {
+  const auto want = tangled_updates({});
+  for (const DeviceInfo& info : list_devices()) {
+    SCOPED_TRACE(to_string(info.device));
+    const auto got = tangled_updates(info.device);
+    for (size_t i = 0; i < want.size(); ++i)
+      for (size_t k = 0; k < want[i].size(); ++k) ASSERT_NEAR(got[i][k], want[i][k], 1e-5) << i << " " << k;
+  }
+}
+
+TEST(Join, LoopsComeApartWhereNothingIsShared) {
+  // x' = x + k a, y' = y + k b with one k: two programs that are the same; but one where both read x.
+  LoopProgram both;
+  both.space = {50};
+  both.reduced = {false};
+  both.buffers = 7;
+  const auto load = [&](int buffer, int64_t stride) {
+    both.operands.push_back({buffer, DType::f32, 0, {stride}});
+    LoopStep step;
+    step.kind = LoopStep::Kind::load;
+    step.operand = static_cast<int>(both.operands.size()) - 1;
+    both.body.push_back(step);
+    return static_cast<int>(both.body.size()) - 1;
+  };
+  const auto op = [&](Prim prim, int a, int b) {
+    LoopStep step;
+    step.prim = prim;
+    step.a = a, step.b = b;
+    both.body.push_back(step);
+    return static_cast<int>(both.body.size()) - 1;
+  };
+  const auto store = [&](int r, int buffer) {
+    both.operands.push_back({buffer, DType::f32, 0, {1}});
+    both.stores.push_back({r, static_cast<int>(both.operands.size()) - 1});
+  };
+  const int k = load(4, 0), x = load(0, 1), a = load(1, 1), y = load(2, 1), b = load(3, 1);
+  const int ka = op(Prim::mul, k, a), kb = op(Prim::mul, k, b);
+  store(op(Prim::add, x, ka), 5);
+  store(op(Prim::add, y, kb), 6);
+  const auto parts = independent_parts(both);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_TRUE(same_program(parts[0].program, parts[1].program));
+  EXPECT_EQ(parts[0].buffers, (std::vector<int>{0, 4, 1, 5}));
+  EXPECT_EQ(parts[1].buffers, (std::vector<int>{2, 4, 3, 6}));
+  both.operands[static_cast<size_t>(both.body[static_cast<size_t>(y)].operand)].buffer = 0;
+  EXPECT_EQ(independent_parts(both).size(), 1U);
+}
+
+}  // namespace
+}  // namespace athanor
