@@ -108,7 +108,7 @@ TEST(DeviceStep, TransformerBlock) {
                          numbers(DType::i64, {2}, 3));
 }
 
-/// Parameters of all sizes, whose gradients are elementwise, so that every update is a loop of its own.
+/// Parameters of all sizes.
 class Weights : public nn::Module {
  public:
   explicit Weights(DType dtype) {
@@ -136,8 +136,10 @@ std::vector<HostArray> trained_weights(Device device, const std::string& optimiz
   for (int step = 0; step < 3; ++step) {
     const Tensor loss = model(Tensor::from(HostArray(DType::f32, {1}), device));
     loss.backward();
+    // Else updates fuse with the sums that read the same elements.
+    for (const nn::Parameter& parameter : model.parameters()) parameter.grad().eval();
     optimizer->step();
-    loss.eval();
+    model.parameters().front().value().eval();
     launches = last_plan()->steps.size();
   }
   std::vector<HostArray> all;
@@ -159,7 +161,7 @@ TEST(DeviceStep, ParametersUpdatedTogetherAreTheSameToTheBit) {
         if (info.device == Device{})
           EXPECT_EQ(together, alone);
         else
-          EXPECT_LE(together + 6, alone);
+          EXPECT_LE(together + 5, alone);
       }
 }
 
