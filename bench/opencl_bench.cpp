@@ -371,18 +371,21 @@ void bench_sweep(const Settings& settings) {
         std::exp(std::uniform_real_distribution(std::log(least), std::log(most + 0.999))(random)));
   };
   std::vector<Swept> all;
+  int drawn = 0;
   const auto run = [&](std::string name, const KernelRequest& request, double flops) {
+    ++drawn;
+    if (name.find(settings.only) == std::string::npos) return;
     std::vector<Contestant> one = {contestant(device, request)};
     take_turns(one, 3);
     double bytes = 4.0 * static_cast<double>(request.output.shape.size());
     for (const OperandDesc& input : request.inputs) bytes += 4.0 * static_cast<double>(input.shape.size());
     all.push_back({std::move(name), one[0].name, flops, bytes, median(one[0].seconds)});
-    fmt::print("{:3}  {:48} {:>9} GFLOP/s  {}\n", all.size(), all.back().name,
-               rate(flops, all.back().seconds), one[0].name);
+    fmt::print("{:3}  {:48} {:>9} GFLOP/s  {}\n", drawn, all.back().name, rate(flops, all.back().seconds),
+               one[0].name);
     std::cout.flush();
   };
-  while (static_cast<int>(all.size()) < settings.count) {
-    if (all.size() % 2 == 0) {
+  while (drawn < settings.count) {
+    if (drawn % 2 == 0) {
       const int64_t m = between(1, 3000), n = between(1, 3000), k = between(1, 3000);
       const double flops = 2.0 * static_cast<double>(m * n * k);
       if (flops < 1e4 || flops > 4e9) continue;
@@ -411,7 +414,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", settings.device, "The device");
   app.add_option("--rounds", settings.rounds, "Turns, of which the median counts")
       ->check(CLI::PositiveNumber);
-  app.add_option("--only", settings.only, "Those with this in their name (conv, rows)");
+  app.add_option("--only", settings.only, "Those with this in their name (conv, rows, sweep)");
   app.add_flag("--profile", settings.profile, "What each kernel takes (conv, rows)");
   app.add_option("--count", settings.count, "Problems of the sweep")->check(CLI::PositiveNumber);
   app.add_option("--seed", settings.seed, "Of the sweep's problems");

@@ -14,16 +14,17 @@ double conv_tolerance(DType dtype) { return dtype == DType::f64 ? 1e-13 : dtype 
 
 enum class Kind : uint8_t { forward, input_grad, weight_grad };
 
-void check(Kind kind, DType dtype, const ConvCase& c) {
+void check(Kind kind, DType dtype, const ConvCase& c, std::string_view only = {}) {
   Attrs attrs = conv_attrs(c.options);
   const Shape y = ConvProblem(c.x, c.w, attrs).y;
   const double tolerance = conv_tolerance(dtype);
   if (kind == Kind::forward) {
     check_candidates("conv2d", attrs, {view(dtype, c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
-                     tolerance, {.bias = true, .activation = "relu"});
+                     tolerance, {.bias = true, .activation = "relu"}, only);
   } else if (kind == Kind::input_grad) {
     attrs.set("input_shape", c.x.to_ints());
-    check_candidates("conv2d_input_grad", attrs, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, tolerance);
+    check_candidates("conv2d_input_grad", attrs, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, tolerance, {},
+                     only);
   } else {
     attrs.set("weight_shape", c.w.to_ints());
     check_candidates("conv2d_weight_grad", attrs, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, tolerance);
@@ -71,6 +72,31 @@ TEST(GpuConv, ThreeByThree) {
 TEST(GpuConv, ThreeByThreeInputGradient) {
   ATHANOR_NEEDS_OPENCL();
   for (const ConvCase& c : three_by_three) check(Kind::input_grad, DType::f32, c);
+}
+
+// Few channels out: shapes narrower than a vector, tiles that are moved inside, rows of channels likewise,
+// steps and dilations that share factors or not, kernels that leave phases without taps.
+const std::vector<ConvCase> few_channels = {
+    {{3, 2, 5, 4}, {1, 2, 3, 3}, {.padding = 1}},
+    {{40, 3, 9, 9}, {2, 3, 1, 1}, {}},
+    {{2, 5, 17, 33}, {11, 5, 5, 3}, {.padding = {2, 1}}},
+    {{2, 3, 23, 21}, {7, 3, 7, 7}, {.stride = 2, .padding = 3}},
+    {{1, 2, 14, 19}, {3, 2, 3, 3}, {.stride = {3, 2}, .padding = 2, .dilation = {2, 3}}},
+    {{2, 6, 12, 10}, {6, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 6}},
+    {{2, 4, 8, 30}, {6, 2, 2, 2}, {.stride = 2, .groups = 2}},
+    {{1, 3, 1, 70}, {5, 3, 1, 4}, {.padding = {0, 1}}},
+    {{2, 3, 9, 7}, {4, 3, 1, 1}, {.stride = 2}},
+};
+
+TEST(GpuConv, FewChannels) {
+  ATHANOR_NEEDS_OPENCL();
+  Kind kind = Kind::forward;
+  for (const ConvCase& c : few_channels) {
+    check(kind, DType::f32, c, "shifted");
+    kind = kind == Kind::forward ? Kind::input_grad : Kind::forward;
+  }
+  check(Kind::forward, DType::f16, few_channels[3], "shifted");
+  check(Kind::input_grad, DType::bf16, few_channels[4], "shifted");
 }
 
 TEST(GpuConv, OtherTypes) {

@@ -86,9 +86,11 @@ inline bool is_due(size_t i, size_t count) {
   return i % 4 == calls % std::min<size_t>(4, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
-/// The candidates of the op, for the device as it is and as a small GPU, on every OpenCL device.
+/// The candidates of the op, for the device as it is and as a small GPU, on every OpenCL device. `only`: all
+/// of those, and at least one, whose names start so.
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<Value> inputs,
-                             const Shape& shape, double tolerance, const Epilogue& epilogue = {}) {
+                             const Shape& shape, double tolerance, const Epilogue& epilogue = {},
+                             std::string_view only = {}) {
   const DType dtype = inputs[0].desc.dtype;
   KernelRequest request{&find_op(op), attrs, {}, {dtype, shape, {}, contiguous_strides(shape)}, epilogue};
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
@@ -105,8 +107,9 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
       std::vector<Run> runs;
       for (size_t i = 0; i < candidates.size(); ++i)
-        if (is_due(i, candidates.size()))
+        if (only.empty() ? is_due(i, candidates.size()) : candidates[i].name.starts_with(only))
           runs.push_back({candidates[i].name, run_on(device, candidates[i], inputs, request.output)});
+      EXPECT_FALSE(runs.empty() && !candidates.empty()) << request.key();
       expect_all_near(runs, want, tolerance, request.key());
       if (::testing::Test::HasFatalFailure()) return;
     }

@@ -1,4 +1,4 @@
-// Attention and its gradients: see attention.kernel.
+// Attention and its gradients: see attention_rows.kernel and attention_tiles.kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,20 +52,48 @@ std::string row_index(const OperandDesc& operand) {
   return "(" + text + ")";
 }
 
-struct Point {
-  int64_t rows, block, items;
+/// What attention_tiles has in local memory: matrices of features by own and by other rows, and numbers of
+/// either.
+struct Footprint {
+  int64_t own_features, own_numbers, other_features, other_numbers, number_bytes;
 };
 
-/// Those whose blocks fit into local memory; the last one always does.
-std::vector<Point> points_of(int64_t own_rows, int64_t bytes_of_row, const GpuTraits& traits) {
-  const int64_t items = std::min<int64_t>(64, traits.max_group_size);
+/// A point of the tuning space of attention_rows: rows of an item. Of attention_tiles: rows of a group of
+/// `side` x `side` items.
+struct AttentionPoint {
+  int64_t rows, block, items, side = 0;
+  int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
+};
+
+int64_t local_numbers(const Footprint& tiles, const AttentionPoint& point) {
+  return tiles.own_features * (point.rows + 1) + tiles.own_numbers * point.rows +
+         (tiles.other_features + point.rows) * (point.block + 1) + tiles.other_numbers * point.block;
+}
+
+/// Those whose blocks fit into local memory.
+std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles, const GpuTraits& traits) {
+  constexpr int64_t side = 8;
+  std::vector<AttentionPoint> points;
+  if (traits.is_cpu || side * side > traits.max_group_size) return points;
+  for (const auto& [rows, block] :
+       {std::pair<int64_t, int64_t>{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}}) {
+    const AttentionPoint point{rows, block, side * side, side};
+    if (rows > side && rows / 2 >= own_rows) continue;
+    if (local_numbers(tiles, point) * tiles.number_bytes <= traits.local_bytes) points.push_back(point);
+  }
+  if (points.size() > 2) points.resize(2);
+  return points;
+}
+
+/// The same; the last one always fits.
+std::vector<AttentionPoint> row_points(int64_t own_rows, int64_t bytes_of_row, const GpuTraits& traits) {
+  const int64_t items = traits.is_cpu ? 1 : std::min<int64_t>(64, traits.max_group_size);
   const auto rows = [&](int64_t most) { return std::min(own_rows, most); };
-  std::vector<Point> points = traits.is_cpu
-                                  ? std::vector<Point>{{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}}
-                                  : std::vector<Point>{{1, 32, items}, {1, 16, items}, {1, 8, items}};
-  std::erase_if(points, [&](const Point& point) { return point.block * bytes_of_row > traits.local_bytes; });
-  if (points.empty()) points.push_back({1, 1, traits.is_cpu ? 1 : items});
-  if (points.size() > 2) points.resize(traits.is_cpu ? 3 : 2);
+  std::vector<AttentionPoint> points;
+  if (traits.is_cpu) points = {{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}};
+  std::erase_if(points,
+                [&](const AttentionPoint& point) { return point.block * bytes_of_row > traits.local_bytes; });
+  if (points.empty()) points.push_back({1, 1, items});
   return points;
 }
 
@@ -125,21 +153,31 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
       .set("E", e);
 
   std::vector<GpuCandidate> candidates;
-  // What lies in local memory of each row of a block; see the template.
-  const int64_t second = kind == Kind::grad_q || kind == Kind::grad_k;
-  const int64_t in_rows = kind == Kind::lse ? 0 : kind == Kind::forward || kind == Kind::grad_v ? e : d;
-  const int64_t bytes_of_row = (d + second * e + in_rows + (by_keys ? 1 + second : 0)) * (f64 ? 8 : 4);
-  for (const Point& point : points_of(own, bytes_of_row, traits)) {
+  // What the templates keep in local memory.
+  const bool second = kind == Kind::grad_q || kind == Kind::grad_k, of_rows = kind != Kind::lse;
+  const int64_t in_rows = !of_rows ? 0 : second ? d : e, by_query = by_keys ? 1 + second : 0;
+  const int64_t number_bytes = f64 ? 8 : 4;
+  const Footprint tiles{d + second * e, kind == Kind::forward || !of_rows ? 2 : 0, d + of_rows * e, by_query,
+                        number_bytes};
+  const int64_t bytes_of_row = (d + second * e + in_rows + by_query) * number_bytes;
+  std::vector<AttentionPoint> points = tile_points(own, tiles, traits);
+  if (points.empty()) points = row_points(own, bytes_of_row, traits);
+  for (const AttentionPoint& point : points) {
+    const bool tiled = point.side > 0;
+    const std::string entry = tiled ? "attention_tiles" : "attention_rows";
     Defines all = defines;
-    all.set("ROWS", point.rows).set("BLOCK", point.block);
-    GpuLaunch launch{.name = "attention",
-                     .source = all.text() + std::string(template_text("attention")),
-                     .groups = {batches * ceil_div(own, point.rows * point.items), 1, 1},
-                     .group_size = {point.items, 1, 1},
-                     .local_bytes = point.block * bytes_of_row,
-                     .arguments = arguments};
+    all.set(tiled ? "OWN" : "ROWS", point.rows).set("BLOCK", point.block);
+    if (tiled) all.set("SIDE", point.side);
+    GpuLaunch launch{
+        .name = entry,
+        .source =
+            all.text() + std::string(template_text("attention_operands")) + std::string(template_text(entry)),
+        .groups = {batches * ceil_div(own, point.rows_of_group()), 1, 1},
+        .group_size = {point.items, 1, 1},
+        .local_bytes = tiled ? local_numbers(tiles, point) * number_bytes : point.block * bytes_of_row,
+        .arguments = arguments};
     candidates.push_back(
-        {.name = fmt::format("flash attention {}x{}", point.rows * point.items, point.block),
+        {.name = fmt::format("flash attention {}x{}", point.rows_of_group(), point.block),
          .parameters = {{"rows", point.rows}, {"block", point.block}, {"items", point.items}},
          .launches = {std::move(launch)}});
   }

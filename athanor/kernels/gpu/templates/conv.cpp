@@ -45,7 +45,8 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   GemmProblem p = common(request, conv);
   p.m = data.channels_out;
   p.n = data.out[0] * plane;
-  const Pair taps = data.taps, result{request.output.shape[2], request.output.shape[3]};
+  const Pair taps = data.taps;
+  const int64_t result_plane = data.result.height * data.result.width;
   const auto item = static_cast<int64_t>(size_of(p.dtype));
   p.k = data.channels_in * taps.height * taps.width;
   const bool one_tap = taps.height * taps.width == 1;
@@ -53,8 +54,8 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   p.a = {1, data.weight.strides[0] * (conv.w[0] / conv.groups), data.weight_m, weight_k,
          data.weight_first * item};
   p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
-  p.c = {p.c.buffer, data.channels_out * result.height * result.width, 0, 0,
-         (data.out_first.height * result.width + data.out_first.width) * item};
+  p.c = {p.c.buffer, data.channels_out * result_plane, 0, 0,
+         (data.out_first.height * data.result.width + data.out_first.width) * item};
   if (request.epilogue.bias) {
     p.bias_buffer = 2;
     p.bias_row = request.inputs[2].strides.back();
@@ -71,11 +72,8 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
       .set("WEIGHT_C", data.weight_c)
       .set("WEIGHT_H", data.weight_tap.height)
       .set("WEIGHT_W", data.weight_tap.width)
-      .set("OUT_IMAGE", data.out[1] * result.height * result.width)
-      .set("OUT_CHANNEL", result.height * result.width)
-      .set("OUT_ROW", data.out_step.height * result.width)
-      .set("OUT_COLUMN", data.out_step.width)
       .set("RUN", std::gcd<int64_t>(data.out[3], 16));
+  set_result(data, defines);
   p.matrices = gather_text(data.image, taps, data.out, data.step, data.first, data.tap, defines) +
                std::string(template_text("conv_data"));
   return p;
@@ -185,14 +183,16 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
                                           bool gradient, const GpuTraits& traits) {
   const ConvData data(request, conv, gradient);
   const GemmProblem p = data_problem(request, data);
+  const std::vector<ConvData> phases = data.phases();
   std::vector<GemmProblem> parts;
-  for (const ConvData& phase : data.phases()) parts.push_back(data_problem(request, phase));
+  for (const ConvData& phase : phases) parts.push_back(data_problem(request, phase));
   auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
   for (const int64_t outputs : {4, 2}) {
     auto winograd = winograd_candidate(data, p, outputs, traits);
     if (winograd) result.push_back(std::move(*winograd));
   }
+  std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   return result;
 }
 
@@ -204,6 +204,7 @@ ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, boo
       image(request.inputs[0]),
       weight(request.inputs[1]),
       out(request.output.shape),
+      result(out[2], out[3]),
       channels_in((gradient ? conv.y[1] : conv.x[1]) / conv.groups),
       channels_out((gradient ? conv.x[1] : conv.y[1]) / conv.groups),
       taps(conv.w[2], conv.w[3]),
@@ -233,6 +234,14 @@ struct PhaseAxis {
 };
 
 }  // namespace
+
+void set_result(const ConvData& data, Defines& defines) {
+  const int64_t plane = data.result.height * data.result.width;
+  defines.set("OUT_IMAGE", data.out[1] * plane)
+      .set("OUT_CHANNEL", plane)
+      .set("OUT_ROW", data.out_step.height * data.result.width)
+      .set("OUT_COLUMN", data.out_step.width);
+}
 
 std::vector<ConvData> ConvData::phases() const {
   if (divisor.height == 1 && divisor.width == 1) return {*this};

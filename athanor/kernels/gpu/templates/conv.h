@@ -16,6 +16,7 @@ struct ConvData {
   bool gradient;  // of the images
   const OperandDesc &image, &weight;
   Shape out;                          // [N, channels, rows, columns] of what is computed
+  Pair result;                        // rows and columns of the whole result
   int64_t channels_in, channels_out;  // of a group
   Pair taps;                          // of the kernel
   int64_t weight_m, weight_c;         // strides of the weights
@@ -32,6 +33,9 @@ struct ConvData {
   std::vector<ConvData> phases() const;
 };
 
+/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: how far apart in the result lie those that are
+/// computed.
+void set_result(const ConvData& data, Defines& defines);
 /// The constants of conv_gather.kernel, and its text.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines);
@@ -39,6 +43,10 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
 /// [pixels, channels in], the images having been copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
                                          const GpuTraits& traits);
+/// Without gathering, where few channels come out or few products make an output, else {}: `parts` are the
+/// products of the phases.
+std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
+                                             const std::vector<GemmProblem>& parts, const GpuTraits& traits);
 /// Winograd's F(outputs, 3) for kernels of 3 x 3 in steps of 1, of one group; {} where it does not apply.
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);

@@ -206,7 +206,8 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
       .set("A_PITCH", a_pitch(point));
   candidate.launches.push_back(
       {.name = "gemm",
-       .source = gemm_prelude(p, bias, defines) + std::string(template_text("gemm")),
+       .source = gemm_prelude(p, bias, defines) + std::string(template_text("vectors")) +
+                 std::string(template_text("gemm")),
        .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
                   1},
        .group_size = {point.group_x, point.group_y, 1},

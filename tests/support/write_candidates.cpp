@@ -1,0 +1,100 @@
+// Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
+// and attention as training has them: `write_candidates FOLDER`, for tools/check-gpu-kernels. A plan for a
+// GPU that is not there has the first candidate of each op only.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/ops/conv_problem.h"
+
+namespace athanor {
+namespace {
+
+constexpr GpuTraits traits{.max_group_size = 256,
+                           .local_bytes = 32 * 1024,
+                           .compute_units = 32,
+                           .f64 = true,
+                           .f16 = true,
+                           .atomics_64 = true};
+
+class Writer {
+ public:
+  explicit Writer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
+           const Shape& output) {
+    const auto desc = [&](const Shape& shape) {
+      return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
+    };
+    KernelRequest request{&find_op(op), attrs, {}, desc(output), {}};
+    for (const Shape& input : inputs) request.inputs.push_back(desc(input));
+    for (const GpuCandidate& candidate : gpu_candidates(request, traits))
+      for (const GpuLaunch& launch : candidate.launches) {
+        std::string source = render(launch, GpuTarget::hip);
+        if (!seen_.insert(source).second) continue;
+        const std::string name = fmt::format("{:03}_{}_{}.hip", seen_.size(), op, launch.name);
+        write_file_atomically((folder_ / name).string(), source);
+      }
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::set<std::string> seen_;
+};
+
+void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w,
+                     const Conv2dOptions& options) {
+  Attrs attrs = conv_attrs(options);
+  const Shape y = ConvProblem(x, w, attrs).y;
+  writer.add("conv2d", attrs, dtype, {x, w}, y);
+  Attrs images = attrs;
+  images.set("input_shape", x.to_ints());
+  writer.add("conv2d_input_grad", images, dtype, {y, w}, x);
+  attrs.set("weight_shape", w.to_ints());
+  writer.add("conv2d_weight_grad", attrs, dtype, {x, y}, w);
+}
+
+void add_attention(Writer& writer, DType dtype, bool causal) {
+  const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
+  const Shape x{4, 8, 200, 64}, rows{4, 8, 200};
+  writer.add("scaled_dot_product_attention", attrs, dtype, {x, x, x}, x);
+  writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x);
+  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x);
+  writer.add("attention_grad_v", attrs, dtype, {x, x, x, rows}, x);
+  writer.add("attention_lse", attrs, dtype, {x, x}, rows);
+}
+
+void write(const char* folder) {
+  Writer writer(folder);
+  for (const DType dtype : {DType::f32, DType::bf16})
+    for (const Shape& mnk :
+         std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})
+      writer.add("batch_matmul", {}, dtype, {{1, mnk[0], mnk[2]}, {1, mnk[2], mnk[1]}}, {1, mnk[0], mnk[1]});
+  add_convolution(writer, DType::f32, {64, 64, 32, 32}, {64, 64, 3, 3}, {.padding = 1});
+  add_convolution(writer, DType::f32, {8, 3, 64, 64}, {64, 3, 7, 7}, {.stride = 2, .padding = 3});
+  add_convolution(writer, DType::f32, {8, 64, 30, 30}, {64, 1, 3, 3}, {.padding = 1, .groups = 64});
+  add_convolution(writer, DType::f32, {8, 64, 30, 30}, {3, 64, 5, 5}, {.padding = 2});
+  for (const bool causal : {false, true}) add_attention(writer, DType::f32, causal);
+}
+
+}  // namespace
+}  // namespace athanor
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fputs("usage: write_candidates FOLDER\n", stderr);
+    return 2;
+  }
+  try {
+    athanor::write(argv[1]);
+  } catch (const athanor::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
