@@ -32,36 +32,54 @@ double speed_of(const DeviceInfo& info) {
   return speed(measured.seconds);
 }
 
+// How much faster a CPU's product must be through OpenCL than by kernels of its own: with products alike, a
+// whole training step takes 1.4 times as long there (docs/performance.md).
+constexpr double same_processor = 1.5;
+
+bool is_cpu_again(const DeviceInfo& info) { return info.kind == "cpu" && info.device != Device{}; }
+
 }  // namespace
+
+DeviceChoice fastest_of(const std::vector<TimedDevice>& all) {
+  const auto rank = [](const TimedDevice& one) {
+    return is_cpu_again(one.info) ? one.gflops / same_processor : one.gflops;
+  };
+  const TimedDevice* best = nullptr;
+  for (const TimedDevice& one : all)
+    if (one.failure.empty() && (best == nullptr || rank(one) > rank(*best))) best = &one;
+  std::vector<std::string> others;
+  const auto speed = [](const TimedDevice& one) {
+    return fmt::format("{} {:.0f} GFLOP/s", to_string(one.info.device), one.gflops);
+  };
+  for (const TimedDevice& one : all) {
+    if (&one == best) continue;
+    if (!one.failure.empty())
+      others.push_back(fmt::format("{} cannot be used: {}", to_string(one.info.device), one.failure));
+    else if (is_cpu_again(one.info) && best->info.device == Device{})
+      others.push_back(speed(one) + ", the same processor");
+    else
+      others.push_back(speed(one));
+  }
+  const std::string rest = fmt::format("{}", fmt::join(others, "; "));
+  if (best == nullptr) throw Error(ErrorCode::device, "no device here can be used: " + rest);
+  return {best->info.device,
+          fmt::format("the fastest here, by a product of matrices: {}; {}", speed(*best), rest)};
+}
 
 DeviceChoice choose_device(const std::string& name) {
   if (name != "auto") return {parse_device(name), "asked for"};
-  const auto all = list_devices();
-  if (all.size() == 1) return {all.front().device, "the only device here"};
-  DeviceChoice choice;
-  double best = -1;
-  std::vector<std::string> others;
-  for (const DeviceInfo& info : all) {
+  const auto devices = list_devices();
+  if (devices.size() == 1) return {devices.front().device, "the only device here"};
+  std::vector<TimedDevice> all;
+  for (const DeviceInfo& info : devices) {
+    all.push_back({info, 0, {}});
     try {
-      const double speed = speed_of(info);
-      const std::string text = fmt::format("{} {:.0f} GFLOP/s", to_string(info.device), speed);
-      if (speed > best) {
-        if (best >= 0) others.insert(others.begin(), choice.why);
-        best = speed;
-        choice = {info.device, text};
-      } else {
-        others.push_back(text);
-      }
+      all.back().gflops = speed_of(info);
     } catch (const Error& error) {
-      others.push_back(fmt::format("{} cannot be used: {}", to_string(info.device), error.problem()));
+      all.back().failure = error.problem();
     }
   }
-  if (best < 0)
-    throw Error(ErrorCode::device,
-                "no device here can be used: " + fmt::format("{}", fmt::join(others, "; ")));
-  choice.why =
-      fmt::format("the fastest here, by a product of matrices: {}; {}", choice.why, fmt::join(others, "; "));
-  return choice;
+  return fastest_of(all);
 }
 
 }  // namespace athanor
