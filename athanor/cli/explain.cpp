@@ -26,9 +26,9 @@ struct ExplainOptions {
 
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
-  subject.build().eval();  // warm
+  eval(subject.build());  // warm
   const ScopedProfile scope;
-  for (int i = 0; i < profiled_runs; ++i) subject.build().eval();
+  for (int i = 0; i < profiled_runs; ++i) eval(subject.build());
   plan = last_plan();
   std::vector<double> seconds;
   for (const StepTime& time : scope.times(*plan))
@@ -59,7 +59,7 @@ int explain_model(const ExplainOptions& options) {
   if (options.profile)
     seconds = profile(subject, plan);
   else
-    plan = plan_for({subject.build()});
+    plan = plan_for(subject.build());
   if (options.json) {
     auto json = to_json(*plan);
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];

@@ -94,11 +94,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
         "The run");
   group(command.add_flag("--json", options.json, "print the summary, as one line of JSON, and nothing else"),
         "Output");
-  group(command
-            .add_option("--trace", options.trace,
-                        "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing")
-            ->option_text("FILE"),
-        "Output");
+  option("--trace", options.trace, "FILE",
+         "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing", "Output");
   group(command.add_flag("--quiet", options.quiet, "print nothing but errors"), "Output");
 }
 

@@ -82,7 +82,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
   std::vector<KernelRequest> requests;
   std::set<std::string> seen;
   const ScopedDisable untuned("tune");
-  for (const PlanStep& one : plan_for({step.build()})->steps)
+  for (const PlanStep& one : plan_for(step.build())->steps)
     if (one.request && seen.insert(one.request->key()).second) requests.push_back(*one.request);
   return requests;
 }

@@ -121,11 +121,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
 void Trainer::make_model() {
   model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
   model_->to(device_);
-  optimizer_ = optim::make_optimizer(config_.optimizer, model_->parameters(),
-                                     {.lr = config_.learning_rate(),
-                                      .weight_decay = config_.weight_decay,
-                                      .momentum = config_.momentum,
-                                      .nesterov = config_.momentum > 0});
+  optimizer_ = make_optimizer(config_, model_->parameters());
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
