@@ -10,6 +10,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/trained_model.h"
+#include "athanor/cli/usage.h"
 #include "athanor/compile/plan.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/runtime/executor.h"
@@ -85,7 +86,10 @@ void add_explain(CLI::App& program, int& exit_code) {
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
   command->add_flag("--json", options->json, "print the plan as JSON");
-  command->callback([options, &exit_code] { exit_code = explain_model(*options); });
+  command->callback([command, options, &exit_code] {
+    refuse_zero(*command, {"--threads"});
+    exit_code = explain_model(*options);
+  });
 }
 
 }  // namespace athanor::cli

@@ -12,6 +12,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/cli/usage.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
@@ -144,11 +145,7 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
-  for (const char* field : {"threads", "max_steps"})
-    if (command.get_option(option_name(field))->count() > 0 &&
-        command.get_option(option_name(field))->as<int64_t>() == 0)
-      throw Error(ErrorCode::usage, "0 is too small", option_name(field),
-                  "Give a whole number from 1 on, or leave it out");
+  refuse_zero(command, {"--threads", "--max-steps"});
   options.config.validate();
   const RunFolder folder = choose_run(command, options);
 

@@ -15,6 +15,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/trained_model.h"
+#include "athanor/cli/usage.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/runtime/evaluate.h"
@@ -139,6 +140,7 @@ void add_tune(CLI::App& program, int& exit_code) {
   command->add_option("--budget", options->budget, "start no new problem after so many seconds")
       ->option_text("SECONDS");
   command->callback([command, options, &exit_code] {
+    refuse_zero(*command, {"--threads"});
     options->model = command->get_option("--model")->count() > 0;
     exit_code = tune(*options);
   });

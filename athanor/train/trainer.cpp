@@ -85,6 +85,11 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
 
   train_ = from_option("--data", [&] { return open_dataset(config_.data, Split::train); });
   test_ = open_dataset(config_.data, Split::test, train_->spec().normalization);
+  if (test_->spec().input != train_->spec().input)
+    throw Error(ErrorCode::shape,
+                fmt::format("the test pictures are {}, the training pictures {}",
+                            to_string(test_->spec().input), to_string(train_->spec().input)),
+                config_.data, "Make them of one size");
   if (config_.batch_size > train_->size())
     throw Error(ErrorCode::usage,
                 fmt::format("a batch of {} is larger than the {} training pictures", config_.batch_size,
