@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/trained_model.h"
+#include "athanor/cli/usage.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/train/test_set.h"
 
@@ -77,7 +78,10 @@ void add_eval(CLI::App& program, int& exit_code) {
   command->add_option("--threads", options->threads, "of the CPU's kernels (default: the run's)")
       ->option_text("N");
   command->add_flag("--json", options->json, "print one line of JSON");
-  command->callback([options, &exit_code] { exit_code = evaluate(*options); });
+  command->callback([command, options, &exit_code] {
+    refuse_zero(*command, {"--batch-size", "--threads"});
+    exit_code = evaluate(*options);
+  });
 }
 
 }  // namespace athanor::cli

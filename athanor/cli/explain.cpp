@@ -10,6 +10,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/trained_model.h"
+#include "athanor/cli/usage.h"
 #include "athanor/compile/plan.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/runtime/executor.h"
@@ -26,9 +27,9 @@ struct ExplainOptions {
 
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
-  subject.build().eval();  // warm
+  eval(subject.build());  // warm
   const ScopedProfile scope;
-  for (int i = 0; i < profiled_runs; ++i) subject.build().eval();
+  for (int i = 0; i < profiled_runs; ++i) eval(subject.build());
   plan = last_plan();
   std::vector<double> seconds;
   for (const StepTime& time : scope.times(*plan))
@@ -59,7 +60,7 @@ int explain_model(const ExplainOptions& options) {
   if (options.profile)
     seconds = profile(subject, plan);
   else
-    plan = plan_for({subject.build()});
+    plan = plan_for(subject.build());
   if (options.json) {
     auto json = to_json(*plan);
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];
@@ -85,7 +86,10 @@ void add_explain(CLI::App& program, int& exit_code) {
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
   command->add_flag("--json", options->json, "print the plan as JSON");
-  command->callback([options, &exit_code] { exit_code = explain_model(*options); });
+  command->callback([command, options, &exit_code] {
+    refuse_zero(*command, {"--threads"});
+    exit_code = explain_model(*options);
+  });
 }
 
 }  // namespace athanor::cli

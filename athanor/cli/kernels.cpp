@@ -50,7 +50,7 @@ std::vector<int64_t> buffer_bytes(const Plan& plan, const PlanStep& step) {
 int dump(const DumpOptions& options) {
   const Target target = target_named(options.target);
   ModelStep step(options.step, device_option(options.step.config.device));
-  const auto plan = plan_for({step.build()});
+  const auto plan = plan_for(step.build());
   const std::filesystem::path folder(options.out);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);

@@ -64,20 +64,20 @@ ModelStep::ModelStep(const StepOptions& options, Device device) : options_(optio
   set_cpu_threads(static_cast<int>(config.threads));
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   model_->to(device_).train(!options.inference);
-  optimizer_ = optim::make_optimizer(
-      config.optimizer, model_->parameters(),
-      {.lr = config.learning_rate(), .momentum = config.momentum, .nesterov = config.momentum > 0});
+  optimizer_ = make_optimizer(config, model_->parameters());
   pictures_ = HostArray(DType::f32, spec.input.insert(0, config.batch_size));
   labels_ = HostArray(DType::i64, {config.batch_size});
   eval({});  // initial values are not part of the step
 }
 
-Tensor ModelStep::build() {
+std::vector<Tensor> ModelStep::build() {
   const Tensor pictures = Tensor::from(pictures_, device_);
-  if (!options_.inference)
-    return training_step(*model_, *optimizer_, pictures, Tensor::from(labels_, device_)).loss;
+  if (!options_.inference) {
+    const PendingStep step = training_step(*model_, *optimizer_, pictures, Tensor::from(labels_, device_));
+    return {step.loss, step.correct};
+  }
   const NoGrad no_history;
-  return (*model_)(pictures);
+  return {(*model_)(pictures)};
 }
 
 }  // namespace athanor::cli

@@ -33,8 +33,8 @@ class ModelStep {
  public:
   /// Throws Error(usage) for options that make no sense.
   ModelStep(const StepOptions& options, Device device);
-  /// The result of one step, not computed.
-  Tensor build();
+  /// The results of one step, not computed: those that training asks for, or the logits.
+  std::vector<Tensor> build();
 
  private:
   const StepOptions& options_;

@@ -12,6 +12,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/cli/usage.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
@@ -94,11 +95,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
         "The run");
   group(command.add_flag("--json", options.json, "print the summary, as one line of JSON, and nothing else"),
         "Output");
-  group(command
-            .add_option("--trace", options.trace,
-                        "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing")
-            ->option_text("FILE"),
-        "Output");
+  option("--trace", options.trace, "FILE",
+         "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing", "Output");
   group(command.add_flag("--quiet", options.quiet, "print nothing but errors"), "Output");
 }
 
@@ -147,11 +145,7 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
-  for (const char* field : {"threads", "max_steps"})
-    if (command.get_option(option_name(field))->count() > 0 &&
-        command.get_option(option_name(field))->as<int64_t>() == 0)
-      throw Error(ErrorCode::usage, "0 is too small", option_name(field),
-                  "Give a whole number from 1 on, or leave it out");
+  refuse_zero(command, {"--threads", "--max-steps"});
   options.config.validate();
   const RunFolder folder = choose_run(command, options);
 

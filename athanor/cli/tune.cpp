@@ -15,6 +15,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/trained_model.h"
+#include "athanor/cli/usage.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/runtime/evaluate.h"
@@ -82,7 +83,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
   std::vector<KernelRequest> requests;
   std::set<std::string> seen;
   const ScopedDisable untuned("tune");
-  for (const PlanStep& one : plan_for({step.build()})->steps)
+  for (const PlanStep& one : plan_for(step.build())->steps)
     if (one.request && seen.insert(one.request->key()).second) requests.push_back(*one.request);
   return requests;
 }
@@ -139,6 +140,7 @@ void add_tune(CLI::App& program, int& exit_code) {
   command->add_option("--budget", options->budget, "start no new problem after so many seconds")
       ->option_text("SECONDS");
   command->callback([command, options, &exit_code] {
+    refuse_zero(*command, {"--threads"});
     options->model = command->get_option("--model")->count() > 0;
     exit_code = tune(*options);
   });

@@ -56,4 +56,11 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   return {ErrorCode::usage, problem, {}, help_hint(command, program)};
 }
 
+void refuse_zero(const CLI::App& command, std::initializer_list<const char*> options) {
+  for (const char* name : options)
+    if (const CLI::Option* option = command.get_option(name);
+        option->count() > 0 && option->as<int64_t>() == 0)
+      throw Error(ErrorCode::usage, "0 is too small", name, "Give a whole number from 1 on, or leave it out");
+}
+
 }  // namespace athanor::cli

@@ -72,6 +72,35 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
   return text;
 }
 
+/// The kernels that were timed for each problem, fastest first; steps with one problem share its lines.
+std::string contests(const Plan& plan) {
+  std::vector<std::vector<size_t>> problems;
+  const auto problem_of = [&](size_t i) { return plan.steps[i].request->key(); };
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    if (plan.steps[i].measured.size() < 2 || !plan.steps[i].request) continue;
+    const auto same = std::ranges::find_if(
+        problems, [&](const auto& steps) { return problem_of(steps.front()) == problem_of(i); });
+    if (same == problems.end())
+      problems.push_back({i});
+    else
+      same->push_back(i);
+  }
+  if (problems.empty()) return {};
+  std::vector<Row> rows{{"steps", "ops", "", "time", "kernel"}};
+  for (const auto& steps : problems) {
+    const PlanStep& step = plan.steps[steps.front()];
+    auto measured = step.measured;
+    std::ranges::stable_sort(measured, {}, &std::pair<std::string, double>::second);
+    bool first = true;
+    for (const auto& [name, seconds] : measured) {
+      rows.push_back({first ? fmt::format("{}", fmt::join(steps, " ")) : "", first ? step.name() : "",
+                      name == step.kernel.name ? "*" : "", format_duration(seconds), name});
+      first = false;
+    }
+  }
+  return "\nKernels that were timed (* runs):\n\n" + table(rows, {false, false, false, true, false});
+}
+
 }  // namespace
 
 std::string explain(const Plan& plan) {
@@ -80,17 +109,10 @@ std::string explain(const Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     const PlanValue& result = result_of(plan, step);
-    std::string why = step.why;
-    if (step.measured.size() > 1) {
-      std::vector<std::string> others;
-      for (const auto& [name, seconds] : step.measured)
-        others.push_back(fmt::format("{} {}", name, format_duration(seconds)));
-      why += fmt::format(": {}", fmt::join(others, ", "));
-    }
     std::vector<std::string> places;
     for (int v : step.writes) places.push_back(place_of(plan, v));
     rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
-                    shorten(step.kernel.name, 28), why, to_string(step.device), to_string(result.type),
+                    shorten(step.kernel.name, 28), step.why, to_string(step.device), to_string(result.type),
                     result.type.shape.rank() == 4 ? to_string(result.layout) : "",
                     count(static_cast<double>(step.flops)), count(static_cast<double>(step.bytes)),
                     shorten(fmt::format("{}", fmt::join(places, " ")), 28), step.where});
@@ -105,7 +127,7 @@ std::string explain(const Plan& plan) {
       "Memory: {} planned, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes)));
-  return text;
+  return text + contests(plan);
 }
 
 nlohmann::json to_json(const Plan& plan) {

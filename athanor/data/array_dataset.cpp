@@ -106,6 +106,8 @@ ArrayDataset::ArrayDataset(HostArray images, const HostArray& labels, ArrayDatas
   const auto [input, channels_last] = layout_of(images_);
   if (images_.shape[0] != size())
     throw Error(ErrorCode::shape, fmt::format("{} pictures but {} labels", images_.shape[0], size()));
+  if (images_.size() == 0)
+    throw Error(ErrorCode::value, fmt::format("there are no pictures: shape {}", to_string(images_.shape)));
   channels_last_ = channels_last;
   spec_.input = input;
   spec_.class_names = std::move(options.class_names);

@@ -26,8 +26,8 @@ class ArrayDataset final : public Dataset {
   /// `images` is u8: [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3 (where both fit: C first).
   /// `labels` is [N] of an integer type.
   ///
-  /// Throws Error(dtype), Error(shape) for other arrays or when their counts differ, Error(value) for a label
-  /// that is negative or not below the number of classes.
+  /// Throws Error(dtype), Error(shape) for other arrays or when their counts differ, Error(value) when there
+  /// are none, and for a label that is negative or not below the number of classes.
   ArrayDataset(HostArray images, const HostArray& labels, ArrayDatasetOptions options = {});
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }

@@ -85,9 +85,10 @@ Device parse_device(const std::string& name) {
       }
     }
   names.emplace_back("auto");
+  const std::string near = nearest(name, {names.begin(), names.end()});
   throw Error(ErrorCode::device,
               name == "gpu" ? "no device here is a GPU" : "there is no device '" + name + "'", {},
-              nearest_hint(name, {names.begin(), names.end()}) + " Devices here: " + join(names));
+              (near.empty() ? "" : "Did you mean '" + near + "'? ") + "Devices here: " + join(names));
 }
 
 std::shared_ptr<Storage> allocate(Device device, size_t bytes) {

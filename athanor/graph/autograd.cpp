@@ -67,10 +67,13 @@ std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient)
   }
   if (!op.decompose)
     throw Error(ErrorCode::value, fmt::format("{} has no gradient", op.name), to_string(node->where));
+  // A tensor that stands at several inputs has one gradient, which is that of all of them together.
   std::vector<Tensor> differentiable;
   std::vector<size_t> positions;
+  std::unordered_set<const Node*> seen;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].needs_grad()) differentiable.push_back(inputs[i]), positions.push_back(i);
+    if (inputs[i].needs_grad() && seen.insert(inputs[i].node().get()).second)
+      differentiable.push_back(inputs[i]), positions.push_back(i);
   Tensor output;
   {
     const WithGrad on;  // the decomposition must be differentiable even where history is not kept

@@ -74,8 +74,8 @@ struct Op {
   bool differentiable = true;
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
-  /// Allowed relative error of f32 results, in units of f32's epsilon times the reduction's length... see
-  /// tests.
+  /// By how much tests widen the relative error that they allow: some units in the last place, times the
+  /// square root of how many terms (of `flops`) meet in an element.
   double tolerance = 1;
 };
 

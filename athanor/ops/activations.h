@@ -1,4 +1,5 @@
-// Activation functions, elementwise, of floats (integers become f32).
+// Activation functions, elementwise, of floats (integers become f32): the result has the shape of x. Their
+// dtypes are those of elementwise.h, and so are their errors.
 #pragma once
 #include "athanor/graph/tensor.h"
 

@@ -1,4 +1,8 @@
-// Two-dimensional convolution (cross-correlation, as everywhere in the field) and its transpose.
+// Two-dimensional convolution (cross-correlation, as everywhere in the field) and its transpose, of floats.
+//
+// All throw Error(shape) for ranks or extents that do not fit together or a kernel that is larger than the
+// padded input, Error(value) for options out of range or groups that do not divide the channels, and
+// Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 

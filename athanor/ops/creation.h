@@ -1,4 +1,6 @@
 // Tensors from nothing: constants and indices. They take no memory until a kernel needs them.
+//
+// Numbers are rounded to `dtype` as by cast(). A negative extent is an Error(shape).
 #pragma once
 #include <source_location>
 
@@ -20,7 +22,8 @@ Tensor ones_like(Operand x);
 /// i64[shape]: each element's index along an axis.
 Tensor iota(const Shape& shape, int axis, Device device = {},
             std::source_location where = std::source_location::current());
-/// start, start + step, ... while before stop. Throws Error(value) for a step of 0.
+/// start, start + step, ... while before stop. Throws Error(value) for a step of 0 or a bound that is not
+/// finite, Error(dtype) for fractions as integers.
 Tensor arange(double start, double stop, double step = 1, DType dtype = DType::i64, Device device = {},
               std::source_location where = std::source_location::current());
 /// 0, 1, ..., count - 1
@@ -35,7 +38,7 @@ Tensor eye(int64_t rows, int64_t columns = -1, DType dtype = DType::f32, Device 
 /// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere (everywhere for a label outside [0,
 /// classes)).
 Tensor one_hot(Operand labels, int64_t classes, DType dtype = DType::f32);
-/// x [..., M, N] with zeros above (below) the k-th diagonal.
+/// x [..., M, N] with zeros above (below) the k-th diagonal. Throws Error(shape) for less than two axes.
 Tensor tril(Operand x, int64_t k = 0);
 Tensor triu(Operand x, int64_t k = 0);
 

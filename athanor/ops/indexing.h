@@ -1,4 +1,7 @@
 // Parts of tensors: slices, gather, scatter.
+//
+// All throw Error(shape) for shapes that do not fit and axes out of range. Indices in a tensor are looked at
+// when they are used: one out of range is an Error(value) then, naming it and the caller's line.
 #pragma once
 #include <limits>
 #include <optional>

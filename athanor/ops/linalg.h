@@ -1,4 +1,7 @@
 // Products of matrices and their generalisations.
+//
+// Operands are promoted to one dtype: a float (f16 and bf16 are summed in f32), i64 or i32. All throw
+// Error(shape) naming the extents that do not fit, and Error(dtype).
 #pragma once
 #include <string>
 

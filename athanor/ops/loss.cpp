@@ -14,6 +14,12 @@
 namespace athanor {
 namespace {
 
+void check_not_empty(const Shape& targets) {
+  if (targets.size() == 0)
+    throw Error(ErrorCode::shape, "the batch is empty: the mean of no losses is not defined", {},
+                "Leave empty batches out");
+}
+
 // Logits [N, C, ...] and labels [N, ...]; the class axis is 1.
 TensorType cross_entropy_infer(std::span<const TensorType> in, const Attrs&) {
   const Shape &logits = in[0].shape, &labels = in[1].shape;
@@ -25,12 +31,13 @@ TensorType cross_entropy_infer(std::span<const TensorType> in, const Attrs&) {
     throw Error(ErrorCode::shape,
                 fmt::format("logits {} and labels {} do not fit", to_string(logits), to_string(labels)), {},
                 "They are [N, C] and [N], or [N, C, ...] and [N, ...]");
+  check_not_empty(labels);
   return {in[0].dtype, {}, {}};
 }
 
 // What the labels ask for: the share of each class, [N, C, ...], and the weight of each label, [N, 1, ...],
 // which is 1 / count for those that count and 0 for the others. By comparison and not by scatter, so that it
-// fuses.
+// fuses. A label that is neither a class nor ignored makes all weights NaN: it must not pass for a loss of 0.
 struct Target {
   Tensor share, weight;
 };
@@ -43,8 +50,11 @@ Target target_of(const Tensor& labels, const Tensor& logits, const Attrs& attrs)
   class_shape[1] = classes;
   Tensor share = cast(equal(label, iota(class_shape, 1, logits.device())), logits.dtype());
   if (smoothing != 0) share = share * (1 - smoothing) + smoothing / static_cast<double>(classes);
-  const Tensor counts = cast(not_equal(label, attrs.integer("ignore_index")), logits.dtype());
-  return {share, counts / sum(counts)};
+  const Tensor ignored = equal(label, attrs.integer("ignore_index"));
+  const Tensor counts = cast(!ignored, logits.dtype());
+  const Tensor known = ignored | (greater_equal(label, 0) & less(label, classes));
+  const Tensor total = sum(where(known, counts, infinity));
+  return {share, counts / (total + (total - total))};  // infinity - infinity is NaN
 }
 
 // The negative sum of the logarithms that the target asks for.
@@ -110,6 +120,7 @@ std::pair<Tensor, Tensor> alike(const Operand& x, const Operand& target) {
   const Tensor value = as_float(x), wanted = cast(as_tensor(target), value.dtype());
   if (value.shape() != wanted.shape())
     throw Error(ErrorCode::shape, "the target's shape differs", {}, "Broadcast or reshape it to fit");
+  check_not_empty(wanted.shape());
   return {value, wanted};
 }
 

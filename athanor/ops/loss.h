@@ -1,4 +1,7 @@
-// Softmax and losses. Losses are scalars: means over the batch.
+// Softmax and losses, of floats. Losses are scalars: means over the batch.
+//
+// All throw Error(shape) where logits and labels, or x and target, do not fit or have no elements, and
+// Error(dtype). Targets do not broadcast.
 #pragma once
 #include "athanor/graph/tensor.h"
 
@@ -14,7 +17,7 @@ struct LabelOptions {
   int64_t ignore_index = -100;  // labels that do not count
 };
 /// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in
-/// [0, C). NaN when every label is ignored.
+/// [0, C). NaN when every label is ignored, or when one is neither in [0, C) nor ignored.
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options = {});
 /// The same for logarithms of probabilities (as log_softmax along axis 1 gives).
 Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options = {});

@@ -1,4 +1,7 @@
-// Normalisation. Statistics are computed in f32 for f16 and bf16, in two passes.
+// Normalisation, of floats. Statistics are computed in f32 for f16 and bf16, in two passes. Results have the
+// shape of x.
+//
+// All throw Error(shape) where scale, shift or statistics do not fit x, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 
@@ -17,8 +20,8 @@ Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Ten
 /// Normalises over the last `axes` axes; scale and shift have their shape, or are {}. Ba, Kiros, Hinton
 /// (2016).
 Tensor layer_norm(Operand x, int axes, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
-/// Normalises each of `groups` groups of channels of x [N, C, ...]; scale [C], shift [C] or {}. Wu, He
-/// (2018).
+/// Normalises each of `groups` groups of channels of x [N, C, ...]; scale [C], shift [C] or {}. Throws
+/// Error(value) when the groups do not divide the channels. Wu, He (2018).
 Tensor group_norm(Operand x, int64_t groups, const Tensor& scale = {}, const Tensor& shift = {},
                   double eps = 1e-5);
 

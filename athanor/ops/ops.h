@@ -1,5 +1,6 @@
-// All operations on tensors.
+// All operations on tensors, and what they throw.
 #pragma once
+#include "athanor/base/error.h"
 #include "athanor/ops/activations.h"
 #include "athanor/ops/conv.h"
 #include "athanor/ops/creation.h"

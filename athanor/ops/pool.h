@@ -1,4 +1,8 @@
-// Pooling over windows of [N, C, H, W].
+// Pooling over windows of floats [N, C, H, W] -> [N, C, OH, OW] with OH = (H + 2 padding - kernel) / stride
+// + 1.
+//
+// All throw Error(shape) for another rank or a kernel that is larger than the padded input, Error(value) for
+// options out of range.
 #pragma once
 #include <optional>
 

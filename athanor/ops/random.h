@@ -35,7 +35,10 @@ Generator& default_generator();
 /// default_generator().seed(seed)
 void manual_seed(uint64_t seed);
 
-/// f32 (or `dtype`) uniform in [low, high).
+// All throw Error(value) for a range, deviation or probability that cannot be, and Error(dtype) for integers
+// where floats are drawn.
+
+/// f32 (or `dtype`) uniform in [low, high); high itself only where rounding to the dtype reaches it.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::f32,
                Generator& generator = default_generator(), Device device = {},
                std::source_location where = std::source_location::current());

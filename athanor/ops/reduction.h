@@ -1,4 +1,8 @@
 // Reductions, scans and order.
+//
+// A reduction drops its axes, or keeps them with extent 1. All throw Error(shape) for an axis out of range,
+// and where the largest or smallest of no elements is asked for; Error(dtype) for dtypes without the
+// operation.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -57,7 +61,8 @@ Tensor argsort(Operand x, int axis = -1, bool descending = false);
 struct TopK {
   Tensor values, indices;
 };
-/// The k largest (smallest) along an axis, best first; k at most the extent.
+/// The k largest (smallest) along an axis, best first, and where they stood (i64). Throws Error(value) unless
+/// k is in [0, extent].
 TopK topk(Operand x, int64_t k, int axis = -1, bool largest = true);
 
 }  // namespace athanor

@@ -19,8 +19,8 @@ struct CheckpointInterval {
 CheckpointInterval parse_checkpoint_interval(const std::string& text);
 std::string to_string(const CheckpointInterval& interval);
 
-/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on; what they mean for the
-/// numbers is in `numbers_depend_on`.
+/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on. Those that
+/// resume_config() does not let change are what a run's numbers depend on.
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
   std::string data = "fashion-mnist";  // as open_dataset() takes it

@@ -85,6 +85,11 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
 
   train_ = from_option("--data", [&] { return open_dataset(config_.data, Split::train); });
   test_ = open_dataset(config_.data, Split::test, train_->spec().normalization);
+  if (test_->spec().input != train_->spec().input)
+    throw Error(ErrorCode::shape,
+                fmt::format("the test pictures are {}, the training pictures {}",
+                            to_string(test_->spec().input), to_string(train_->spec().input)),
+                config_.data, "Make them of one size");
   if (config_.batch_size > train_->size())
     throw Error(ErrorCode::usage,
                 fmt::format("a batch of {} is larger than the {} training pictures", config_.batch_size,
@@ -121,11 +126,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
 void Trainer::make_model() {
   model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
   model_->to(device_);
-  optimizer_ = optim::make_optimizer(config_.optimizer, model_->parameters(),
-                                     {.lr = config_.learning_rate(),
-                                      .weight_decay = config_.weight_decay,
-                                      .momentum = config_.momentum,
-                                      .nesterov = config_.momentum > 0});
+  optimizer_ = make_optimizer(config_, model_->parameters());
 }
 
 // Checkpoints replace one another: the last stays until the next is written.

@@ -1,5 +1,7 @@
 #include "athanor/train/training_step.h"
 
+#include <utility>
+
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
@@ -16,6 +18,15 @@ PendingStep forward(nn::Module& model, const Tensor& pictures, const Tensor& lab
 }
 
 }  // namespace
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                 std::vector<nn::Parameter> parameters) {
+  return optim::make_optimizer(config.optimizer, std::move(parameters),
+                               {.lr = config.learning_rate(),
+                                .weight_decay = config.weight_decay,
+                                .momentum = config.momentum,
+                                .nesterov = config.momentum > 0});
+}
 
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
                           const Tensor& labels, const StepOptions& options) {

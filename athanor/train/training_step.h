@@ -1,10 +1,18 @@
 // One step of training, as part of the graph.
 #pragma once
+#include <memory>
+#include <vector>
+
 #include "athanor/graph/tensor.h"
 #include "athanor/nn/module.h"
 #include "athanor/optim/optimizer.h"
+#include "athanor/train/config.h"
 
 namespace athanor {
+
+/// The optimizer that a run's options ask for.
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
+                                                 std::vector<nn::Parameter> parameters);
 
 struct StepOptions {
   double label_smoothing = 0;

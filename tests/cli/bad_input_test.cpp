@@ -70,6 +70,9 @@ TEST(BadInput, InTheCommandLineExitsWithTwo) {
       {{"explain", "--input", "1,2"}, 2, {"--input"}},
       {{"predict"}, 2, {"IMAGE", "athanor predict --help"}},
       {{"predict", "a.png", "--top", "0"}, 2, {"--top"}},
+      {{"explain", "--threads", "0"}, 2, {"--threads"}},
+      {{"eval", "--batch-size", "0"}, 2, {"--batch-size"}},
+      {{"eval", "--threads", "0"}, 2, {"--threads"}},
       {{"eval", "--threads", "-1"}, 2, {"--threads"}}};
   for (const Mistake& mistake : mistakes) {
     expect_complaint(folder, mistake);

@@ -189,6 +189,23 @@ TEST_F(Runs, StopWhereNothingCanBeWritten) {
   EXPECT_NE(locked.err.find("locked/run"), std::string::npos) << locked.err;
 }
 
+TEST_F(Runs, RunWhatExplainShows) {
+  ASSERT_EQ(
+      run_program(folder_.path(), train("run", {"--max-steps", "3", "--deterministic", "--quiet"})).exit_code,
+      0);
+  const Outcome outcome =
+      run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "cpu", "--batch-size", "64",
+                                   "--threads", "1", "--deterministic", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json ran = json::parse(text("run/plan.json")), shown = json::parse(outcome.out);
+  EXPECT_EQ(shown["planned_memory_bytes"], ran["planned_memory_bytes"]);
+  EXPECT_EQ(shown["flops"], ran["flops"]);
+  ASSERT_EQ(shown["steps"].size(), ran["steps"].size());
+  for (size_t i = 0; i < ran["steps"].size(); ++i)
+    for (const char* field : {"ops", "kernel", "parts"})
+      EXPECT_EQ(shown["steps"][i][field], ran["steps"][i][field]) << "step " << i;
+}
+
 TEST(Explain, GivesThePlan) {
   const TempFolder folder;
   for (const Words& more : {Words{}, {"--inference"}, {"--profile"}}) {

@@ -84,5 +84,11 @@ TEST(ArrayDataset, RefusesWhatDoesNotFit) {
                make(images, integers({0, 0}), {{"a", "b"}, 3, {}}));
 }
 
+TEST(ArrayDataset, WithoutPicturesIsRefused) {
+  for (const Shape& shape : {Shape{0, 8, 8}, Shape{2, 0, 8}})
+    expect_error(ErrorCode::value, {"no pictures", to_string(shape)},
+                 [&] { ArrayDataset(HostArray(DType::u8, shape), HostArray(DType::i64, {shape[0]})); });
+}
+
 }  // namespace
 }  // namespace athanor

@@ -29,6 +29,28 @@ TEST(Autograd, GradientsOfGradients) {
   }
 }
 
+// Attention's gradients have no rules of their own: they are differentiated by what they decompose into.
+TEST(Autograd, ATensorAtSeveralInputsIsCountedOnceForEach) {
+  const HostArray values = uniform({3, 2}, -1, 1, DType::f64).to_host();
+  const auto second = [&](const std::vector<Tensor>& qkv, const std::vector<Tensor>& leaves) {
+    const Tensor y = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2]);
+    Tensor total = zeros({}, DType::f64), all = zeros({3, 2}, DType::f64);
+    for (const Tensor& g : grad({sum(y * y)}, leaves)) total = total + sum(g * g);
+    for (const Tensor& g : grad({total}, leaves)) all = all + g;
+    return all.to_vector<double>();
+  };
+  const auto leaf = [&] {
+    Tensor x = Tensor::from(values);
+    x.requires_grad();
+    return x;
+  };
+  const Tensor x = leaf();
+  // Each a tensor of its own, so that nothing is shared, and joined by what the shared one stands for.
+  const std::vector<Tensor> joined{x * 1.0, x * 1.0, x * 1.0};
+  const auto shared = second({x, x, x}, {x}), apart = second(joined, {x});
+  for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(shared[i], apart[i], 1e-9) << i;
+}
+
 TEST(Autograd, LeavesGatherOverCalls) {
   Tensor x = Tensor::from<double>({2}, {});
   x.requires_grad();

@@ -116,6 +116,20 @@ TEST(Softmax, LargeNumbers) {
   EXPECT_EQ(values(softmax(Tensor::from<double>({0, -infinity}, {2}))), (Doubles{1, 0}));
 }
 
+TEST(Loss, ALabelThatIsNoClassIsNotTakenForNothing) {
+  Tensor x = zeros({2, 3});
+  x.requires_grad();
+  for (const int64_t label : {3, -1}) {
+    const Tensor labels = Tensor::from<int64_t>({0, label}, {2});
+    const Tensor loss = cross_entropy(x, labels);
+    EXPECT_TRUE(std::isnan(loss.item())) << label;
+    EXPECT_TRUE(std::isnan(nll_loss(log_softmax(x, 1), labels).item())) << label;
+    EXPECT_TRUE(std::isnan(cross_entropy(x, labels, {.label_smoothing = 0.1}).item())) << label;
+    EXPECT_TRUE(std::isnan(values(grad({loss}, {x})[0])[0])) << label;
+    EXPECT_FALSE(std::isnan(cross_entropy(x, labels, {.ignore_index = label}).item())) << label;
+  }
+}
+
 TEST(Loss, IgnoredLabelsAndMaskedClasses) {
   const Tensor labels = Tensor::from<int64_t>({0, -100}, {2});
   Tensor x = Tensor::from<double>({0, 0, 5, 7}, {2, 2});

@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -273,6 +274,40 @@ inline void expect_second_gradient(const FilledCase& c) {
     EXPECT_NEAR(expected, difference, 1e-5 * (1 + std::abs(difference)))
         << "second gradient of " << describe(c);
   }
+}
+
+/// Inputs of one shape that are one tensor: its gradient, and the gradient of that, is the sum of those of
+/// tensors with the same values.
+inline void expect_shared_gradient(const FilledCase& c) {
+  std::vector<size_t> alike;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (c.free[i] && (alike.empty() || c.inputs[i].shape == c.inputs[alike[0]].shape)) alike.push_back(i);
+  if (alike.size() < 2) return;
+  const auto gradients = [&](bool shared) {
+    std::vector<Tensor> inputs = tensors_of(c, false), leaves;
+    for (const size_t i : alike) {
+      const bool again = shared && i != alike[0];
+      inputs[i] = again ? inputs[alike[0]] : Tensor::from(c.inputs[alike[0]], test_device());
+      if (!again) leaves.push_back(inputs[i].requires_grad());
+    }
+    const Tensor output = call_op(c.op, inputs, c.spec.attrs);
+    const Tensor direction = Tensor::from(random_like(leaves[0].type(), 19), test_device());
+    Tensor first = zeros_like(leaves[0]), second = first;
+    for (const Tensor& g :
+         grad({output}, leaves, {Tensor::from(random_like(output.type(), 7), test_device())}))
+      first = first + g;
+    for (const Tensor& g : grad({sum(first * direction)}, leaves)) second = second + g;
+    return std::array{to_doubles(first.to_host()), to_doubles(second.to_host())};
+  };
+  const auto one = gradients(true), many = gradients(false);
+  for (size_t order = 0; order < one.size(); ++order)
+    for (size_t j = 0; j < one[order].size(); ++j)
+      if (!(std::abs(one[order][j] - many[order][j]) <= 1e-9 * (1 + std::abs(many[order][j])))) {
+        ADD_FAILURE() << (order == 0 ? "the gradient of " : "the second gradient of ") << describe(c)
+                      << " with one tensor for several inputs is " << one[order][j] << " for element " << j
+                      << ", not " << many[order][j];
+        return;
+      }
 }
 
 /// Gradients of a case in a lower precision, near those of the same numbers in float64: their rules keep

@@ -106,6 +106,7 @@ void OpTable::check_gradients() {
     if (!on_host() && i > 0) return;  // the rules are the same
     if (!on_host()) continue;
     expect_second_gradient(c);
+    if (call_op(op(), tensors_of(c, false), c.spec.attrs).dtype() == DType::f64) expect_shared_gradient(c);
     for (DType dtype : op().dtypes)
       if (is_float(dtype) && dtype != DType::f64) expect_gradient_in(dtype, fill(op(), i, dtype));
     if (HasFailure()) return;

@@ -240,6 +240,12 @@ TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
   expect_error(ErrorCode::io, {"too full", "free"}, [&] { run_folder("a").check_space(uint64_t{1} << 60); });
 }
 
+TEST_F(TrainerTest, TestPicturesOfAnotherSizeAreRefusedAtTheStart) {
+  write_npy(folder_ / "data" / "test_images.npy", HostArray(DType::u8, {20, 9, 9}));
+  expect_error(ErrorCode::shape, {"test pictures are [1, 9, 9]", "[1, 8, 8]", "data"}, [&] { train("a"); });
+  EXPECT_FALSE(std::filesystem::exists(run_folder("a").path));
+}
+
 TEST_F(TrainerTest, BadOptionsLeaveNoFolder) {
   config_.batch_size = 85;
   expect_error(ErrorCode::usage, {"--batch-size", "84"}, [&] { train("a"); });
