@@ -19,7 +19,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
   const auto needed =
       Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
   if (!nvidia.empty())
-    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, needed);
+    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, facts, needed);
   else if (!amd.empty())
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
   if (release == nullptr) {
