@@ -94,6 +94,7 @@ std::string describe(const ProbeResults& results, const Screen& screen) {
               ? fmt::format("  {:<22} {:>8} {:<8} {}\n", title.title, number(one.value), title.unit, one.how)
               : fmt::format("  {:<22} {:>8} {:<8} {}\n", title.title, "-", "", one.missing);
     }
+    if (!device.problem.empty()) text += "  " + device.problem + "\n";
   }
   if (!results.shortfalls.empty()) text += "\n" + bold("Less than it should be", screen) + "\n";
   for (const Shortfall& one : results.shortfalls) {

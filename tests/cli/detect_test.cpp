@@ -154,7 +154,8 @@ TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
   const Outcome end = run({"--probe", "--json", "--patience", "15"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
   bool cpu = false, opencl = false;
-  for (const json& device : json::parse(end.out).at("probe").at("devices")) {
+  const json found = json::parse(end.out);
+  for (const json& device : found.at("probe").at("devices")) {
     const json& all = device.at("measurements");
     EXPECT_GT(all.at("bandwidth_gb_s").at("value"), 0);
     cpu = cpu || device.at("device") == "cpu";

@@ -104,7 +104,8 @@ const AddProbe legacy("nvidia.driver.legacy", [](const Facts& f) {
   if (gpus.empty() || f.system().wsl) return skip();
   const NvidiaDriver& nvidia = f.nvidia();
   const bool loaded = !nvidia.module_version.empty();
-  const auto driver = Version::parse(loaded ? nvidia.module_version : nvidia.library_version);
+  const std::string& there = loaded ? nvidia.module_version : nvidia.library_version;
+  const auto driver = Version::parse(there);
   // Another card may be run by the same driver: then all is well but for this one.
   const bool runs_another = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
     return gpu->driver == "nvidia" && Compatibility::known().last_driver(sm_number(gpu->arch)) == nullptr;
@@ -112,13 +113,13 @@ const AddProbe legacy("nvidia.driver.legacy", [](const Facts& f) {
   const auto finding = [&](const Gpu& gpu) {
     return (runs_another ? warn() : fail())
         .with("gpu", gpu.title())
-        .with("driver", driver ? driver->text() : "?");
+        .with("driver", there.empty() ? "?" : there);
   };
   for (const Gpu* gpu : gpus) {
     const auto* last = Compatibility::known().last_driver(sm_number(gpu->arch));
     if (gpu->driver == "nvidia" || last == nullptr || !driver || driver->at(0) <= last->branch) continue;
     return finding(*gpu)
-        .seen(loaded ? "/proc/driver/nvidia/version" : nvidia.library, driver->text())
+        .seen(loaded ? "/proc/driver/nvidia/version" : nvidia.library, there)
         .seen(gpu->arch_source, gpu->arch)
         .with("branch", std::to_string(last->branch));
   }
