@@ -127,8 +127,9 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
   if (state_ == nullptr || state_->process <= 0)
     return {
         {}, state_ == nullptr || state_->process == 0 ? "was asked before" : "could not be started", false};
-  const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  auto end = state_->start + limit;
+  // Waited in short turns: time in which this process itself was stopped is no silence of the child's.
+  constexpr double turn = 0.25, longest_turn = 1;
+  double quiet = seconds_since(state_->start);
   std::array<std::string, 3> texts;
   bool late = false, spoke = false;
   const auto hear = [&] {
@@ -137,17 +138,20 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
       if (heard) heard(said.substr(0, line));
       said.erase(0, line + 1);
       spoke = true;
-      end = Clock::now() + limit;
+      quiet = 0;
     }
   };
   // What it leaves running may hold the pipe of errors open, so only the answer's end counts.
   while (state_->files[0] >= 0 && !late) {
     std::array<pollfd, 3> waiting{};
     for (size_t i = 0; i < waiting.size(); ++i) waiting[i] = {state_->files[i], POLLIN, 0};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0 || poll(waiting.data(), waiting.size(), static_cast<int>(left)) == 0) {
-      late = true;
-      break;
+    const auto begin = Clock::now();
+    const double left = std::min(seconds - quiet, turn);
+    const int ready = left <= 0 ? 0 : poll(waiting.data(), waiting.size(), static_cast<int>(left * 1000) + 1);
+    quiet += std::min(seconds_since(begin), longest_turn);
+    if (ready == 0) {
+      late = quiet >= seconds;
+      continue;
     }
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (state_->files[i] < 0 || (waiting[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
