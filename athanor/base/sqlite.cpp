@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
+
 namespace athanor {
 
 sqlite3* open_database(const std::filesystem::path& file) {
@@ -16,6 +18,35 @@ sqlite3* open_database(const std::filesystem::path& file) {
   }
   sqlite3_busy_timeout(database, 2000);
   return database;
+}
+
+void close_database(sqlite3* database) { sqlite3_close(database); }
+
+sqlite3* open_foreign_database(const std::filesystem::path& file) {
+  std::string name = "file:";
+  for (const char c : file.string()) {
+    constexpr char digits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '?' || c == '#' || c == '%' || c == ' ')
+      name += {'%', digits[byte >> 4], digits[byte & 15]};
+    else
+      name += c;
+  }
+  sqlite3* database = nullptr;
+  if (sqlite3_open_v2((name + "?immutable=1").c_str(), &database,
+                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX, nullptr) == SQLITE_OK)
+    return database;
+  sqlite3_close(database);
+  return nullptr;
+}
+
+std::string read_blob(sqlite3* database, const char* table, const char* column, int64_t row, size_t most) {
+  sqlite3_blob* blob = nullptr;
+  if (sqlite3_blob_open(database, "main", table, column, row, 0, &blob) != SQLITE_OK) return {};
+  std::string bytes(std::min(most, static_cast<size_t>(sqlite3_blob_bytes(blob))), '\0');
+  if (sqlite3_blob_read(blob, bytes.data(), static_cast<int>(bytes.size()), 0) != SQLITE_OK) bytes.clear();
+  sqlite3_blob_close(blob);
+  return bytes;
 }
 
 bool run_sql(sqlite3* database, const std::string& commands) {

@@ -11,11 +11,21 @@ struct sqlite3_stmt;
 namespace athanor {
 
 /// Opens or makes a file, and its folder; nullptr where that cannot be. Other processes that write are waited
-/// for. To be closed with sqlite3_close().
+/// for. To be closed with close_database().
 sqlite3* open_database(const std::filesystem::path& file);
+
+void close_database(sqlite3* database);
+
+/// Opens somebody else's file to read it as it is: no journal is looked at, nothing is made beside it.
+/// nullptr where that cannot be.
+sqlite3* open_foreign_database(const std::filesystem::path& file);
 
 /// Some commands, separated by semicolons; whether all of them ran.
 bool run_sql(sqlite3* database, const std::string& commands);
+
+/// The first bytes, `most` of them, of what a row of a table has in a column of bytes or text; "" where there
+/// is none. What is longer is not read.
+std::string read_blob(sqlite3* database, const char* table, const char* column, int64_t row, size_t most);
 
 /// A prepared statement. Its parameters (?) are bound in their order, once each.
 class SqlStatement {

@@ -8,16 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
-#include "athanor/base/os/terminal.h"
+#include "athanor/cli/apart.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
+#include "athanor/cli/doing.h"
 #include "athanor/cli/probe_text.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/cli/topology_text.h"
-#include "athanor/device/device.h"
 
 namespace athanor::cli {
 namespace {
@@ -25,34 +24,8 @@ namespace {
 struct DetectOptions {
   bool json = false, all = false, topology = false, probe = false;
   double memory_seconds = 0;
+  double patience = 90;  // longer than the tuner waits for a kernel
   std::string root, svg, device;
-};
-
-// Says what takes time now: on a terminal a line that is written over, and gone when the work is done;
-// elsewhere a line for each thing, and one now and then for how far that is. On standard error, for the
-// report is the output.
-class Doing {
- public:
-  void say(const std::string& what, const std::string& how_far) {
-    constexpr double lines_apart = 10, redrawn_after = 0.1;  // seconds
-    const bool next = what != what_;
-    if (!next && seconds_since(said_) < (terminal_ ? redrawn_after : lines_apart)) return;
-    what_ = what;
-    said_ = Clock::now();
-    const std::string text = "measuring: " + what + (how_far.empty() ? "" : ", " + how_far);
-    if (terminal_)
-      std::cerr << "\r\x1b[K  " << text << std::flush;
-    else
-      std::cerr << text << '\n' << std::flush;
-  }
-  ~Doing() {
-    if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-
- private:
-  bool terminal_ = os::stderr_is_terminal() && !is_dumb_terminal();
-  std::string what_;
-  Clock::time_point said_ = Clock::now();
 };
 
 bool is_asked(const DetectOptions& options, const BackendUse& use) {
@@ -60,24 +33,20 @@ bool is_asked(const DetectOptions& options, const BackendUse& use) {
 }
 
 ProbeResults measure(Detection& found, const DetectOptions& options) {
-  Doing doing;
+  Doing doing("measuring");
   ProbeResults results;
   for (FoundDevice& device : found.devices) {
     const auto usable = std::count_if(device.backends.begin(), device.backends.end(),
                                       [](const BackendUse& use) { return use.usable; });
     for (const BackendUse& use : device.backends) {
       if (!is_asked(options, use)) continue;
-      ProbedDevice probed{device.name, use.device, {}, {}};
-      try {
-        probed.measurements =
-            probe(parse_device(use.device), [&](const std::string& what, const std::string& how_far) {
-              doing.say(use.device + ", " + what, how_far);
-            });
-        add_measurements(device, probed.measurements, usable == 1 ? "probe" : "probe " + use.backend);
-      } catch (const Error& error) {
-        probed.problem = error.what();
-      }
-      results.devices.push_back(std::move(probed));
+      ProbedApart measured =
+          probe_apart(use.device, options.patience, [&](const std::string& what, const std::string& how_far) {
+            doing.say(use.device + ", " + what, how_far);
+          });
+      add_measurements(device, measured.measurements, usable == 1 ? "probe" : "probe " + use.backend);
+      results.devices.push_back(
+          {device.name, use.device, std::move(measured.measurements), std::move(measured.problem)});
     }
     for (Shortfall& one : find_shortfalls(device)) results.shortfalls.push_back(std::move(one));
   }
@@ -91,7 +60,7 @@ int run(const DetectOptions& options) {
   const Machine machine = options.root.empty() ? Machine() : Machine(options.root);
   Detection found = detect(machine);
   if (options.memory_seconds > 0)
-    return test_memories(found, options.device, options.memory_seconds, options.json);
+    return test_memories(found, {options.device, options.memory_seconds, options.patience, options.json});
   std::optional<ProbeResults> probed;
   if (options.probe) probed = measure(found, options);
   std::optional<Topology> topology;
@@ -125,6 +94,11 @@ void add_detect(CLI::App& program, int& exit_code) {
       ->check(CLI::PositiveNumber);
   command->add_option("--device", options->device, "probe or test only this one: cpu, opencl:0, ...")
       ->type_name("NAME");
+  command
+      ->add_option("--patience", options->patience,
+                   "give up a device that does nothing for so long (default: 90)")
+      ->type_name("SECONDS")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--topology", options->topology,
                     "print how processors, memory and devices are connected");
   command->add_option("--svg", options->svg, "draw that to a file")->type_name("FILE");

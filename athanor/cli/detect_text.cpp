@@ -158,7 +158,9 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
     if (first) text += "\n" + style.bold("Runtimes") + "\n";
     first = false;
     text += fmt::format("  {:<{}} {}\n", spoken(state.name), name_width,
-                        state.answered ? state.version : style.bad(state.problem));
+                        !state.answered         ? style.bad(state.problem)
+                        : state.version.empty() ? "answers"
+                                                : state.version);
   }
   return text;
 }

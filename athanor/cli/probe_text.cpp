@@ -8,8 +8,8 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
-#include "athanor/cli/terminal.h"
-#include "athanor/runtime/memory_test.h"
+#include "athanor/cli/apart.h"
+#include "athanor/cli/doing.h"
 
 namespace athanor::cli {
 namespace {
@@ -69,6 +69,17 @@ void print(const std::string& device, const MemoryReport& report) {
     std::cout << fmt::format("    ... and {} more\n", report.wrong_words - report.errors.size());
 }
 
+TestedApart test_apart(const std::string& device, const MemoryTest& test) {
+  Doing doing("testing", Doing::Elsewhere::nothing);
+  MemoryTestOptions options{.seconds = test.seconds};
+  if (!test.json)
+    options.progress = [&](const std::string& what, double seconds) {
+      doing.say("memory of " + device,
+                fmt::format("{}, {:.0f} of {:.0f} s", what, std::min(seconds, test.seconds), test.seconds));
+    };
+  return test_memory_apart(device, test.patience, options);
+}
+
 }  // namespace
 
 std::string describe(const ProbeResults& results, const Screen& screen) {
@@ -76,7 +87,6 @@ std::string describe(const ProbeResults& results, const Screen& screen) {
   for (const ProbedDevice& device : results.devices) {
     text +=
         fmt::format("\n{}\n", bold(fmt::format("Measured on {} ({})", device.device, device.name), screen));
-    if (!device.problem.empty()) text += "  " + device.problem + "\n";
     for (const Measurement& one : device.measurements) {
       const Title title = title_of(one.property);
       text +=
@@ -84,6 +94,7 @@ std::string describe(const ProbeResults& results, const Screen& screen) {
               ? fmt::format("  {:<22} {:>8} {:<8} {}\n", title.title, number(one.value), title.unit, one.how)
               : fmt::format("  {:<22} {:>8} {:<8} {}\n", title.title, "-", "", one.missing);
     }
+    if (!device.problem.empty()) text += "  " + device.problem + "\n";
   }
   if (!results.shortfalls.empty()) text += "\n" + bold("Less than it should be", screen) + "\n";
   for (const Shortfall& one : results.shortfalls) {
@@ -118,29 +129,33 @@ nlohmann::ordered_json to_json(const ProbeResults& results) {
   return {{"devices", std::move(devices)}, {"shortfalls", std::move(shortfalls)}};
 }
 
-int test_memories(const Detection& found, const std::string& device, double seconds, bool json) {
+int test_memories(const Detection& found, const MemoryTest& test) {
   int exit_code = 0;
   auto all = nlohmann::ordered_json::array();
   bool tested = false;
   for (const FoundDevice& one : found.devices)
     for (const BackendUse& use : one.backends) {
-      if (!use.usable || (device.empty() ? one.kind == "cpu" && use.backend != "cpu" : device != use.device))
+      if (!use.usable ||
+          (test.device.empty() ? one.kind == "cpu" && use.backend != "cpu" : test.device != use.device))
         continue;
-      const MemoryReport report = test_memory(parse_device(use.device), {.seconds = seconds});
+      const TestedApart outcome = test_apart(use.device, test);
       tested = true;
-      if (report.wrong_words > 0) exit_code = 1;
-      if (json) {
-        auto entry = to_json(report);
+      if (outcome.report.wrong_words > 0 || !outcome.problem.empty()) exit_code = 1;
+      if (test.json) {
+        auto entry = outcome.problem.empty() ? to_json(outcome.report)
+                                             : nlohmann::ordered_json{{"problem", outcome.problem}};
         entry["device"] = use.device;
         all.push_back(std::move(entry));
+      } else if (outcome.problem.empty()) {
+        print(use.device, outcome.report);
       } else {
-        print(use.device, report);
+        std::cout << fmt::format("{:<10} could not be tested: {}\n", use.device, outcome.problem);
       }
     }
   if (!tested)
-    throw Error(ErrorCode::device, "there is no device '" + device + "' to test", "--device",
+    throw Error(ErrorCode::device, "there is no device '" + test.device + "' to test", "--device",
                 "'athanor detect' lists what can be used");
-  if (json) std::cout << nlohmann::ordered_json{{"schema", 1}, {"memory_tests", all}}.dump(2) << '\n';
+  if (test.json) std::cout << nlohmann::ordered_json{{"schema", 1}, {"memory_tests", all}}.dump(2) << '\n';
   return exit_code;
 }
 

@@ -12,7 +12,7 @@ namespace athanor::cli {
 struct ProbedDevice {
   std::string name, device;  // "AMD EPYC", "opencl:0"
   std::vector<Measurement> measurements;
-  std::string problem;  // why it could not be measured; "" when it could
+  std::string problem;  // why it could not be measured, or not to the end; "" when it could
 };
 
 struct ProbeResults {
@@ -23,8 +23,15 @@ struct ProbeResults {
 std::string describe(const ProbeResults& results, const Screen& screen);
 nlohmann::ordered_json to_json(const ProbeResults& results);
 
-/// Tests the memory of every usable device, or of the one that `--device` names, and prints what came of it.
-/// The exit code: 0, or 1 when a word was wrong. The host's memory is tested once, by the CPU backend.
-int test_memories(const Detection& found, const std::string& device, double seconds, bool json);
+struct MemoryTest {
+  std::string device;    // "": every usable one
+  double seconds = 0;    // for each
+  double patience = 90;  // seconds without progress after which one is given up
+  bool json = false;
+};
+
+/// Tests the memory of devices and prints what came of it. The exit code: 0, or 1 when a word was wrong or a
+/// device could not be tested. The host's memory is tested once, by the CPU backend.
+int test_memories(const Detection& found, const MemoryTest& test);
 
 }  // namespace athanor::cli

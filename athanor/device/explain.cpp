@@ -135,6 +135,26 @@ void explain_shared_memory(FoundDevice& device) {
   found->second.note = "An integrated GPU: it shares the processor's memory.";
 }
 
+// Intel's OpenCL counts vector engines, data sheets the Xe-cores that have 16 of them, or 8 (Xe2).
+void explain_xe_cores(FoundDevice& device, Fact& fact) {
+  Reading *sheet = by_source(fact, "data sheet"), *engines = by_source(fact, "opencl");
+  if (device.text("vendor") != "Intel" || sheet == nullptr || engines == nullptr) return;
+  const int64_t *cores = as_integer(*sheet), *counted = as_integer(*engines);
+  if (cores == nullptr || counted == nullptr || (*counted != 16 * *cores && *counted != 8 * *cores)) return;
+  engines->meaning = "vector engines";
+  sheet->meaning = "Xe-cores";
+  fact.note = fmt::format("Each Xe-core has {} vector engines: both counts are right.", *counted / *cores);
+}
+
+// CUDA tells what a kernel may ask for, OpenCL what it has without.
+void explain_local_memory(Fact& fact) {
+  const Reading *cuda = by_source(fact, "cuda"), *opencl = by_source(fact, "opencl");
+  if (cuda == nullptr || opencl == nullptr || as_integer(*cuda) == nullptr ||
+      as_integer(*opencl) == nullptr || *as_integer(*cuda) <= *as_integer(*opencl))
+    return;
+  fact.note = "A kernel has what OpenCL says; by CUDA it may ask for more.";
+}
+
 }  // namespace
 
 int gfx_major(const std::string& architecture) {
@@ -179,6 +199,10 @@ void add_features(FoundDevice& device) {
 }
 
 void explain_conflicts(FoundDevice& device) {
+  if (const auto units = device.properties.find("compute_units"); units != device.properties.end())
+    explain_xe_cores(device, units->second);
+  if (const auto local = device.properties.find("local_memory_bytes"); local != device.properties.end())
+    explain_local_memory(local->second);
   for (auto& [name, fact] : device.properties) {
     if (!fact.note.empty()) continue;
     if (name == "pcie_link" || name == "clock_mhz" || name == "memory_clock_mhz") continue;

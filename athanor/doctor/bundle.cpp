@@ -50,6 +50,16 @@ void add_file(std::string& bundle, const std::string& path, std::string text) {
   bundle += "== " + path + "\n" + text;
 }
 
+// Of Python's packages, those that probes look at: what else somebody has installed is nobody's business.
+bool is_looked_at(const std::string& package) {
+  for (const char* name :
+       {"torch", "tensorflow", "tensorflow-rocm", "jax", "jaxlib", "onnxruntime", "onnxruntime-gpu", "numpy"})
+    if (package == name) return true;
+  for (const char* family : {"jax-cuda", "jax-rocm", "nvidia-cu"})
+    if (package.starts_with(family)) return true;
+  return false;
+}
+
 bool of_gpu(const Facts& facts, const std::string& path) {
   if (!path.starts_with("/sys/bus/pci/")) return true;
   return std::any_of(facts.gpus().begin(), facts.gpus().end(),
@@ -76,11 +86,9 @@ std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
                             gpu.driver);
   for (const PythonEnvironment& environment : facts.pythons())
     for (const Distribution& one : environment.distributions)
-      for (const char* name :
-           {"torch", "tensorflow", "jax", "jaxlib", "onnxruntime", "onnxruntime-gpu", "numpy"})
-        if (one.name == name)
-          add_file(bundle, redacted(one.folder) + "/METADATA",
-                   fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", one.name, one.version));
+      if (is_looked_at(one.name))
+        add_file(bundle, redacted(one.folder) + "/METADATA",
+                 fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", one.name, one.version));
   std::string log;
   for (const char* word : {"amdgpu", "kfd", "NVRM", "nouveau", "i915"})
     for (const std::string& line : facts.log_lines({word}, 20)) log += line + "\n";

@@ -54,6 +54,8 @@ void read_cuda(Compatibility& all, const Json& table) {
                         row.at("newest_sm")});
   for (const Json& row : table.at("minimum_driver"))
     all.minimum_driver[row.at("major").get<uint32_t>()] = version_of(row.at("driver"));
+  for (const Json& row : table.at("last_branch"))
+    all.last_branch.push_back({row.at("below_sm"), row.at("branch"), row.at("chips")});
 }
 
 void read_rocm(Compatibility& all, const Json& table) {
@@ -75,7 +77,7 @@ void read_rocm(Compatibility& all, const Json& table) {
 Compatibility from_json(const Json& document) {
   Compatibility all;
   if (document.at("schema") != 1) throw Error(ErrorCode::format, "another schema than 1", file);
-  for (const char* name : {"cuda", "pytorch", "tensorflow", "jax", "rocm"})
+  for (const char* name : {"cuda", "pytorch", "tensorflow", "jax", "onnxruntime", "rocm"})
     all.origins[name] = {document.at(name).at("source"), document.at(name).at("date")};
   read_cuda(all, document.at("cuda"));
   const Json& torch = document.at("pytorch");
@@ -93,6 +95,12 @@ Compatibility from_json(const Json& document) {
   for (const Json& row : jax.at("cuda"))
     all.jax_cuda.push_back(
         {row.at("major"), version_of(row.at("driver")), row.at("oldest_sm"), row.at("cudnn")});
+  for (const Json& row : jax.at("rocm"))
+    all.jax_rocm.push_back({row.at("major"), row.at("plugin"), row.at("jax")});
+  const Json& onnxruntime = document.at("onnxruntime");
+  for (const Json& row : onnxruntime.at("release"))
+    all.onnxruntime.push_back({version_of(row.at("version")), row.at("cuda"), row.at("cudnn")});
+  all.newest_onnxruntime = version_of(onnxruntime.at("newest"));
   read_rocm(all, document.at("rocm"));
   return all;
 }
@@ -134,6 +142,19 @@ const Compatibility::Rocm* Compatibility::rocm_release(const Version& version) c
 std::optional<Version> Compatibility::oldest_driver(const Version& cuda_version) const {
   const auto driver = minimum_driver.find(cuda_version.at(0));
   return driver == minimum_driver.end() ? std::nullopt : std::optional(driver->second);
+}
+
+const Compatibility::DriverBranch* Compatibility::last_driver(int sm) const {
+  for (const DriverBranch& one : last_branch)
+    if (sm > 0 && sm < one.below_sm) return &one;
+  return nullptr;
+}
+
+const Compatibility::OnnxRuntime* Compatibility::onnxruntime_gpu(const Version& version) const {
+  const OnnxRuntime* found = nullptr;
+  for (const OnnxRuntime& one : onnxruntime)
+    if (version >= one.version) found = &one;
+  return version.first(2) > newest_onnxruntime ? nullptr : found;
 }
 
 std::optional<Compatibility::SmRange> Compatibility::torch_sm(const Version& torch,

@@ -18,6 +18,11 @@ struct Compatibility {
     Version version, driver;
     int oldest_sm = 0, newest_sm = 0;
   };
+  struct DriverBranch {  // of NVIDIA's: the newest that runs chips below `below_sm`
+    int below_sm = 0;
+    uint32_t branch = 0;
+    std::string chips;  // "Maxwell, Pascal, Volta"
+  };
   struct Framework {  // PyTorch and TensorFlow
     Version version, oldest_python, newest_python;
     std::vector<Version> cuda;
@@ -41,6 +46,15 @@ struct Compatibility {
     int oldest_sm = 0;
     std::string cudnn;  // the oldest
   };
+  struct JaxRocm {
+    uint32_t major = 0;  // of ROCm
+    std::string plugin;  // "jax-rocm7-plugin"
+    std::string jax;     // the newest; "" for the newest of all
+  };
+  struct OnnxRuntime {  // onnxruntime-gpu, from that version on
+    Version version;
+    uint32_t cuda = 0, cudnn = 0;  // major versions
+  };
   struct Rocm {
     Version version;
     std::string pytorch, tensorflow, jax;  // the newest; "" for none
@@ -54,12 +68,16 @@ struct Compatibility {
 
   std::vector<Toolkit> cuda;                   // every list: the newest last
   std::map<uint32_t, Version> minimum_driver;  // by CUDA's major version
+  std::vector<DriverBranch> last_branch;       // the oldest chips first
   std::vector<Framework> pytorch, tensorflow;
   std::vector<TorchArch> torch_arch;
   std::vector<Targets> torch_gfx;
   std::string torch_index;
   std::vector<JaxPython> jax_python;
   std::vector<JaxCuda> jax_cuda;
+  std::vector<JaxRocm> jax_rocm;
+  std::vector<OnnxRuntime> onnxruntime;
+  Version newest_onnxruntime;
   std::vector<Rocm> rocm;
   std::set<std::string> override_10_3_0, hipblaslt, broken_half;
   std::map<std::string, Origin> origins;  // "cuda", "pytorch", ...
@@ -75,6 +93,10 @@ struct Compatibility {
   const Rocm* rocm_release(const Version& version) const;
   /// The oldest driver that runs programs of this CUDA version; none where its major version is unknown.
   std::optional<Version> oldest_driver(const Version& cuda_version) const;
+  /// The last branch of NVIDIA's driver for a compute capability (61); nullptr where newer ones run it too.
+  const DriverBranch* last_driver(int sm) const;
+  /// nullptr for what is older or newer than the data.
+  const OnnxRuntime* onnxruntime_gpu(const Version& version) const;
   /// Compute capabilities that a torch wheel has kernels for; none where they are unknown.
   struct SmRange {
     int oldest = 0, newest = 0;

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "athanor/base/text.h"
-#include "athanor/doctor/facts/packages.h"
 
 namespace athanor::doctor {
 namespace {
@@ -63,7 +62,7 @@ const std::vector<Setting>& Facts::shell() const {
   return once(shell_, [&] { return read_shell(machine_); });
 }
 
-const std::map<std::string, std::string>& Facts::packages() const {
+const Packages& Facts::packages() const {
   return once(packages_, [&] { return read_packages(machine_); });
 }
 

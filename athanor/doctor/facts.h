@@ -9,6 +9,7 @@
 #include "athanor/device/machine.h"
 #include "athanor/doctor/facts/gpus.h"
 #include "athanor/doctor/facts/nvidia.h"
+#include "athanor/doctor/facts/packages.h"
 #include "athanor/doctor/facts/python.h"
 #include "athanor/doctor/facts/shell.h"
 #include "athanor/doctor/facts/system.h"
@@ -32,7 +33,7 @@ class Facts {
   /// Of the environments that have one.
   const std::vector<TorchBuild>& torches() const;
   const std::vector<Setting>& shell() const;
-  const std::map<std::string, std::string>& packages() const;
+  const Packages& packages() const;
   /// The newest `most` lines of the kernel's log with all of the parts in them, oldest first.
   std::vector<std::string> log_lines(const std::vector<std::string_view>& parts, size_t most = 3) const;
 
@@ -67,7 +68,7 @@ class Facts {
   mutable Once<std::vector<PythonEnvironment>> pythons_;
   mutable Once<std::vector<TorchBuild>> torches_;
   mutable Once<std::vector<Setting>> shell_;
-  mutable Once<std::map<std::string, std::string>> packages_;
+  mutable Once<Packages> packages_;
   mutable Once<std::vector<std::string>> log_;
 };
 

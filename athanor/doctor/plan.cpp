@@ -23,13 +23,14 @@ void plan_athanor(InstallPlan& plan, const Facts& facts) {
                       : vendor == Vendor::nvidia ? "nvidia-opencl-icd"
                                                  : "intel-opencl-icd";
     if (vendor == Vendor::nvidia) {
-      plan.links.push_back(
-          {"driver",
-           facts.nvidia().module_version.empty() ? "NVIDIA" : "NVIDIA " + facts.nvidia().module_version,
-           {"any that serves the card", "任何支持该显卡的版本"},
-           {},
-           false});
-      need_nvidia(plan, std::nullopt);
+      Link driver = nvidia_driver_link(facts, std::nullopt);
+      if (facts.nvidia().module_version.empty())
+        driver.value = driver.newer.en.empty()
+                           ? "NVIDIA"
+                           : fmt::format("NVIDIA, branch {} at most", last_nvidia_driver(facts)->branch);
+      if (!driver.broken) driver.reason = {"any that serves the card", "任何支持该显卡的版本"};
+      plan.links.push_back(std::move(driver));
+      need_nvidia(plan, facts, std::nullopt);
     } else {
       plan.links.push_back({"driver",
                             gpus.front()->driver.empty() ? "-" : gpus.front()->driver,

@@ -23,7 +23,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
     }
     const auto needed = chosen != nullptr ? chosen->driver : Compatibility::known().jax_cuda.front().driver;
     plan.links.push_back(nvidia_driver_link(facts, needed));
-    need_nvidia(plan, needed);
+    need_nvidia(plan, facts, needed);
     if (chosen == nullptr) {
       plan.links.back().broken = true;
       plan.links.back().reason = {

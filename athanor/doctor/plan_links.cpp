@@ -62,24 +62,49 @@ Link gpu_link(const std::vector<const Gpu*>& gpus) {
       false};
 }
 
+const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts) {
+  const Compatibility::DriverBranch* oldest = nullptr;
+  for (const Gpu* gpu : computing_gpus(facts, Vendor::nvidia))
+    if (const auto* last = Compatibility::known().last_driver(sm_number(gpu->arch)))
+      if (oldest == nullptr || last->branch < oldest->branch) oldest = last;
+  return oldest;
+}
+
 Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed) {
   const std::string& here = facts.nvidia().module_version;
   const std::string from = needed ? needed->text() : "?";
-  Link link{
-      "driver", here.empty() ? fmt::format("NVIDIA {} or newer", from) : "NVIDIA " + here, {}, {}, false};
+  const auto* last = last_nvidia_driver(facts);
+  const std::string wanted = last == nullptr ? fmt::format("NVIDIA {} or newer", from)
+                                             : fmt::format("NVIDIA {} to {}", from, last->branch);
+  Link link{"driver", here.empty() ? wanted : "NVIDIA " + here, {}, {}, false};
   link.reason = here.empty()
                     ? Text{fmt::format("none is loaded; this CUDA needs {} or newer", from),
                            fmt::format("当前没有加载；此 CUDA 需要 {} 以上", from)}
                     : Text{fmt::format("loaded; this CUDA needs {} or newer ({})", from, origin("cuda")),
                            fmt::format("已加载；此 CUDA 需要 {} 以上（{}）", from, origin("cuda"))};
+  if (last == nullptr) return link;
+  link.newer = {fmt::format("another GPU: {} is the last branch that runs {}", last->branch, last->chips),
+                fmt::format("更换 GPU：{} 是支持 {} 的最后一个分支", last->branch, last->chips)};
+  if (const auto version = Version::parse(here); version && version->at(0) > last->branch) {
+    link.broken = true;
+    link.reason = {
+        fmt::format("too new: {} is the last branch that runs {}; athanor doctor says how to change it",
+                    last->branch, last->chips),
+        fmt::format("太新：{} 是支持 {} 的最后一个分支；athanor doctor 会说明如何更换", last->branch,
+                    last->chips)};
+  }
   return link;
 }
 
-void need_nvidia(InstallPlan& plan, const std::optional<Version>& needed) {
+void need_nvidia(InstallPlan& plan, const Facts& facts, const std::optional<Version>& needed) {
+  const auto* last = last_nvidia_driver(facts);
+  const std::string from = needed ? needed->text() : "any";
   plan.driver_test = "nvidia-smi >/dev/null 2>&1";
-  plan.driver_hint = fmt::format(
-      "NVIDIA's driver ({} or newer) does not answer: install it, restart, and see: athanor doctor",
-      needed ? needed->text() : "any");
+  plan.driver_hint =
+      fmt::format("NVIDIA's driver ({}) does not answer: install it, restart, and see: athanor doctor",
+                  last != nullptr ? fmt::format("{}, of branch {} at most", from, last->branch)
+                  : needed        ? from + " or newer"
+                                  : from);
 }
 
 void need_amd(InstallPlan& plan) {

@@ -18,10 +18,13 @@ std::string origin(const char* table);
 
 Link python_link(const Facts& facts, const Version& python, const std::string& range);
 Link gpu_link(const std::vector<const Gpu*>& gpus);
+/// The newest branch of the driver that runs all of the GPUs; nullptr where that is any.
+const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts);
+/// Broken where the loaded one is too new for a GPU.
 Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed);
 Link amd_driver_link(const Facts& facts);
 /// What a script tests before anything is installed.
-void need_nvidia(InstallPlan& plan, const std::optional<Version>& needed);
+void need_nvidia(InstallPlan& plan, const Facts& facts, const std::optional<Version>& needed);
 void need_amd(InstallPlan& plan);
 
 void plan_pytorch(InstallPlan& plan, const Facts& facts);

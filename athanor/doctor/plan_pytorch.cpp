@@ -19,7 +19,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
   const auto needed =
       Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
   if (!nvidia.empty())
-    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, needed);
+    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, facts, needed);
   else if (!amd.empty())
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
   if (release == nullptr) {
@@ -40,8 +40,16 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
                  {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
                  {},
                  false};
-    if (const auto& newest_major = *Compatibility::known().minimum_driver.rbegin();
-        newest_major.first > Version::parse(cuda)->at(0))
+    const auto& newest_major = *Compatibility::known().minimum_driver.rbegin();
+    const Compatibility::Toolkit& newest_toolkit = Compatibility::known().cuda.back();
+    const auto left_behind = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+      return sm_number(gpu->arch) > 0 && sm_number(gpu->arch) < newest_toolkit.oldest_sm;
+    });
+    if (left_behind != gpus.end())
+      toolkit.newer = {
+          fmt::format("another GPU: CUDA {} has left {} behind", newest_major.first, (*left_behind)->arch),
+          fmt::format("更换 GPU：CUDA {} 不再支持 {}", newest_major.first, (*left_behind)->arch)};
+    else if (newest_major.first > Version::parse(cuda)->at(0))
       toolkit.newer = {
           fmt::format("CUDA {} needs a driver from {} on", newest_major.first, newest_major.second.text()),
           fmt::format("CUDA {} 需要 {} 以上的驱动", newest_major.first, newest_major.second.text())};
@@ -60,7 +68,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
     torch.newer = {fmt::format("{} has no wheel for this GPU or driver", newest.text()),
                    fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest.text())};
   else
-    torch.newer = {"newer ones are not in the data", "数据中没有更新的版本"};
+    torch.newer = {"none is known to the data", "数据中没有更新的版本"};
   plan.links.push_back(torch);
   if (!wheel.variable.empty()) {
     plan.variables.emplace_back(wheel.variable, wheel.value);

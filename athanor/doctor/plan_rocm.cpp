@@ -23,13 +23,6 @@ const Compatibility::Rocm* rocm_for(const std::vector<const Gpu*>& gpus,
   return found;
 }
 
-std::optional<Version> rocm_here(const Facts& facts) {
-  for (const std::string& folder : facts.rocm_folders())
-    if (auto version = Version::parse(facts.machine().read_line(folder + "/.info/version").value_or("")))
-      return version;
-  return std::nullopt;
-}
-
 }  // namespace
 
 const Compatibility::Rocm* plan_rocm(InstallPlan& plan, const Facts& facts,
@@ -37,7 +30,8 @@ const Compatibility::Rocm* plan_rocm(InstallPlan& plan, const Facts& facts,
                                      std::string Compatibility::Rocm::*framework, const char* name) {
   plan.links.push_back(amd_driver_link(facts));
   need_amd(plan);
-  const auto here = rocm_here(facts);
+  const auto installed = newest_rocm(facts);
+  const auto here = installed ? std::optional(installed->version) : std::nullopt;
   const Compatibility::Rocm* row = rocm_for(amd, framework, here);
   if (row == nullptr && here) row = rocm_for(amd, framework, std::nullopt);
   if (row == nullptr) {

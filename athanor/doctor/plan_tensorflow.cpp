@@ -31,7 +31,7 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
     const auto needed = Compatibility::known().oldest_driver(shown_release.cuda.front());
     if (!nvidia.empty()) {
       plan.links.push_back(nvidia_driver_link(facts, needed));
-      need_nvidia(plan, needed);
+      need_nvidia(plan, facts, needed);
       if (release == nullptr) {
         plan.links.back().broken = true;
         return;

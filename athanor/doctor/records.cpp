@@ -1,7 +1,5 @@
 #include "athanor/doctor/records.h"
 
-#include <sqlite3.h>
-
 #include <chrono>
 #include <cstdlib>
 
@@ -34,7 +32,7 @@ Records::Records(const std::filesystem::path& file) {
           "CREATE INDEX IF NOT EXISTS by_fix ON events(kind, subject, fix); PRAGMA user_version=1;");
 }
 
-Records::~Records() { sqlite3_close(database_); }
+Records::~Records() { close_database(database_); }
 
 void Records::add(const Event& event) {
   SqlStatement(database_, "INSERT INTO events VALUES(?, ?, ?, ?, ?)")

@@ -145,9 +145,7 @@ Finding device_self_test() {
     os::Child tester([id] { return test(parse_device(id)); });
     const os::ChildAnswer answer = tester.wait(device_seconds);
     const std::string wrong = answer.problem.empty() ? answer.text : answer.problem;
-    // Slow, or hung: which of them cannot be told.
-    const bool late = answer.problem.find("within") != std::string::npos;
-    if (late) return warn().seen(name, wrong).with("device", name).with("what", wrong);
+    if (answer.late) return warn().seen(name, wrong).with("device", name).with("what", wrong);
     if (!wrong.empty()) return fail().seen(name, wrong).with("device", name).with("what", wrong);
     finding.seen(name, "matmul f32, f16, bf16; softmax f16; attention f32");
   }

@@ -202,6 +202,8 @@ MemoryReport test_memory(Device device, const MemoryTestOptions& options) {
     const auto each = [&](auto work) {
       uint32_t first = 0;
       for (uint64_t i = 0; i < blocks.size(); ++i) {
+        if (options.progress)
+          options.progress(fmt::format("pass {}, {}", report.passes + 1, pattern.name), seconds());
         work(*blocks[i], first, i);
         first += static_cast<uint32_t>(blocks[i]->bytes() / 4);
       }

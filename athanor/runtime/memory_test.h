@@ -30,6 +30,8 @@ struct MemoryTestOptions {
   double seconds = 10;
   double share = 0.8;       // of the memory that is free, where that is known
   uint64_t most_bytes = 0;  // 0: no limit
+  /// Is told what is done ("pass 3, random") and the seconds so far, before each block is written or read.
+  std::function<void(const std::string& what, double seconds)> progress;
   /// Called between writing and reading each pass, with the blocks: for tests, which disturb them.
   std::function<void(const std::vector<std::shared_ptr<Storage>>&)> disturb;
 };

@@ -105,40 +105,53 @@ double seconds_of(Device device, const KernelRequest& request, const TuningProgr
   return std::max(least, 1e-9);
 }
 
-}  // namespace
-
-Measurement product_rate(Device device, DType dtype, const ProbeProgress& say) {
+// Of the fastest product of matrices, by Athanor's kernels.
+ProbePart product_rate(Device device, DType dtype) {
   const std::string property = fmt::format("{}_product_tflops", to_string(dtype));
   const std::string what = fmt::format("product of matrices in {}", to_string(dtype));
-  say(what, {});
+  return {what, {property}, [=](const ProbeProgress& say) -> std::vector<Measurement> {
+            double best = 0;
+            int64_t best_extent = 0;
+            for (const int64_t extent : {512, 1024, 2048, 4096, 8192}) {
+              const Shape shape{1, extent, extent};
+              const OperandDesc operand{dtype, shape, {}, contiguous_strides(shape)};
+              const KernelRequest request{.op = &find_op("batch_matmul"),
+                                          .attrs = {},
+                                          .inputs = {operand, operand},
+                                          .output = operand,
+                                          .epilogue = {}};
+              const double seconds = seconds_of(device, request, [&](size_t number, size_t of) {
+                say(what, fmt::format("{0} x {0}, kernel {1} of {2}", extent, number, of));
+              });
+              const double n = static_cast<double>(extent), rate = 2 * n * n * n / seconds * 1e-12;
+              if (rate > best) best = rate, best_extent = extent;
+              if (seconds > 5e-3)
+                break;  // long enough; a larger one would take minutes to choose a kernel for
+            }
+            return {{property, best, fmt::format("product of {0} x {0} matrices", best_extent), {}}};
+          }};
+}
+
+}  // namespace
+
+std::vector<ProbePart> probe_parts(Device device) {
+  std::vector<ProbePart> all = gpu_access(device) ? probe_parts_of_gpu(device) : probe_parts_of_cpu();
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) all.push_back(product_rate(device, dtype));
+  return all;
+}
+
+std::vector<Measurement> run_part(const ProbePart& part, const ProbeProgress& say) {
+  say(part.what, {});
   try {
-    double best = 0;
-    int64_t best_extent = 0;
-    for (const int64_t extent : {512, 1024, 2048, 4096, 8192}) {
-      const Shape shape{1, extent, extent};
-      const OperandDesc operand{dtype, shape, {}, contiguous_strides(shape)};
-      const KernelRequest request{.op = &find_op("batch_matmul"),
-                                  .attrs = {},
-                                  .inputs = {operand, operand},
-                                  .output = operand,
-                                  .epilogue = {}};
-      const double seconds = seconds_of(device, request, [&](size_t number, size_t of) {
-        say(what, fmt::format("{0} x {0}, kernel {1} of {2}", extent, number, of));
-      });
-      const double n = static_cast<double>(extent), rate = 2 * n * n * n / seconds * 1e-12;
-      if (rate > best) best = rate, best_extent = extent;
-      if (seconds > 5e-3) break;  // long enough; a larger one would take minutes to choose a kernel for
-    }
-    return {property, best, fmt::format("product of {0} x {0} matrices", best_extent), {}};
+    return part.measure(say);
   } catch (const Error& error) {
-    return {property, 0, {}, error.problem().substr(0, error.problem().find('\n'))};
+    return missing(part.properties, error.problem().substr(0, error.problem().find('\n')));
   }
 }
 
-std::vector<Measurement> probe(Device device, const ProbeProgress& say) {
-  std::vector<Measurement> all = gpu_access(device) ? probe_gpu(device, say) : probe_cpu(say);
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
-    all.push_back(product_rate(device, dtype, say));
+std::vector<Measurement> missing(const std::vector<std::string>& properties, const std::string& why) {
+  std::vector<Measurement> all;
+  for (const std::string& property : properties) all.push_back({property, 0, {}, why});
   return all;
 }
 

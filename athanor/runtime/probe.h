@@ -33,9 +33,22 @@ struct Shortfall {
 /// of 96"; "" at its beginning).
 using ProbeProgress = std::function<void(const std::string& what, const std::string& how_far)>;
 
-/// Takes some seconds, and minutes where kernels of products have to be chosen first. Throws Error where the
-/// device cannot be used at all; what cannot be measured is said in the measurement.
-std::vector<Measurement> probe(Device device, const ProbeProgress& say);
+/// A part of a probe, which gives a measurement for each of its properties. What cannot be measured is said
+/// in the measurement.
+struct ProbePart {
+  std::string what;  // "memory bandwidth"
+  std::vector<std::string> properties;
+  std::function<std::vector<Measurement>(const ProbeProgress&)> measure;  // throws Error
+};
+
+/// All that can be measured of a device, in that order. Some seconds together, and minutes where kernels of
+/// products have to be chosen first. Throws Error where the device cannot be used at all.
+std::vector<ProbePart> probe_parts(Device device);
+
+/// Measures a part; what an error keeps from being measured is said in the measurements.
+std::vector<Measurement> run_part(const ProbePart& part, const ProbeProgress& say);
+/// A part's properties, with why they have no values.
+std::vector<Measurement> missing(const std::vector<std::string>& properties, const std::string& why);
 
 /// Adds measurements to a device's properties as source "probe" ("probe cpu", "probe opencl" where several
 /// backends were measured).
@@ -45,10 +58,8 @@ void add_measurements(FoundDevice& device, const std::vector<Measurement>& measu
 /// Measurements below 0.7 of the data sheet, or of what a driver says, with likely causes.
 std::vector<Shortfall> find_shortfalls(const FoundDevice& device);
 
-// The two ways to measure; for probe().
-std::vector<Measurement> probe_gpu(Device device, const ProbeProgress& say);
-std::vector<Measurement> probe_cpu(const ProbeProgress& say);
-/// Of the fastest product of matrices, by Athanor's kernels.
-Measurement product_rate(Device device, DType dtype, const ProbeProgress& say);
+// For probe_parts(): all but products of matrices, on devices of the two kinds.
+std::vector<ProbePart> probe_parts_of_gpu(Device device);
+std::vector<ProbePart> probe_parts_of_cpu();
 
 }  // namespace athanor

@@ -61,24 +61,35 @@ double copied_gb_s(int threads, size_t bytes, int rounds) {
 
 }  // namespace
 
-std::vector<Measurement> probe_cpu(const ProbeProgress& say) {
+std::vector<ProbePart> probe_parts_of_cpu() {
   const int threads = cpu_threads();
-  std::vector<Measurement> all;
-  say("concurrency", {});
-  const double alone = seconds_of_chain(1), together = seconds_of_chain(threads);
-  all.push_back({"concurrency", alone / together * threads, "threads of arithmetic that run at once", {}});
-  say("memory bandwidth", {});
-  all.push_back({"bandwidth_gb_s",
-                 copied_gb_s(threads, size_t{64} << 20, 1),
-                 "copying 64 MiB a thread, read and written",
-                 {}});
-  say("cache bandwidth", {});
-  all.push_back({"cache_bandwidth_gb_s",
-                 copied_gb_s(threads, size_t{64} << 10, 2000),
-                 "copying 64 KiB a thread, read and written",
-                 {}});
-  all.push_back({"i8_tops", 0, {}, "Athanor's own kernels for the processor have no 8-bit arithmetic"});
-  return all;
+  using All = std::vector<Measurement>;
+  return {{"concurrency",
+           {"concurrency"},
+           [threads](const ProbeProgress&) {
+             const double alone = seconds_of_chain(1), together = seconds_of_chain(threads);
+             return All{
+                 {"concurrency", alone / together * threads, "threads of arithmetic that run at once", {}}};
+           }},
+          {"memory bandwidth",
+           {"bandwidth_gb_s"},
+           [threads](const ProbeProgress&) {
+             return All{{"bandwidth_gb_s",
+                         copied_gb_s(threads, size_t{64} << 20, 1),
+                         "copying 64 MiB a thread, read and written",
+                         {}}};
+           }},
+          {"cache bandwidth",
+           {"cache_bandwidth_gb_s"},
+           [threads](const ProbeProgress&) {
+             return All{{"cache_bandwidth_gb_s",
+                         copied_gb_s(threads, size_t{64} << 10, 2000),
+                         "copying 64 KiB a thread, read and written",
+                         {}}};
+           }},
+          {"rate in 8-bit integers", {"i8_tops"}, [](const ProbeProgress&) {
+             return missing({"i8_tops"}, "Athanor's own kernels for the processor have no 8-bit arithmetic");
+           }}};
 }
 
 }  // namespace athanor

@@ -13,8 +13,6 @@
 namespace athanor {
 namespace {
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 class Prober {
  public:
   explicit Prober(Device device)
@@ -210,29 +208,26 @@ class Prober {
 
 }  // namespace
 
-std::vector<Measurement> probe_gpu(Device device, const ProbeProgress& say) {
-  const Prober prober(device);
-  std::vector<Measurement> all;
-  const auto measure = [&](const char* what, const std::vector<std::string>& properties, auto how) {
-    say(what, {});
-    try {
-      for (Measurement& one : how()) all.push_back(std::move(one));
-    } catch (const Error& error) {
-      for (const std::string& property : properties)
-        all.push_back({property, 0, {}, first_line(error.problem())});
-    }
+std::vector<ProbePart> probe_parts_of_gpu(Device device) {
+  const auto prober = std::make_shared<const Prober>(device);
+  std::vector<ProbePart> all;
+  const auto add = [&](const char* what, const std::vector<std::string>& properties, auto how) {
+    all.push_back({what, properties, [prober, how](const ProbeProgress&) { return how(*prober); }});
   };
-  measure("rate and concurrency", {"f32_tflops", "concurrency"},
-          [&] { return prober.rate_and_concurrency(); });
-  measure("rate in 8-bit integers", {"i8_tops"}, [&] { return std::vector{prober.rate_i8()}; });
-  measure("memory bandwidth", {"bandwidth_gb_s"}, [&] { return std::vector{prober.bandwidth()}; });
-  measure("cache bandwidth", {"cache_bandwidth_gb_s"}, [&] { return std::vector{prober.cache_bandwidth()}; });
-  measure("link to the host", {"to_device_gb_s", "from_device_gb_s"}, [&] { return prober.link(); });
-  measure("launches", {"launch_us", "round_trip_us"}, [&] { return prober.latency(); });
-  if (prober.knows_waves())
-    measure("wave width", {"wave_width"}, [&] { return std::vector{prober.wave_width()}; });
-  else
-    all.push_back({"wave_width", 0, {}, "the driver has no sub-groups, by which kernels could tell"});
+  using All = std::vector<Measurement>;
+  add("rate and concurrency", {"f32_tflops", "concurrency"},
+      [](const Prober& on) { return on.rate_and_concurrency(); });
+  add("rate in 8-bit integers", {"i8_tops"}, [](const Prober& on) { return All{on.rate_i8()}; });
+  add("memory bandwidth", {"bandwidth_gb_s"}, [](const Prober& on) { return All{on.bandwidth()}; });
+  add("cache bandwidth", {"cache_bandwidth_gb_s"},
+      [](const Prober& on) { return All{on.cache_bandwidth()}; });
+  add("link to the host", {"to_device_gb_s", "from_device_gb_s"}, [](const Prober& on) { return on.link(); });
+  add("launches", {"launch_us", "round_trip_us"}, [](const Prober& on) { return on.latency(); });
+  add("wave width", {"wave_width"}, [](const Prober& on) {
+    return on.knows_waves()
+               ? All{on.wave_width()}
+               : missing({"wave_width"}, "the driver has no sub-groups, by which kernels could tell");
+  });
   return all;
 }
 

@@ -19,21 +19,21 @@ constexpr double most_points = 1400;  // of a line: about two a pixel
 
 // Colours are those of one blue and one orange that keep their contrast on white and on near-black.
 constexpr std::string_view style = R"(
-  svg { --page: #ffffff; --ink: #1c2733; --soft: #5d6b7a; --grid: #e7ebf0; --axis: #c3ccd6; --train: #2f6fde; --test: #e0681c }
+  text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
+  .title { font-size: 21px; font-weight: 600; fill: #1c2733 }
+  .panel { font-size: 14px; font-weight: 600; fill: #1c2733 }
+  .now { font-weight: 600 } .now.train, .key { fill: #2f6fde } .now.test { fill: #e0681c } .page { fill: #ffffff }
+  .grid { stroke: #e7ebf0; stroke-width: 1 } .axis { stroke: #c3ccd6; stroke-width: 1 }
+  .epoch { stroke: #c3ccd6; stroke-width: 1; stroke-dasharray: 2 4 }
+  .raw { fill: none; stroke: #2f6fde; stroke-width: 1; opacity: .26 }
+  .mean { fill: none; stroke: #2f6fde; stroke-width: 2.4; stroke-linejoin: round; stroke-linecap: round }
+  .line { fill: none; stroke: #e0681c; stroke-width: 1.6; stroke-dasharray: 1 4; stroke-linecap: round }
+  .dot { fill: #e0681c; stroke: #ffffff; stroke-width: 2 }
   @media (prefers-color-scheme: dark) {
-    svg { --page: #11161d; --ink: #e8edf3; --soft: #93a1b0; --grid: #222b36; --axis: #3a4654; --train: #6ea3ff; --test: #ff9a52 }
+    text { fill: #93a1b0 } .title, .panel { fill: #e8edf3 } .page { fill: #11161d } .grid { stroke: #222b36 }
+    .axis, .epoch { stroke: #3a4654 } .raw, .mean { stroke: #6ea3ff } .line { stroke: #ff9a52 }
+    .dot { fill: #ff9a52; stroke: #11161d } .now.train, .key { fill: #6ea3ff } .now.test { fill: #ff9a52 }
   }
-  text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: var(--soft) }
-  .title { font-size: 21px; font-weight: 650; fill: var(--ink) }
-  .panel { font-size: 14px; font-weight: 600; fill: var(--ink) }
-  .now { font-weight: 650 } .now.train { fill: var(--train) } .now.test { fill: var(--test) }
-  .grid { stroke: var(--grid); stroke-width: 1 } .axis { stroke: var(--axis); stroke-width: 1 }
-  .epoch { stroke: var(--axis); stroke-width: 1; stroke-dasharray: 2 4 }
-  .raw { fill: none; stroke: var(--train); stroke-width: 1; opacity: .26 }
-  .mean { fill: none; stroke: var(--train); stroke-width: 2.4; stroke-linejoin: round; stroke-linecap: round }
-  .line { fill: none; stroke: var(--test); stroke-width: 1.6; stroke-dasharray: 1 4; stroke-linecap: round }
-  .dot { fill: var(--test); stroke: var(--page); stroke-width: 2 }
-  .key { fill: var(--train) }
 )";
 
 struct Point {
@@ -217,7 +217,7 @@ std::string draw_curves(const Curves& curves) {
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "role=\"img\">\n<title>{2}</title>\n"
-      "<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" rx=\"10\" style=\"fill: var(--page)\"/>\n"
+      "<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" rx=\"10\" class=\"page\"/>\n"
       "<text class=\"title\" x=\"{4}\" y=\"40\">{2}</text>\n<text x=\"{4}\" y=\"62\">{5}</text>\n",
       width, height, escape_xml(curves.title), style, left, escape_xml(curves.subtitle));
   if (curves.steps.empty()) {

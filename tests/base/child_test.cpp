@@ -2,16 +2,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace athanor::os {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Child, HandsItsAnswerBack) {
@@ -52,6 +59,57 @@ TEST(Child, IsNotWaitedForWithoutNeed) {
     });
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Child, SaysHowFarItIs) {
+  std::vector<std::string> heard;
+  const auto answer = Child([](const Say& say) {
+                        say("one");
+                        say("");
+                        say("three");
+                        return std::string("end");
+                      }).wait(20, [&](const std::string& line) { heard.push_back(line); });
+  EXPECT_EQ(answer.text, "end");
+  EXPECT_THAT(heard, ElementsAre("one", "", "three"));
+}
+
+// The time counts from its last word.
+TEST(Child, MayTakeLongAsLongAsItSpeaks) {
+  const auto answer = Child([](const Say& say) {
+                        for (int i = 0; i < 8; ++i) {
+                          usleep(250'000);
+                          say("on my way");
+                        }
+                        return std::string("there");
+                      }).wait(1.5);
+  EXPECT_EQ(answer.text, "there") << answer.problem;
+  const auto silent = Child([](const Say& say) {
+                        say("once");
+                        for (;;) pause();
+                        return std::string();
+                      }).wait(0.2);
+  EXPECT_THAT(silent.problem, HasSubstr("said nothing for"));
+  EXPECT_TRUE(silent.late);
+}
+
+// Interrupting the program at a terminal ends it alone: its children must not go on.
+TEST(Child, EndsWithItsParent) {
+  std::array<int, 2> alive{};
+  ASSERT_EQ(pipe(alive.data()), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    Child child([] {
+      for (;;) pause();
+      return std::string();
+    });
+    usleep(200'000);
+    std::raise(SIGKILL);
+  }
+  close(alive[1]);
+  waitpid(parent, nullptr, 0);
+  pollfd end{alive[0], POLLIN, 0};
+  EXPECT_EQ(poll(&end, 1, 10'000), 1);  // the last that held the other end is gone
+  close(alive[0]);
 }
 
 }  // namespace

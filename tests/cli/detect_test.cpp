@@ -148,6 +148,37 @@ TEST_F(DetectWithBadOpenCl, AnswersForMisreportedProperties) {
   }
 }
 
+// What hangs or crashes costs its own measurement; the next ones and the other devices are measured.
+TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
+  setenv("ATHANOR_FAULT", "stall:probe_rate_i8;kill:gemm", 1);
+  const Outcome end = run({"--probe", "--json", "--patience", "30"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  bool cpu = false, opencl = false;
+  const json found = json::parse(end.out);
+  for (const json& device : found.at("probe").at("devices")) {
+    const json& all = device.at("measurements");
+    EXPECT_GT(all.at("bandwidth_gb_s").at("value"), 0);
+    cpu = cpu || device.at("device") == "cpu";
+    if (!device.at("device").get<std::string>().starts_with("opencl")) continue;
+    opencl = true;
+    EXPECT_GT(all.at("f32_tflops").at("value"), 0);
+    EXPECT_EQ(all.at("i8_tops").at("missing"), "the program that used it said nothing for 30 s");
+    EXPECT_THAT(all.at("f32_product_tflops").at("missing").get<std::string>(),
+                HasSubstr("was ended by SIGKILL"));
+    EXPECT_FALSE(all.contains("bf16_product_tflops"));  // three failures are enough
+    EXPECT_THAT(device.at("problem").get<std::string>(), HasSubstr("was given up"));
+  }
+  EXPECT_TRUE(cpu && opencl);
+}
+
+TEST_F(DetectWithBadOpenCl, TestsOtherMemoryWhenADeviceCrashes) {
+  setenv("ATHANOR_FAULT", "kill:memory_check", 1);
+  const Outcome end = run({"--memtest", "0.1", "--device", "opencl:0"});
+  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_THAT(end.out, HasSubstr("opencl:0   could not be tested: the program that used it was ended by"));
+  EXPECT_EQ(run({"--memtest", "0.1"}).exit_code, 0);  // the host's memory, by the CPU backend
+}
+
 TEST_F(DetectWithBadOpenCl, KeepsWhatOthersSay) {
   const json units = run_with("units:99")["devices"].back()["properties"]["compute_units"];
   EXPECT_EQ(units["source"], "proc");

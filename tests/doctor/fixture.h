@@ -43,6 +43,7 @@ class UnpackedMachine {
     machine_ = std::make_unique<Machine>(folder_.path());
   }
   const Machine& operator*() const { return *machine_; }
+  const Machine* operator->() const { return machine_.get(); }
   const std::filesystem::path& root() const { return folder_.path(); }
 
  private:

@@ -1,11 +1,13 @@
 // Readers of a machine's files: what they find, and that hostile ones end.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/file.h"
+#include "athanor/base/sqlite.h"
 #include "athanor/device/kfd.h"
+#include "athanor/device/nvidia_version.h"
 #include "athanor/device/pci.h"
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/facts.h"
@@ -115,6 +117,100 @@ TEST(Packages, AreThoseThatAreInstalled) {
       "config-files\n"
       "Version: 1\n\nPackage: c\nVersion: 5\nStatus: install ok installed");
   EXPECT_THAT(packages, ElementsAre(::testing::Pair("a", "1:2.3-4"), ::testing::Pair("c", "5")));
+}
+
+std::string big_endian(uint32_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift);
+  return bytes;
+}
+
+// As rpm's lib/header.c writes it: the region that holds all entries first, then those.
+std::string rpm_header(const std::string& name, const std::string& version, const std::string& release) {
+  std::string data("C\0", 2), entries;
+  uint32_t count = 1;
+  const auto entry = [&](uint32_t tag, uint32_t type, size_t offset, uint32_t values) {
+    entries +=
+        big_endian(tag) + big_endian(type) + big_endian(static_cast<uint32_t>(offset)) + big_endian(values);
+    ++count;
+  };
+  entry(100, 8, 0, 1);
+  for (const auto& [tag, text] :
+       {std::pair{1000U, name}, std::pair{1001U, version}, std::pair{1002U, release}}) {
+    entry(tag, 6, data.size(), 1);
+    data += text + '\0';
+  }
+  const std::string region =
+      big_endian(63) + big_endian(7) + big_endian(static_cast<uint32_t>(data.size())) + big_endian(16);
+  data += big_endian(63) + big_endian(7) + big_endian(0U - count * 16) + big_endian(16);
+  return big_endian(count) + big_endian(static_cast<uint32_t>(data.size())) + region + entries + data;
+}
+
+TEST(Packages, OfRpmAreReadFromTheirHeaders) {
+  const std::string header = rpm_header("glibc", "2.40", "3.fc41");
+  EXPECT_THAT(parse_rpm_header(header), ::testing::Pair("glibc", "2.40-3.fc41"));
+  for (size_t length = 0; length < header.size() - 16 - 7; ++length)
+    EXPECT_EQ(parse_rpm_header(header.substr(0, length)).second.find("3.fc41"), std::string::npos) << length;
+  std::string endless = header;
+  endless.replace(0, 4, "\xff\xff\xff\xff");
+  EXPECT_THAT(parse_rpm_header(endless), ::testing::Pair("", ""));
+  std::string elsewhere = header;
+  for (size_t at = 8; at + 16 <= 8 + 5 * 16; at += 16) elsewhere.replace(at + 8, 4, "\xff\xff\xff\xf0");
+  EXPECT_THAT(parse_rpm_header(elsewhere), ::testing::Pair("", ""));
+}
+
+using Files = std::map<std::string, std::string>;
+
+// A database as rpm 4.16 and later make it.
+std::string rpm_database(const std::filesystem::path& place, const std::string& glibc) {
+  sqlite3* database = open_database(place);
+  run_sql(database, "CREATE TABLE 'Packages' (hnum INTEGER PRIMARY KEY AUTOINCREMENT, blob BLOB NOT NULL)");
+  // A header is far longer than its head: names of files.
+  for (const std::string& header :
+       {rpm_header("bash", "5.2", "1") + std::string(300'000, 'f'), rpm_header("glibc", glibc, "317.el7")})
+    SqlStatement(database, "INSERT INTO Packages (blob) VALUES (?)").bind_bytes(header).run();
+  close_database(database);
+  return read_text_file(place);
+}
+
+TEST(Packages, AreReadFromTheDatabaseOfRpm) {
+  const TemporaryFolder folder;
+  const std::string database = rpm_database(folder / "rpmdb.sqlite", "2.17");
+  const std::string system = "ID=\"centos\"\nID_LIKE=\"rhel fedora\"\n";
+  const UnpackedMachine machine(Files{{"/var/lib/rpm/rpmdb.sqlite", database}, {"/etc/os-release", system}});
+  const Facts facts(*machine);
+  EXPECT_THAT(facts.packages().versions,
+              ElementsAre(::testing::Pair("bash", "5.2-1"), ::testing::Pair("glibc", "2.17-317.el7")));
+  EXPECT_EQ(facts.packages().record, "/var/lib/rpm/rpmdb.sqlite");
+  EXPECT_EQ(diagnose(checks(), facts, {"system.glibc"}).find("system.glibc")->verdict, Verdict::warning);
+  // Nothing was written beside it.
+  EXPECT_THAT(machine->list("/var/lib/rpm"), ElementsAre("rpmdb.sqlite"));
+}
+
+TEST(Packages, ThatCannotBeReadAreSaidToBeUnknown) {
+  const TemporaryFolder folder;
+  std::string database = rpm_database(folder / "rpmdb.sqlite", "2.17");
+  for (size_t at = 100; at < database.size(); at += 97) database[at] = static_cast<char>(at);
+  for (const auto& [name, text] :
+       {std::pair{"/usr/lib/sysimage/rpm/rpmdb.sqlite", database},
+        std::pair{"/usr/lib/sysimage/rpm/rpmdb.sqlite", std::string("SQLite format 3")},
+        std::pair{"/usr/lib/sysimage/rpm/Packages.db", std::string("RpmP")},
+        std::pair{"/var/lib/rpm/Packages", std::string("x")}}) {
+    const UnpackedMachine machine(Files{{name, text}});
+    const Facts facts(*machine);
+    EXPECT_EQ(facts.packages().unread, name);
+    const Diagnosis diagnosis = diagnose(checks(), facts, {"system.glibc"});
+    ASSERT_EQ(diagnosis.unknown().size(), 1U);
+    EXPECT_EQ(diagnosis.unknown()[0]->finding.evidence.at(0).source, name);
+  }
+}
+
+TEST(Packages, OfPacmanAreFolders) {
+  EXPECT_THAT(parse_pacman_folder("lib32-glibc-2.40+r16-1"), ::testing::Pair("lib32-glibc", "2.40+r16-1"));
+  EXPECT_THAT(parse_pacman_folder("ALPM_DB_VERSION"), ::testing::Pair("", ""));
+  EXPECT_THAT(parse_pacman_folder("-1"), ::testing::Pair("", ""));
+  const UnpackedMachine machine(Files{{"/var/lib/pacman/local/glibc-2.40+r16-1/desc", "%NAME%\nglibc\n"}});
+  EXPECT_THAT(Facts(*machine).packages().versions, ElementsAre(::testing::Pair("glibc", "2.40+r16-1")));
 }
 
 TEST(Ports, AreThoseThatSomebodyListensOn) {

@@ -8,12 +8,12 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/device/kfd.h"
+#include "athanor/device/nvidia_version.h"
 #include "athanor/device/pci.h"
 #include "athanor/doctor/check.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/facts/certificates.h"
 #include "athanor/doctor/facts/network.h"
-#include "athanor/doctor/facts/nvidia.h"
 #include "athanor/doctor/facts/packages.h"
 #include "athanor/doctor/facts/python.h"
 #include "athanor/doctor/facts/shell.h"
@@ -55,6 +55,8 @@ inline void read_as(uint8_t which, const std::string& text) {
       cuda_of_flavour(text);
       normalized(text);
       parse_acs(text);
+      parse_rpm_header(text);
+      parse_pacman_folder(text);
       for (const auto& [name, value] : parse_kfd_properties(text)) gfx_name(value);
       break;
     case 7:

@@ -84,7 +84,13 @@ std::vector<Device> all_devices() {
 TEST(Probe, MeasuresOrSaysWhyNot) {
   for (const Device device : all_devices()) {
     const auto nobody = [](const std::string&, const std::string&) {};
-    const auto all = gpu_access(device) ? probe_gpu(device, nobody) : probe_cpu(nobody);
+    std::vector<Measurement> all;
+    for (const ProbePart& part : gpu_access(device) ? probe_parts_of_gpu(device) : probe_parts_of_cpu()) {
+      const auto some = run_part(part, nobody);
+      EXPECT_EQ(some.size(), part.properties.size()) << part.what;
+      for (size_t i = 0; i < some.size(); ++i) EXPECT_EQ(some[i].property, part.properties.at(i));
+      all.insert(all.end(), some.begin(), some.end());
+    }
     EXPECT_GE(all.size(), 3U);
     for (const Measurement& one : all) {
       EXPECT_EQ(one.missing.empty(), one.value > 0) << one.property << " on " << to_string(device);

@@ -1,5 +1,5 @@
 // An OpenCL library that fails on purpose, for tests: it stands before the real one (ATHANOR_OPENCL_LIBRARY)
-// and spoils what ATHANOR_FAULT says:
+// and spoils what ATHANOR_FAULT says; several faults have a ';' between them:
 //   alloc:BYTES   no buffer larger than BYTES in all can be had
 //   build         nothing compiles
 //   lost:N        the device is lost after N launches
@@ -8,7 +8,8 @@
 //   text:TEXT     its name, its driver's version and its extensions are TEXT; "huge" stands for 4 GiB of text
 //   abort         asking for platforms ends the process, as PoCL does where /sys is missing
 //   hang          asking for platforms never returns
-//   kill:NAME     launching the kernel NAME ends the process
+//   kill:NAME     launching a kernel whose name starts with NAME ends the process
+//   stall:NAME    launching a kernel whose name starts with NAME never returns
 // Whatever is not defined here is found in the library that this one is linked with.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -21,16 +22,26 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <sstream>
 #include <string>
 
 namespace {
 
 // What follows "name:" when that fault is asked for; nullptr otherwise.
 const char* fault(const char* name) {
-  const char* text = std::getenv("ATHANOR_FAULT");
-  const size_t length = std::strlen(name);
-  if (text == nullptr || std::strncmp(text, name, length) != 0) return nullptr;
-  return text[length] == ':' ? text + length + 1 : text + length;
+  static const std::map<std::string, std::string> all = [] {
+    std::map<std::string, std::string> faults;
+    const char* text = std::getenv("ATHANOR_FAULT");
+    std::istringstream asked(text == nullptr ? "" : text);
+    for (std::string one; std::getline(asked, one, ';');) {
+      const size_t colon = std::min(one.find(':'), one.size());
+      faults[one.substr(0, colon)] = one.substr(std::min(colon + 1, one.size()));
+    }
+    return faults;
+  }();
+  const auto found = all.find(name);
+  return found == all.end() ? nullptr : found->second.c_str();
 }
 
 template <class F>
@@ -116,10 +127,12 @@ cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint 
                               cl_event* event) {
   if (lost()) return CL_OUT_OF_RESOURCES;
   ++launches;
-  if (const char* victim = fault("kill"); victim != nullptr) {
+  const char *killed = fault("kill"), *stalled = fault("stall");
+  if (killed != nullptr || stalled != nullptr) {
     char name[256] = {};
     clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
-    if (std::string(name) == victim) std::raise(SIGKILL);
+    if (killed != nullptr && std::string(name).starts_with(killed)) std::raise(SIGKILL);
+    while (stalled != nullptr && std::string(name).starts_with(stalled)) pause();
   }
   return real<decltype(clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel")(queue, kernel, rank, offset, all,
                                                                           group, waits, wait, event);

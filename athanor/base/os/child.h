@@ -10,20 +10,27 @@ struct ChildAnswer {
   /// "" for a whole answer; else what became of the child: "was ended by SIGABRT: its last words", "gave no
   /// answer within 5 s".
   std::string problem;
+  bool late = false;  // it was too slow, or hung: which of them cannot be told
 };
 
-/// A copy of this process that runs a function and hands its text back. Where there is no fork (Windows) the
-/// function runs in this process, when the answer is waited for.
+/// What a child says on its way to the answer, a line at a time.
+using Say = std::function<void(const std::string& line)>;
+
+/// A copy of this process that runs a function and hands its text back. It ends when the thread that started
+/// it does. Where there is no fork (Windows) the function runs in this process, when the answer is waited
+/// for.
 class Child {
  public:
-  explicit Child(std::function<std::string()> ask);
+  explicit Child(const std::function<std::string()>& ask);
+  explicit Child(std::function<std::string(const Say&)> ask);
   ~Child();
   Child(Child&& other) noexcept;
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Waits at most until `seconds` after the child was started, then ends it.
-  ChildAnswer wait(double seconds);
+  /// Waits at most until `seconds` after the child was started, or has said the last line, then ends it.
+  /// Each line that it says is handed to `heard`.
+  ChildAnswer wait(double seconds, const Say& heard = {});
 
  private:
   struct State;

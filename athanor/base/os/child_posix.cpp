@@ -3,6 +3,9 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,8 +35,14 @@ void write_all(int file, const std::string& text) {
 }
 
 // Never returns. The status says whether `text` is whole.
-[[noreturn]] void run_child(const std::function<std::string()>& ask, int answer, int errors) {
+[[noreturn]] void run_child(const std::function<std::string(const Say&)>& ask, pid_t parent, int answer,
+                            int errors, int words) {
   setpgid(0, 0);  // so that what it starts ends with it
+#ifdef __linux__
+  // Interrupts of the terminal reach the parent alone.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (getppid() != parent) _exit(1);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
   for (const int signal : {SIGINT, SIGTERM, SIGABRT, SIGSEGV, SIGPIPE}) std::signal(signal, SIG_DFL);
@@ -43,7 +52,7 @@ void write_all(int file, const std::string& text) {
   dup2(errors, STDOUT_FILENO);  // some libraries talk
   int status = 1;
   try {
-    write_all(answer, ask());
+    write_all(answer, ask([words](const std::string& line) { write_all(words, line + '\n'); }));
     status = 0;
   } catch (const std::exception& error) {
     write_all(errors, error.what());
@@ -84,21 +93,26 @@ std::string last_words(std::string text) {
 
 struct Child::State {
   pid_t process = -1;
-  std::array<int, 2> files{-1, -1};  // the answer and the errors, to be read
+  std::array<int, 3> files{-1, -1, -1};  // the answer, the errors and the lines said, to be read
   Clock::time_point start = Clock::now();
 };
 
-Child::Child(std::function<std::string()> ask) : state_(new State) {
-  std::array<int, 2> answer{-1, -1}, errors{-1, -1};
-  if (pipe2(answer.data(), O_CLOEXEC) != 0) return;
-  if (pipe2(errors.data(), O_CLOEXEC) != 0) {
-    close(answer[0]), close(answer[1]);
-    return;
+Child::Child(const std::function<std::string()>& ask) : Child([ask](const Say&) { return ask(); }) {}
+
+Child::Child(std::function<std::string(const Say&)> ask) : state_(new State) {
+  std::array<std::array<int, 2>, 3> pipes{};
+  size_t made = 0;
+  while (made < pipes.size() && pipe2(pipes[made].data(), O_CLOEXEC) == 0) ++made;
+  const pid_t parent = getpid();
+  if (made == pipes.size()) state_->process = fork();
+  if (state_->process == 0) run_child(ask, parent, pipes[0][1], pipes[1][1], pipes[2][1]);
+  for (size_t i = 0; i < made; ++i) {
+    close(pipes[i][1]);
+    if (state_->process > 0)
+      state_->files[i] = pipes[i][0];
+    else
+      close(pipes[i][0]);
   }
-  state_->process = fork();
-  if (state_->process == 0) run_child(ask, answer[1], errors[1]);
-  close(answer[1]), close(errors[1]);
-  state_->files = {answer[0], errors[0]};
 }
 
 Child::Child(Child&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -109,22 +123,37 @@ Child::~Child() {
   delete state_;
 }
 
-ChildAnswer Child::wait(double seconds) {
+ChildAnswer Child::wait(double seconds, const Say& heard) {
   if (state_ == nullptr || state_->process <= 0)
-    return {{}, state_ == nullptr || state_->process == 0 ? "was asked before" : "could not be started"};
-  const auto end =
-      state_->start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
-  std::array<std::string, 2> texts;
-  bool late = false;
+    return {
+        {}, state_ == nullptr || state_->process == 0 ? "was asked before" : "could not be started", false};
+  // Waited in short turns: time in which this process itself was stopped is no silence of the child's.
+  constexpr double turn = 0.25, longest_turn = 1;
+  double quiet = seconds_since(state_->start);
+  std::array<std::string, 3> texts;
+  bool late = false, spoke = false;
+  const auto hear = [&] {
+    std::string& said = texts[2];
+    for (size_t line = said.find('\n'); line != std::string::npos; line = said.find('\n')) {
+      if (heard) heard(said.substr(0, line));
+      said.erase(0, line + 1);
+      spoke = true;
+      quiet = 0;
+    }
+  };
   // What it leaves running may hold the pipe of errors open, so only the answer's end counts.
   while (state_->files[0] >= 0 && !late) {
-    std::array<pollfd, 2> waiting{{{state_->files[0], POLLIN, 0}, {state_->files[1], POLLIN, 0}}};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (left <= 0 || poll(waiting.data(), waiting.size(), static_cast<int>(left)) == 0) {
-      late = true;
-      break;
+    std::array<pollfd, 3> waiting{};
+    for (size_t i = 0; i < waiting.size(); ++i) waiting[i] = {state_->files[i], POLLIN, 0};
+    const auto begin = Clock::now();
+    const double left = std::min(seconds - quiet, turn);
+    const int ready = left <= 0 ? 0 : poll(waiting.data(), waiting.size(), static_cast<int>(left * 1000) + 1);
+    quiet += std::min(seconds_since(begin), longest_turn);
+    if (ready == 0) {
+      late = quiet >= seconds;
+      continue;
     }
-    for (size_t i = 0; i < 2; ++i) {
+    for (size_t i = 0; i < waiting.size(); ++i) {
       if (state_->files[i] < 0 || (waiting[i].revents & (POLLIN | POLLHUP | POLLERR)) == 0) continue;
       std::array<char, 65536> part{};
       const ssize_t count = read(state_->files[i], part.data(), part.size());
@@ -135,13 +164,17 @@ ChildAnswer Child::wait(double seconds) {
         close(std::exchange(state_->files[i], -1));
       }
     }
+    hear();
   }
-  // Words that were written just before the end.
-  if (pollfd waiting{state_->files[1], POLLIN, 0}; state_->files[1] >= 0 && poll(&waiting, 1, 0) > 0) {
+  // What was written just before the end.
+  for (size_t i = 1; i < texts.size(); ++i) {
+    if (pollfd waiting{state_->files[i], POLLIN, 0}; state_->files[i] < 0 || poll(&waiting, 1, 0) <= 0)
+      continue;
     std::array<char, 65536> part{};
-    if (const ssize_t count = read(state_->files[1], part.data(), part.size()); count > 0)
-      texts[1].append(part.data(), static_cast<size_t>(count));
+    if (const ssize_t count = read(state_->files[i], part.data(), part.size()); count > 0)
+      texts[i].append(part.data(), static_cast<size_t>(count));
   }
+  hear();
   int status = 0;
   pid_t ended = 0;
   // It may still take a moment to end; one that hangs in the kernel does not even when it is killed.
@@ -156,11 +189,15 @@ ChildAnswer Child::wait(double seconds) {
   state_->process = 0;
   const std::string words = last_words(texts[1]);
   const std::string said = words.empty() ? "" : ": " + words;
-  if (late) return {{}, "gave no answer within " + std::to_string(static_cast<int>(seconds)) + " s"};
+  if (late)
+    return {{},
+            (spoke ? "said nothing for " : "gave no answer within ") +
+                std::to_string(static_cast<int>(seconds)) + " s",
+            true};
   if (ended > 0 && WIFSIGNALED(status))
-    return {{}, "was ended by " + name_of_signal(WTERMSIG(status)) + said};
-  if (ended <= 0 || WEXITSTATUS(status) != 0) return {{}, "gave no answer" + said};
-  return {std::move(texts[0]), {}};
+    return {{}, "was ended by " + name_of_signal(WTERMSIG(status)) + said, false};
+  if (ended <= 0 || WEXITSTATUS(status) != 0) return {{}, "gave no answer" + said, false};
+  return {std::move(texts[0]), {}, false};
 }
 
 }  // namespace athanor::os

@@ -7,18 +7,19 @@
 namespace athanor::os {
 
 struct Child::State {
-  std::function<std::string()> ask;
+  std::function<std::string(const Say&)> ask;
 };
 
-Child::Child(std::function<std::string()> ask) : state_(new State{std::move(ask)}) {}
+Child::Child(const std::function<std::string()>& ask) : Child([ask](const Say&) { return ask(); }) {}
+Child::Child(std::function<std::string(const Say&)> ask) : state_(new State{std::move(ask)}) {}
 Child::Child(Child&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 Child::~Child() { delete state_; }
 
-ChildAnswer Child::wait(double) {
+ChildAnswer Child::wait(double, const Say& heard) {
   try {
-    return {state_->ask(), {}};
+    return {state_->ask(heard ? heard : [](const std::string&) {}), {}, false};
   } catch (const std::exception& error) {
-    return {{}, std::string("failed: ") + error.what()};
+    return {{}, std::string("failed: ") + error.what(), false};
   }
 }
 

@@ -2,27 +2,30 @@
 #include <algorithm>
 
 #include "athanor/base/text.h"
+#include "athanor/device/nvidia_version.h"
 #include "athanor/device/sighting.h"
 
 namespace athanor {
-namespace {
 
-// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan 23 ..." and the open module's
-// "... Open Kernel Module for x86_64  570.86.15  ...": the first word that is a version.
-std::string version_of(const std::string& text) {
-  std::string line = text.substr(0, text.find('\n'));
+// Three digits first, then others: not a kernel's version, nor a date.
+bool looks_like_nvidia_driver(std::string_view word) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return word.size() >= 6 && word.size() <= 16 && digit(word[0]) && digit(word[1]) && digit(word[2]) &&
+         word[3] == '.' &&
+         std::all_of(word.begin(), word.end(), [&](char c) { return digit(c) || c == '.'; });
+}
+
+std::string nvidia_module_version(std::string_view text) {
+  std::string line(text.substr(0, text.find('\n')));
   std::replace(line.begin(), line.end(), '\t', ' ');
   for (const std::string& word : split(line, ' '))
-    if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos)
-      return word;
+    if (looks_like_nvidia_driver(word)) return word;
   return {};
 }
 
-}  // namespace
-
 std::vector<Sighting> sightings_of_nvidia(const Machine& machine) {
   std::vector<Sighting> all;
-  const std::string driver = version_of(machine.read("/proc/driver/nvidia/version").value_or(""));
+  const std::string driver = nvidia_module_version(machine.read("/proc/driver/nvidia/version").value_or(""));
   for (const std::string& folder : machine.glob("/proc/driver/nvidia/gpus/*")) {
     Sighting seen;
     seen.source = "nvidia";

@@ -1,8 +1,6 @@
 // NVIDIA's driver, by its files.
 #pragma once
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "athanor/device/machine.h"
 
@@ -15,9 +13,5 @@ struct NvidiaDriver {
 };
 
 NvidiaDriver read_nvidia(const Machine& machine);
-
-/// The version in /proc/driver/nvidia/version: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08
-/// ...".
-std::string nvidia_module_version(std::string_view text);
 
 }  // namespace athanor::doctor

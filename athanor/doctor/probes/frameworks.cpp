@@ -1,4 +1,4 @@
-// TensorFlow, JAX and ONNX Runtime.
+// TensorFlow and JAX.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,34 +6,10 @@
 #include "athanor/base/text.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/plan.h"
-#include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/probes/installed.h"
 
 namespace athanor::doctor {
 namespace {
-
-struct Installed {
-  const PythonEnvironment* environment = nullptr;
-  const Distribution* package = nullptr;
-  Version version;
-};
-
-std::vector<Installed> installed(const Facts& f, std::string_view name) {
-  std::vector<Installed> all;
-  for (const PythonEnvironment& environment : f.pythons())
-    if (const Distribution* package = environment.find(name))
-      if (const auto version = Version::parse(package->version))
-        all.push_back({&environment, package, *version});
-  return all;
-}
-
-Finding finding_of(Status status, const Installed& one) {
-  Finding finding;
-  finding.status = status;
-  finding.seen(one.package->folder, one.package->version);
-  return finding.with("version", one.package->version)
-      .with("environment", one.environment->prefix)
-      .with("python", one.environment->python());
-}
 
 const AddProbe tensorflow_gpu("python.tensorflow.gpu", [](const Facts& f) {
   const auto nvidia = computing_gpus(f, Vendor::nvidia), amd = computing_gpus(f, Vendor::amd);
@@ -130,18 +106,28 @@ const AddProbe tensorflow_rocm("python.tensorflow.rocm", [](const Facts& f) {
   return all.empty() ? skip() : pass();
 });
 
-// "cuda13" where driver and GPUs are new enough, else "cuda12".
-std::string jax_extra(const Facts& f) {
-  const auto driver = Version::parse(f.nvidia().module_version);
-  for (auto row = Compatibility::known().jax_cuda.rbegin(); row != Compatibility::known().jax_cuda.rend();
-       ++row) {
-    const auto gpus = computing_gpus(f, Vendor::nvidia);
-    const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-      return gpu->arch.empty() || sm_number(gpu->arch) >= row->oldest_sm;
-    });
-    if (chips && (!driver || *driver >= row->driver)) return fmt::format("cuda{}", row->major);
+// What pip is to install for JAX on these GPUs: {packages}, or with {old} = "0.5.0" that version and its
+// plugin.
+Finding with_jax(const Facts& f, Finding finding) {
+  const Compatibility& known = Compatibility::known();
+  std::string packages = "jax", old = "no";
+  if (const auto gpus = computing_gpus(f, Vendor::nvidia); !gpus.empty()) {
+    // CUDA 13 where driver and GPUs are new enough, else CUDA 12.
+    const auto driver = Version::parse(f.nvidia().module_version);
+    for (const auto& row : known.jax_cuda) {
+      const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+        return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
+      });
+      if (packages == "jax" || (chips && (!driver || *driver >= row.driver)))
+        packages = fmt::format("jax[cuda{}]", row.major);
+    }
+  } else if (!computing_gpus(f, Vendor::amd).empty()) {
+    packages = "jax[rocm7-local]";
+    for (const auto& row : known.jax_rocm)
+      if (const auto rocm = newest_rocm(f); rocm && row.major == rocm->version.at(0) && !row.jax.empty())
+        old = row.jax, finding.with("old_plugin", row.plugin);
   }
-  return "cuda12";
+  return finding.with("packages", packages).with("old", old).with("newest", old == "no" ? "yes" : "no");
 }
 
 const AddProbe jax_plugin("python.jax.plugin", [](const Facts& f) {
@@ -156,14 +142,16 @@ const AddProbe jax_plugin("python.jax.plugin", [](const Facts& f) {
                              other.name.ends_with("-plugin");
                     });
     const Distribution* jaxlib = one.environment->find("jaxlib");
-    // Before plugins, jaxlib itself had CUDA: "0.4.13+cuda12.cudnn89".
-    if (plugin || (jaxlib != nullptr && local_version(jaxlib->version).starts_with("cuda"))) continue;
-    return finding_of(Status::fail, one)
-        .seen(one.environment->prefix,
-              nvidia.empty() ? "jax-rocm7-plugin: -" : "jax-cuda12-plugin, jax-cuda13-plugin: -")
+    // Before plugins, jaxlib itself had CUDA or ROCm: "0.4.13+cuda12.cudnn89", "0.4.30+rocm611".
+    const std::string local(jaxlib == nullptr ? "" : local_version(jaxlib->version));
+    if (plugin || local.starts_with(nvidia.empty() ? "rocm" : "cuda")) continue;
+    Finding finding = finding_of(Status::fail, one);
+    finding
+        .seen(one.environment->prefix, nvidia.empty() ? "jax-rocm60-plugin, jax-rocm7-plugin: -"
+                                                      : "jax-cuda12-plugin, jax-cuda13-plugin: -")
         .with("gpu", (nvidia.empty() ? amd : nvidia).front()->title())
-        .with("vendor", nvidia.empty() ? "amd" : "nvidia")
-        .with("extra", jax_extra(f));
+        .with("vendor", nvidia.empty() ? "amd" : "nvidia");
+    return with_jax(f, std::move(finding));
   }
   return pass();
 });
@@ -183,9 +171,8 @@ const AddProbe jax_versions("python.jax.versions", [](const Facts& f) {
     Finding finding = finding_of(Status::fail, one);
     if (jaxlib != nullptr) finding.seen(jaxlib->folder, jaxlib->version);
     if (wrong != jaxlib) finding.seen(wrong->folder, wrong->version);
-    return finding.with("package", wrong->name)
-        .with("other", wrong->version)
-        .with("extra", computing_gpus(f, Vendor::nvidia).empty() ? "cpu" : jax_extra(f));
+    finding.with("package", wrong->name).with("other", wrong->version);
+    return with_jax(f, std::move(finding));
   }
   return all.empty() ? skip() : pass();
 });
@@ -247,15 +234,32 @@ const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
   return any ? pass() : skip();
 });
 
-const AddProbe onnx("python.onnxruntime", [](const Facts& f) {
-  const auto all = installed(f, "onnxruntime");
-  for (const Installed& one : all)
-    for (const char* other : {"onnxruntime-gpu", "onnxruntime-rocm", "onnxruntime-directml"})
-      if (const Distribution* package = one.environment->find(other))
-        return finding_of(Status::fail, one)
-            .seen(package->folder, package->version)
-            .with("gpu_package", other);
-  return all.empty() ? skip() : pass();
+const AddProbe jax_rocm("python.jax.rocm", [](const Facts& f) {
+  bool any = false;
+  for (const Installed& one : installed(f, "jax"))
+    for (const auto& row : Compatibility::known().jax_rocm) {
+      const Distribution* plugin = one.environment->find(row.plugin);
+      if (plugin == nullptr) continue;
+      any = true;
+      const auto rocm = newest_rocm(f);
+      const uint32_t major = rocm ? rocm->version.at(0) : 0;
+      // ROCm may come as wheels too ("rocm-sdk-libraries", "amd-rocm-..."): they are of the plugin's version.
+      const bool wheels =
+          std::any_of(one.environment->distributions.begin(), one.environment->distributions.end(),
+                      [](const Distribution& other) {
+                        return other.name.starts_with("rocm-sdk") || other.name.starts_with("amd-rocm");
+                      });
+      if (wheels || major == row.major || major > Compatibility::known().jax_rocm.back().major) continue;
+      Finding finding = finding_of(Status::fail, one);
+      finding.seen(plugin->folder, plugin->version)
+          .seen(rocm ? rocm->file : "/opt/rocm*/.info/version", rocm ? rocm->version.text() : "-")
+          .with("plugin", row.plugin)
+          .with("needed", std::to_string(row.major))
+          .with("there", rocm ? "yes" : "no")
+          .with("rocm", rocm ? rocm->version.text() : "-");
+      return with_jax(f, std::move(finding));
+    }
+  return any ? pass() : skip();
 });
 
 }  // namespace

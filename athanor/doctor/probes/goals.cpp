@@ -33,8 +33,10 @@ const AddProbe torch_amd("works.pytorch.amd", [](const Facts& f) { return torch_
 const AddProbe torch_nvidia("works.pytorch.nvidia",
                             [](const Facts& f) { return torch_on(f, Vendor::nvidia); });
 
-Finding framework_on_nvidia(const Facts& f, const char* package) {
-  if (computing_gpus(f, Vendor::nvidia).empty()) return skip();
+Finding framework_on(const Facts& f, Vendor vendor, const char* package) {
+  const auto gpus = computing_gpus(f, vendor);
+  // A small integrated GPU alone is nothing that a framework is wanted on.
+  if (gpus.empty() || (vendor == Vendor::amd && gpus.front()->integrated)) return skip();
   Finding finding = skip();
   for (const PythonEnvironment& environment : f.pythons())
     if (const Distribution* one = environment.find(package)) {
@@ -45,8 +47,11 @@ Finding framework_on_nvidia(const Facts& f, const char* package) {
 }
 
 const AddProbe tensorflow("works.tensorflow",
-                          [](const Facts& f) { return framework_on_nvidia(f, "tensorflow"); });
-const AddProbe jax("works.jax", [](const Facts& f) { return framework_on_nvidia(f, "jax"); });
+                          [](const Facts& f) { return framework_on(f, Vendor::nvidia, "tensorflow"); });
+const AddProbe tensorflow_amd("works.tensorflow.amd",
+                              [](const Facts& f) { return framework_on(f, Vendor::amd, "tensorflow-rocm"); });
+const AddProbe jax("works.jax", [](const Facts& f) { return framework_on(f, Vendor::nvidia, "jax"); });
+const AddProbe jax_amd("works.jax.amd", [](const Facts& f) { return framework_on(f, Vendor::amd, "jax"); });
 
 }  // namespace
 }  // namespace athanor::doctor

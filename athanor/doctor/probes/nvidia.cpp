@@ -88,6 +88,48 @@ const AddProbe nvidia_loaded("nvidia.driver.loaded", [](const Facts& f) {
   return finding.with("gpu", gpu->title()).with("installed", installed ? "yes" : "no");
 });
 
+// What the driver says of a card that it left behind, in one message of several lines:
+//   NVRM: The NVIDIA GeForce GTX 1050 GPU installed in this system is
+//   NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please
+//   NVRM:  ... The 595.58.03 NVIDIA driver will ignore this GPU.
+std::string branch_in(const std::string& line) {
+  const size_t at = line.find("NVIDIA "), end = line.find(".xx Legacy");
+  return at == std::string::npos || end == std::string::npos || end < at + 7
+             ? std::string()
+             : line.substr(at + 7, end - at - 7);
+}
+
+const AddProbe legacy("nvidia.driver.legacy", [](const Facts& f) {
+  const auto gpus = f.gpus(Vendor::nvidia);
+  if (gpus.empty() || f.system().wsl) return skip();
+  const NvidiaDriver& nvidia = f.nvidia();
+  const bool loaded = !nvidia.module_version.empty();
+  const std::string& there = loaded ? nvidia.module_version : nvidia.library_version;
+  const auto driver = Version::parse(there);
+  // Another card may be run by the same driver: then all is well but for this one.
+  const bool runs_another = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+    return gpu->driver == "nvidia" && Compatibility::known().last_driver(sm_number(gpu->arch)) == nullptr;
+  });
+  const auto finding = [&](const Gpu& gpu) {
+    return (runs_another ? warn() : fail())
+        .with("gpu", gpu.title())
+        .with("driver", there.empty() ? "?" : there);
+  };
+  for (const Gpu* gpu : gpus) {
+    const auto* last = Compatibility::known().last_driver(sm_number(gpu->arch));
+    if (gpu->driver == "nvidia" || last == nullptr || !driver || driver->at(0) <= last->branch) continue;
+    return finding(*gpu)
+        .seen(loaded ? "/proc/driver/nvidia/version" : nvidia.library, there)
+        .seen(gpu->arch_source, gpu->arch)
+        .with("branch", std::to_string(last->branch));
+  }
+  const auto said = f.log_lines({"NVRM", ".xx Legacy drivers"}, 1);
+  const auto left =
+      std::find_if(gpus.begin(), gpus.end(), [](const Gpu* gpu) { return gpu->driver.empty(); });
+  if (said.empty() || branch_in(said.front()).empty() || left == gpus.end()) return pass();
+  return finding(**left).seen("kernel log", said.front()).with("branch", branch_in(said.front()));
+});
+
 const AddProbe mismatch("nvidia.driver.mismatch", [](const Facts& f) {
   const NvidiaDriver& driver = f.nvidia();
   if (driver.module_version.empty() || driver.library_version.empty()) return skip();

@@ -14,6 +14,10 @@ namespace athanor::doctor {
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor) {
   std::vector<const Gpu*> all = facts.gpus(vendor);
   std::erase_if(all, [](const Gpu* gpu) { return gpu->driver == "vfio-pci" || gpu->driver == "radeon"; });
+  // One that NVIDIA's driver left to itself while it runs others.
+  const auto runs = [](const Gpu* gpu) { return gpu->driver == "nvidia"; };
+  if (std::any_of(all.begin(), all.end(), runs))
+    std::erase_if(all, [](const Gpu* gpu) { return gpu->vendor == Vendor::nvidia && gpu->driver.empty(); });
   const bool discrete = std::any_of(all.begin(), all.end(), [](const Gpu* gpu) { return !gpu->integrated; });
   if (discrete) std::erase_if(all, [](const Gpu* gpu) { return gpu->integrated; });
   return all;
@@ -68,6 +72,16 @@ Finding not_permitted(const Facts& facts, const std::string& path) {
       }
     }
   return finding.with("kind", kind);
+}
+
+std::optional<InstalledRocm> newest_rocm(const Facts& facts) {
+  std::optional<InstalledRocm> newest;
+  for (const std::string& folder : facts.rocm_folders()) {
+    const std::string file = folder + "/.info/version";
+    const auto version = Version::parse(facts.machine().read_line(file).value_or(""));
+    if (version && (!newest || *version > newest->version)) newest = {*version, file};
+  }
+  return newest;
 }
 
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package) {

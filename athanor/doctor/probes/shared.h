@@ -7,11 +7,13 @@
 
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/probe.h"
+#include "athanor/doctor/version.h"
 
 namespace athanor::doctor {
 
 /// GPUs of a vendor that someone means to compute on: the discrete ones, or the integrated where there are no
-/// others. A card that a virtual machine was given (vfio-pci) is not this system's.
+/// others. A card that a virtual machine was given (vfio-pci) is not this system's, nor one that NVIDIA's
+/// driver leaves alone while it runs others.
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor);
 
 /// The same of every vendor, discrete before integrated.
@@ -24,6 +26,13 @@ std::string nvswitch_folder(const Facts& facts);
 /// the fix is chosen: "group" (join it), "relogin" (joined, but the session is older), "container" (the group
 /// has no name here), "udev" (nobody but root may).
 Finding not_permitted(const Facts& facts, const std::string& path);
+
+struct InstalledRocm {
+  Version version;
+  std::string file;  // that says so
+};
+/// The newest ROCm under /opt; none where there is none.
+std::optional<InstalledRocm> newest_rocm(const Facts& facts);
 
 /// A package of DKMS whose module did not build for the running kernel, with {version}.
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package);

@@ -158,12 +158,16 @@ const AddProbe shm("system.shm", [](const Facts& f) {
 const AddProbe glibc("system.glibc", [](const Facts& f) {
   std::string file, version;
   // The package's version says it; before 2.34 the library's own name did too.
-  if (const auto package = f.packages().find("libc6"); package != f.packages().end())
-    file = "libc6", version = package->second;
+  const Packages& packages = f.packages();
+  for (const char* name : {"libc6", "glibc"})
+    if (const auto package = packages.versions.find(name); package != packages.versions.end())
+      file = name, version = package->second;
   for (const char* pattern : {"/lib/x86_64-linux-gnu/libc-2.*.so", "/lib64/libc-2.*.so"})
     for (const std::string& path : f.machine().glob(pattern))
       file = path, version = path.substr(path.rfind("libc-") + 5);
   const auto parsed = Version::parse(version);
+  if (!parsed && !packages.unread.empty())
+    return skip().seen(packages.unread, "packages were not read: of rpm's formats only SQLite is known");
   if (!parsed) return skip();
   if (*parsed >= *Version::parse("2.28")) return pass();
   return fail().seen(file, version).with("version", parsed->first(2).text());
@@ -194,9 +198,9 @@ const AddProbe wsl_gpu("wsl.gpu", [](const Facts& f) {
 
 const AddProbe wsl_nvidia("wsl.nvidia", [](const Facts& f) {
   if (!f.system().wsl) return skip();
-  for (const auto& [name, version] : f.packages())
+  for (const auto& [name, version] : f.packages().versions)
     if (name.starts_with("nvidia-driver-") || name.starts_with("libnvidia-compute-") || name == "libcuda1")
-      return fail().seen("/var/lib/dpkg/status", fmt::format("{} {}", name, version)).with("package", name);
+      return fail().seen(f.packages().record, fmt::format("{} {}", name, version)).with("package", name);
   return pass();
 });
 
