@@ -179,13 +179,33 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   return result;
 }
 
+GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& traits) {
+  const int64_t each = traits.is_cpu ? 16384 : 64, count = result.shape.size();
+  Defines defines;
+  defines.set_dtype("DTYPE", result.dtype).set("COUNT", count).set("EACH", each);
+  return {.name = "conv_zero",
+          .source = defines.text() + std::string(template_text("conv_zero")),
+          .groups = {ceil_div(count, each), 1, 1},
+          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
+          .arguments = {{buffer}}};
+}
+
 std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           bool gradient, const GpuTraits& traits) {
   const ConvData data(request, conv, gradient);
   const GemmProblem p = data_problem(request, data);
-  const std::vector<ConvData> phases = data.phases();
+  const std::vector<ConvData> all = data.phases();
+  // Phases without taps are written together, not element by element each.
+  const auto has_no_taps = [](const ConvData& phase) { return phase.taps.height * phase.taps.width == 0; };
+  const bool zeros = !request.epilogue.bias && request.epilogue.activation.empty() && p.k * p.m * p.n > 0 &&
+                     std::ranges::any_of(all, has_no_taps);
+  std::vector<ConvData> phases;
   std::vector<GemmProblem> parts;
-  for (const ConvData& phase : phases) parts.push_back(data_problem(request, phase));
+  for (const ConvData& phase : all) {
+    if (zeros && has_no_taps(phase)) continue;
+    phases.push_back(phase);
+    parts.push_back(data_problem(request, phase));
+  }
   auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
   for (const int64_t outputs : {4, 2}) {
@@ -193,6 +213,9 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     if (winograd) result.push_back(std::move(*winograd));
   }
   std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
+  if (zeros)
+    for (GpuCandidate& candidate : result)
+      candidate.launches.insert(candidate.launches.begin(), zero_launch(request.output, p.c.buffer, traits));
   return result;
 }
 
