@@ -96,6 +96,10 @@ TEST(GpuConv, FewChannels) {
     kind = kind == Kind::forward ? Kind::input_grad : Kind::forward;
   }
   check(Kind::forward, DType::f16, few_channels[3], "shifted");
+  for (const ConvCase& c : few_channels)
+    if (c.w[0] / c.options.groups <= 4) check(Kind::weight_grad, DType::f32, c, "shifted");
+  check(Kind::weight_grad, DType::f32, {{2, 4, 5, 5}, {3, 4, 7, 7}, {.padding = 3}}, "shifted");
+  check(Kind::weight_grad, DType::bf16, few_channels[4], "shifted");
   check(Kind::input_grad, DType::bf16, few_channels[4], "shifted");
 }
 

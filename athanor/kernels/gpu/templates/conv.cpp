@@ -336,6 +336,7 @@ std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits))
       result.push_back(std::move(*winograd));
+  std::ranges::move(shifted_weight_candidates(request, conv, gathered, traits), std::back_inserter(result));
   if (!gathered.wide_index)
     std::ranges::move(tap_candidates(request, conv, traits), std::back_inserter(result));
   return result;

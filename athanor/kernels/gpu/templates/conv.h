@@ -43,6 +43,18 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
 /// [pixels, channels in], the images having been copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
                                          const GpuTraits& traits);
+/// Images [N, C, H, W] as conv_shifted_copy leaves them: with their padding, every step-th row and column
+/// together, [N, C, step, step, lines, line].
+struct ShiftedCopy {
+  Pair step, low;  // low: the row and column of the image that come first
+  int64_t lines, line;
+  int64_t plane() const { return step.height * step.width * lines * line; }
+};
+GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
+                       const GpuTraits& traits);
+/// conv2d_weight_grad likewise, where few channels come out, else {}.
+std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                                    const GemmProblem& p, const GpuTraits& traits);
 /// Without gathering, where few channels come out or few products make an output, else {}: `parts` are the
 /// products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,

@@ -59,35 +59,6 @@ PixelRuns runs_of(const std::vector<ConvData>& phases) {
   return runs;
 }
 
-GpuLaunch shifted_copy(const ConvData& data, const PixelRuns& runs, DType dtype, GpuLaunch::Argument to,
-                       const GpuTraits& traits) {
-  const int64_t planes = data.image.shape[0] * data.image.shape[1];
-  const int64_t each = traits.is_cpu ? std::clamp<int64_t>(4096 / runs.channel, 1, planes) : 1;
-  Defines defines;
-  defines.set_dtype("DTYPE", dtype)
-      .set("INDEX", std::string_view("i32"))
-      .set("PLANES", planes)
-      .set("PLANES_EACH", each)
-      .set("C", data.image.shape[1])
-      .set("LINES", runs.lines)
-      .set("LINE", runs.line)
-      .set("LOW_H", runs.rows.low)
-      .set("LOW_W", runs.columns.low)
-      .set("STEP_H", data.step.height)
-      .set("STEP_W", data.step.width)
-      .set("IMAGE_H", data.image.shape[2])
-      .set("IMAGE_W", data.image.shape[3])
-      .set("IMAGE_N", data.image.strides[0])
-      .set("IMAGE_C", data.image.strides[1])
-      .set("IMAGE_ROW", data.image.strides[2])
-      .set("IMAGE_COLUMN", data.image.strides[3]);
-  return {.name = "conv_shifted_copy",
-          .source = defines.text() + std::string(template_text("conv_shifted_copy")),
-          .groups = {traits.is_cpu ? ceil_div(planes, each) : ceil_div(planes * runs.channel, 64), 1, 1},
-          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
-          .arguments = {{0}, to}};
-}
-
 /// A point of the template's tuning space.
 struct ShiftedPoint {
   int64_t rows, vectors, width, items;
@@ -175,6 +146,35 @@ std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& 
 
 }  // namespace
 
+GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
+                       const GpuTraits& traits) {
+  const int64_t planes = image.shape[0] * image.shape[1];
+  const int64_t each = traits.is_cpu ? std::clamp<int64_t>(4096 / copy.plane(), 1, planes) : 1;
+  Defines defines;
+  defines.set_dtype("DTYPE", image.dtype)
+      .set("INDEX", std::string_view("i32"))
+      .set("PLANES", planes)
+      .set("PLANES_EACH", each)
+      .set("C", image.shape[1])
+      .set("LINES", copy.lines)
+      .set("LINE", copy.line)
+      .set("LOW_H", copy.low.height)
+      .set("LOW_W", copy.low.width)
+      .set("STEP_H", copy.step.height)
+      .set("STEP_W", copy.step.width)
+      .set("IMAGE_H", image.shape[2])
+      .set("IMAGE_W", image.shape[3])
+      .set("IMAGE_N", image.strides[0])
+      .set("IMAGE_C", image.strides[1])
+      .set("IMAGE_ROW", image.strides[2])
+      .set("IMAGE_COLUMN", image.strides[3]);
+  return {.name = "conv_shifted_copy",
+          .source = defines.text() + std::string(template_text("conv_shifted_copy")),
+          .groups = {traits.is_cpu ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), 64), 1, 1},
+          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
+          .arguments = {{buffer}, to}};
+}
+
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits) {
   const GemmProblem& largest = *std::ranges::max_element(parts, {}, &GemmProblem::k);
@@ -192,7 +192,8 @@ std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases
     if (runs.copied) {
       images = {largest.scratch_buffer};
       candidate.scratch_bytes = static_cast<size_t>(copied) * size_of(largest.dtype);
-      candidate.launches.push_back(shifted_copy(one, runs, largest.dtype, images, traits));
+      const ShiftedCopy copy{one.step, {runs.rows.low, runs.columns.low}, runs.lines, runs.line};
+      candidate.launches.push_back(shifted_copy(one.image, copy, 0, images, traits));
     }
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].m * parts[i].n == 0) continue;

@@ -69,16 +69,6 @@ GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool on
           .arguments = {{x.buffer, x.start}, to}};
 }
 
-GpuLaunch sum_launch(const GemmProblem& p, const GemmPoint& point, GpuLaunch::Argument parts) {
-  const int64_t items = 64;
-  return {.name = "gemm_sum",
-          .source = gemm_prelude(p, has_bias(p), Defines().set("SPLITS", point.splits)) +
-                    std::string(template_text("gemm_sum")),
-          .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
-          .group_size = {items, 1, 1},
-          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer, p.c.start})};
-}
-
 std::string_view to_string(GemmSource source) {
   constexpr std::string_view names[] = {"direct", "packed", "staged"};
   return names[static_cast<int>(source)];
@@ -174,6 +164,16 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
   return staged_bytes(point, step) <= traits.local_bytes;
 }
 
+GpuLaunch sum_launch(const GemmProblem& p, int64_t splits, GpuLaunch::Argument parts) {
+  const int64_t items = 64;
+  return {.name = "gemm_sum",
+          .source = gemm_prelude(p, has_bias(p), Defines().set("SPLITS", splits)) +
+                    std::string(template_text("gemm_sum")),
+          .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer, p.c.start})};
+}
+
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
   GpuCandidate candidate;
   Scratch scratch{p.scratch_buffer, p.scratch_start};
@@ -213,7 +213,7 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
        .group_size = {point.group_x, point.group_y, 1},
        .local_bytes = staged_bytes(point, k_step),
        .arguments = arguments({a, b}, p, bias, c)});
-  if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point, c));
+  if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point.splits, c));
   candidate.scratch_bytes = scratch.bytes;
   candidate.name = fmt::format("gemm {}x{}", point.tile_m(), point.tile_n());
   if (point.a != GemmSource::direct || point.b != GemmSource::direct)

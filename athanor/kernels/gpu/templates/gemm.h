@@ -60,6 +60,8 @@ struct GemmPoint {
 
 /// What all the templates take from a problem: its constants, the epilogue and the matrices.
 std::string gemm_prelude(const GemmProblem& problem, bool bias, Defines defines = {});
+/// Adds the parts [splits, batch, m, n] of a product whose k is split, f32, and finishes its elements.
+GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argument parts);
 /// Whether the point's direct sources fit the problem's extents and strides, and its tiles into local memory.
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
 /// For f32, f16 and bf16 problems that the point fits, with k > 0.
