@@ -1,7 +1,9 @@
 // What the tests of GPU templates share: every candidate of a request, in the shapes that suit a CPU and
 // those for GPUs, on every OpenCL device, against the op's reference meaning.
 #pragma once
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "athanor/backends/opencl/launch.h"
 #include "tests/backends/cpu_kernels.h"
@@ -74,7 +76,7 @@ inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& 
   EXPECT_EQ(std::memcmp(memory.data() + bytes, poison.data(), margin), 0)
       << generated.name << " wrote beyond its output";
   HostArray host(output.dtype, output.shape);
-  std::memcpy(host.bytes.data(), memory.data(), bytes);
+  std::copy_n(memory.begin(), bytes, host.bytes.begin());
   return to_doubles(host);
 }
 
