@@ -76,7 +76,14 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
     attrs.set("padding", Ints{padding, padding});
     attrs.set("dilation", Ints{1, 1});
     attrs.set("groups", int64_t{1});
-    return {request_for("conv2d", attrs, {{n[0], n[1], n[2], n[3]}, {n[4], n[1], n[5], n[5]}})};
+    const Shape x{n[0], n[1], n[2], n[3]}, w{n[4], n[1], n[5], n[5]};
+    const KernelRequest forward = request_for("conv2d", attrs, {x, w});
+    const Shape& y = forward.output.shape;
+    Attrs images = attrs, weights = attrs;
+    images.set("input_shape", x.to_ints());
+    weights.set("weight_shape", w.to_ints());
+    return {forward, request_for("conv2d_input_grad", images, {y, w}),
+            request_for("conv2d_weight_grad", weights, {x, y})};
   }
   // What a step of the model asks for; its own choice of kernels needs no timing for that.
   ModelStep step(options.step, device);
@@ -135,7 +142,9 @@ void add_tune(CLI::App& program, int& exit_code) {
   add_step_options(*command, options->step);
   add_device_option(*command, options->step);
   command->add_option("--gemm", options->gemm, "a product of matrices instead: MxNxK")->option_text("MxNxK");
-  command->add_option("--conv", options->conv, "a convolution instead: N,C,H,W,O,K[,STRIDE[,PADDING]]")
+  command
+      ->add_option("--conv", options->conv,
+                   "a convolution instead, with its gradients: N,C,H,W,O,K[,STRIDE[,PADDING]]")
       ->option_text("N,C,...");
   command->add_option("--budget", options->budget, "start no new problem after so many seconds")
       ->option_text("SECONDS");

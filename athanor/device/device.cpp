@@ -85,7 +85,7 @@ Device parse_device(const std::string& name) {
       }
     }
   names.emplace_back("auto");
-  const std::string near = nearest(name, {names.begin(), names.end()});
+  const std::string near = name == "gpu" ? "" : nearest(name, {names.begin(), names.end()});
   throw Error(ErrorCode::device,
               name == "gpu" ? "no device here is a GPU" : "there is no device '" + name + "'", {},
               (near.empty() ? "" : "Did you mean '" + near + "'? ") + "Devices here: " + join(names));

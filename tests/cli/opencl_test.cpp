@@ -107,6 +107,14 @@ TEST_F(OpenClProgram, TakesAnyNumberOfComputeUnits) {
   }
 }
 
+TEST_F(OpenClProgram, TunesAConvolutionWithItsGradients) {
+  const Outcome end = run_program(folder_.path(), {"tune", "--conv", "1,2,5,5,3,3", "--device", "cpu"});
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  for (const char* op : {"conv2d f32[1, 2, 5, 5]", "conv2d_input_grad f32[1, 3, 5, 5]",
+                         "conv2d_weight_grad f32[1, 2, 5, 5]", "3 of 3 problems"})
+    EXPECT_THAT(end.out, HasSubstr(op));
+}
+
 TEST_F(OpenClProgram, NeverTriesAgainWhatKilledIt) {
   setenv("ATHANOR_FAULT", "kill:gemm_plain", 1);
   const std::vector<std::string> words{"tune", "--gemm", "1x64x64", "--device", "opencl:0"};

@@ -104,7 +104,9 @@ TEST(SafeTensors, LoadsInTheReferencePackage) {
   const char* chosen = std::getenv("ATHANOR_PYTHON");
   const std::string python = chosen != nullptr ? chosen : "python3";
   if (std::system((python + " -c 'import numpy, safetensors' 2> /dev/null").c_str()) != 0)
-    GTEST_SKIP() << "'" << python << "' has no numpy and safetensors (tools/reference-python makes one; set ATHANOR_PYTHON to it)";
+    GTEST_SKIP()
+        << "'" << python
+        << "' has no numpy and safetensors (tools/reference-python makes one; set ATHANOR_PYTHON to it)";
   const TempFolder folder;
   write_safetensors(folder / "f", every_kind());
   const std::string command = fmt::format("{} {}/tests/formats/safetensors_reference.py {}", python,
