@@ -1,6 +1,5 @@
 #include "athanor/backends/cpu/cpu_backend.h"
 
-#include <chrono>
 #include <iterator>
 
 #include "athanor/backends/cpu/cpu_info.h"
@@ -9,10 +8,10 @@
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/threads.h"
+#include "athanor/base/clock.h"
 
 #if ATHANOR_ONEDNN
 #include "athanor/backends/cpu/onednn/candidates.h"
-#include "athanor/base/clock.h"
 #endif
 
 namespace athanor {
