@@ -64,7 +64,6 @@ void read_rocm(Compatibility& all, const Json& table) {
     one.version = version_of(row.at("version"));
     one.pytorch = row.value("pytorch", "");
     one.tensorflow = row.value("tensorflow", "");
-    one.jax = row.value("jax", "");
     one.targets = names_of(row.value("targets", Json::array()));
     for (const Json& system : row.value("systems", Json::array())) one.systems.push_back(system);
     all.rocm.push_back(std::move(one));
@@ -96,7 +95,9 @@ Compatibility from_json(const Json& document) {
     all.jax_cuda.push_back(
         {row.at("major"), version_of(row.at("driver")), row.at("oldest_sm"), row.at("cudnn")});
   for (const Json& row : jax.at("rocm"))
-    all.jax_rocm.push_back({row.at("major"), row.at("plugin"), row.at("jax")});
+    all.jax_rocm.push_back({row.at("major"), row.at("plugin"), row.at("extra"), row.at("jax"),
+                            version_of(row.at("rocm")), version_of(row.at("python").at(0)),
+                            version_of(row.at("python").at(1)), names_of(row.at("targets"))});
   const Json& onnxruntime = document.at("onnxruntime");
   for (const Json& row : onnxruntime.at("release"))
     all.onnxruntime.push_back({version_of(row.at("version")), row.at("cuda"), row.at("cudnn")});

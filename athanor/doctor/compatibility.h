@@ -47,9 +47,12 @@ struct Compatibility {
     std::string cudnn;  // the oldest
   };
   struct JaxRocm {
-    uint32_t major = 0;  // of ROCm
-    std::string plugin;  // "jax-rocm7-plugin"
-    std::string jax;     // the newest; "" for the newest of all
+    uint32_t major = 0;         // of ROCm
+    std::string plugin, extra;  // "jax-rocm7-plugin", which jax[rocm7-local] brings
+    std::string jax;            // the newest version of which the rest is known
+    Version rocm;               // the oldest release that it runs with
+    Version oldest_python, newest_python;
+    std::set<std::string> targets;
   };
   struct OnnxRuntime {  // onnxruntime-gpu, from that version on
     Version version;
@@ -57,9 +60,9 @@ struct Compatibility {
   };
   struct Rocm {
     Version version;
-    std::string pytorch, tensorflow, jax;  // the newest; "" for none
-    std::set<std::string> targets;         // empty: not known
-    std::vector<std::string> systems;      // "debian 12"; empty: not known
+    std::string pytorch, tensorflow;   // the newest; "" for none
+    std::set<std::string> targets;     // empty: not known
+    std::vector<std::string> systems;  // "debian 12"; empty: not known
   };
   /// Where a table was read, and when.
   struct Origin {

@@ -7,11 +7,102 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
+namespace {
+
+using JaxRocm = Compatibility::JaxRocm;
+
+std::string plugin_of(const JaxRocm& row) { return fmt::format("{} {}", row.plugin, row.jax); }
+
+bool has_kernels(const JaxRocm& row, const Gpu* gpu) { return row.targets.contains(gpu->arch); }
+
+// The newest plugin with kernels for every GPU; with `here`, for the ROCm that is installed.
+const JaxRocm* jax_rocm_for(const std::vector<const Gpu*>& gpus, const std::optional<Version>& here) {
+  const JaxRocm* found = nullptr;
+  for (const JaxRocm& row : Compatibility::known().jax_rocm)
+    if ((!here || (here->at(0) == row.major && here->first(2) >= row.rocm)) &&
+        std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) { return has_kernels(row, gpu); }))
+      found = &row;
+  return found;
+}
+
+// Why the ROCm that is installed does not do, where another one is asked for.
+Text not_with(const Version& here, const std::vector<const Gpu*>& gpus) {
+  for (const JaxRocm& row : Compatibility::known().jax_rocm) {
+    if (row.major != here.at(0)) continue;
+    if (here.first(2) < row.rocm)
+      return {fmt::format("{} is installed, and {} needs {}", here.text(), plugin_of(row), row.rocm.text()),
+              fmt::format("已安装 {}，而 {} 需要 {}", here.text(), plugin_of(row), row.rocm.text())};
+    const auto without =
+        std::find_if(gpus.begin(), gpus.end(), [&](const Gpu* gpu) { return !has_kernels(row, gpu); });
+    if (without != gpus.end())
+      return {fmt::format("{} is installed, and {} has no kernels for {}", here.text(), plugin_of(row),
+                          (*without)->title()),
+              fmt::format("已安装 {}，而 {} 没有面向 {} 的内核", here.text(), plugin_of(row),
+                          (*without)->title())};
+  }
+  return {fmt::format("{} is installed, for which no plugin is known", here.text()),
+          fmt::format("已安装 {}，没有已知的插件", here.text())};
+}
+
+void plan_jax_rocm(InstallPlan& plan, const Facts& facts, const std::vector<const Gpu*>& gpus) {
+  plan.links.push_back(amd_driver_link(facts));
+  need_amd(plan);
+  const auto installed = newest_rocm(facts);
+  const JaxRocm& newest = Compatibility::known().jax_rocm.back();
+  const JaxRocm* row = installed ? jax_rocm_for(gpus, installed->version) : nullptr;
+  const bool there = row != nullptr;
+  if (!there) row = jax_rocm_for(gpus, std::nullopt);
+  if (row == nullptr) {
+    const Gpu* without =
+        *std::find_if(gpus.begin(), gpus.end(), [&](const Gpu* gpu) { return !has_kernels(newest, gpu); });
+    plan.links.push_back(
+        {"JAX",
+         plugin_of(newest),
+         {fmt::format("neither it nor an older plugin has kernels for {} ({})", without->title(),
+                      origin("jax")),
+          fmt::format("它和更早的插件都没有面向 {} 的内核（{}）", without->title(), origin("jax"))},
+         {"another GPU, or PyTorch (--plan pytorch) or Athanor (--plan athanor)",
+          "更换 GPU，或改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor）"},
+         true});
+    return;
+  }
+  Text reason, newer;
+  if (there) {
+    reason = {fmt::format("installed; {} runs with {} and later releases of {}", row->plugin,
+                          row->rocm.text(), row->major),
+              fmt::format("已安装；{} 可与 {} 及 {} 系列的后续版本一起运行", row->plugin, row->rocm.text(),
+                          row->major)};
+    if (row != &newest && jax_rocm_for(gpus, newest.rocm) != nullptr)
+      newer = {fmt::format("ROCm {}, with which JAX {} runs", newest.rocm.text(), newest.jax),
+               fmt::format("ROCm {}，可运行 JAX {}", newest.rocm.text(), newest.jax)};
+  } else {
+    const Text why =
+        installed ? not_with(installed->version, gpus) : Text{"none is installed", "当前没有安装"};
+    reason = {"to be installed: " + why.en, "需要安装：" + why.zh};
+  }
+  plan_rocm(plan, there ? installed->version.first(2).text() : row->rocm.text(), reason, newer);
+  plan.packages = {fmt::format("jax[{}]=={}", row->extra, row->jax)};
+  plan.links.push_back(
+      {"JAX",
+       plan.packages.front(),
+       {fmt::format("the newest whose plugin is known for ROCm {} and has kernels for this chip ({})",
+                    row->major, origin("jax")),
+        fmt::format("插件面向 ROCm {} 且有此芯片内核的最新已知版本（{}）", row->major, origin("jax"))},
+       {},
+       false});
+  const Version python = choose_python(facts, row->oldest_python, row->newest_python);
+  plan.python = python.text();
+  plan.links.push_back(python_link(
+      facts, python, fmt::format("{} - {}", row->oldest_python.text(), row->newest_python.text())));
+}
+
+}  // namespace
+
 void plan_jax(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
   plan.check = "import jax; print(jax.__version__, jax.devices())";
-  std::string extra, pinned;
+  std::string extra;
   if (!nvidia.empty()) {
     const auto driver = Version::parse(facts.nvidia().module_version);
     const Compatibility::JaxCuda* chosen = nullptr;
@@ -49,16 +140,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
                           false});
     extra = fmt::format("[cuda{}]", chosen->major);
   } else if (!amd.empty()) {
-    const Compatibility::Rocm* row = plan_rocm(plan, facts, amd, &Compatibility::Rocm::jax, "JAX");
-    if (row == nullptr) return;
-    if (row->version.at(0) < 7) {
-      plan.links.back().broken = true;
-      plan.links.back().reason = {"JAX's wheels for AMD (jax[rocm7-local]) need ROCm 7",
-                                  "JAX 的 AMD wheel（jax[rocm7-local]）需要 ROCm 7"};
-      return;
-    }
-    extra = "[rocm7-local]";
-    pinned = row->jax;
+    return plan_jax_rocm(plan, facts, amd);
   }
   // The newest JAX that a Python here may have, else the newest.
   Version oldest = Compatibility::known().jax_python.back().oldest;
@@ -72,8 +154,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
     }
     below = row->version.text();
   }
-  if (!pinned.empty()) below.clear();
-  plan.packages = {"jax" + extra + (pinned.empty() ? below.empty() ? "" : "<" + below : "==" + pinned)};
+  plan.packages = {"jax" + extra + (below.empty() ? "" : "<" + below)};
   plan.links.push_back({"JAX",
                         plan.packages.front(),
                         {fmt::format("the newest for this Python and GPU ({})", origin("jax")),

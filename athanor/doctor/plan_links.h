@@ -32,11 +32,8 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts);
 void plan_jax(InstallPlan& plan, const Facts& facts);
 void plan_athanor(InstallPlan& plan, const Facts& facts);
 
-/// What TensorFlow and JAX have alike on AMD: ROCm must be on the machine, of a release that has the
-/// framework for these chips. Adds the links of driver and ROCm; nullptr where there is none, with a broken
-/// link.
-const Compatibility::Rocm* plan_rocm(InstallPlan& plan, const Facts& facts,
-                                     const std::vector<const Gpu*>& amd,
-                                     std::string Compatibility::Rocm::*framework, const char* name);
+/// TensorFlow and JAX take ROCm from the machine, of a release ("7.2") that a script looks for and that an
+/// image has. Adds its link.
+void plan_rocm(InstallPlan& plan, const std::string& release, const Text& reason, const Text& newer);
 
 }  // namespace athanor::doctor

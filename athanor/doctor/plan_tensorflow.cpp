@@ -7,6 +7,50 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
+namespace {
+
+// The newest ROCm row that has TensorFlow, and serves these chips.
+const Compatibility::Rocm* rocm_for(const std::vector<const Gpu*>& gpus, const std::optional<Version>& here) {
+  const Compatibility::Rocm* found = nullptr;
+  for (const Compatibility::Rocm& row : Compatibility::known().rocm) {
+    if (row.tensorflow.empty() || (here && row.version != here->first(2))) continue;
+    if (std::all_of(gpus.begin(), gpus.end(),
+                    [&](const Gpu* gpu) { return row.targets.contains(gpu->arch); }))
+      found = &row;
+  }
+  return found;
+}
+
+// Adds the link of ROCm; nullptr where that is broken.
+const Compatibility::Rocm* plan_tensorflow_rocm(InstallPlan& plan, const Facts& facts,
+                                                const std::vector<const Gpu*>& amd) {
+  const auto installed = newest_rocm(facts);
+  const Compatibility::Rocm* row =
+      rocm_for(amd, installed ? std::optional(installed->version) : std::nullopt);
+  if (row == nullptr) row = rocm_for(amd, std::nullopt);
+  if (row == nullptr) {
+    plan.links.push_back(
+        {"ROCm",
+         "-",
+         {fmt::format("no release has TensorFlow for {} ({})", amd.front()->title(), origin("rocm")),
+          fmt::format("没有为 {} 提供 TensorFlow 的版本（{}）", amd.front()->title(), origin("rocm"))},
+         {"another GPU, or PyTorch (--plan pytorch) or Athanor (--plan athanor)",
+          "更换 GPU，或改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor）"},
+         true});
+    return nullptr;
+  }
+  const bool there = installed && installed->version.first(2) == row->version;
+  plan_rocm(plan, row->version.text(),
+            there ? Text{"installed", "已安装"}
+                  : Text{fmt::format("to be installed: the newest that has TensorFlow for this chip ({})",
+                                     origin("rocm")),
+                         fmt::format("需要安装：为此芯片提供 TensorFlow 的最新版本（{}）", origin("rocm"))},
+            {});
+  return row;
+}
+
+}  // namespace
+
 void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
@@ -14,8 +58,9 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
   const auto driver = Version::parse(facts.nvidia().module_version);
   const Compatibility::Framework* release = nullptr;
   if (nvidia.empty() && !amd.empty()) {
-    const Compatibility::Rocm* row =
-        plan_rocm(plan, facts, amd, &Compatibility::Rocm::tensorflow, "TensorFlow");
+    plan.links.push_back(amd_driver_link(facts));
+    need_amd(plan);
+    const Compatibility::Rocm* row = plan_tensorflow_rocm(plan, facts, amd);
     if (row == nullptr) return;
     release = Compatibility::find(Compatibility::known().tensorflow, *Version::parse(row->tensorflow));
     plan.packages = {fmt::format("tensorflow-rocm=={}.*", Version::parse(row->tensorflow)->first(2).text())};

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "athanor/base/error.h"
 #include "tests/doctor/fixture.h"
@@ -84,10 +86,56 @@ TEST(JaxPlans, FitTheMachine) {
   EXPECT_THAT(plan_on("healthy-rtx4090", "jax").packages, ElementsAre("jax[cuda12]"));
   EXPECT_THAT(plan_on("healthy-h100x8", "jax").packages, ElementsAre("jax[cuda13]"));
   EXPECT_THAT(plan_on("healthy-no-gpu", "jax").packages, ElementsAre("jax"));
-  EXPECT_THAT(plan_on("healthy-rx7900xtx", "jax").packages, ElementsAre("jax[rocm7-local]==0.8.2"));
+  EXPECT_THAT(plan_on("healthy-rx7900xtx", "jax").packages, ElementsAre("jax[rocm7-local]==0.10.2"));
   const InstallPlan old = plan_on("row20-driver-too-old", "jax");
   ASSERT_NE(old.broken(), nullptr);
   EXPECT_EQ(old.broken()->part, "driver");
+}
+
+const Link& link_of(const InstallPlan& plan, const std::string& part) {
+  const auto found =
+      std::find_if(plan.links.begin(), plan.links.end(), [&](const Link& link) { return link.part == part; });
+  if (found == plan.links.end()) throw std::runtime_error("no link of " + part);
+  return *found;
+}
+
+// A recorded machine with a release of ROCm that it does not have.
+InstallPlan jax_with_rocm(const std::string& machine_name, const std::string& release) {
+  const UnpackedMachine machine(machine_name);
+  std::filesystem::create_directories(machine.root() / "opt/rocm/.info");
+  write_text(machine.root() / "opt/rocm/.info/version", release + "\n");
+  return make_plan(Facts(*machine), "jax");
+}
+
+TEST(JaxPlans, UseTheRocmThatIsThere) {
+  for (const char* name : {"doctor/healthy-rx6800xt", "doctor/healthy-mi300x8"}) {
+    const InstallPlan six = jax_with_rocm(name, "6.4.3-128");
+    ASSERT_EQ(six.broken(), nullptr) << name;
+    EXPECT_THAT(six.packages, ElementsAre("jax[rocm]==0.5.0"));
+    EXPECT_EQ(link_of(six, "ROCm").value, "6.4");
+    EXPECT_THAT(link_of(six, "ROCm").reason.en, HasSubstr("installed; jax-rocm60-plugin"));
+    EXPECT_THAT(link_of(six, "ROCm").newer.en, HasSubstr("ROCm 7.2"));
+    EXPECT_EQ(six.python, "3.12");  // its wheels end there
+    EXPECT_THAT(plan_as(six, "script"), HasSubstr("grep -q '^6.4' /opt/rocm/.info/version"));
+    EXPECT_THAT(plan_as(six, "dockerfile"), HasSubstr("FROM rocm/dev-ubuntu-24.04:6.4-complete\n"));
+    EXPECT_THAT(jax_with_rocm(name, "7.2.0-43").packages, ElementsAre("jax[rocm7-local]==0.10.2"));
+  }
+}
+
+TEST(JaxPlans, SayWhyAnotherRocmIsNeeded) {
+  const InstallPlan old = jax_with_rocm("doctor/healthy-rx6800xt", "6.2.4-1");
+  EXPECT_THAT(old.packages, ElementsAre("jax[rocm7-local]==0.10.2"));
+  EXPECT_EQ(link_of(old, "ROCm").value, "7.2");
+  EXPECT_EQ(link_of(old, "ROCm").reason.en,
+            "to be installed: 6.2.4 is installed, and jax-rocm60-plugin 0.5.0 needs 6.3");
+  const InstallPlan none = plan_on("healthy-rx6800xt", "jax");
+  EXPECT_EQ(link_of(none, "ROCm").reason.en, "to be installed: none is installed");
+  EXPECT_THAT(link_of(jax_with_rocm("doctor/healthy-rx6800xt", "9.0.0"), "ROCm").reason.en,
+              HasSubstr("no plugin is known"));
+  const InstallPlan chip = jax_with_rocm("doctor/row14-half-precision", "6.4.3-128");  // gfx1010
+  ASSERT_NE(chip.broken(), nullptr);
+  EXPECT_EQ(chip.broken()->part, "JAX");
+  EXPECT_THAT(chip.broken()->reason.en, HasSubstr("gfx1010"));
 }
 
 TEST(AthanorPlans, WorkForEveryVendor) {

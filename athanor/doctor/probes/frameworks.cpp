@@ -122,9 +122,10 @@ Finding with_jax(const Facts& f, Finding finding) {
         packages = fmt::format("jax[cuda{}]", row.major);
     }
   } else if (!computing_gpus(f, Vendor::amd).empty()) {
-    packages = "jax[rocm7-local]";
+    packages = fmt::format("jax[{}]", known.jax_rocm.back().extra);
     for (const auto& row : known.jax_rocm)
-      if (const auto rocm = newest_rocm(f); rocm && row.major == rocm->version.at(0) && !row.jax.empty())
+      if (const auto rocm = newest_rocm(f);
+          rocm && row.major == rocm->version.at(0) && &row != &known.jax_rocm.back())
         old = row.jax, finding.with("old_plugin", row.plugin);
   }
   return finding.with("packages", packages).with("old", old).with("newest", old == "no" ? "yes" : "no");
