@@ -99,9 +99,9 @@ std::string describe(const ProbeResults& results, const Screen& screen) {
   if (!results.shortfalls.empty()) text += "\n" + bold("Less than it should be", screen) + "\n";
   for (const Shortfall& one : results.shortfalls) {
     const Title title = title_of(one.property);
-    text += fmt::format("  {}, {}: {} {} of {} ({}), {:.0f} %. Likely causes:\n", one.device, title.title,
-                        number(one.measured), title.unit, number(one.expected), one.expected_by,
-                        100 * one.measured / one.expected);
+    text += fmt::format("  {}, {}: {} of {}{}{} ({}), {:.0f} %. Likely causes:\n", one.device, title.title,
+                        number(one.measured), number(one.expected), *title.unit == '\0' ? "" : " ",
+                        title.unit, one.expected_by, 100 * one.measured / one.expected);
     for (const std::string& cause : one.causes) text += fmt::format("    - {}\n", cause);
   }
   return text;

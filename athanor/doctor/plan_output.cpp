@@ -41,7 +41,9 @@ std::string script(const InstallPlan& plan) {
                       "--no-install-recommends{}\n./quickstart\nbuild/release/athanor detect\n",
                       pip_arguments(plan));
   text += fmt::format(
-      "\nvenv=${{1:-\"$HOME/venvs/{}\"}}\nif ! python=$(command -v python{}); then\n"
+      "\nvenv=${{1:-\"$HOME/venvs/{}\"}}\nif ! python=$(command -v python{}) || "
+      // What pyenv puts on PATH is a program of that name that may run none.
+      "! \"$python\" -c '' 2>/dev/null; then\n"
       "  echo 'Python {} is missing. With uv (docs.astral.sh/uv): uv python install {}' >&2\n  exit 1\nfi\n",
       plan.goal, plan.python, plan.python, plan.python);
   text += "\"$python\" -m venv \"$venv\"\n\"$venv/bin/python\" -m pip install --upgrade pip\n";
