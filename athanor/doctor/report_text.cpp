@@ -146,6 +146,17 @@ void add_unknown(Writer& writer, const Diagnosis& diagnosis) {
   if (!all.empty()) writer.out += "\n";
 }
 
+// Whoever asks for a test of the devices wants to know which were tested.
+void add_self_test(Writer& writer, const Diagnosis& diagnosis) {
+  const Result* result = diagnosis.find("device.self_test");
+  if (result == nullptr || result->verdict != Verdict::ok || result->finding.evidence.empty()) return;
+  writer.out += writer.word("computed") + "\n";
+  for (const Evidence& one : result->finding.evidence)
+    writer.out +=
+        fmt::format("  {} {}: {}\n", writer.in("32", writer.mark(Verdict::ok)), one.source, one.said);
+  writer.out += "\n";
+}
+
 void add_head(Writer& writer, const Facts& facts) {
   const System& system = facts.system();
   std::vector<std::string> about;
@@ -234,6 +245,7 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
   if (!warnings.empty()) writer.out += writer.in("1", writer.word("warnings")) + "\n\n";
   for (const Result* warning : warnings)
     add_problem(writer, diagnosis, *warning, writer.mark(Verdict::warning), record);
+  add_self_test(writer, diagnosis);
   add_unknown(writer, diagnosis);
   add_goals(writer, diagnosis);
   if (!problems.empty()) writer.out += "\n" + writer.in("2", writer.word("footer", counts)) + "\n";
