@@ -9,6 +9,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/optim/optimizer.h"
 
 namespace athanor::optim {
 namespace {

@@ -268,7 +268,7 @@ void set_result(const ConvData& data, Defines& defines) {
 
 std::vector<ConvData> ConvData::phases() const {
   if (divisor.height == 1 && divisor.width == 1) return {*this};
-  std::vector<ConvData> result;
+  std::vector<ConvData> all;
   for (int64_t y = 0; y < std::min(divisor.height, out[2]); ++y)
     for (int64_t x = 0; x < std::min(divisor.width, out[3]); ++x) {
       const PhaseAxis rows(y, out[2], taps.height, first.height, tap.height, divisor.height);
@@ -283,9 +283,9 @@ std::vector<ConvData> ConvData::phases() const {
       phase.out_first = {y, x};
       phase.out_step = divisor;
       phase.divisor = 1;
-      result.push_back(phase);
+      all.push_back(phase);
     }
-  return result;
+  return all;
 }
 
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
