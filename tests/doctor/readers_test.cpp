@@ -21,6 +21,7 @@
 namespace athanor::doctor {
 namespace {
 
+using ::athanor::testing::TemporaryFolder;
 using ::athanor::testing::UnpackedMachine;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
