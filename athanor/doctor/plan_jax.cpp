@@ -104,14 +104,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts) {
   plan.check = "import jax; print(jax.__version__, jax.devices())";
   std::string extra;
   if (!nvidia.empty()) {
-    const auto driver = Version::parse(facts.nvidia().module_version);
-    const Compatibility::JaxCuda* chosen = nullptr;
-    for (const Compatibility::JaxCuda& row : Compatibility::known().jax_cuda) {
-      const bool chips = std::all_of(nvidia.begin(), nvidia.end(), [&](const Gpu* gpu) {
-        return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
-      });
-      if (chips && (!driver || *driver >= row.driver)) chosen = &row;
-    }
+    const Compatibility::JaxCuda* chosen = jax_cuda_for(facts, nvidia);
     const auto needed = chosen != nullptr ? chosen->driver : Compatibility::known().jax_cuda.front().driver;
     plan.links.push_back(nvidia_driver_link(facts, needed));
     need_nvidia(plan, facts, needed);

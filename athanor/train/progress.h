@@ -1,10 +1,10 @@
 // What `athanor train` shows: the device, a progress bar, a line an epoch, and the result.
 #pragma once
-#include <chrono>
 #include <deque>
 #include <ostream>
 #include <string>
 
+#include "athanor/base/clock.h"
 #include "athanor/train/reporter.h"
 
 namespace athanor {
@@ -32,7 +32,6 @@ class Progress : public Reporter {
   void clear();
 
  private:
-  using Clock = std::chrono::steady_clock;
   void line(const std::string& text);
   void show(const std::string& head, double share, const std::string& tail);
   std::string bar(double share, int cells) const;

@@ -1,12 +1,12 @@
 // Trainer: a whole run, from its options to the files it leaves.
 #pragma once
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/line_log.h"
 #include "athanor/compile/plan.h"
@@ -53,7 +53,6 @@ class Trainer {
   const std::vector<EpochMetrics>& epochs() const { return state_.epochs; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class Svg { if_old, now };
 
   uint64_t checkpoint_bytes() const;

@@ -9,22 +9,17 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/ops/conv_problem.h"
 
 namespace athanor {
 namespace {
 
-constexpr GpuTraits traits{.max_group_size = 256,
-                           .local_bytes = 32 * 1024,
-                           .compute_units = 32,
-                           .f64 = true,
-                           .f16 = true,
-                           .atomics_64 = true};
-
 class Writer {
  public:
-  explicit Writer(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit Writer(std::filesystem::path folder)
+      : folder_(std::move(folder)), traits_(gpu_access(parse_device("offline")).value().traits) {}
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output) {
@@ -33,7 +28,7 @@ class Writer {
     };
     KernelRequest request{&find_op(op), attrs, {}, desc(output), {}};
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
-    for (const GpuCandidate& candidate : gpu_candidates(request, traits))
+    for (const GpuCandidate& candidate : gpu_candidates(request, traits_))
       for (const GpuLaunch& launch : candidate.launches) {
         std::string source = render(launch, GpuTarget::hip);
         if (!seen_.insert(source).second) continue;
@@ -44,6 +39,7 @@ class Writer {
 
  private:
   std::filesystem::path folder_;
+  GpuTraits traits_;
   std::set<std::string> seen_;
 };
 

@@ -112,15 +112,9 @@ Finding with_jax(const Facts& f, Finding finding) {
   const Compatibility& known = Compatibility::known();
   std::string packages = "jax", old = "no";
   if (const auto gpus = computing_gpus(f, Vendor::nvidia); !gpus.empty()) {
-    // CUDA 13 where driver and GPUs are new enough, else CUDA 12.
-    const auto driver = Version::parse(f.nvidia().module_version);
-    for (const auto& row : known.jax_cuda) {
-      const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-        return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
-      });
-      if (packages == "jax" || (chips && (!driver || *driver >= row.driver)))
-        packages = fmt::format("jax[cuda{}]", row.major);
-    }
+    // The oldest where driver or GPUs are too old for all: whether they are is for other checks to say.
+    const auto* row = jax_cuda_for(f, gpus);
+    packages = fmt::format("jax[cuda{}]", (row != nullptr ? row : &known.jax_cuda.front())->major);
   } else if (!computing_gpus(f, Vendor::amd).empty()) {
     packages = fmt::format("jax[{}]", known.jax_rocm.back().extra);
     for (const auto& row : known.jax_rocm)

@@ -84,6 +84,18 @@ std::optional<InstalledRocm> newest_rocm(const Facts& facts) {
   return newest;
 }
 
+const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus) {
+  const auto driver = Version::parse(facts.nvidia().module_version);
+  const Compatibility::JaxCuda* found = nullptr;
+  for (const Compatibility::JaxCuda& row : Compatibility::known().jax_cuda) {
+    const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
+      return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
+    });
+    if (chips && (!driver || *driver >= row.driver)) found = &row;
+  }
+  return found;
+}
+
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package) {
   const Machine& machine = facts.machine();
   const std::string folder = "/var/lib/dkms/" + std::string(package);

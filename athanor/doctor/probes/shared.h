@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/probe.h"
 #include "athanor/doctor/version.h"
@@ -33,6 +34,10 @@ struct InstalledRocm {
 };
 /// The newest ROCm under /opt; none where there is none.
 std::optional<InstalledRocm> newest_rocm(const Facts& facts);
+
+/// The newest CUDA with a plugin of JAX that the GPUs, and the driver where one is known, are new enough for;
+/// nullptr where there is none.
+const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus);
 
 /// A package of DKMS whose module did not build for the running kernel, with {version}.
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package);

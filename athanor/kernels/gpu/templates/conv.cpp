@@ -288,6 +288,15 @@ std::vector<ConvData> ConvData::phases() const {
   return all;
 }
 
+void set_image(const OperandDesc& image, Defines& defines) {
+  defines.set("IMAGE_H", image.shape[2])
+      .set("IMAGE_W", image.shape[3])
+      .set("IMAGE_N", image.strides[0])
+      .set("IMAGE_C", image.strides[1])
+      .set("IMAGE_ROW", image.strides[2])
+      .set("IMAGE_COLUMN", image.strides[3]);
+}
+
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines) {
   const auto inside = [](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
@@ -301,12 +310,6 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
   // Where there are no taps nothing is gathered; 1 keeps the text's divisions whole.
   defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
       .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
-      .set("IMAGE_H", image.shape[2])
-      .set("IMAGE_W", image.shape[3])
-      .set("IMAGE_N", image.strides[0])
-      .set("IMAGE_C", image.strides[1])
-      .set("IMAGE_ROW", image.strides[2])
-      .set("IMAGE_COLUMN", image.strides[3])
       .set("OUT_H", out[2])
       .set("OUT_W", out[3])
       .set("STEP_H", step.height)
@@ -316,6 +319,7 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
       .set("TAP_H", tap.height)
       .set("TAP_W", tap.width)
       .set("PADDED", !within);
+  set_image(image, defines);
   return defines.text() + std::string(template_text("conv_gather"));
 }
 

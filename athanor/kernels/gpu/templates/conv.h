@@ -36,6 +36,8 @@ struct ConvData {
 /// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: how far apart in the result lie those that are
 /// computed.
 void set_result(const ConvData& data, Defines& defines);
+/// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
+void set_image(const OperandDesc& image, Defines& defines);
 /// The constants of conv_gather.kernel, and its text.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines);

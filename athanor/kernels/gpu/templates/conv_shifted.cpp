@@ -129,7 +129,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
   arguments.push_back({result.buffer, result.start});
   return {.name = "conv_shifted",
           .source = gemm_prelude(p, bias) + std::string(template_text("vectors")) +
-                    std::string(template_text("conv_shifted")),
+                    std::string(template_text("conv_shifts")) + std::string(template_text("conv_shifted")),
           .groups = {ceil_div(tiles, each), 1, 1},
           .group_size = {point.items, 1, 1},
           .arguments = std::move(arguments)};
@@ -161,13 +161,8 @@ GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int bu
       .set("LOW_H", copy.low.height)
       .set("LOW_W", copy.low.width)
       .set("STEP_H", copy.step.height)
-      .set("STEP_W", copy.step.width)
-      .set("IMAGE_H", image.shape[2])
-      .set("IMAGE_W", image.shape[3])
-      .set("IMAGE_N", image.strides[0])
-      .set("IMAGE_C", image.strides[1])
-      .set("IMAGE_ROW", image.strides[2])
-      .set("IMAGE_COLUMN", image.strides[3]);
+      .set("STEP_W", copy.step.width);
+  set_image(image, defines);
   return {.name = "conv_shifted_copy",
           .source = defines.text() + std::string(template_text("conv_shifted_copy")),
           .groups = {traits.is_cpu ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), 64), 1, 1},

@@ -82,6 +82,7 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
       shifted_copy(gradient, gradients, 1, gradient_copy, traits),
       {.name = "conv_shifted_weights",
        .source = gemm_prelude(summed, false, defines) + std::string(template_text("vectors")) +
+                 std::string(template_text("conv_shifts")) +
                  std::string(template_text("conv_shifted_weights")),
        .groups = {ceil_div(tiles * splits, each), 1, 1},
        .group_size = {items, 1, 1},

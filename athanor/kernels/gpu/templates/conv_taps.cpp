@@ -103,13 +103,8 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
       .set("PADDED_W", columns)
       .set("C", c)
       .set("FIRST_H", -conv.padding.height)
-      .set("FIRST_W", -conv.padding.width)
-      .set("IMAGE_H", conv.x[2])
-      .set("IMAGE_W", conv.x[3])
-      .set("IMAGE_N", image.strides[0])
-      .set("IMAGE_C", image.strides[1])
-      .set("IMAGE_ROW", image.strides[2])
-      .set("IMAGE_COLUMN", image.strides[3]);
+      .set("FIRST_W", -conv.padding.width);
+  set_image(image, copy);
   const GpuLaunch copying{.name = "conv_channels_last",
                           .source = copy.text() + std::string(template_text("conv_channels_last")),
                           .groups = {conv.x[0] * rows, 1, 1},
