@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "athanor/compile/canonical_loop.h"
 #include "athanor/compile/plan.h"
-#include "athanor/compile/split_loop.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor {
@@ -17,11 +17,10 @@ constexpr int64_t most_bytes = int64_t{32} << 20;
 // What memory may grow by: a share of what the plan needs, and as much as no device misses.
 constexpr int64_t memory_share = 16, free_bytes = int64_t{4} << 20;
 
-/// A step that may run together with others: its loop, as the loops of one program that it consists of.
+/// A step that may run together with others.
 struct Joinable {
   int step;
-  std::vector<LoopPart> loops;
-  const LoopProgram& program() const { return loops.front().program; }
+  CanonicalLoop loop;
 };
 
 class LoopJoiner {
@@ -74,12 +73,7 @@ class LoopJoiner {
       if (one.loops.size() != 1 || one.device != plan_.device || one.bytes > most_bytes) continue;
       const LoopProgram program = simplify(one.loops.front());
       if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
-      Joinable joinable{s, independent_parts(program)};
-      const auto differs = [&](const LoopPart& part) {
-        return !same_program(joinable.program(), part.program);
-      };
-      if (std::ranges::any_of(joinable.loops, differs) || !may_part(one, joinable.loops))
-        joinable.loops = {whole_loop(program)};
+      Joinable joinable{s, canonical(program)};
       if (program.space.empty())  // one element goes with any strides: once these are known
         single.push_back(std::move(joinable));
       else
@@ -89,25 +83,9 @@ class LoopJoiner {
     for (auto& members : classes_) std::ranges::sort(members, {}, &Joinable::step);
   }
 
-  // Whether parts of a step's loop may run at the same time: none writes over what another reads.
-  bool may_part(const PlanStep& one, const std::vector<LoopPart>& parts) const {
-    const auto uses = [&](const LoopPart& part, int v) {
-      return std::ranges::any_of(part.buffers,
-                                 [&](int b) { return one.buffers[static_cast<size_t>(b)].value == v; });
-    };
-    for (const LoopPart& part : parts)
-      for (int out : one.writes) {
-        const int in = value(out).in_place_of;
-        if (in < 0 || !uses(part, out)) continue;
-        for (const LoopPart& other : parts)
-          if (&other != &part && uses(other, in)) return false;
-      }
-    return true;
-  }
-
   void add(Joinable joinable) {
     const auto found = std::ranges::find_if(classes_, [&](const auto& members) {
-      return same_program(members.front().program(), joinable.program());
+      return same_program(members.front().loop.program, joinable.loop.program);
     });
     if (found == classes_.end())
       classes_.push_back({std::move(joinable)});
@@ -217,25 +195,23 @@ class LoopJoiner {
     };
     for (const Joinable* m : group) {
       const PlanStep& one = step(m->step);
-      for (const LoopPart& part : m->loops) {
-        LoopProgram program = part.program;
-        for (LoopOperand& o : program.operands) {
-          const BufferRef& ref =
-              one.buffers[static_cast<size_t>(part.buffers[static_cast<size_t>(o.buffer)])];
-          const auto [it, fresh] =
-              numbers.emplace(std::pair(ref.value, ref.byte_offset), static_cast<int>(all.buffers.size()));
-          if (fresh) all.buffers.push_back(ref);
-          o.buffer = it->second;
-        }
-        const auto in_place = std::ranges::count_if(program.stores, [&](const LoopStore& store) {
-          const int buffer = program.operands[static_cast<size_t>(store.operand)].buffer;
-          const PlanValue& written = value(all.buffers[static_cast<size_t>(buffer)].value);
-          return written.kind == PlanValue::Kind::output && written.in_place_of >= 0;
-        });
-        all.updated += static_cast<int>(in_place);
-        only_updates &= in_place > 0;
-        all.loops.push_back(std::move(program));
+      LoopProgram program = m->loop.program;
+      for (LoopOperand& o : program.operands) {
+        const int buffer = m->loop.buffers[static_cast<size_t>(o.buffer)];
+        const BufferRef& ref = one.buffers[static_cast<size_t>(buffer)];
+        const auto [it, fresh] =
+            numbers.emplace(std::pair(ref.value, ref.byte_offset), static_cast<int>(all.buffers.size()));
+        if (fresh) all.buffers.push_back(ref);
+        o.buffer = it->second;
       }
+      const auto in_place = std::ranges::count_if(program.stores, [&](const LoopStore& store) {
+        const int buffer = program.operands[static_cast<size_t>(store.operand)].buffer;
+        const PlanValue& written = value(all.buffers[static_cast<size_t>(buffer)].value);
+        return written.kind == PlanValue::Kind::output && written.in_place_of >= 0;
+      });
+      all.updated += static_cast<int>(in_place);
+      only_updates &= in_place > 0;
+      all.loops.push_back(std::move(program));
       add_new(all.reads, one.reads);
       add_new(all.writes, one.writes);
       add_new(all.parts, one.parts);

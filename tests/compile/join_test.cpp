@@ -1,11 +1,12 @@
 // Loops that run together: which may, that results are the same to the bit, and that memory hardly grows.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <set>
 
+#include "athanor/compile/canonical_loop.h"
 #include "athanor/compile/plan.h"
-#include "athanor/compile/split_loop.h"
 #include "athanor/nn/models.h"
 #include "athanor/nn/module.h"
 #include "athanor/ops/ops.h"
@@ -138,42 +139,41 @@ TEST(Join, WhatNeedsEachOtherRunsInOrder) {
   }
 }
 
-TEST(Join, LoopsComeApartWhereNothingIsShared) {
-  // x' = x + k a, y' = y + k b with one k: two programs that are the same; but one where both read x.
-  LoopProgram both;
-  both.space = {50};
-  both.reduced = {false};
-  both.buffers = 7;
-  const auto load = [&](int buffer, int64_t stride) {
-    both.operands.push_back({buffer, DType::f32, 0, {stride}});
-    LoopStep step;
-    step.kind = LoopStep::Kind::load;
-    step.operand = static_cast<int>(both.operands.size()) - 1;
-    both.body.push_back(step);
-    return static_cast<int>(both.body.size()) - 1;
-  };
-  const auto op = [&](Prim prim, int a, int b) {
-    LoopStep step;
-    step.prim = prim;
-    step.a = a, step.b = b;
-    both.body.push_back(step);
-    return static_cast<int>(both.body.size()) - 1;
-  };
-  const auto store = [&](int r, int buffer) {
-    both.operands.push_back({buffer, DType::f32, 0, {1}});
-    both.stores.push_back({r, static_cast<int>(both.operands.size()) - 1});
-  };
-  const int k = load(4, 0), x = load(0, 1), a = load(1, 1), y = load(2, 1), b = load(3, 1);
-  const int ka = op(Prim::mul, k, a), kb = op(Prim::mul, k, b);
-  store(op(Prim::add, x, ka), 5);
-  store(op(Prim::add, y, kb), 6);
-  const auto parts = independent_parts(both);
-  ASSERT_EQ(parts.size(), 2U);
-  EXPECT_TRUE(same_program(parts[0].program, parts[1].program));
-  EXPECT_EQ(parts[0].buffers, (std::vector<int>{0, 4, 1, 5}));
-  EXPECT_EQ(parts[1].buffers, (std::vector<int>{2, 4, 3, 6}));
-  both.operands[static_cast<size_t>(both.body[static_cast<size_t>(y)].operand)].buffer = 0;
-  EXPECT_EQ(independent_parts(both).size(), 1U);
+// x' = x + k a, written down in the given order of its loads, with the buffers x, a, k and x' of that number.
+LoopProgram update(const std::vector<int>& order, const std::array<int, 4>& buffers) {
+  LoopProgram loop;
+  loop.space = {50};
+  loop.reduced = {false};
+  loop.buffers = 4;
+  std::array<int, 3> loaded{};
+  for (int which : order) {
+    loop.operands.push_back({buffers[static_cast<size_t>(which)], DType::f32, 0, {which == 2 ? 0 : 1}});
+    loaded[static_cast<size_t>(which)] = static_cast<int>(loop.body.size());
+    LoopStep load;
+    load.kind = LoopStep::Kind::load;
+    load.operand = static_cast<int>(loop.operands.size()) - 1;
+    loop.body.push_back(load);
+  }
+  const auto [x, a, k] = loaded;
+  LoopStep mul, add;
+  mul.prim = Prim::mul, mul.a = k, mul.b = a;
+  add.prim = Prim::add, add.a = x, add.b = 3;
+  loop.body.push_back(mul);
+  loop.body.push_back(add);
+  loop.operands.push_back({buffers[3], DType::f32, 0, {1}});
+  loop.stores.push_back({4, 3});
+  return loop;
+}
+
+TEST(Join, LoopsThatComputeTheSameAreWrittenTheSame) {
+  const CanonicalLoop one = canonical(update({0, 1, 2}, {0, 1, 2, 3}));
+  const CanonicalLoop other = canonical(update({2, 1, 0}, {3, 2, 1, 0}));
+  EXPECT_TRUE(same_program(one.program, other.program));
+  EXPECT_EQ(one.buffers, (std::vector<int>{0, 2, 1, 3}));
+  EXPECT_EQ(other.buffers, (std::vector<int>{3, 1, 2, 0}));
+  LoopProgram product = update({0, 1, 2}, {0, 1, 2, 3});
+  product.body.back().prim = Prim::mul;
+  EXPECT_FALSE(same_program(one.program, canonical(product).program));
 }
 
 }  // namespace
