@@ -62,12 +62,12 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
                           {},
                           false});
   Link torch{"PyTorch", wheel.version.text() + ", " + wheel.flavour, {}, {}, false};
-  torch.reason =
-      wheel.flavour == "cpu"
-          ? Text{fmt::format("the newest ({})", origin("pytorch")),
-                 fmt::format("最新版本（{}）", origin("pytorch"))}
-          : Text{fmt::format("the newest whose wheels run on this GPU and driver ({})", origin("pytorch")),
-                 fmt::format("其 wheel 支持此 GPU 和驱动的最新版本（{}）", origin("pytorch"))};
+  torch.reason = wheel.flavour == "cpu"
+                     ? Text{fmt::format("the newest known ({})", origin("pytorch")),
+                            fmt::format("已知的最新版本（{}）", origin("pytorch"))}
+                     : Text{fmt::format("the newest known whose wheels run on this GPU and driver ({})",
+                                        origin("pytorch")),
+                            fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
   if (wheel.version < newest)
     torch.newer = {fmt::format("{} has no wheel for this GPU or driver", newest.text()),
                    fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest.text())};

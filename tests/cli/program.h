@@ -37,7 +37,7 @@ class Program {
     redirect(STDERR_FILENO, where / "stderr");
     setenv("ATHANOR_CACHE", (where / "cache").c_str(), 1);
     setenv("OMP_WAIT_POLICY", "passive", 1);  // tests share the cores
-    alarm(100);                               // ends what should have ended long before
+    alarm(250);                               // ends what hangs; a test has 300 s
     if (chdir(where.c_str()) == 0) execv(pointers[0], pointers.data());
     _exit(127);
   }

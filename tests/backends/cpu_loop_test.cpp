@@ -1,0 +1,75 @@
+// The CPU's fused loops as a whole: random programs, and what is simplified before.
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "tests/backends/cpu_loops.h"
+
+namespace athanor {
+namespace {
+
+using namespace testing;  // NOLINT: Builder, Memory, ...
+
+// ---- simplification ----
+
+TEST(LoopSimplify, MergesAndOrders) {
+  Builder b({4, 1, 5, 6});
+  b.store(b.load(0, DType::f32, {30, 9, 6, 1}), 1, DType::f32, {30, 0, 6, 1});
+  EXPECT_EQ(simplify(b.p).space, (Ints{120}));
+  EXPECT_EQ(b.p.iterations(), 120);
+
+  Builder t({6, 5});  // written column by column
+  t.store(t.load(0, DType::f32, {1, 6}), 1, DType::f32, {1, 6});
+  EXPECT_EQ(simplify(t.p).space, (Ints{30}));
+
+  Builder bias({4, 5, 6});
+  bias.store(bias.op(Prim::add, DType::f32, bias.load(0, DType::f32, {30, 6, 1}),
+                     bias.load(1, DType::f32, {0, 0, 1})),
+             2, DType::f32, {30, 6, 1});
+  EXPECT_EQ(simplify(bias.p).space, (Ints{20, 6}));
+  EXPECT_EQ(bias.p.flops(), 120);
+
+  Builder sum({4, 5, 6}, {true, false, true});
+  sum.store(sum.reduce(Prim::sum, sum.load(0, DType::f32, {30, 6, 1}), DType::f32), 1, DType::f32, {0, 1, 0});
+  EXPECT_EQ(simplify(sum.p).space, (Ints{4, 5, 6}));
+  EXPECT_EQ(sum.p.flops(), 120);
+}
+
+TEST(LoopSimplify, KeepsTheOrderOfArgmax) {
+  Builder b({3, 4}, {true, true});
+  b.store(b.reduce(Prim::argmax, b.load(0, DType::f32, {1, 3}), DType::i64), 1, DType::i64, {0, 0});
+  EXPECT_EQ(simplify(b.p).operands[0].strides, (Ints{1, 3}));
+}
+
+TEST(LoopSimplify, ListsTheProgram) {
+  Builder b({2, 3}, {false, true});
+  const int x = b.load(0, DType::f32, {3, 1});
+  const int m = b.op(Prim::mul, DType::f32, x, x);
+  b.store(b.reduce(Prim::sum, m, DType::f32), 1, DType::f32, {1, 0});
+  const std::string text = to_string(b.p);
+  for (const char* part : {"for [2, 3 reduced]", "r0 = f32 load f32 buffer0[0 + (3, 1)]",
+                           "r1 = f32 mul r0 r0", "r2 = f32 sum r1", "store r2"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  EXPECT_EQ(to_string(Prim::random_uniform), "random_uniform");
+  EXPECT_EQ(to_string(Prim::none), "none");
+}
+
+// ---- random programs ----
+
+class LoopRandomPrograms : public LoopOnIsa {};
+TEST_P(LoopRandomPrograms, MeanTheSame) {
+  std::mt19937 rng(2024);
+  for (int k = 0; k < 400; ++k) {
+    const LoopProgram p = random_program(rng);
+    Memory m = memory_for(p, rng, -2, 2);
+    check(p, m, 2e-4, 1 + k % 3);
+    if (HasFatalFailure()) {
+      FAIL() << "program " << k;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Isa, LoopRandomPrograms, ::testing::ValuesIn(isas), isa_name);
+
+}  // namespace
+}  // namespace athanor
