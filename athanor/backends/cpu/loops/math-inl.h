@@ -144,10 +144,11 @@ HWY_INLINE V cos_of(D d, V x) {
   return by_lane(d, large, x, x, r, [](float a, float) { return std::cos(a); });
 }
 
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+/// (Highway's emulated vectors make the largest f32, not infinity, of an f64 that f32 cannot hold.)
 template <class D>
 HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
-  return hn::Set(d, std::pow(hn::GetLane(x), hn::GetLane(y)));
+  return by_lane(d, hn::Eq(x, x), x, y, x, [](float u, float v) { return std::pow(u, v); });
 }
 #else
 /// exp(y log x) in f64, whose result f32 holds or rounds to 0 or infinity; half a vector at a time.
