@@ -343,7 +343,8 @@ std::string environment_key(Device device) {
 Measured measure(Device device, const KernelRequest& request) {
   const auto candidates = backend_of(device).candidates(device.index, request);
   if (candidates.empty())
-    throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()));
+    throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()),
+                {}, "It computes this op from primitives, among which there is nothing to choose.");
   return Contest(device, request, candidates).run();
 }
 
