@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <sstream>
+#include <thread>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/sqlite.h"
 
@@ -16,16 +18,21 @@ namespace {
 // Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
 constexpr int schema = 2;
 
-std::filesystem::path cache_file() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::filesystem::path(value == nullptr ? "" : value);
-  };
-  if (const auto folder = variable("ATHANOR_CACHE"); !folder.empty()) return folder / "athanor.db";
-  if (const auto folder = variable("XDG_CACHE_HOME"); !folder.empty())
-    return folder / "athanor" / "athanor.db";
-  if (const auto home = variable("HOME"); !home.empty()) return home / ".cache" / "athanor" / "athanor.db";
+std::filesystem::path variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::filesystem::path user_folder() {
+  if (const auto folder = variable("XDG_CACHE_HOME"); !folder.empty()) return folder / "athanor";
+  if (const auto home = variable("HOME"); !home.empty()) return home / ".cache" / "athanor";
   return {};
+}
+
+std::filesystem::path cache_file() {
+  auto folder = variable("ATHANOR_CACHE");
+  if (folder.empty()) folder = user_folder();
+  return folder.empty() ? folder : folder / "athanor.db";
 }
 
 std::atomic<int64_t> compiled{0};
@@ -174,6 +181,21 @@ void KernelCache::store_binary(const std::string& key, const std::string& device
         .bind_bytes(kernel)
         .bind_bytes(binary)
         .step();
+}
+
+std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
+  constexpr std::chrono::milliseconds patience{60'000}, pause{5};
+  constexpr uint64_t files = 64;  // kernels that share one only wait for each other
+  const auto folder = user_folder() / "compiling";
+  if (folder.is_relative()) return std::nullopt;
+  try {
+    std::filesystem::create_directories(folder);
+    const auto file = folder / std::to_string(fnv1a(key, 0) % files);
+    for (const auto start = Clock::now(); Clock::now() - start < patience; std::this_thread::sleep_for(pause))
+      if (auto lock = os::Lock::take(file)) return lock;
+  } catch (const std::exception&) {  // a folder that may not be written: all goes on without turns
+  }
+  return std::nullopt;
 }
 
 std::vector<KernelCache::Entry> KernelCache::entries() {

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/base/os/file.h"
+
 struct sqlite3;
 
 namespace athanor {
@@ -53,6 +55,10 @@ class KernelCache {
   std::string find_binary(const std::string& key);
   void store_binary(const std::string& key, const std::string& device, const std::string& kernel,
                     const std::string& binary);
+  /// Waits until no other process of the user compiles the kernel of this key; hold it until the kernel is
+  /// stored. A driver's own cache may hand a process what another has only begun to write there (PoCL 3.1:
+  /// the binary is then empty inside, and aborts whoever loads it).
+  static std::optional<os::Lock> turn_to_compile(const std::string& key);
 
   struct Entry {
     std::string kind;  // "winner", "marked" or "binary"

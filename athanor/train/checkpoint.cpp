@@ -84,6 +84,7 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
     content.tensors.emplace("optimizer." + name, std::move(array));
   content.metadata = {{"format", format_name},
                       {"config", athanor::to_json(checkpoint.config).dump()},
+                      {"device", checkpoint.device},
                       {"threads", std::to_string(checkpoint.threads)},
                       {"data", to_json(checkpoint.data).dump()},
                       {"state", to_json(checkpoint.state).dump()},
@@ -99,6 +100,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   try {
     const auto part = [&](const char* name) { return json::parse(content.metadata.at(name)); };
     checkpoint.config = train_config_from_json(part("config"), path.string());
+    checkpoint.device = content.metadata["device"];  // older files have none
     checkpoint.threads = part("threads");
     checkpoint.data = spec_from_json(part("data"));
     checkpoint.state = state_from_json(part("state"));

@@ -31,8 +31,9 @@ struct RunState {
 /// can be read with any safetensors library: safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
-  int64_t threads = 0;  // that the kernels ran with: results depend on it
-  ExampleSpec data;     // what the model was trained on: shape, classes, normalisation
+  std::string device = {};  // that the run was on, like "cpu": results depend on it
+  int64_t threads = 0;      // that the kernels ran with: results depend on it
+  ExampleSpec data;         // what the model was trained on: shape, classes, normalisation
   RunState state;
   std::map<std::string, std::string> kernels;  // the tuner's choices, for TuningCache::restore()
   nn::StateDict model, optimizer;

@@ -66,13 +66,16 @@ os::Lock RunFolder::take_lock() const {
 }
 
 void RunFolder::check_space(uint64_t bytes) const {
+  const uint64_t needed = is_there(checkpoint()) ? bytes : 2 * bytes;
   std::error_code unknown;
   const fs::space_info space = fs::space(path, unknown);
-  if (unknown || space.capacity == 0 || space.available >= bytes) return;
-  throw Error(ErrorCode::io,
-              fmt::format("the disk is too full for the run: a checkpoint needs {}, {} are free",
-                          format_bytes(bytes), format_bytes(space.available)),
-              path.string(), "Free some space, or choose a folder on another disk with --out");
+  if (unknown || space.capacity == 0 || space.available >= needed) return;
+  throw Error(
+      ErrorCode::io,
+      fmt::format("the disk is too full for the run: checkpoints need {} more, as a new one is written "
+                  "before the old one goes; {} are free",
+                  format_bytes(needed), format_bytes(space.available)),
+      path.string(), "Free some space, or choose a folder on another disk with --out");
 }
 
 RunFolder new_run_folder(const TrainConfig& config) {

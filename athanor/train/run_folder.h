@@ -30,7 +30,8 @@ struct RunFolder {
   void create() const;
   /// Keeps other processes from working on the run. Throws Error(io) when one does.
   os::Lock take_lock() const;
-  /// Throws Error(io) when the disk has no room for a file of so many bytes.
+  /// Throws Error(io) when the disk has no room for a checkpoint of so many bytes beside the one before it,
+  /// which is removed when the new one is whole.
   void check_space(uint64_t bytes) const;
 };
 

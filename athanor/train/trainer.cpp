@@ -53,6 +53,15 @@ std::string why_device(const std::string& asked, const DeviceChoice& choice) {
   return why;
 }
 
+/// Numbers differ between devices, so "auto" goes on with the one that the run was on, where that is still
+/// there.
+DeviceChoice device_for(const std::string& asked, const std::string& before) {
+  if (asked == "auto" && !before.empty())
+    for (const DeviceInfo& info : list_devices())
+      if (to_string(info.device) == before) return {info.device, "the run was on it before"};
+  return choose_device(asked);
+}
+
 /// The options of this thread's compiler while the run lasts.
 class CompileScope {
  public:
@@ -73,12 +82,14 @@ class CompileScope {
 Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter)
     : config_(config), folder_(std::move(folder)), reporter_(reporter) {
   config_.validate();
-  const DeviceChoice choice = from_option("--device", [&] { return choose_device(config_.device); });
-  device_ = choice.device;
-  device_why_ = why_device(config_.device, choice);
   if (resume && fs::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
   if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
+  set_cpu_threads(0);  // devices are compared as a whole, so that --threads changes no choice
+  const DeviceChoice choice = from_option(
+      "--device", [&] { return device_for(config_.device, checkpoint ? checkpoint->device : ""); });
+  device_ = choice.device;
+  device_why_ = why_device(config_.device, choice);
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
   set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
   reset_peak_memory(device_);
@@ -365,6 +376,7 @@ void Trainer::save(Svg svg) {
   state_.random = default_generator().state();
   for (const auto& [problem, kernel] : TuningCache::instance().used()) kernels_[problem] = kernel;
   write_checkpoint(folder_.checkpoint(), {.config = config_,
+                                          .device = to_string(device_),
                                           .threads = cpu_threads(),
                                           .data = train_->spec(),
                                           .state = state_,

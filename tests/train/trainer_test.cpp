@@ -139,6 +139,21 @@ TEST_F(TrainerTest, AConvolutionalNetworkResumesToo) {
   EXPECT_EQ(metrics("parts"), metrics("whole"));
 }
 
+TEST_F(TrainerTest, AutoGoesOnWithTheDeviceOfTheRun) {
+  config_.deterministic = true;
+  int number = 0;
+  for (const DeviceInfo& info : list_devices()) {
+    const std::string device = to_string(info.device), name = "on-" + std::to_string(number++);
+    config_.device = device;
+    config_.max_steps = 1;
+    train(name);
+    config_.device = "auto";
+    config_.max_steps = 2;
+    train(name, true);
+    EXPECT_EQ(summary(name)["device"], device);
+  }
+}
+
 TEST_F(TrainerTest, LinesAfterTheCheckpointAreCutOff) {
   config_.max_steps = 5;
   train("a");
@@ -238,6 +253,11 @@ TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
   run_folder("a").create();
   run_folder("a").check_space(1);
   expect_error(ErrorCode::io, {"too full", "free"}, [&] { run_folder("a").check_space(uint64_t{1} << 60); });
+  // One fits and two do not: enough for a run that has one already.
+  const uint64_t most = std::filesystem::space(run_folder("a").path).available / 4 * 3;
+  expect_error(ErrorCode::io, {"checkpoints need", "free"}, [&] { run_folder("a").check_space(most); });
+  write_file_atomically(run_folder("a").checkpoint(), "");
+  run_folder("a").check_space(most);
 }
 
 TEST_F(TrainerTest, TestPicturesOfAnotherSizeAreRefusedAtTheStart) {

@@ -76,11 +76,18 @@ cl_program from_source(ClDevice& device, const GpuLaunch& launch, const std::str
 Program::Program(ClDevice& device, const GpuLaunch& launch) {
   const std::string source = render(launch, GpuTarget::opencl);
   const std::string key = KernelCache::binary_key(device.fingerprint() + "|" + options, source);
-  if (const std::string binary = KernelCache::instance().find_binary(key); !binary.empty())
-    program_ = from_binary(device, binary);
+  const auto from_cache = [&]() -> cl_program {
+    const std::string binary = KernelCache::instance().find_binary(key);
+    return binary.empty() ? nullptr : from_binary(device, binary);
+  };
+  program_ = from_cache();
   if (program_ == nullptr) {
-    program_ = from_source(device, launch, source);
-    KernelCache::instance().store_binary(key, device.info().name, launch.name, binary_of(program_));
+    const auto turn = KernelCache::turn_to_compile(key);
+    program_ = from_cache();  // another process may have compiled it meanwhile
+    if (program_ == nullptr) {
+      program_ = from_source(device, launch, source);
+      KernelCache::instance().store_binary(key, device.info().name, launch.name, binary_of(program_));
+    }
   }
   cl_int code = CL_SUCCESS;
   kernel_ = api().CreateKernel(program_, launch.name.c_str(), &code);

@@ -1,0 +1,62 @@
+// What processes that share compiled kernels agree on.
+#include "athanor/kernels/cache.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+/// $XDG_CACHE_HOME for the time of a test.
+class CacheHome {
+ public:
+  explicit CacheHome(const std::string& folder) {
+    if (const char* value = std::getenv("XDG_CACHE_HOME")) before_ = value;
+    setenv("XDG_CACHE_HOME", folder.c_str(), 1);
+  }
+  ~CacheHome() {
+    if (before_)
+      setenv("XDG_CACHE_HOME", before_->c_str(), 1);
+    else
+      unsetenv("XDG_CACHE_HOME");
+  }
+  CacheHome(const CacheHome&) = delete;
+  CacheHome& operator=(const CacheHome&) = delete;
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST(KernelCache, GivesTurnsToCompileAKernel) {
+  const testing::TempFolder folder;
+  const CacheHome home(folder.path().string());
+  auto first = KernelCache::turn_to_compile("a");
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(KernelCache::turn_to_compile("b")) << "another kernel waits for nobody";
+  std::atomic<bool> waited = false;
+  std::thread other([&] { waited = KernelCache::turn_to_compile("a").has_value(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(waited);
+  first.reset();
+  other.join();
+  EXPECT_TRUE(waited);
+}
+
+TEST(KernelCache, GoesOnWithoutTurnsWhereNothingCanBeWritten) {
+  const testing::TempFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  const CacheHome home((folder / "file").string());
+  EXPECT_FALSE(KernelCache::turn_to_compile("a"));
+}
+
+}  // namespace
+}  // namespace athanor
