@@ -41,6 +41,16 @@ const std::vector<Shape2> reductions = {{{1000}, {true}},
                                         {{64, 33}, {true, true}},
                                         {{3, 3, 400}, {true, true, false}}};
 
+Ints first_axis_innermost(const Ints& space) {
+  Ints strides(space.size());
+  int64_t stride = 1;
+  for (size_t d = 0; d < space.size(); ++d) {
+    strides[d] = stride;
+    stride *= space[d];
+  }
+  return strides;
+}
+
 class LoopReductions : public LoopOnIsa {};
 
 TEST_P(LoopReductions, EveryKindTypeAndShape) {
@@ -65,12 +75,7 @@ TEST_P(LoopReductions, EveryKindTypeAndShape) {
 
 TEST_P(LoopReductions, StridedOperands) {
   for (const auto& [space, reduced] : reductions) {
-    Ints backwards(space.size());
-    int64_t stride = 1;
-    for (size_t d = 0; d < space.size(); ++d) {
-      backwards[d] = stride;
-      stride *= space[d];
-    }
+    const Ints backwards = first_axis_innermost(space);
     Builder b(space, reduced);
     const int x = b.load(0, DType::f32, backwards), y = b.load(1, DType::f32, dense_kept(b.p));
     const int product = b.op(Prim::mul, DType::f32, x, y);
@@ -194,12 +199,7 @@ TEST_P(LoopReductions, ArgmaxTakesTheFirstAndNan) {
 TEST_P(LoopReductions, ArgmaxOverColumnsAndSeveralAxes) {
   for (const auto& [space, reduced] : reductions) {
     if (std::find(reduced.begin(), reduced.end(), true) == reduced.end()) continue;
-    Ints backwards(space.size());
-    int64_t stride = 1;
-    for (size_t d = 0; d < space.size(); ++d) {
-      backwards[d] = stride;
-      stride *= space[d];
-    }
+    const Ints backwards = first_axis_innermost(space);
     Builder b(space, reduced);
     const int x = b.op(Prim::floor, DType::f32, b.load(0, DType::f32, backwards));  // many equals
     b.store(b.reduce(Prim::argmax, x, DType::i64), 1, DType::i64, dense_kept(b.p));
