@@ -10,7 +10,9 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <thread>
+#include <tuple>
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
@@ -19,11 +21,17 @@
 namespace athanor {
 namespace {
 
-constexpr int timed_runs = 5;
+constexpr size_t most_samples = 5;
+// Short kernels are timed many in a row, as a step runs them: threads that wait for work may start on one
+// core.
+constexpr double least_sample = 5e-3;
 // One that is this much slower than the best so far after one run is not timed again.
 constexpr double hopeless = 2;
 // The share of the roofline's rate at which nothing better is looked for.
 constexpr double near_roofline = 0.9;
+// Those within this of the best are timed again, at most so many.
+constexpr double close = 1.15;
+constexpr size_t most_finalists = 3;
 constexpr std::chrono::seconds patience{60};
 // Long kernels are timed fewer times: one run of a second says enough.
 constexpr double time_budget = 0.2;
@@ -62,14 +70,22 @@ class Trial {
     return to_doubles(host);
   }
 
-  // Seconds of the median run; of one, where that is `limit` or more.
+  // Seconds of a run, the median of some samples; of one sample, where that is `limit` or more.
   double time(const Candidate& candidate, double limit) {
-    Backend& backend = backend_of(device_);
+    int runs = 1;
+    const auto sample = [&] {
+      return backend_of(device_).timed(device_.index, [&] {
+        for (int i = 0; i < runs; ++i) launch(candidate);
+      }) / runs;
+    };
+    const double once = sample();
+    if (once > limit && once > least_sample) return once;
+    runs = static_cast<int>(std::clamp(least_sample / once, 1.0, 1000.0));
     std::vector<double> seconds;
-    double total = 0;
-    while (seconds.size() < timed_runs && (total < time_budget || seconds.empty())) {
-      seconds.push_back(backend.timed(device_.index, [&] { launch(candidate); }));
-      total += seconds.back();
+    if (runs == 1) seconds.push_back(once);
+    for (double total = once; seconds.empty() || (seconds.size() < most_samples && total < time_budget);) {
+      seconds.push_back(sample());
+      total += seconds.back() * runs;
       if (seconds.front() > limit) return seconds.front();
     }
     const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
@@ -249,6 +265,7 @@ class Contest {
           failure_ ? failure_->problem()
                    : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
           {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
+    run_off();
     TuningCache::instance().remember(
         key_, {result_.winner, result_.seconds, fingerprint(candidates_), result_.times});
     if (result_.seconds > 0)
@@ -297,6 +314,24 @@ class Contest {
         candidates_[i], first ? std::numeric_limits<double>::infinity() : hopeless * result_.seconds);
     result_.times.emplace_back(candidates_[i].name, seconds);
     if (first || seconds < result_.seconds) result_.seconds = seconds, result_.winner = candidates_[i].name;
+  }
+
+  // What else the machine does changes from one candidate's turn to the next: the best ones take turns, and
+  // of each the best time counts.
+  void run_off() {
+    auto& times = result_.times;
+    std::ranges::stable_sort(times, {}, [](const auto& entry) { return entry.second; });
+    size_t finalists = 0;
+    while (finalists < std::min(times.size(), most_finalists) &&
+           times[finalists].second <= close * result_.seconds)
+      ++finalists;
+    if (finalists < 2) return;
+    for (int round = 0; round < 2; ++round)
+      for (auto& [name, seconds] : std::span(times).first(finalists))
+        seconds = std::min(seconds, trial_.time(*std::ranges::find(candidates_, name, &Candidate::name),
+                                                std::numeric_limits<double>::infinity()));
+    std::ranges::stable_sort(times, {}, [](const auto& entry) { return entry.second; });
+    std::tie(result_.winner, result_.seconds) = times.front();
   }
 
   Device device_;

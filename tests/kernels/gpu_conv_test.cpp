@@ -27,7 +27,8 @@ void check(Kind kind, DType dtype, const ConvCase& c, std::string_view only = {}
                      only);
   } else {
     attrs.set("weight_shape", c.w.to_ints());
-    check_candidates("conv2d_weight_grad", attrs, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, tolerance);
+    check_candidates("conv2d_weight_grad", attrs, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, tolerance,
+                     {}, only);
   }
 }
 
@@ -72,6 +73,21 @@ TEST(GpuConv, ThreeByThree) {
 TEST(GpuConv, ThreeByThreeInputGradient) {
   ATHANOR_NEEDS_OPENCL();
   for (const ConvCase& c : three_by_three) check(Kind::input_grad, DType::f32, c);
+}
+
+// How a vector of tiles lies in the images: rows of tiles as long as a vector and shorter, parts of rows,
+// runs of one and of several tiles, rows that end within a tile; padding of no, one and more than two pixels.
+TEST(GpuConv, WinogradRuns) {
+  ATHANOR_NEEDS_OPENCL();
+  const std::vector<ConvCase> cases = {{{1, 8, 8, 64}, {8, 8, 3, 3}, {.padding = 1}},
+                                       {{2, 8, 28, 28}, {8, 8, 3, 3}, {.padding = 1}},
+                                       {{1, 9, 6, 58}, {8, 9, 3, 3}, {}},
+                                       {{1, 8, 5, 46}, {8, 8, 3, 3}, {.padding = 1}},
+                                       {{3, 8, 4, 5}, {9, 8, 3, 3}, {.padding = 5}}};
+  for (const ConvCase& c : cases) check(Kind::forward, DType::f32, c, "winograd 4x4");
+  check(Kind::forward, DType::f32, cases[1], "winograd 2x2");
+  check(Kind::weight_grad, DType::f32, cases[3], "winograd");
+  check(Kind::input_grad, DType::f16, cases[4], "winograd 4x4");
 }
 
 // Few channels out: shapes narrower than a vector, tiles that are moved inside, rows of channels likewise,

@@ -139,6 +139,7 @@ std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& tr
   add(8, 3, direct);
   add(8, 3, packed);
   add(8, 2, p.a_strided ? direct : packed);
+  add(6, 4, p.a_strided ? direct : packed);
   return points;
 }
 

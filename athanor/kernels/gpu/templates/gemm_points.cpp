@@ -62,8 +62,12 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   while (narrow.tile_n() > p.n) narrow.width /= 2;
   const int64_t work = p.m * p.n * p.k;
   const bool large = work > 128L * 128 * 128 && p.m > 2 * shape.rows;
+  // Where registers are many (32 of AVX-512), wider rows multiply more for each element they load.
+  GemmPoint wide = shape;
+  wide.vectors = 4, wide.rows = even_share(p.m, 6);
   if (large) {
     add(shape, direct, packed, 8, k_step);
+    if (p.n >= wide.tile_n()) add(wide, direct, packed, 8, std::min<int64_t>(p.k, 8192 / wide.tile_n()));
     add(narrow, direct, direct, 1, 0);
     if (p.a.column == 1) add(shape, packed, packed, 8, k_step);
     add(shape, direct, staged, 16, k_step);

@@ -42,6 +42,17 @@ struct Tiles {
         --images;
     count = images * of_image;
   }
+
+  // What a kernel that takes `lanes` tiles at a time is told of them.
+  Defines defines(int64_t lanes) const {
+    const int64_t run = std::gcd(lanes, of_row);
+    return Defines()
+        .set("OUTPUTS", outputs)
+        .set("IMAGES", images)
+        .set("WIDTH", std::to_string(lanes))
+        .set("RUN_TILES", run)
+        .set("PIECE", std::to_string(std::min(lanes, run * outputs)));
+  }
 };
 
 bool applies(const ConvProblem& conv, DType dtype, int64_t m, int64_t c) {
@@ -89,29 +100,25 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                 chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
   // What the gradient's taps take in falling order, turned weights take in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
-  Defines defines;
-  defines.set("OUTPUTS", outputs)
-      .set("IMAGES", tiles.images)
-      .set("C", c)
-      .set("CHANNELS", c)
-      .set("OF_GRADIENT", false)
-      .set("TURNED", data.gradient)
-      .set("WEIGHT_M", data.weight_m)
-      .set("WEIGHT_C", data.weight_c)
-      .set("WEIGHT_H", data.weight.strides[2])
-      .set("WEIGHT_W", data.weight.strides[3]);
-  GemmProblem transformed = p;
-  transformed.matrices = gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines)) +
-                         std::string(template_text("winograd"));
   const auto text = [&](int64_t lanes, bool bias) {
-    return gemm_prelude(transformed, bias,
-                        Defines()
-                            .set("WIDTH", std::to_string(lanes))
-                            .set("CHUNKS_OF_ITEM", chunks)
-                            .set("RUN_TILES", std::gcd(lanes, tiles.of_row)));
+    Defines defines = tiles.defines(lanes);
+    defines.set("C", c)
+        .set("CHANNELS", c)
+        .set("CHUNKS_OF_ITEM", chunks)
+        .set("OF_GRADIENT", false)
+        .set("TURNED", data.gradient)
+        .set("WEIGHT_M", data.weight_m)
+        .set("WEIGHT_C", data.weight_c)
+        .set("WEIGHT_H", data.weight.strides[2])
+        .set("WEIGHT_W", data.weight.strides[3]);
+    GemmProblem transformed = p;
+    transformed.matrices = gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines)) +
+                           std::string(template_text("winograd"));
+    return gemm_prelude(transformed, bias);
   };
-  candidate.launches.push_back(
-      launch("winograd_weights", text(1, false), m * c, 64, {{p.a.buffer}, weights}));
+  const int64_t neighbours = std::gcd(m * c, width);
+  candidate.launches.push_back(launch("winograd_weights", text(neighbours, false),
+                                      ceil_div(m * c, neighbours * chunks), items, {{p.a.buffer}, weights}));
   GemmProblem product;
   product.batch = tiles.points;
   product.m = m, product.n = tiles.count, product.k = c;
@@ -159,19 +166,15 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
                 chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
   // A step of the calculation, on the images or on the result's gradient.
   const auto text = [&](bool gradient, int64_t lanes) {
-    Defines defines;
+    Defines defines = tiles.defines(lanes);
     defines.set_dtype("DTYPE", dtype)
         .set("INDEX", std::string_view("i64"))
         .set("M", m)
         .set("C", c)
         .set("CHANNELS", gradient ? m : c)
         .set("OF_GRADIENT", gradient)
-        .set("OUTPUTS", outputs)
-        .set("IMAGES", tiles.images)
         .set("PARTS", parts)
-        .set("WIDTH", std::to_string(lanes))
-        .set("CHUNKS_OF_ITEM", chunks)
-        .set("RUN_TILES", std::gcd(lanes, tiles.of_row));
+        .set("CHUNKS_OF_ITEM", chunks);
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
     return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines)) +
            std::string(template_text("winograd"));
@@ -203,7 +206,9 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   }
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
-  candidate.launches.push_back(launch("winograd_taps", text(false, 1), m * c, 64, {sums, {2}}));
+  const int64_t neighbours = std::gcd(m * c, width);
+  candidate.launches.push_back(launch("winograd_taps", text(false, neighbours),
+                                      ceil_div(m * c, neighbours * chunks), items, {sums, {2}}));
   return candidate;
 }
 
