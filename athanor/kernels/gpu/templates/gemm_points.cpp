@@ -65,10 +65,15 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   // Where registers are many (32 of AVX-512), wider rows multiply more for each element they load.
   GemmPoint wide = shape;
   wide.vectors = 4, wide.rows = even_share(p.m, 6);
+  const int64_t wide_step = std::min<int64_t>(p.k, 8192 / wide.tile_n());
   if (large) {
     add(shape, direct, packed, 8, k_step);
-    if (p.n >= wide.tile_n()) add(wide, direct, packed, 8, std::min<int64_t>(p.k, 8192 / wide.tile_n()));
-    add(narrow, direct, direct, 1, 0);
+    if (p.n >= wide.tile_n()) add(wide, direct, packed, 8, wide_step);
+    // A second-level cache holds such a B as it is.
+    if (p.n >= wide.tile_n() && p.k * p.n <= 512L * 512)
+      add(wide, direct, direct, 8, wide_step);
+    else
+      add(narrow, direct, direct, 1, 0);
     if (p.a.column == 1) add(shape, packed, packed, 8, k_step);
     add(shape, direct, staged, 16, k_step);
   } else {
