@@ -10,9 +10,10 @@ namespace {
 std::vector<double> reordered(int width) {
   std::vector<double> evens, odds, low, high;
   for (int i = 0; i < 2 * width; i += 2) evens.push_back(i), odds.push_back(i + 1);
-  for (int i = 0; i < width / 2; ++i) {
-    low.insert(low.end(), {double(i), double(width + i)});
-    high.insert(high.end(), {double(width / 2 + i), double(width + width / 2 + i)});
+  const int half = width / 2;
+  for (int i = 0; i < half; ++i) {
+    low.insert(low.end(), {static_cast<double>(i), static_cast<double>(width + i)});
+    high.insert(high.end(), {static_cast<double>(half + i), static_cast<double>(width + half + i)});
   }
   std::vector<double> all;
   for (const auto& part : {evens, odds, low, high}) all.insert(all.end(), part.begin(), part.end());
