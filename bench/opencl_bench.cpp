@@ -65,8 +65,7 @@ void take_turns(std::vector<Contestant>& contestants, int rounds) {
   for (Contestant& c : contestants) c.once(1);
   for (int round = 0; round < rounds; ++round)
     for (Contestant& c : contestants) {
-      // OpenMP's threads spin for some 15 ms after their work, on the cores of whoever comes next: that is
-      // not timed.
+      // OpenMP's threads spin for a while after their work, on the cores of whoever comes next: not timed.
       const int runs = std::clamp(static_cast<int>(sample / c.once(1)), 1, 1000);
       c.once(runs);
       c.seconds.push_back(c.once(runs));

@@ -66,11 +66,12 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   GemmPoint wide = shape;
   wide.vectors = 4, wide.rows = even_share(p.m, 6);
   const int64_t wide_step = std::min<int64_t>(p.k, 8192 / wide.tile_n());
+  const bool is_wide = p.n >= wide.tile_n();
   if (large) {
     add(shape, direct, packed, 8, k_step);
-    if (p.n >= wide.tile_n()) add(wide, direct, packed, 8, wide_step);
+    if (is_wide) add(wide, direct, packed, 8, wide_step);
     // A second-level cache holds such a B as it is.
-    if (p.n >= wide.tile_n() && p.k * p.n <= 512L * 512)
+    if (is_wide && p.k * p.n <= 512L * 512)
       add(wide, direct, direct, 8, wide_step);
     else
       add(narrow, direct, direct, 1, 0);
