@@ -1,0 +1,85 @@
+// Accumulators of a reduction.
+#include "athanor/kernels/gpu/loop_reduction.h"
+
+#include <fmt/format.h>
+
+namespace athanor::gpu {
+
+void ReductionKernels::declare_accumulators(Code& code) const {
+  for (size_t i = 0; i < reductions(); ++i) {
+    const LoopReduction& r = reduction(i);
+    code.line(fmt::format("{} acc{}[{}];", value_name(r), i, lanes_));
+    if (is_argmax(r)) code.line(fmt::format("i64 at{}[{}];", i, lanes_));
+  }
+  code.open(lane_loop());
+  for (size_t i = 0; i < reductions(); ++i) {
+    const LoopReduction& r = reduction(i);
+    // An index of -1 means that no element has been seen yet: every element is larger.
+    code.line(fmt::format("acc{}[v] = {};", i, is_argmax(r) ? "0" : reduction_identity(r)));
+    if (is_argmax(r)) code.line(fmt::format("at{}[v] = -1;", i));
+  }
+  code.close();
+}
+
+std::string ReductionKernels::lane_loop() const {
+  return fmt::format("UNROLL for (int v = 0; v < {}; ++v)", lanes_);
+}
+
+void ReductionKernels::element(Code& code, const Names& index) const {
+  compute(code, index);
+  accumulate(code, index, [&](size_t i) { return fmt::format("r{}", reduction(i).source); });
+}
+
+void ReductionKernels::accumulate(Code& code, const Names& index,
+                                  const std::function<std::string(size_t)>& source_of) const {
+  for (size_t i = 0; i < reductions(); ++i) {
+    const LoopReduction& r = reduction(i);
+    const std::string acc = fmt::format("acc{}[v]", i), source = source_of(i);
+    if (!is_argmax(r)) {
+      code.line(fmt::format("{} = {};", acc, combine(r, acc, source)));
+      continue;
+    }
+    std::string at;  // among the reduced elements, in their order
+    int64_t below = 1;
+    for (size_t n = reduced_.size(); n-- > 0;) {
+      at += fmt::format("{}{} * (i64){}", at.empty() ? "" : " + ", below,
+                        index[static_cast<size_t>(reduced_[n])]);
+      below *= extent(reduced_[n]);
+    }
+    take_larger(code, r, acc, fmt::format("at{}[v]", i), source, "(" + at + ")");
+  }
+}
+
+void ReductionKernels::take_larger(Code& code, const LoopReduction& r, const std::string& acc,
+                                   const std::string& at, const std::string& value,
+                                   const std::string& value_at) const {
+  const std::string larger = is_float(value_type(r))
+                                 ? fmt::format("({0} > {1} || ({0} != {0} && {1} == {1}))", value, acc)
+                                 : fmt::format("({} > {})", value, acc);
+  const std::string same = is_float(value_type(r))
+                               ? fmt::format("({0} == {1} || ({0} != {0} && {1} != {1}))", value, acc)
+                               : fmt::format("({} == {})", value, acc);
+  code.open(
+      fmt::format("if ({1} >= 0 && ({0} < 0 || {2} || ({3} && {1} < {0})))", at, value_at, larger, same));
+  code.line(fmt::format("{} = {};", acc, value));
+  code.line(fmt::format("{} = {};", at, value_at));
+  code.close();
+}
+
+void ReductionKernels::join(Code& code, const std::string& a, const std::string& a_at, const std::string& b,
+                            const std::string& b_at) const {
+  for (size_t i = 0; i < reductions(); ++i) {
+    const LoopReduction& r = reduction(i);
+    const std::string to = fmt::format(fmt::runtime(a), i), from = fmt::format(fmt::runtime(b), i);
+    if (is_argmax(r))
+      take_larger(code, r, to, fmt::format(fmt::runtime(a_at), i), from, fmt::format(fmt::runtime(b_at), i));
+    else
+      code.line(fmt::format("{} = {};", to, combine(r, to, from)));
+  }
+}
+
+std::string ReductionKernels::neutral(const LoopReduction& r) const {
+  return reduction_identity(is_argmax(r) ? LoopReduction{Prim::reduce_max, r.source, value_type(r)} : r);
+}
+
+}  // namespace athanor::gpu
