@@ -1,4 +1,4 @@
-// Reverse-mode differentiation: gradients are built as further graph nodes, so they can be differentiated
+// Reverse-mode differentiation. Gradients are built as further graph nodes, so they can be differentiated
 // again.
 #include <algorithm>
 #include <unordered_map>
@@ -33,7 +33,7 @@ std::vector<Tensor> inputs_of(const Node& node) {
   return result;
 }
 
-// The nodes that gradients flow through: those between `outputs` and leaves (or `targets`), newest first.
+// The nodes through which gradients flow, newest first: those between `outputs` and leaves (or `targets`).
 std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs,
                                           const std::unordered_set<const Node*>& targets) {
   std::vector<NodePtr> found, stack;
@@ -53,7 +53,7 @@ std::vector<NodePtr> differentiable_nodes(const std::vector<Tensor>& outputs,
 
 using Gradients = std::unordered_map<const Node*, Tensor>;
 
-// The gradients of one node's inputs: by the op's own rule, or through its decomposition.
+// The gradients of one node's inputs, by the op's own rule or through its decomposition.
 std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient) {
   const SourceScope line(node->where);
   const PartScope part(node->part);
@@ -67,7 +67,7 @@ std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient)
   }
   if (!op.decompose)
     throw Error(ErrorCode::value, fmt::format("{} has no gradient", op.name), to_string(node->where));
-  // A tensor that stands at several inputs has one gradient, which is that of all of them together.
+  // A tensor may be several of the inputs. It has one gradient, the sum over all of them.
   std::vector<Tensor> differentiable;
   std::vector<size_t> positions;
   std::unordered_set<const Node*> seen;

@@ -12,7 +12,7 @@ enum class DType : uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, b8 };
 
 constexpr int dtype_count = 9;
 
-/// Bytes an element takes.
+/// Bytes of one element.
 constexpr size_t size_of(DType t) {
   constexpr size_t sizes[] = {8, 4, 2, 2, 8, 4, 1, 1, 1};
   return sizes[static_cast<int>(t)];

@@ -1,4 +1,4 @@
-// A dense array in host memory: what files are read into and tensors are made from.
+// A dense array in host memory: files are read into it, and tensors are made from it.
 #pragma once
 #include <cstddef>
 #include <span>

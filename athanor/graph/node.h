@@ -1,4 +1,4 @@
-// Nodes: the typed, immutable vertices of the graph that tensors are handles on.
+// Nodes: the typed, immutable vertices of the graph. Tensors are handles on them.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace athanor {
 struct Op;
 class Tensor;
 
-/// The type of a value: what is checked at every call.
+/// The type of a value. Every call checks it.
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
@@ -32,8 +32,8 @@ std::string to_string(const TensorType& type);
 
 using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType>;
 
-/// What an op is told besides its tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string literals;
-/// few, so a plain list.
+/// The arguments of an op that are not tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string
+/// literals. There are few of them, so this is a plain list.
 class Attrs {
  public:
   using Entry = std::pair<const char*, AttrValue>;
@@ -67,13 +67,14 @@ class Attrs {
 /// "axis=1, stride=[2, 2]"
 std::string to_string(const Attrs& attrs);
 
-/// The part of a model that something belongs to, shared by its nodes: "layer1.0.conv1"; null: to none.
+/// The part of a model that something belongs to, shared by its nodes: "layer1.0.conv1". Null: no part.
 using PartName = std::shared_ptr<const std::string>;
 
-/// Where a parameter's gradient gathers; shared by the nodes that hold the parameter's successive values.
+/// Where a parameter's gradient is summed up. Shared by the nodes that hold the parameter's successive
+/// values.
 struct GradSlot;
 
-/// A vertex: an op applied to inputs. Immutable but for its value, which evaluation fills in.
+/// A vertex: an op applied to inputs. Immutable except for its value, which evaluation sets.
 struct Node {
   const Op* op = nullptr;
   std::vector<std::shared_ptr<Node>> inputs;
@@ -81,16 +82,17 @@ struct Node {
   TensorType type;
   std::source_location where;      // the user's line that made it
   PartName part;                   // the module that made it, or the parameter that it updates
-  uint64_t id = 0;                 // grows with creation: inputs have smaller ids
+  uint64_t id = 0;                 // grows with creation, so inputs have smaller ids
   std::shared_ptr<Storage> value;  // row-major elements, once evaluated
-  std::shared_ptr<GradSlot> slot;  // set on leaves that gather gradients
-  /// Set when there will never be a value: what failed while it was, or what it needs was, updated in place.
+  std::shared_ptr<GradSlot> slot;  // set on leaves that collect gradients
+  /// Set when the node will never have a value: a step failed while it updated this node, or one that this
+  /// node needs, in place.
   std::shared_ptr<const std::string> lost;
   bool requires_grad = false;
-  bool spent = false;           // backward() went through: inputs may be dropped once evaluated
+  bool spent = false;           // backward() has used it: inputs may be dropped once evaluated
   std::atomic<int> handles{0};  // Tensors that refer to this node
 
-  /// Notes of the evaluation under way: which one visited this node, where it stands in its list, and how
+  /// Notes of the current evaluation: which evaluation visited this node, its position in the list, and how
   /// many of the evaluation's edges lead here.
   struct Visit {
     uint64_t by = 0;

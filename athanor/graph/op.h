@@ -1,4 +1,4 @@
-// Ops: everything about an operation in one declaration.
+// Ops: one declaration has everything about an operation.
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace athanor {
 
-/// A float64 array: what an op's reference meaning computes with.
+/// A float64 array. An op's reference computes with it.
 struct RefArray {
   Shape shape;
   std::vector<double> data;  // row-major
@@ -31,37 +31,37 @@ struct Sample {
   std::optional<DType> dtype = {};
 };
 
-/// Inputs and attributes to test an op with, on every backend: against `reference`, and against finite
+/// Inputs and attributes to test an op with, on every backend, against `reference` and against finite
 /// differences.
 struct OpCase {
   std::vector<Sample> inputs;
   Attrs attrs = {};
 };
 
-/// What an op's gradient sees.
+/// The arguments of an op's gradient rule.
 struct GradArgs {
   const std::vector<Tensor>& inputs;
   const Tensor& output;
-  const Tensor& grad;  // of the output: same type as it
+  const Tensor& grad;  // of the output, with the same type
   const Attrs& attrs;
-  const std::vector<bool>& needed;  // which inputs want a gradient; others may be given as {}
+  const std::vector<bool>& needed;  // which inputs need a gradient; others may be {}
 };
 
-/// An operation: name, meaning, types, gradient, decomposition and tests, together.
+/// An operation: its name, meaning, types, gradient, decomposition and tests.
 struct Op {
   /// The field's standard term: "conv2d".
   std::string name;
   /// One line: what it means, with shapes.
   std::string doc;
-  /// Set for the primitives; all others decompose.
+  /// Set for primitives. All other ops decompose.
   Prim prim = Prim::none;
   /// How many tensors it takes; -1: one or more.
   int arity = 1;
-  /// The dtypes that tests run it with (first: the one for gradients when float). Inference decides what is
+  /// The dtypes that tests use. The first one is used for gradients if it is a float. `infer` decides what is
   /// accepted.
   std::vector<DType> dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
-  /// The result's type; throws Error(shape|dtype|value) for what does not fit. The device is filled in by the
-  /// caller.
+  /// The result's type. Throws Error(shape|dtype|value) if the inputs do not fit. The caller fills in the
+  /// device.
   std::function<TensorType(std::span<const TensorType>, const Attrs&)> infer;
   /// The gradient of each input. Without one, the decomposition is differentiated.
   std::function<std::vector<Tensor>(const GradArgs&)> grad = {};
@@ -74,21 +74,21 @@ struct Op {
   bool differentiable = true;
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
-  /// By how much tests widen the relative error that they allow: some units in the last place, times the
-  /// square root of how many terms (of `flops`) meet in an element.
+  /// A factor for the relative error that tests allow: some units in the last place, times the square root of
+  /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;
 };
 
-/// Adds an op for the life of the program; throws Error(internal) when the name is taken.
+/// Adds an op until the program ends. Throws Error(internal) if the name is taken.
 const Op& define_op(Op op);
 /// Throws Error(name) with the nearest match.
 const Op& find_op(const std::string& name);
 /// In order of definition.
 const std::vector<const Op*>& all_ops();
 
-/// Makes a node: checks types and devices, and records the caller's line. Throws Error at that line.
+/// Makes a node: checks types and devices, and records the caller's line. Throws errors with that line.
 Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs = {});
-/// The same by name, for ops that have no function of their own: call("mish", {x}).
+/// The same by name, for ops without a function: call("mish", {x}).
 Tensor call(const std::string& op, const std::vector<Operand>& inputs, Attrs attrs = {});
 
 }  // namespace athanor

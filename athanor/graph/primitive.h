@@ -1,5 +1,5 @@
-// The primitives: the closed set of operations that every other op decomposes into and every backend can
-// generate.
+// The primitives: a closed set of operations. Every other op decomposes into them, and every backend can
+// generate them.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -43,7 +43,7 @@ enum class Prim : uint8_t {
   where,           // bool c, u, v: c ? u : v
   random_uniform,  // i64 key, i64 counter: Philox4x32-10, counter/4 gives a block, counter%4 the word; its
                    // upper 24 bits / 2^24: f32 in [0, 1)
-  // Movement: each is a view of its input where strides can say it
+  // Movement: each one is a view of its input if strides can express it
   reshape,
   permute,
   broadcast,

@@ -11,10 +11,11 @@ namespace athanor {
 
 using Ints = std::vector<int64_t>;
 
-/// The most dimensions a tensor may have. Unfolded convolutions with groups need seven.
+/// The largest rank of a tensor. Unfolded convolutions with groups need seven.
 constexpr int max_rank = 8;
 
-/// The extents of a tensor, outermost first; {} is a scalar. Extents are >= 0. A small value type: no heap.
+/// The extents of a tensor, outermost first; {} is a scalar. Extents are >= 0. A small value type that uses
+/// no heap.
 class Shape {
  public:
   Shape() = default;
@@ -24,7 +25,7 @@ class Shape {
   explicit Shape(std::span<const int64_t> dims);
 
   int rank() const { return rank_; }
-  /// Extent of an axis; negative axes count from the end. No check: see normalize_axis.
+  /// The extent of an axis; negative axes count from the end. The axis is not checked: see normalize_axis.
   int64_t operator[](int axis) const { return dims_[static_cast<size_t>(axis < 0 ? axis + rank_ : axis)]; }
   /// The number of elements; 1 for a scalar.
   int64_t size() const;
@@ -55,7 +56,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 
 /// `axis` in [-rank, rank) as [0, rank); throws Error(shape) otherwise.
 int normalize_axis(int64_t axis, int rank);
-/// Every axis normalised, sorted, without duplicates (an Error); {} stays {}.
+/// All axes normalised and sorted; throws an Error for duplicates. {} stays {}.
 Ints normalize_axes(const Ints& axes, int rank);
 
 }  // namespace athanor

@@ -36,7 +36,7 @@ Tensor constant(double value, DType dtype, Device device) {
   return Tensor(std::move(node));
 }
 
-// The dtype and device that numbers among the operands take.
+// Numbers among the operands take this dtype and device.
 Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
   if (!operand.is_number()) return operand.tensor();
   if (!operand.integral() && !is_float(dtype)) dtype = DType::f32;
@@ -57,7 +57,7 @@ Tensor::Tensor(NodePtr node) : node_(std::move(node)) {
 
 void Tensor::release() {
   if (!node_ || node_->handles.fetch_sub(1, std::memory_order_relaxed) != 1 || !node_->slot) return;
-  // A leaf that nobody holds any more: its gradient, which may refer back to it, must not keep it alive.
+  // Nobody else holds this leaf. Its gradient may refer back to it, and must not keep it alive.
   if (node_->slot.use_count() == 1) Tensor(std::move(node_->slot->grad));
 }
 
@@ -101,7 +101,7 @@ Tensor& Tensor::requires_grad(bool on) {
   if (on && !is_float(dtype()))
     throw Error(ErrorCode::dtype, fmt::format("a tensor of {} cannot have a gradient", to_string(dtype())),
                 {}, "Only floats can");
-  // A new leaf, so that what was built on the old handle stays as it was.
+  // Changes the node, so every handle on this value is a leaf from now on.
   node_->requires_grad = on;
   if (on && !node_->slot) node_->slot = std::make_shared<GradSlot>();
   if (!on) node_->slot = nullptr;

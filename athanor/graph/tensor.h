@@ -32,13 +32,13 @@ class Tensor {
 
   /// A tensor holding a copy of the array, on `device`.
   static Tensor from(const HostArray& array, Device device = {});
-  /// A tensor of the values; their number must be shape.size().
+  /// A tensor of the given values; there must be shape.size() of them.
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape, Device device = {}) {
     check_count(values.size(), shape);
     return from(HostArray::of<T>(shape, std::span<const T>(values)), device);
   }
-  /// A scalar that is an input of plans: another value does not need another plan (a learning rate, a random
+  /// A scalar that is an input of plans, so a new value does not need a new plan (a learning rate, a random
   /// key).
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
   static Tensor scalar(int64_t value, DType dtype, Device device = {});
@@ -67,11 +67,11 @@ class Tensor {
     return {values.begin(), values.end()};
   }
 
-  /// Makes this value a leaf that gathers gradients. Throws Error(dtype) unless it is a float.
+  /// Makes this value a leaf that collects gradients. Throws Error(dtype) unless it is a float.
   Tensor& requires_grad(bool on = true);
   bool needs_grad() const { return node_->requires_grad; }
-  /// Adds the gradients of this scalar to every leaf it depends on. The graph behind it is then spent: its
-  /// inner values are not kept for another backward().
+  /// Adds the gradients of this scalar to every leaf that it depends on. Afterwards its graph is spent: inner
+  /// values are not kept for another backward().
   void backward() const;
   /// The gathered gradient of a leaf; empty before backward().
   Tensor grad() const;
@@ -92,11 +92,12 @@ struct GradSlot {
   Tensor grad;
 };
 
-/// An argument of an operation: a tensor or a number, and the line of the caller, for errors and `explain`.
-/// A number takes the dtype of the other operand (f32 beside integers when it has a fraction).
+/// An argument of an operation: a tensor or a number, with the caller's line, which errors and `explain`
+/// show. A number takes the dtype of the other operand (f32 if that is an integer and the number has a
+/// fraction).
 class Operand {
  public:
-  // Implicit on purpose: this is what makes `relu(x)` and `2 * x` know their line.
+  // Implicit on purpose: this is how `relu(x)` and `2 * x` know their line.
   Operand(const Tensor& tensor, std::source_location where = std::source_location::current())
       : tensor_(tensor), where_(where) {}
   Operand(double number, std::source_location where = std::source_location::current())
@@ -121,36 +122,37 @@ class Operand {
   std::source_location where_;
 };
 
-/// While one lives, nodes made on this thread carry its line: library code that builds many nodes for one
-/// call of the user's opens one with the user's line. The outermost wins.
+/// While a SourceScope exists, nodes made on this thread carry its line. Library code that builds many nodes
+/// for one call of the user opens one with the user's line. The outermost scope wins.
 class SourceScope {
  public:
   explicit SourceScope(const std::source_location& where);
   ~SourceScope();
   SourceScope(const SourceScope&) = delete;
   SourceScope& operator=(const SourceScope&) = delete;
-  /// The line of the outermost scope on this thread; null without one.
+  /// The line of the outermost scope on this thread, or null.
   static const std::source_location* current();
 
  private:
   bool outermost_;
 };
 
-/// While one lives, nodes made on this thread belong to this part of a model. The innermost wins.
+/// While a PartScope exists, nodes made on this thread belong to its part of a model. The innermost scope
+/// wins.
 class PartScope {
  public:
   explicit PartScope(PartName part);
   ~PartScope();
   PartScope(const PartScope&) = delete;
   PartScope& operator=(const PartScope&) = delete;
-  /// The part of the innermost scope on this thread; null without one.
+  /// The part of the innermost scope on this thread, or null.
   static const PartName& current();
 
  private:
   PartName before_;
 };
 
-/// While one lives, history for gradients is recorded on this thread, or not.
+/// While a GradMode exists, it decides whether history for gradients is recorded on this thread.
 class GradMode {
  public:
   explicit GradMode(bool record);
@@ -169,19 +171,20 @@ struct WithGrad : GradMode {
 };
 bool grad_enabled();
 
-/// The gradients of `outputs` (weighted by `seeds`: same types; {} means ones) with respect to `inputs`, as
-/// graph values that can be differentiated again. An input that nothing depends on gets zeros.
+/// The gradients of `outputs` with respect to `inputs`, as graph values that can be differentiated again.
+/// `seeds` are the weights of the outputs, with the same types; {} means ones. If no output depends on an
+/// input, its gradient is zeros.
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& seeds = {});
 
 /// Computes these values, and everything pending with them, as one plan.
 void eval(const std::vector<Tensor>& values);
 
-/// What the runtime provides to the graph: computes the given nodes. Set once, when the program starts.
+/// Computes the given nodes. The runtime provides it, once, when the program starts.
 using Evaluator = void (*)(const std::vector<NodePtr>& nodes);
 void set_evaluator(Evaluator evaluator);
 
-/// Nodes made on this thread that some Tensor still refers to and that have no value yet, oldest first.
+/// Nodes made on this thread that a Tensor still refers to and that have no value yet, oldest first.
 std::vector<NodePtr> pending_nodes();
 
 }  // namespace athanor

@@ -11,8 +11,8 @@ struct AttentionLayerOptions {
 
 /// Self-attention of x [N, T, D] with `heads` heads of D / heads each: [N, T, D]. Vaswani et al. (2017).
 ///
-/// Parameters are named and laid out as PyTorch's MultiheadAttention: in_proj_weight [3 D, D] (queries, keys,
-/// values; Xavier uniform), in_proj_bias [3 D], out_proj.weight [D, D], out_proj.bias [D].
+/// Parameters have the names and layout of PyTorch's MultiheadAttention: in_proj_weight [3 D, D] (queries,
+/// keys, values; Xavier uniform), in_proj_bias [3 D], out_proj.weight [D, D], out_proj.bias [D].
 class MultiheadAttention : public Module {
  public:
   /// Throws Error(value) when heads does not divide dimensions.

@@ -12,7 +12,7 @@ std::string text(const Pair& p) {
   return p.height == p.width ? fmt::format("{}", p.height) : fmt::format("{}x{}", p.height, p.width);
 }
 
-// What differs from the ordinary, for describe().
+// The options that differ from the defaults, for describe().
 std::string text(const ConvOptions& o) {
   std::string result;
   const auto say = [&](const char* name, const Pair& value, int64_t usual) {

@@ -80,8 +80,8 @@ struct AdaptiveMaxPool2d : Function {
   explicit AdaptiveMaxPool2d(Pair output);
 };
 
-/// In training each element is zero with a probability, and the others are scaled up to keep the mean; else
-/// x.
+/// In training, sets each element to zero with a probability and scales up the others to keep the mean. In
+/// evaluation, returns x.
 class Dropout : public Module {
  public:
   /// Throws Error(value) unless 0 <= probability < 1.

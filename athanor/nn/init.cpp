@@ -21,7 +21,7 @@ Tensor polynomial(const Tensor& x, std::initializer_list<double> coefficients) {
   return y;
 }
 
-// Giles: Approximating the erfinv function (GPU Computing Gems, 2011), to f32's accuracy.
+// Giles: Approximating the erfinv function (GPU Computing Gems, 2011), accurate to f32.
 Tensor erf_inverse(const Tensor& x) {
   const Tensor w = -log((1 - x) * (1 + x));
   const Tensor central =

@@ -18,9 +18,9 @@ struct Fans {
 /// Throws Error(shape) for a weight with less than two axes.
 Fans fans_of(const Shape& shape);
 
-/// By how much a nonlinearity shrinks the standard deviation, as a factor that makes up for it: "linear",
-/// "conv2d", "sigmoid": 1; "tanh": 5/3; "relu": sqrt(2); "leaky_relu": sqrt(2 / (1 + slope^2)); "selu": 3/4.
-/// Throws Error(name).
+/// A factor that makes up for how much a nonlinearity shrinks the standard deviation: "linear", "conv2d",
+/// "sigmoid": 1; "tanh": 5/3; "relu": sqrt(2); "leaky_relu": sqrt(2 / (1 + slope^2)); "selu": 3/4. Throws
+/// Error(name).
 double gain(std::string_view nonlinearity, double slope = 0.01);
 
 Tensor zeros(const Shape& shape);
@@ -30,7 +30,8 @@ Tensor uniform(const Shape& shape, double low = 0, double high = 1,
                Generator& generator = default_generator());
 Tensor normal(const Shape& shape, double mean = 0, double stddev = 1,
               Generator& generator = default_generator());
-/// Normally distributed, within [low, high]: the inverse of the distribution function at uniform numbers.
+/// Normally distributed and truncated to [low, high]: the inverse of the distribution function, applied to
+/// uniform numbers.
 Tensor trunc_normal(const Shape& shape, double mean = 0, double stddev = 1, double low = -2, double high = 2,
                     Generator& generator = default_generator());
 
@@ -42,7 +43,7 @@ enum class Fan { in, out };
 struct Kaiming {
   std::string_view nonlinearity = "leaky_relu";
   double slope = 0;   // of leaky_relu
-  Fan fan = Fan::in;  // in keeps the size of activations, out that of gradients
+  Fan fan = Fan::in;  // in keeps the size of activations, out keeps that of gradients
 };
 /// Variance gain(nonlinearity)^2 / fan. He, Zhang, Ren, Sun (2015).
 Tensor kaiming_uniform(const Shape& shape, const Kaiming& options = {},

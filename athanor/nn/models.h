@@ -1,4 +1,4 @@
-// Models that can be had by name.
+// Models by name.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace athanor::nn {
 
-/// A model from images [N, C, H, W] (input_shape is [C, H, W]) to logits [N, classes]:
+/// Makes a model from images [N, C, H, W] (input_shape is [C, H, W]) to logits [N, classes]:
 ///
 /// - "mlp": flatten, 512, ReLU, 512, ReLU, classes (fc1, fc2, fc3);
 /// - "cnn": 3x3 convolution to 32 channels, ReLU, 2x2 max-pool, the same to 64, then one dense layer
 ///   (conv1, conv2, fc);
 /// - "resnet18": He et al. (2016) in the form for small images: a 3x3 stem with stride 1 and no max-pool,
 /// basic blocks
-///   [2, 2, 2, 2]; parameters are named as torchvision's ("layer1.0.conv1.weight").
+///   [2, 2, 2, 2]; parameters have torchvision's names ("layer1.0.conv1.weight").
 ///
 /// Initial values come from default_generator(). Throws Error(name) with the nearest match for an unknown
-/// name, and Error(shape|value) for an input that is too small or no classes.
+/// name, and Error(shape|value) if the input is too small or there are no classes.
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
 
 /// "mlp", "cnn", "resnet18"

@@ -10,7 +10,7 @@
 namespace athanor::nn {
 namespace {
 
-// Calls visit(path, module) for a module and all below, in order of registration.
+// Calls visit(path, module) for a module and all its descendants, in order of registration.
 template <class Visit>
 void walk(const Module& module, const std::string& path, const Visit& visit) {
   visit(path, module);
@@ -34,7 +34,8 @@ Tensor Module::operator()(const Operand& x) {
   try {
     return forward(x.tensor());
   } catch (const Error& error) {
-    if (!children_.empty() || error.problem().starts_with("in ")) throw;  // the innermost module says it
+    // the innermost module has named itself already
+    if (!children_.empty() || error.problem().starts_with("in ")) throw;
     std::string name = part_ ? fmt::format("{} ({})", *part_, describe()) : describe();
     throw Error(error.code(), fmt::format("in {}: {}", name, error.problem()), error.where(), error.hint());
   }

@@ -1,4 +1,4 @@
-// Module: what models are made of.
+// Module: the building block of models.
 #pragma once
 #include <concepts>
 #include <memory>
@@ -40,8 +40,8 @@ class Module {
   /// One line for people: "Conv2d(3 -> 64, 3x3, padding 1)".
   virtual std::string describe() const { return "Module"; }
 
-  /// Of this module and all below, in order of registration, named by the path from here ("0.conv1.weight");
-  /// one that is registered twice is given once.
+  /// The parameters of this module and all its descendants, in order of registration, named by the path from
+  /// here ("0.conv1.weight"). A parameter that is registered twice is listed once.
   std::vector<std::pair<std::string, Parameter>> named_parameters() const;
   std::vector<std::pair<std::string, Buffer>> named_buffers() const;
   std::vector<Parameter> parameters() const;
@@ -50,28 +50,28 @@ class Module {
   /// The direct children.
   const std::vector<std::pair<std::string, std::unique_ptr<Module>>>& children() const { return children_; }
 
-  /// Switches this module and all below to training (the state at first) or evaluation: batch norm and
-  /// dropout differ.
+  /// Switches this module and all its descendants to training (the initial state) or evaluation. Batch norm
+  /// and dropout differ between them.
   Module& train(bool on = true);
   Module& eval() { return train(false); }
   bool training() const { return training_; }
 
-  /// Empties every parameter's gradient.
+  /// Clears every parameter's gradient.
   void zero_grad() const;
-  /// Moves every parameter and buffer. Before an optimizer is made: its state stays where it was.
+  /// Moves every parameter and buffer. Do this before you make an optimizer: its state does not move.
   Module& to(Device device);
 
   /// Parameters and buffers on the host.
   StateDict state_dict() const;
-  /// Replaces parameters and buffers; numbers of another dtype are converted. Throws Error(name) for missing
-  /// and unexpected names, with the nearest match, and Error(shape) naming both shapes; then nothing was
-  /// changed.
+  /// Replaces parameters and buffers; converts numbers of another dtype. Throws Error(name) for missing and
+  /// unexpected names, with the nearest match, and Error(shape) naming both shapes. After an error nothing
+  /// has changed.
   void load_state_dict(const StateDict& state) const;
 
  protected:
   Module() = default;
 
-  /// Registers a child. Names are not empty, have no '.', and are taken once; throws Error(name) otherwise.
+  /// Registers a child. Its name must be unique, not empty and without '.'; throws Error(name) otherwise.
   template <std::derived_from<Module> M>
   M& add(const std::string& name, M module) {
     return add(name, std::make_unique<M>(std::move(module)));
@@ -82,7 +82,7 @@ class Module {
     adopt(name, std::move(module));
     return child;
   }
-  /// Registers a parameter or a buffer, with its initial value or shared with another module.
+  /// Registers a parameter or a buffer, with an initial value or shared with another module.
   Parameter add_parameter(const std::string& name, Tensor initial) {
     return add_parameter(name, Parameter(std::move(initial)));
   }

@@ -1,4 +1,4 @@
-// Everything that models are made of.
+// Includes all headers for building models.
 #pragma once
 #include "athanor/nn/attention.h"
 #include "athanor/nn/conv.h"

@@ -51,7 +51,8 @@ void BatchNorm::gather(const Tensor& x) {
   const Moments batch = moments(x, axes);
   const int64_t values = x.size() / channels_;
   const double count = static_cast<double>(values);
-  // The number of batches depends on no data, so it is counted here: no kernel for a single number.
+  // The number of batches does not depend on data, so it is counted here, without a kernel for a single
+  // number.
   const double seen = num_batches_tracked.value().item() + 1;
   num_batches_tracked.assign(Tensor::scalar(static_cast<int64_t>(seen), DType::i64, x.device()));
   const Tensor share = Tensor::scalar(options_.momentum.value_or(1 / seen), DType::f32, x.device());

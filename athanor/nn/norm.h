@@ -8,15 +8,16 @@ namespace athanor::nn {
 
 struct BatchNormOptions {
   double eps = 1e-5;
-  /// Weight of a batch in the running statistics; none: all batches weigh alike.
+  /// The weight of a batch in the running statistics; none: all batches have equal weight.
   std::optional<double> momentum = 0.1;
   bool affine = true;  // with weight and bias
 };
 
-/// Each channel of x [N, C, ...] with mean 0 and variance 1, times weight [C] (ones) plus bias [C] (zeros).
+/// Normalises each channel of x [N, C, ...] to mean 0 and variance 1, multiplies by weight [C] (ones) and
+/// adds bias [C] (zeros).
 ///
-/// In training by the batch's own statistics, which are gathered: running = (1 - momentum) running + momentum
-/// batch, the variance with correction 1. In evaluation by the running ones.
+/// Training uses the batch's own statistics and updates the running ones: running = (1 - momentum) running +
+/// momentum batch, with the variance at correction 1. Evaluation uses the running ones.
 class BatchNorm : public Module {
  public:
   Tensor forward(const Tensor& x) override;
@@ -32,7 +33,7 @@ class BatchNorm : public Module {
   void gather(const Tensor& x);
 
   const char* name_;
-  int rank_;  // of x; 2 also takes 3
+  int rank_;  // the rank of x; 2 also accepts 3
   BatchNormOptions options_;
   int64_t channels_;
 };

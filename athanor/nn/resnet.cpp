@@ -12,7 +12,7 @@
 namespace athanor::nn {
 namespace {
 
-// A convolution that a batch norm follows: no bias, and the size of gradients kept.
+// A convolution before a batch norm: without a bias, and initialised to keep the size of gradients.
 Conv2d convolution(int64_t inputs, int64_t outputs, int kernel, int64_t stride) {
   Conv2d conv(inputs, outputs, kernel, {.stride = stride, .padding = kernel / 2, .bias = false});
   conv.weight.assign(

@@ -17,8 +17,8 @@ class BasicBlock : public Module {
   Module* downsample_ = nullptr;
 };
 
-/// Stages of `blocks[i]` basic blocks with 64, 128, 256, 512 channels, each stage but the first halving the
-/// image.
+/// Stages of `blocks[i]` basic blocks with 64, 128, 256, 512 channels. Every stage except the first halves
+/// the image.
 class ResNet : public Module {
  public:
   ResNet(int64_t channels, int64_t classes, const std::vector<int>& blocks = {2, 2, 2, 2});

@@ -21,7 +21,7 @@ class Sequential : public Module {
   M& append(M module) {
     return add(std::to_string(children().size()), std::move(module));
   }
-  /// The same under a name of its own.
+  /// The same under a given name.
   template <std::derived_from<Module> M>
   M& append(const std::string& name, M module) {
     return add(name, std::move(module));

@@ -13,12 +13,12 @@ namespace athanor::nn {
 /// The values of a model or an optimizer, by name.
 using StateDict = std::map<std::string, HostArray>;
 
-/// Copies of the values; those that are not computed yet are computed together.
+/// Copies of the values. Values that are not computed yet are computed together.
 StateDict to_state_dict(const std::vector<std::pair<std::string, Tensor>>& values);
 
-/// New tensors for each of `wanted`, in its order, converted to the dtype wanted. Throws Error(name) for what
-/// is missing or unexpected, with the nearest match, and Error(shape) naming both shapes. `owner` is who
-/// wants it, for errors.
+/// New tensors for each of `wanted`, in its order, converted to its dtype. Throws Error(name) for a missing
+/// or unexpected name, with the nearest match, and Error(shape) naming both shapes. `owner` names the model
+/// or optimizer in errors.
 std::vector<Tensor> from_state_dict(const StateDict& state,
                                     const std::vector<std::pair<std::string, TensorType>>& wanted,
                                     const std::string& owner);

@@ -27,7 +27,7 @@ void Variable::assign(Tensor value) const {
 }
 
 void Variable::adopt(Tensor value) const {
-  // A value with a history, or the leaf of another parameter, is taken over without these.
+  // A value that has a history, or is the leaf of another parameter, is taken without these.
   value = value.detach();
   if (cell_->slot) {
     value.node()->slot = cell_->slot;

@@ -1,4 +1,4 @@
-// Parameters and buffers: the values of a model that outlive a step.
+// Parameters and buffers: the values of a model that last longer than a step.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace athanor::nn {
 
-/// A named place that holds a tensor, and another one later: tensors never change, places do.
+/// A named place for a tensor. Tensors never change, but the place can hold another tensor later.
 ///
-/// Copies are handles on the same place. Use one wherever a tensor is expected. Values are lazy like all
-/// tensors: an initial value costs nothing when load_state_dict() replaces it before it was asked for.
+/// Copies are handles on the same place. Use a Variable wherever a tensor is expected. Its value is lazy like
+/// all tensors: an initial value costs nothing if load_state_dict() replaces it before it is used.
 class Variable {
  public:
   const Tensor& value() const { return cell_->value; }
@@ -21,15 +21,15 @@ class Variable {
   const Shape& shape() const { return value().shape(); }
   DType dtype() const { return value().dtype(); }
   int64_t size() const { return value().size(); }
-  /// The path from the root of the model: "layer1.0.conv1.weight". Set as modules are put together.
+  /// The path from the root of the model: "layer1.0.conv1.weight". Set when modules are put together.
   const std::string& name() const { return cell_->name; }
   bool defined() const { return cell_ != nullptr; }
   /// Whether both are the same place.
   bool operator==(const Variable& other) const { return cell_ == other.cell_; }
 
-  /// Puts `value`, without its history, in place of the present one. Steps that are built from now on see it;
-  /// what was built before keeps the old one. Do not keep `value` elsewhere: memory that only the place
-  /// refers to is updated where it lies. Throws Error(shape|dtype|device) when its type differs.
+  /// Replaces the present value by `value`, without its history. Steps built from now on use the new value;
+  /// steps built before keep the old one. Do not keep `value` elsewhere: memory that only the place refers to
+  /// can be updated in place. Throws Error(shape|dtype|device) if the type differs.
   void assign(Tensor value) const;
 
  protected:
@@ -50,18 +50,18 @@ class Variable {
   void move_to(Device device) const;
 };
 
-/// A variable that is trained: a leaf that gathers gradients, whatever its value.
+/// A variable that is trained: a leaf that collects gradients, whatever its value is.
 class Parameter : public Variable {
  public:
-  /// Empty, to be assigned a handle later: `Parameter bias;`
+  /// Empty until a handle is assigned: `Parameter bias;`
   Parameter() = default;
   /// Throws Error(dtype) unless the value is a float.
   explicit Parameter(Tensor initial);
 
-  /// The gathered gradient; empty before backward() and after an optimizer's step().
+  /// The collected gradient; empty before backward() and after an optimizer's step().
   const Tensor& grad() const { return cell_->slot->grad; }
   void set_grad(Tensor gradient) const { cell_->slot->grad = std::move(gradient); }
-  /// The gradient, which is then no longer held here.
+  /// Returns the gradient and clears it here.
   Tensor take_grad() const { return std::exchange(cell_->slot->grad, Tensor()); }
 };
 

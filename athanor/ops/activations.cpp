@@ -36,7 +36,7 @@ void define_rectifiers() {
        .doc = "max(x, 0); the gradient at 0 is 0",
        .decompose = [](const Tensor& x, const Attrs&) { return maximum(x, 0); },
        .value = [](double x, const Attrs&) { return std::max(x, 0.0); },
-       // By the output, so that x need not be kept.
+       // Computed from the output, so that x need not be kept.
        .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return where(less(0, y), dy, 0); }});
   define_composite({.name = "leaky_relu",
                     .doc = "x where x > 0, slope * x elsewhere",
@@ -49,7 +49,7 @@ void define_rectifiers() {
        .doc = "x where x > 0, alpha * (exp(x) - 1) elsewhere",
        .decompose =
            [](const Tensor& x, const Attrs& a) {
-             // Of the smaller of x and 0, lest the branch that is not taken overflows.
+             // Uses the smaller of x and 0, so that the unused branch does not overflow.
              return where(less(0, x), x, a.number("alpha") * expm1(minimum(x, 0)));
            },
        .value = [](double x, const Attrs& a) { return x > 0 ? x : a.number("alpha") * std::expm1(x); },

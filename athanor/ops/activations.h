@@ -1,5 +1,5 @@
-// Activation functions, elementwise, of floats (integers become f32): the result has the shape of x. Their
-// dtypes are those of elementwise.h, and so are their errors.
+// Activation functions: elementwise, of floats (integers become f32). The result has the shape of x. Dtypes
+// and errors are those of elementwise.h.
 #pragma once
 #include "athanor/graph/tensor.h"
 

@@ -28,7 +28,7 @@ void define(const char* name, const char* doc, Rule decompose, Value value, Unar
 
 Tensor no_gradient(const Tensor&, const Tensor&, const Tensor& dy) { return constant_like(0, dy); }
 
-// Kahan's ways to undo the rounding of 1 + x and of exp(x).
+// Kahan's corrections for the rounding of 1 + x and of exp(x).
 Tensor accurate_log1p(const Tensor& x, const Attrs&) {
   const Tensor u = x + 1, plain = log(u);
   return where(equal(u, 1), x, where(equal(u, x), plain, plain * x / (u - 1)));
@@ -111,7 +111,7 @@ void define_others() {
              .differentiable = false});
 }
 
-// x to a whole power, by repeated squaring.
+// x to an integer power, by repeated squaring.
 Tensor whole_power(const Tensor& x, int64_t exponent) {
   if (exponent == 0) return ones_like(x);
   if (exponent == 1) return x;
@@ -229,7 +229,7 @@ Tensor floor_divide(Operand a, Operand b) {
         const auto x = unified({&a, &b});
         const Tensor quotient = trunc_divide(x[0], x[1]);
         if (is_float(quotient.dtype())) return floor(div(x[0], x[1]));
-        // Truncation went up where there is a rest and the signs differ.
+        // Truncation rounded up if there is a remainder and the signs differ.
         const Tensor rest = mod(x[0], x[1]);
         return quotient -
                cast(not_equal(rest, 0) & not_equal(less(rest, 0), less(x[1], 0)), quotient.dtype());

@@ -47,7 +47,7 @@ void check_mask(std::span<const TensorType> in, size_t place, const TensorType& 
                 "scaled_dot_product_attention() broadcasts masks, and takes bool");
 }
 
-/// Of what belongs to a row of queries: [..., T].
+/// Checks a value that each row of queries has: [..., T].
 void check_rows(const TensorType& q, const TensorType& rows) {
   check_dtype(rows, Accept::floats);
   if (rows.shape != without_last(q.shape))
@@ -65,7 +65,7 @@ TensorType attention_infer(std::span<const TensorType> in, const Attrs&) {
   return {in[0].dtype, in[0].shape.with(-1, in[2].shape[-1]), {}};
 }
 
-/// q k^T * scale + mask, in the type that sums are computed in; `mask` may be nothing.
+/// q k^T * scale + mask, in the type in which sums are computed; `mask` may be empty.
 Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, const Attrs& attrs) {
   Tensor scores = widened(matmul(q, transpose(k))) * attrs.number("scale");
   if (mask.defined()) scores = scores + widened(mask);
@@ -90,10 +90,10 @@ Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
 // ---- Gradients, which compute the weights again from each row's log-sum-exp: T. Dao and others,
 // FlashAttention (2022) ----
 //
-// With p = exp(scores - lse), g the result's gradient, o the result and delta = sum(g * o) of each row, the
-// gradient of the scores is p * (g v^T - delta).
+// Let p = exp(scores - lse), g be the result's gradient, o the result, and delta = sum(g * o) of each row.
+// Then the gradient of the scores is p * (g v^T - delta).
 
-/// Inputs of the gradients by q and k: q, k, v, g, lse, delta and perhaps the mask.
+/// Inputs of the gradients with respect to q and k: q, k, v, g, lse, delta and perhaps the mask.
 enum GradInput : uint8_t { in_q, in_k, in_v, in_g, in_lse, in_delta, in_mask };
 
 TensorType infer_lse(std::span<const TensorType> in, const Attrs&) {
@@ -118,7 +118,7 @@ Tensor weights_of(const Tensor& scores, const Tensor& lse) {
   return exp(scores - unsqueeze(widened(lse), -1));
 }
 
-/// Of the scores: [..., T, S].
+/// The gradient of the scores: [..., T, S].
 Tensor score_grad(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor p = weights_of(scores_of(in[in_q], in[in_k], mask_of(in, in_mask), attrs), in[in_lse]);
   return p * (widened(matmul(in[in_g], transpose(in[in_v]))) - unsqueeze(widened(in[in_delta]), -1));
@@ -279,7 +279,7 @@ ATHANOR_OPS(attention) {
        .infer = infer_lse,
        .decompose =
            [](const std::vector<Tensor>& in, const Attrs& attrs) {
-             // Its result is wide, so its scores are too.
+             // The result is wide (f32 or f64), so the scores are too.
              return logsumexp(scores_of(widened(in[0]), widened(in[1]), mask_of(in, 2), attrs), {-1});
            },
        .reference = reference_lse,

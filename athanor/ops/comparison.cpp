@@ -54,7 +54,7 @@ void define_bitwise(const char* name, const char* doc, Prim prim, int64_t (*valu
              .differentiable = false});
 }
 
-// An elementwise op of one tensor that gives bool.
+// Defines an elementwise op of one tensor that gives bool.
 void define_test(const char* name, const char* doc, std::vector<DType> dtypes, Accept accept,
                  Tensor (*decompose)(const Tensor&), bool (*value)(double)) {
   std::vector<OpCase> cases;
@@ -73,7 +73,7 @@ void define_test(const char* name, const char* doc, std::vector<DType> dtypes, A
        .differentiable = false});
 }
 
-// An elementwise comparison that is composed of others.
+// Defines an elementwise comparison that is composed of others.
 void define_derived(const char* name, const char* doc, Tensor (*decompose)(const Tensor&, const Tensor&),
                     bool (*value)(double, double)) {
   define_op({.name = name,
@@ -103,7 +103,7 @@ TensorType infer_where(std::span<const TensorType> in, const Attrs& attrs) {
   return type;
 }
 
-// Comparisons of bool are those of 0 and 1. `swapped`: a > b is b < a.
+// Bool is compared as 0 and 1. `swapped`: a > b is b < a.
 Tensor compared(const Op& op, const char* name, const Operand& a, const Operand& b, bool swapped = false) {
   return in_call(
       name,

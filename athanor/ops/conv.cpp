@@ -73,7 +73,7 @@ std::vector<Tensor> weight_grad_grad(const GradArgs& a) {
           a.needed[1] ? conv2d(x, a.grad, {}, options) : Tensor()};
 }
 
-// As products of matrices, one a group: columns [g, C/g KH KW, N OH OW], weights [g, O/g, C/g KH KW] and
+// As matrix products, one for each group: columns [g, C/g KH KW, N OH OW], weights [g, O/g, C/g KH KW] and
 // results [g, O/g, N OH OW].
 Tensor columns_of(const Tensor& x, const ConvProblem& p) {
   const Tensor windows = windows_of(x, {p.w[2], p.w[3]}, p.stride, p.padding, p.dilation, 0);

@@ -1,14 +1,13 @@
-// Two-dimensional convolution (cross-correlation, as everywhere in the field) and its transpose, of floats.
+// Two-dimensional convolution (cross-correlation, as usual in the field) and its transpose, of floats.
 //
-// All throw Error(shape) for ranks or extents that do not fit together or a kernel that is larger than the
-// padded input, Error(value) for options out of range or groups that do not divide the channels, and
-// Error(dtype).
+// All throw Error(shape) if ranks or extents do not fit together or the kernel is larger than the padded
+// input, Error(value) for options out of range or if groups do not divide the channels, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 
 namespace athanor {
 
-/// Something along height and width; one number means both.
+/// A value for height and one for width; one number means both.
 struct Pair {
   int64_t height, width;
   Pair(int64_t both) : height(both), width(both) {}
@@ -19,7 +18,7 @@ struct Pair {
 
 struct Conv2dOptions {
   Pair stride = 1;
-  Pair padding = 0;  // of zeros, on both sides
+  Pair padding = 0;  // zeros on both sides
   Pair dilation = 1;
   int64_t groups = 1;
 };

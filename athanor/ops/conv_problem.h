@@ -13,7 +13,7 @@ struct ConvProblem {
   Pair stride, padding, dilation;
   int64_t groups;
 
-  /// Works out y; throws Error(shape|value) for what does not fit.
+  /// Computes y. Throws Error(shape|value) if the sizes do not fit.
   ConvProblem(const Shape& x_shape, const Shape& w_shape, const Attrs& attrs);
 
   int64_t multiplications() const;

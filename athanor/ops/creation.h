@@ -1,4 +1,4 @@
-// Tensors from nothing: constants and indices. They take no memory until a kernel needs them.
+// Tensors without inputs: constants and indices. They take no memory until a kernel needs them.
 //
 // Numbers are rounded to `dtype` as by cast(). A negative extent is an Error(shape).
 #pragma once
@@ -22,8 +22,8 @@ Tensor ones_like(Operand x);
 /// i64[shape]: each element's index along an axis.
 Tensor iota(const Shape& shape, int axis, Device device = {},
             std::source_location where = std::source_location::current());
-/// start, start + step, ... while before stop. Throws Error(value) for a step of 0 or a bound that is not
-/// finite, Error(dtype) for fractions as integers.
+/// start, start + step, ... up to but not including stop. Throws Error(value) if the step is 0 or a bound is
+/// not finite, and Error(dtype) for fractions with an integer dtype.
 Tensor arange(double start, double stop, double step = 1, DType dtype = DType::i64, Device device = {},
               std::source_location where = std::source_location::current());
 /// 0, 1, ..., count - 1
@@ -35,8 +35,8 @@ Tensor linspace(double start, double stop, int64_t count, DType dtype = DType::f
 /// The identity matrix [rows, columns]; columns < 0: as many as rows.
 Tensor eye(int64_t rows, int64_t columns = -1, DType dtype = DType::f32, Device device = {},
            std::source_location where = std::source_location::current());
-/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere (everywhere for a label outside [0,
-/// classes)).
+/// Integers [...] to [..., classes]: 1 at the label, 0 elsewhere. A label outside [0, classes) gives only
+/// zeros.
 Tensor one_hot(Operand labels, int64_t classes, DType dtype = DType::f32);
 /// x [..., M, N] with zeros above (below) the k-th diagonal. Throws Error(shape) for less than two axes.
 Tensor tril(Operand x, int64_t k = 0);

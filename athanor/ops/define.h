@@ -10,8 +10,8 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/op.h"
 
-/// Opens the declarations of one source file's ops: ATHANOR_OPS(mish) { define_op({...}); }. They are made
-/// when the program (or the library that the file is part of) starts.
+/// Opens the declarations of one source file's ops: ATHANOR_OPS(mish) { define_op({...}); }. They run when
+/// the program starts (or the library that contains the file is loaded).
 #define ATHANOR_OPS(family)                                                                      \
   static void define_##family##_ops();                                                           \
   [[maybe_unused]] static const bool family##_ops_are_defined = (define_##family##_ops(), true); \
@@ -25,9 +25,9 @@ using Infer = std::function<TensorType(std::span<const TensorType>, const Attrs&
 
 /// Which dtypes an op takes.
 enum class Accept { floats, numbers, integers, all };
-/// Throws Error(dtype) with a hint unless the type is accepted.
+/// Throws Error(dtype) with a hint if the type is not accepted.
 void check_dtype(const TensorType& type, Accept accept);
-/// Inputs of one type, which is also the result's.
+/// Inputs have one type, and the result has it too.
 Infer same_type(Accept accept);
 
 /// The dtypes that tests run an op with.
@@ -48,19 +48,19 @@ Tensor constant_like(double value, const Tensor& x);
 Tensor as_tensor(const Operand& operand);
 /// The operand as a float tensor: integers and bool become f32.
 Tensor as_float(const Operand& operand);
-/// f16 and bf16 as f32, others unchanged: what compositions of several steps compute in, so as to round once.
+/// f16 and bf16 as f32, others unchanged. Compositions of several steps compute in this type, so that they
+/// round once.
 Tensor widened(const Tensor& x);
 /// The operands as tensors of one dtype and, by broadcasting, one shape.
 std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
 
 // ---- Functions ----
 
-/// Rethrows the error that is being handled; one without a place gets "name(f32[2, 3], ...): " and the user's
-/// line.
+/// Rethrows the current error. If it has no place yet, adds "name(f32[2, 3], ...): " and the user's line.
 [[noreturn]] void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands);
 
-/// Runs the body of a public function: nodes made in it carry the line of the first operand, and errors name
-/// the function, its operands' types and that line.
+/// Runs the body of a public function. Nodes made in it carry the line of the first operand; errors name the
+/// function, its operands' types and that line.
 template <class Body, class... Operands>
 auto in_call(const char* name, Body&& body, const Operand& first, const Operands&... others) {
   const SourceScope scope(first.where());
@@ -71,7 +71,7 @@ auto in_call(const char* name, Body&& body, const Operand& first, const Operands
   }
 }
 
-/// An elementwise op of one float, or of two operands brought to one type.
+/// An elementwise op of one float operand, or of two operands converted to one type.
 Tensor of_float(const Op& op, const Operand& x);
 Tensor of_pair(const Op& op, const char* name, const Operand& a, const Operand& b);
 
@@ -89,12 +89,12 @@ struct UnaryPrimitive {
   Prim prim;
   double (*value)(double);
   UnaryGrad grad;
-  double low = -2, high = 2;  // what tests run it with
+  double low = -2, high = 2;  // the range of inputs in tests
   Accept accept = Accept::floats;
 };
 void define_primitive(UnaryPrimitive op);
 
-/// An elementwise op of one float that is composed of others. Both rules see f32 in place of f16 and bf16.
+/// An elementwise op of one float that is composed of others. Both rules see f32 instead of f16 and bf16.
 struct UnaryComposite {
   std::string name, doc;
   std::function<Tensor(const Tensor& x, const Attrs&)> decompose;
@@ -112,11 +112,11 @@ std::vector<Shape> test_shapes();
 
 /// Calls f(index) for every index of a shape, in row-major order.
 void for_each_index(const Shape& shape, const std::function<void(const Ints&)>& f);
-/// Where an index stands in row-major order.
+/// The row-major offset of an index.
 int64_t offset_of(const Shape& shape, const Ints& index);
-/// f of each element.
+/// Applies f to each element.
 RefArray map(const RefArray& x, const std::function<double(double)>& f);
-/// f of each pair of elements of two arrays of one shape.
+/// Applies f to each pair of elements of two arrays with the same shape.
 RefArray map(const RefArray& x, const RefArray& y, const std::function<double(double, double)>& f);
 
 }  // namespace athanor

@@ -62,7 +62,7 @@ std::vector<std::string> split_terms(const std::string& text) {
   return terms;
 }
 
-// Axes i < j of one extent become one: their diagonal, as the last axis.
+// Joins axes i < j with the same extent: their diagonal becomes the last axis.
 Tensor diagonal(const Tensor& x, int i, int j) {
   Ints order;
   for (int axis = 0; axis < x.rank(); ++axis)
@@ -72,7 +72,7 @@ Tensor diagonal(const Tensor& x, int i, int j) {
   Tensor y = permute(x, order);
   Ints lead(y.shape().begin(), y.shape().end() - 2), low(lead.size() + 1, 0), high = low;
   high.back() = n;
-  // In rows of n + 1, the diagonal is the first column.
+  // With rows of n + 1 elements, the diagonal is the first column.
   Ints flat = lead, skewed = lead;
   flat.push_back(n * n);
   skewed.push_back(n), skewed.push_back(n + 1);
@@ -94,7 +94,7 @@ Factor without_repeats(Factor f) {
   return f;
 }
 
-// Axes of extent 1 under "..." that others repeat go.
+// Drops axes of extent 1 under "..." that are larger in other factors.
 Factor without_singles(Factor f, const Extents& extents) {
   Ints dropped;
   std::string kept;
@@ -124,7 +124,7 @@ Factor summed_to(const Factor& f, const std::string& wanted) {
   return {axes.empty() ? f.value : cast(sum(f.value, Axes(axes)), f.value.dtype()), kept};
 }
 
-// The product of two, summed over the labels that are not wanted.
+// The product of two factors, summed over the labels that are not wanted.
 Factor contracted(const Factor& left, const Factor& right, const std::string& wanted) {
   const Factor a = summed_to(left, wanted + right.labels), b = summed_to(right, wanted + left.labels);
   Ints contract_a, contract_b, batch_a, batch_b;
@@ -145,7 +145,7 @@ Factor contracted(const Factor& left, const Factor& right, const std::string& wa
   return {dot_general(a.value, b.value, contract_a, contract_b, batch_a, batch_b), batch + free};
 }
 
-// What the result of contracting two factors is wanted with: the output's labels and those of all others.
+// The labels that a contraction of two factors must keep: the output's and those of all other factors.
 std::string labels_beside(const std::vector<Factor>& factors, size_t i, size_t j, const std::string& output) {
   std::string wanted = output;
   for (size_t k = 0; k < factors.size(); ++k)
@@ -180,8 +180,8 @@ Extents extents_of(const std::vector<Factor>& factors) {
   return extents;
 }
 
-// What NumPy gives without "->": the axes under "...", then the labels that appear once, in alphabetical
-// order.
+// The output that NumPy implies without "->": the axes under "...", then the labels that appear once, in
+// alphabetical order.
 std::string implied_output(const std::vector<Factor>& factors) {
   std::map<char, int> counts;
   for (const Factor& f : factors)

@@ -18,7 +18,7 @@ struct BinaryPrimitive {
   double (*value)(double, double);
   std::function<std::vector<Tensor>(const GradArgs&)> grad;
   Accept accept = Accept::numbers;
-  double low_a = -2, high_a = 2, low_b = -2, high_b = 2;  // what tests run it with
+  double low_a = -2, high_a = 2, low_b = -2, high_b = 2;  // the range of inputs in tests
 };
 
 void define_primitive(BinaryPrimitive op) {
@@ -37,7 +37,7 @@ void define_primitive(BinaryPrimitive op) {
              .cases = std::move(cases)});
 }
 
-// Equal operands share the gradient.
+// Equal operands share the gradient equally.
 std::vector<Tensor> extremum_grad(const GradArgs& a, bool largest) {
   const Tensor &x = a.inputs[0], &y = a.inputs[1], &dy = a.grad;
   const Tensor none = constant_like(0, dy), half = dy * 0.5;
@@ -53,7 +53,7 @@ double propagate_nan(double a, double b, double chosen) {
 std::vector<Tensor> pow_grad(const GradArgs& a) {
   const Tensor &x = a.inputs[0], &e = a.inputs[1];
   Tensor dx, de;
-  // 0^0 and 0 log 0 count as they do in the limit.
+  // 0^0 and 0 log 0 take their limits.
   if (a.needed[0]) dx = a.grad * where(equal(e, 0), 0, e * pow(x, e - 1));
   if (a.needed[1]) de = a.grad * where(equal(x, 0), 0, a.output * log(x));
   return {dx, de};

@@ -19,25 +19,25 @@ Tensor erf(Operand x);
 Tensor sqrt(Operand x);
 Tensor floor(Operand x);
 Tensor abs(Operand x);
-/// x converted: floats to integers truncate, then wrap; to bool: x != 0. The same tensor when it has that
+/// x converted: floats to integers truncate, then wrap; to bool: x != 0. Returns x itself if it has that
 /// dtype.
 Tensor cast(Operand x, DType dtype);
 
 Tensor add(Operand a, Operand b);
 Tensor sub(Operand a, Operand b);
 Tensor mul(Operand a, Operand b);
-/// The quotient; of integers too (as f32).
+/// The quotient. Integers give f32.
 Tensor div(Operand a, Operand b);
-/// Quotients rounded towards zero, and down. An integer divided by zero gives 0.
+/// Quotients rounded towards zero, and rounded down. An integer divided by zero gives 0.
 Tensor trunc_divide(Operand a, Operand b);
 Tensor floor_divide(Operand a, Operand b);
-/// C's fmod (% for integers): the sign of a. An integer modulo zero gives 0.
+/// C's fmod (% for integers); the result has the sign of a. An integer modulo zero gives 0.
 Tensor mod(Operand a, Operand b);
-/// Python's %: the sign of b.
+/// Python's %; the result has the sign of b.
 Tensor remainder(Operand a, Operand b);
-/// a to the power of b; integers with an integral number b >= 0 stay integers, others give f32.
+/// a to the power of b. Integers with an integral exponent b >= 0 stay integers; all others give f32.
 Tensor pow(Operand a, Operand b);
-/// NaN where either is NaN; where both are equal, each gets half of the gradient.
+/// NaN if either is NaN. If both are equal, each gets half of the gradient.
 Tensor maximum(Operand a, Operand b);
 Tensor minimum(Operand a, Operand b);
 
@@ -51,11 +51,11 @@ Tensor not_equal(Operand a, Operand b);
 Tensor is_nan(Operand x);
 Tensor is_finite(Operand x);
 
-/// Of the bits of integers, or of bool.
+/// Acts on the bits of integers, or on bool.
 Tensor bit_and(Operand a, Operand b);
 Tensor bit_or(Operand a, Operand b);
 Tensor bit_xor(Operand a, Operand b);
-/// Of truth values: a number other than 0 is true.
+/// Acts on truth values: a number other than 0 is true.
 Tensor logical_and(Operand a, Operand b);
 Tensor logical_or(Operand a, Operand b);
 Tensor logical_xor(Operand a, Operand b);
@@ -77,7 +77,7 @@ Tensor round(Operand x);  // halves to even
 Tensor clamp(Operand x, double low, double high);
 /// a + (b - a) * weight
 Tensor lerp(Operand a, Operand b, Operand weight);
-/// The same value without its history: no gradient flows through.
+/// The same value without its history: gradients do not flow through it.
 Tensor detach(Operand x);
 
 inline Tensor operator-(const Operand& x) { return neg(x); }

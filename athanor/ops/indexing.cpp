@@ -31,7 +31,7 @@ TensorType infer_slice(std::span<const TensorType> in, const Attrs& attrs) {
   return {in[0].dtype, size, {}};
 }
 
-// dy put back where slice took it from, with zeros around and between, one axis at a time.
+// The inverse of slice: dy at its old place, with zeros around and between, one axis at a time.
 Tensor unslice(Tensor dy, int axis, int64_t extent, int64_t start, int64_t step) {
   const int64_t size = dy.size(axis);
   if (size == 0) return broadcast_to(constant(0, dy.dtype(), dy.device()), dy.shape().with(axis, extent));
@@ -83,7 +83,7 @@ struct Range {
   int64_t start, size, step;
 };
 
-// Python's rule: bounds from the end when negative, then cut to what there is.
+// Python's rule: negative bounds count from the end, then bounds are cut to the extent.
 Range resolve(const Slice& slice, int64_t extent) {
   if (slice.step == 0)
     throw Error(ErrorCode::value, "a slice with a step of 0", {}, "Steps may be negative, not 0");

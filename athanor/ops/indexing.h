@@ -1,7 +1,7 @@
 // Parts of tensors: slices, gather, scatter.
 //
-// All throw Error(shape) for shapes that do not fit and axes out of range. Indices in a tensor are looked at
-// when they are used: one out of range is an Error(value) then, naming it and the caller's line.
+// All throw Error(shape) for shapes that do not fit and axes out of range. Indices in a tensor are checked
+// when they are used: an index out of range is then an Error(value) that names it and the caller's line.
 #pragma once
 #include <limits>
 #include <optional>
@@ -51,7 +51,7 @@ Tensor embedding(Operand weight, Operand labels);
 /// x and index broadcast. Indices must lie in [0, extent).
 Tensor gather(Operand x, Operand index, int axis);
 /// The transpose of gather: zeros with `extent` along the axis, to which every element of source is added at
-/// its index. Shapes of index and source are alike. Indices must lie in [0, extent).
+/// its index. Index and source have the same shape. Indices must lie in [0, extent).
 Tensor scatter_add(Operand index, Operand source, int axis, int64_t extent);
 
 }  // namespace athanor

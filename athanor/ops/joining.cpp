@@ -1,4 +1,4 @@
-// Tensors joined, cut apart and padded.
+// Joining, splitting and padding tensors.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -99,7 +99,7 @@ RefArray reference_pad(std::span<const RefArray> in, const Attrs& attrs) {
   return result;
 }
 
-// One dtype for all.
+// Converts all to one dtype.
 std::vector<Tensor> promoted(const TensorList& list) {
   if (list.tensors().empty()) throw Error(ErrorCode::usage, "takes at least one tensor");
   DType dtype = list.tensors()[0].dtype();

@@ -50,7 +50,7 @@ std::vector<DType> matmul_dtypes() {
   return dtypes;
 }
 
-// One dtype for both, and numbers at least.
+// Converts both to one dtype, and bool to numbers.
 std::pair<Tensor, Tensor> factors(const Operand& a, const Operand& b) {
   const Tensor x = as_tensor(a), y = as_tensor(b);
   const DType dtype = promote(x.dtype(), y.dtype());
@@ -63,7 +63,7 @@ int64_t product(const Shape& shape, const Ints& axes) {
   return n;
 }
 
-// The axes in none of the lists.
+// The axes that are in none of the lists.
 Ints remaining(int rank, const Ints& used, const Ints& also_used) {
   Ints rest;
   for (int64_t axis = 0; axis < rank; ++axis)
@@ -80,7 +80,7 @@ Ints joined(const Ints& a, const Ints& b, const Ints& c = {}) {
   return all;
 }
 
-// In the given order, unlike normalize_axes; no axis twice.
+// Normalised axes in the given order, unlike normalize_axes; no axis twice.
 Ints distinct_axes(const Ints& contracted, const Ints& batch, int rank) {
   normalize_axes(joined(contracted, batch), rank);
   Ints result;
@@ -154,7 +154,7 @@ Tensor matmul(Operand a, Operand b) {
         Ints dims = lead.to_ints();
         Tensor result;
         if (lead_y.size() == 1 &&
-            lead == lead_x) {  // one matrix on the right: the rows of all on the left together
+            lead == lead_x) {  // one matrix on the right: join the rows of all matrices on the left
           result = batch_matmul(reshape(x, {1, lead.size() * m, k}), reshape(y, {1, k, n}));
         } else {
           const auto all = [&](const Tensor& t, int64_t rows, int64_t columns) {

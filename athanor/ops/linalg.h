@@ -17,8 +17,8 @@ Tensor matmul(Operand a, Operand b);
 Tensor batch_matmul(Operand a, Operand b);
 /// x [..., I] times the transpose of weight [O, I], plus bias [O] when it is given: [..., O].
 Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
-/// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then what is
-/// left of a, then what is left of b.
+/// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then the
+/// remaining axes of a, then those of b.
 Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& contract_b,
                    const Ints& batch_a = {}, const Ints& batch_b = {});
 /// Einstein summation: einsum("bij,bjk->bik", {a, b}). Any number of operands, repeated indices (diagonals),

@@ -57,9 +57,9 @@ Target target_of(const Tensor& labels, const Tensor& logits, const Attrs& attrs)
   return {share, counts / (total + (total - total))};  // infinity - infinity is NaN
 }
 
-// The negative sum of the logarithms that the target asks for.
+// The negative sum of the log-probabilities, weighted by the target's shares.
 Tensor likelihood_loss(const Tensor& log_probabilities, const Target& target) {
-  // A class without a share does not count, be its logarithm -infinity: that times 0 would be NaN.
+  // A class without a share does not count, even if its logarithm is -infinity: times 0, that would be NaN.
   const Tensor shares = where(not_equal(target.share, 0), log_probabilities * target.share, 0);
   return -sum(sum(shares, 1, true) * target.weight);
 }
@@ -115,7 +115,7 @@ Tensor as_labels(const Operand& labels) {
   return is_int(value.dtype()) ? cast(value, DType::i64) : value;
 }
 
-// x and target as floats of one shape, which must agree without broadcasting.
+// x and target as floats of the same shape; they do not broadcast.
 std::pair<Tensor, Tensor> alike(const Operand& x, const Operand& target) {
   const Tensor value = as_float(x), wanted = cast(as_tensor(target), value.dtype());
   if (value.shape() != wanted.shape())

@@ -1,6 +1,6 @@
 // Softmax and losses, of floats. Losses are scalars: means over the batch.
 //
-// All throw Error(shape) where logits and labels, or x and target, do not fit or have no elements, and
+// All throw Error(shape) if logits and labels, or x and target, do not fit or have no elements, and
 // Error(dtype). Targets do not broadcast.
 #pragma once
 #include "athanor/graph/tensor.h"
@@ -19,7 +19,7 @@ struct LabelOptions {
 /// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in
 /// [0, C). NaN when every label is ignored, or when one is neither in [0, C) nor ignored.
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options = {});
-/// The same for logarithms of probabilities (as log_softmax along axis 1 gives).
+/// The same for log-probabilities (as log_softmax along axis 1 gives).
 Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options = {});
 /// mean((x - target)^2)
 Tensor mse_loss(Operand x, Operand target);

@@ -1,4 +1,4 @@
-// Shapes changed, elements kept: most are views that cost nothing.
+// Changing shapes and keeping elements. Most results are views that cost nothing.
 //
 // Axes may be negative: they count from the end. All throw Error(shape) naming the shapes.
 #pragma once
@@ -25,42 +25,43 @@ class TensorList {
   std::source_location where_;
 };
 
-/// The same elements in another shape; one extent may be -1 and is then worked out.
+/// The same elements in another shape. One extent may be -1 and is then computed.
 Tensor reshape(Operand x, const Ints& shape);
-/// Axes [start, end] become one.
+/// Joins axes [start, end] into one.
 Tensor flatten(Operand x, int start = 0, int end = -1);
 /// Drops axes of extent 1: all of them, or those given (which must have extent 1).
 Tensor squeeze(Operand x, const Ints& axes = {});
-/// A new axis of extent 1, before `axis` of the result.
+/// Adds an axis of extent 1 before `axis` of the result.
 Tensor unsqueeze(Operand x, int axis);
 /// Axis i of the result is axis axes[i] of x.
 Tensor permute(Operand x, const Ints& axes);
-/// Two axes exchanged.
+/// Exchanges two axes.
 Tensor transpose(Operand x, int a = -2, int b = -1);
 /// As NumPy: new axes in front, extents of 1 repeated.
 Tensor broadcast_to(Operand x, const Shape& shape);
-/// The whole repeated along each axis, `counts` right-aligned.
+/// Repeats the whole tensor along each axis; `counts` is right-aligned.
 Tensor tile(Operand x, const Ints& counts);
-/// Each element (slice) repeated `count` times along an axis.
+/// Repeats each element (slice) `count` times along an axis.
 Tensor repeat_interleave(Operand x, int64_t count, int axis);
 
-/// Joined along an axis; the dtypes are promoted.
+/// Joins along an axis; the dtypes are promoted.
 Tensor concat(const TensorList& tensors, int axis = 0);
-/// Joined along a new axis.
+/// Joins along a new axis.
 Tensor stack(const TensorList& tensors, int axis = 0);
 /// Pieces of the given sizes, which must add up to the extent.
 std::vector<Tensor> split(Operand x, const Ints& sizes, int axis = 0);
-/// `parts` pieces, the last ones smaller (or fewer) when it does not divide: as PyTorch's chunk.
+/// `parts` pieces. If `parts` does not divide the extent, the last ones are smaller (or fewer), as in
+/// PyTorch's chunk.
 std::vector<Tensor> chunk(Operand x, int64_t parts, int axis = 0);
 
-/// low[i] elements of `value` before and high[i] after axis i.
+/// Adds low[i] elements of `value` before axis i and high[i] after it.
 Tensor pad(Operand x, const Ints& low, const Ints& high, double value = 0);
-/// Reversed along axes ({}: all).
+/// Reverses axes ({}: all).
 Tensor flip(Operand x, const Ints& axes = {});
-/// Shifted cyclically along an axis.
+/// Shifts cyclically along an axis.
 Tensor roll(Operand x, int64_t shift, int axis);
-/// Windows: an axis of extent n becomes [(n - span) / step + 1, window], with span = (window - 1) * dilation
-/// + 1.
+/// Windows: an axis of extent n becomes two, [(n - span) / step + 1, window], with span = (window - 1) *
+/// dilation + 1.
 Tensor unfold(Operand x, int axis, int64_t window, int64_t step = 1, int64_t dilation = 1);
 /// The transpose of unfold: axes [windows, window] at `axis` become one of extent `size`; overlaps are
 /// summed.

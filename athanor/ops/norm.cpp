@@ -19,7 +19,8 @@ TensorType norm_infer(std::span<const TensorType> in, const Attrs& attrs) {
   return in[0];
 }
 
-// In f32 for f16 and bf16. Forward and gradient build the same expressions, which are then computed once.
+// In f32 for f16 and bf16. Forward and gradient build the same expressions, which simplification then
+// computes once.
 struct Statistics {
   Tensor deviation, rstd;  // x - mean, and 1 / sqrt(variance + eps) with axes kept
 };
@@ -143,7 +144,7 @@ Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Ten
       [&] {
         const Tensor value = as_float(x);
         check_channels(value, {&scale, &shift, &mean, &var});
-        // One factor and one term for each channel.
+        // One factor and one offset for each channel.
         Tensor factor = rsqrt(var + eps);
         if (scale.defined()) factor = factor * scale;
         const Tensor term = shift.defined() ? shift - mean * factor : -mean * factor;

@@ -1,7 +1,7 @@
-// Normalisation, of floats. Statistics are computed in f32 for f16 and bf16, in two passes. Results have the
+// Normalisation, of floats. Statistics are computed in two passes, in f32 for f16 and bf16. Results have the
 // shape of x.
 //
-// All throw Error(shape) where scale, shift or statistics do not fit x, and Error(dtype).
+// All throw Error(shape) if scale, shift or statistics do not fit x, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 
@@ -10,18 +10,18 @@ namespace athanor {
 /// (x - mean) / sqrt(variance + eps), both over `axes` (variance with correction 0).
 Tensor normalize(Operand x, const Ints& axes, double eps = 1e-5);
 
-/// Training: normalises each channel of x [N, C, ...] by the batch's own statistics, then scales by scale [C]
-/// and adds shift [C]; either may be {}. Running statistics are the caller's: moments(x, all axes but 1)
+/// For training: normalises each channel of x [N, C, ...] by the batch's own statistics, multiplies by scale
+/// [C] and adds shift [C]; either may be {}. The caller keeps running statistics: moments(x, all axes but 1)
 /// shares its work with this. Ioffe, Szegedy (2015).
 Tensor batch_norm(Operand x, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
-/// Evaluation: the same with given statistics, mean [C] and var [C].
+/// For evaluation: the same with given statistics, mean [C] and var [C].
 Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Tensor& mean, const Tensor& var,
                   double eps = 1e-5);
 /// Normalises over the last `axes` axes; scale and shift have their shape, or are {}. Ba, Kiros, Hinton
 /// (2016).
 Tensor layer_norm(Operand x, int axes, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
 /// Normalises each of `groups` groups of channels of x [N, C, ...]; scale [C], shift [C] or {}. Throws
-/// Error(value) when the groups do not divide the channels. Wu, He (2018).
+/// Error(value) if the groups do not divide the channels. Wu, He (2018).
 Tensor group_norm(Operand x, int64_t groups, const Tensor& scale = {}, const Tensor& shift = {},
                   double eps = 1e-5);
 

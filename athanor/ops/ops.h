@@ -1,4 +1,4 @@
-// All operations on tensors, and what they throw.
+// All operations on tensors, and the errors they throw.
 #pragma once
 #include "athanor/base/error.h"
 #include "athanor/ops/activations.h"

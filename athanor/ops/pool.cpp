@@ -79,7 +79,8 @@ Tensor decompose_max_grad(const std::vector<Tensor>& in, const Attrs& attrs) {
   const PoolProblem p(in[0].shape(), attrs);
   const Shape &shape = p.windows_shape(), &y = p.y;
   const int64_t area = p.kernel.height * p.kernel.width;
-  // The first largest of each window, as a number in it; then a window that is dy there and 0 elsewhere.
+  // Finds the first largest element of each window, as its number in the window. Then builds a window with dy
+  // there and 0 elsewhere.
   const Tensor flat =
       reshape(permute(p.windows(in[0], -infinity), {0, 1, 2, 4, 3, 5}), {y[0], y[1], y[2], y[3], area});
   const Tensor chosen = argmax(flat, -1, true), own = iota({area}, 0, in[0].device());
@@ -117,7 +118,7 @@ RefArray reference_max_grad(std::span<const RefArray> in, const Attrs& attrs) {
 
 bool counts_padding(const Attrs& attrs) { return attrs.flag("count_include_pad"); }
 
-// What each window's sum is divided by, as something that broadcasts to y.
+// The divisor of each window's sum, in a shape that broadcasts to y.
 Tensor divisor(const PoolProblem& p, const Tensor& like, bool count_include_pad) {
   if (count_include_pad || (p.padding.height == 0 && p.padding.width == 0))
     return constant(static_cast<double>(p.kernel.height * p.kernel.width), like.dtype(), like.device());
@@ -272,7 +273,7 @@ Tensor avg_pool2d(Operand x, Pair kernel, const PoolOptions& options) {
 
 namespace {
 
-// Windows of nearly equal size along an axis, each reduced to one.
+// Splits an axis into windows of nearly equal size and reduces each to one element.
 Tensor adapted(const Tensor& x, int axis, int64_t parts, Tensor (*reduce)(const Tensor&, int)) {
   const int64_t extent = x.size(axis);
   std::vector<Tensor> pieces;

@@ -27,7 +27,7 @@ double uniform_of(int64_t key, int64_t counter) {
   return std::ldexp(static_cast<double>(block[static_cast<size_t>(counter % 4)] >> 8), -24);
 }
 
-// f32 in [0, 1): `count` of them from counter `first`.
+// `count` numbers in [0, 1), f32, from counter `first` on.
 Tensor draw(const Tensor& key, const Shape& shape, int64_t first = 0) {
   static const Op& op = find_op("random_uniform");
   Tensor counter = iota({shape.size()}, 0, key.device());
@@ -87,7 +87,7 @@ void Generator::restore(const State& state) {
 
 int64_t Generator::next_key() {
   const std::lock_guard lock(mutex_);
-  // Philox of (draws, seed) with a key that no draw has: neighbouring seeds and draws give unrelated keys.
+  // Philox of (draws, seed), with a key that no draw uses: neighbouring seeds and draws give unrelated keys.
   const auto [draws_low, draws_high] = words_of(state_.draws++);
   const auto block = philox4x32({draws_low, draws_high, 0x4b657973, 0}, words_of(state_.seed));
   return static_cast<int64_t>((static_cast<uint64_t>(block[1]) << 32) | block[0]);
@@ -141,14 +141,14 @@ Tensor random_integers(const Shape& shape, int64_t low, int64_t high, Generator&
   check(low < high && high - low <= (int64_t{1} << 24), "random_integers",
         fmt::format("the range [{}, {})", low, high), "It has 1 to 2^24 integers", where);
   const Tensor scaled = draw(next_key(generator, device), shape) * static_cast<double>(high - low);
-  // Rounding in f32 may reach high itself.
+  // Rounding in f32 may give high itself.
   return minimum(cast(scaled, DType::i64) + low, high - 1);
 }
 
 Tensor permutation(int64_t n, Generator& generator, Device device, std::source_location where) {
   const SourceScope scope(where);
   check(n >= 0, "permutation", fmt::format("of {}", n), "n is at least 0", where);
-  // 48 random bits an element, so that two seldom tie even among millions.
+  // 48 random bits for each element, so that ties are rare even among millions.
   const Tensor key = next_key(generator, device);
   const auto bits = [&](int64_t first) {
     return cast(draw(key, {n}, first) * std::ldexp(1.0, 24), DType::i64);

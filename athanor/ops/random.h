@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Gives each draw a key of its own, from a seed and the number of draws before. Its state is two numbers;
-/// keys are inputs of plans, so another draw needs no new plan. Safe to use from several threads.
+/// Gives each draw its own key, made from a seed and the number of earlier draws. Its state is these two
+/// numbers. Keys are inputs of plans, so another draw needs no new plan. Safe to use from several threads.
 class Generator {
  public:
   struct State {
@@ -18,7 +18,7 @@ class Generator {
   };
 
   explicit Generator(uint64_t seed = 0) : state_{seed, 0} {}
-  /// Starts the stream of a seed anew.
+  /// Starts the stream of a seed from its beginning.
   void seed(uint64_t value);
   State state() const;
   void restore(const State& state);
@@ -30,15 +30,15 @@ class Generator {
   State state_;
 };
 
-/// The generator that functions use when none is given.
+/// The generator that functions use by default.
 Generator& default_generator();
 /// default_generator().seed(seed)
 void manual_seed(uint64_t seed);
 
-// All throw Error(value) for a range, deviation or probability that cannot be, and Error(dtype) for integers
-// where floats are drawn.
+// All throw Error(value) for an impossible range, deviation or probability, and Error(dtype) for integers if
+// floats are drawn.
 
-/// f32 (or `dtype`) uniform in [low, high); high itself only where rounding to the dtype reaches it.
+/// f32 (or `dtype`) uniform in [low, high). Rounding to the dtype can give high itself.
 Tensor uniform(const Shape& shape, double low = 0, double high = 1, DType dtype = DType::f32,
                Generator& generator = default_generator(), Device device = {},
                std::source_location where = std::source_location::current());
@@ -46,7 +46,7 @@ Tensor uniform(const Shape& shape, double low = 0, double high = 1, DType dtype 
 Tensor normal(const Shape& shape, double mean = 0, double stddev = 1, DType dtype = DType::f32,
               Generator& generator = default_generator(), Device device = {},
               std::source_location where = std::source_location::current());
-/// bool, true with a probability.
+/// bool, true with the given probability.
 Tensor bernoulli(const Shape& shape, double probability, Generator& generator = default_generator(),
                  Device device = {}, std::source_location where = std::source_location::current());
 /// i64 uniform in [low, high), for ranges up to 2^24.

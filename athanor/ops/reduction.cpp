@@ -45,7 +45,7 @@ RefArray fold_axes(const RefArray& x, const Ints& axes, double start, double (*c
   return result;
 }
 
-// Of many, as a tensor of x's shape: the value of the group that each element belongs to.
+// Spreads a reduced tensor to x's shape: each element gets the value of its group.
 Tensor spread(const Tensor& reduced, const Tensor& x, const Ints& axes) {
   return broadcast_to(keep_axes(reduced, x.shape(), axes), x.shape());
 }
@@ -53,7 +53,7 @@ Tensor spread(const Tensor& reduced, const Tensor& x, const Ints& axes) {
 std::vector<Tensor> prod_grad(const GradArgs& a) {
   const Tensor x = widened(a.inputs[0]);
   const Ints& axes = a.attrs.ints("axes");
-  // The product of the others: by division, but where there is a single zero.
+  // The product of the other elements: by division, except where there is exactly one zero.
   const Tensor zero = equal(x, 0), others = where(zero, 1, x);
   const Tensor zeros = spread(sum(cast(zero, x.dtype()), Axes(axes)), x, axes);
   const Tensor product = spread(prod(others, Axes(axes)), x, axes);
@@ -216,7 +216,7 @@ Tensor argmin(Operand x, int axis, bool keep_dims) {
   return in_call(
       "argmin",
       [&] {
-        // Of unsigned and lowest integers too: -1 - x turns the order round without overflow.
+        // -1 - x reverses the order without overflow, also for unsigned and lowest integers.
         Tensor value = as_tensor(x);
         if (is_float(value.dtype())) {
           value = where(is_nan(value), value, -value);

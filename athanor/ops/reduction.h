@@ -1,8 +1,7 @@
 // Reductions, scans and order.
 //
-// A reduction drops its axes, or keeps them with extent 1. All throw Error(shape) for an axis out of range,
-// and where the largest or smallest of no elements is asked for; Error(dtype) for dtypes without the
-// operation.
+// A reduction drops its axes, or keeps them with extent 1. All throw Error(shape) for an axis out of range
+// and for the largest or smallest of no elements, and Error(dtype) for dtypes without the operation.
 #pragma once
 #include <initializer_list>
 #include <utility>
@@ -11,7 +10,7 @@
 
 namespace athanor {
 
-/// The axes of a reduction: nothing for all, one, or a list. Negative axes count from the end.
+/// The axes of a reduction: none given means all, or one, or a list. Negative axes count from the end.
 struct Axes {
   bool all = false;
   Ints list;
@@ -21,20 +20,20 @@ struct Axes {
   Axes(Ints axes) : list(std::move(axes)) {}
 };
 
-/// The sum; of bool and integers as i64. Nothing sums to 0.
+/// The sum. Bool and integers give i64. The sum of no elements is 0.
 Tensor sum(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// Integers and bool give f32.
+/// The mean. Integers and bool give f32.
 Tensor mean(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 is that of the
-/// values.
+/// The variance, in two passes, divided by (n - correction): 1 estimates it from a sample, 0 gives the
+/// variance of the values.
 Tensor var(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
 /// sqrt(var)
 Tensor stddev(Operand x, const Axes& axes = {}, bool keep_dims = false, double correction = 1);
 Tensor prod(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// The largest (smallest) element, NaN if any is. Equal largest elements share the gradient.
+/// The largest (smallest) element; NaN if any is NaN. Equal largest elements share the gradient.
 Tensor max(Operand x, const Axes& axes = {}, bool keep_dims = false);
 Tensor min(Operand x, const Axes& axes = {}, bool keep_dims = false);
-/// i64: where the largest (smallest) element along an axis stands; the first of equals.
+/// The index (i64) of the largest (smallest) element along an axis; the first of equal ones.
 Tensor argmax(Operand x, int axis = -1, bool keep_dims = false);
 Tensor argmin(Operand x, int axis = -1, bool keep_dims = false);
 /// log(sum(exp(x))), without overflow.
@@ -51,18 +50,18 @@ struct Moments {
 };
 Moments moments(Operand x, const Axes& axes = {});
 
-/// Running sums along an axis; of bool and narrow integers as i64.
+/// Running sums along an axis. Bool and narrow integers give i64.
 Tensor cumsum(Operand x, int axis);
 
-/// Stable; NaN last (when descending: first).
+/// Sorts stably. NaN comes last (first if descending).
 Tensor sort(Operand x, int axis = -1, bool descending = false);
-/// i64: the order that sorts.
+/// The indices (i64) that sort x.
 Tensor argsort(Operand x, int axis = -1, bool descending = false);
 struct TopK {
   Tensor values, indices;
 };
-/// The k largest (smallest) along an axis, best first, and where they stood (i64). Throws Error(value) unless
-/// k is in [0, extent].
+/// The k largest (smallest) elements along an axis, best first, and their indices (i64). Throws Error(value)
+/// unless k is in [0, extent].
 TopK topk(Operand x, int64_t k, int axis = -1, bool largest = true);
 
 }  // namespace athanor

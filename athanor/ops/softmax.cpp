@@ -15,9 +15,9 @@ TensorType softmax_infer(std::span<const TensorType> in, const Attrs& attrs) {
   return in[0];
 }
 
-// Shifted by the largest, so that nothing overflows; any shift gives the same.
+// Subtracts the largest element, so that nothing overflows. Any shift gives the same result.
 Tensor shifted(const Tensor& x, int axis) {
-  return x.size() == 0 ? x : x - detach(max(x, axis, true));  // of nothing there is no largest
+  return x.size() == 0 ? x : x - detach(max(x, axis, true));  // no elements have no largest one
 }
 
 // The same by rows, in float64.

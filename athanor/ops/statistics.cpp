@@ -33,7 +33,7 @@ int64_t reduced_count(const Shape& shape, const Ints& axes) {
 
 namespace {
 
-// In f32 for f16 and bf16. A mean of nothing is NaN.
+// Computes in f32 for f16 and bf16. The mean of no elements is NaN.
 Moments wide_moments(const Tensor& x, const Ints& axes, double correction) {
   const Tensor wide = widened(x);
   const auto count = static_cast<double>(reduced_count(x.shape(), axes));
@@ -94,8 +94,7 @@ Tensor logsumexp(Operand x, const Axes& axes, bool keep_dims) {
       [&] {
         const Tensor value = as_float(x), wide = widened(value);
         const Ints chosen = reduced_axes(axes, value.rank());
-        // Any shift is right; of nothing there is no largest, and where it is infinite, it cannot be taken
-        // away.
+        // Any shift is correct. It is 0 if there are no elements, or if the largest one is infinite.
         Tensor shift = constant(0, wide.dtype(), wide.device());
         if (reduced_count(value.shape(), chosen) > 0) {
           const Tensor largest = detach(max(wide, Axes(chosen), true));
@@ -119,7 +118,7 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
         if (p == 1) return cast(sum(abs(wide), axes, keep_dims), value.dtype());
         const Tensor total =
             p == 2 ? sum(wide * wide, axes, keep_dims) : sum(pow(abs(wide), p), axes, keep_dims);
-        // Of zeros it is 0, with a gradient of 0: the root's own is infinite there.
+        // The norm of zeros is 0, and its gradient too: the gradient of the root would be infinite there.
         const Tensor none = equal(total, 0), safe = where(none, 1, total);
         return cast(where(none, 0, p == 2 ? sqrt(safe) : pow(safe, 1 / p)), value.dtype());
       },

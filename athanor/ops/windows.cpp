@@ -7,7 +7,8 @@
 namespace athanor {
 namespace {
 
-// The attributes of both: windows of `window` elements, `dilation` apart, starting every `step` elements.
+// The attributes of unfold and fold: windows of `window` elements, `dilation` apart, one every `step`
+// elements.
 struct Windows {
   int axis;
   int64_t window, step, dilation;
