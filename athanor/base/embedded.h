@@ -1,4 +1,4 @@
-// Files that were put into the library when it was built (cmake/embed.cmake): data/ and the kernels' texts.
+// Files that are built into the library (cmake/embed.cmake): data/ and the texts of kernels.
 #pragma once
 #include <span>
 #include <string_view>
@@ -11,7 +11,7 @@ struct EmbeddedFile {
 };
 std::span<const EmbeddedFile> embedded_files();
 
-/// The content of one. Throws Error(internal) for an unknown path.
+/// The content of a file. Throws Error(internal) for an unknown path.
 std::string_view embedded_file(std::string_view path);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Errors: what went wrong, where, and how to mend it.
+// Errors: what went wrong, where, and how to fix it.
 #pragma once
 #include <source_location>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// What kind of thing went wrong; programs branch on this, people read `what()`.
+/// The kind of error. Programs branch on this; people read `what()`.
 enum class ErrorCode {
   usage,          // the command line or the call itself is malformed
   shape,          // shapes do not fit together
@@ -16,17 +16,17 @@ enum class ErrorCode {
   value,          // a value is out of its range
   io,             // the operating system refused a file operation
   format,         // a file's content is truncated, corrupt or unsupported
-  out_of_memory,  // memory could not be had
-  numeric,        // a NaN or infinity where none may be
+  out_of_memory,  // there was not enough memory
+  numeric,        // a NaN or infinity where it is not allowed
   internal,       // a bug in Athanor
 };
 
-/// The one exception type of the library.
+/// The only exception type of the library.
 ///
 /// `what()` is the whole message for a person: "WHAT (at WHERE). HINT".
 class Error : public std::runtime_error {
  public:
-  /// `what` says what is wrong; `where` names the file, argument or source line; `hint` says how to mend it.
+  /// `what` says what is wrong; `where` names the file, argument or source line; `hint` says how to fix it.
   /// `where` and `hint` may be empty.
   Error(ErrorCode code, std::string what, std::string where = {}, std::string hint = {});
 
@@ -35,7 +35,7 @@ class Error : public std::runtime_error {
   const std::string& where() const { return where_; }
   const std::string& hint() const { return hint_; }
 
-  /// The same error with `where` filled in when it was empty.
+  /// The same error, with `where` filled in if it was empty.
   Error at(const std::string& where) const;
 
  private:

@@ -61,8 +61,8 @@ std::string hint_for(std::errc reason, const fs::path& path, uint64_t needed) {
   }
 }
 
-/// The file to put the new content in: `path` with symbolic links followed, so that a link stays a link.
-/// Links to nothing count too, which is why this is not left to canonical().
+/// The file that gets the new content: `path` with symbolic links followed, so that a link stays a link.
+/// Links to missing files are followed too, which canonical() does not do.
 fs::path target_of(fs::path path) {
   constexpr int most_links = 40;  // as Linux
   std::error_code failed;
@@ -96,7 +96,7 @@ template <class Container>
 void read_into(Container& content, const fs::path& path) try {
   os::File file(path, os::Open::read);
   size_t length = 0;
-  // The size is only a first guess: pipes and /proc report 0, and a file may grow. One byte more finds the
+  // The size is only a first guess: pipes and /proc report 0, and a file may grow. One extra byte finds the
   // end.
   content.resize(static_cast<size_t>(file.size()) + 1);
   for (;;) {

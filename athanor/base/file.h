@@ -1,4 +1,4 @@
-// Whole files: read, and written so that a crash leaves the old content or the new, never a mixture.
+// Whole files: reading them, and writing them so that a crash leaves either the old content or the new.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -15,10 +15,10 @@ namespace athanor {
 
 using Bytes = std::span<const std::byte>;
 
-/// The bytes of a string, not copied.
+/// The bytes of a string, without a copy.
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// The whole content of a file. Throws Error(io) with the system's reason, Error(out_of_memory) when it is
+/// The whole content of a file. Throws Error(io) with the system's reason, and Error(out_of_memory) if it is
 /// larger than memory.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
 /// The same as text, bytes unchanged.
@@ -38,7 +38,7 @@ void write_file_atomically(const std::filesystem::path& path, std::initializer_l
 void write_file_atomically(const std::filesystem::path& path, std::string_view text);
 
 /// The Error(io) for a failed file operation, "cannot VERB the file: REASON (at PATH). HINT". `needed` is the
-/// number of bytes that were to be written, if any.
+/// number of bytes to be written, if any.
 Error file_error(std::string_view verb, const std::filesystem::path& path, const std::error_code& reason,
                  uint64_t needed = 0);
 

@@ -21,7 +21,7 @@ os::File open_log(const std::filesystem::path& path) {
   }
 }
 
-/// Throws unless the first `keep_bytes` of the log are there and end with a line.
+/// Throws unless the log has its first `keep_bytes`, and they end with a line.
 void check_kept(const std::filesystem::path& path, uint64_t size, uint64_t keep_bytes) {
   static constexpr auto hint = "The file was changed since the checkpoint: restore it, or start a new run";
   if (size < keep_bytes)
@@ -55,7 +55,7 @@ void LineLog::write(std::string_view line) {
     try {
       file_.truncate(size_);
     } catch (
-        const std::system_error&) {  // a device such as /dev/full has nothing to cut; the first error counts
+        const std::system_error&) {  // a device such as /dev/full has nothing to cut; report the first error
     }
     throw file_error("append to", path_, error.code(), whole.size());
   }

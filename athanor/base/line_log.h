@@ -1,4 +1,4 @@
-// A file that grows by a line at a time, and can be taken back to where it was: metrics.jsonl.
+// A file that grows line by line and can be cut back to an earlier state: metrics.jsonl.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -14,15 +14,15 @@ namespace athanor {
 /// it: lines that the killed run wrote later are cut off, and are written again by the resumed one.
 class LineLog {
  public:
-  /// Opens `path`, or creates it, and cuts it to its first `keep_bytes`. Throws Error(io) when the system
-  /// refuses, Error(format) when the file is shorter or `keep_bytes` is not the end of a line.
+  /// Opens or creates `path` and cuts it to its first `keep_bytes`. Throws Error(io) if the system refuses,
+  /// and Error(format) if the file is shorter or `keep_bytes` is not the end of a line.
   explicit LineLog(std::filesystem::path path, uint64_t keep_bytes = 0);
 
-  /// Appends `line` and a newline. Throws Error(io); then nothing of the line stays.
+  /// Appends `line` and a newline. Throws Error(io); then no part of the line stays in the file.
   void write(std::string_view line);
   /// Returns when all lines are on the disk.
   void sync();
-  /// The bytes in the file, all whole lines.
+  /// The bytes in the file. It contains only whole lines.
   uint64_t size() const { return size_; }
 
  private:

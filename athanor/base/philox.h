@@ -5,8 +5,8 @@
 
 namespace athanor {
 
-/// Philox4x32-10: four random words from a 128-bit counter and a 64-bit key. A pure function, so that every
-/// element of a stream can be computed by itself, in any order, on any device.
+/// Philox4x32-10: four random words from a 128-bit counter and a 64-bit key. It is a pure function, so every
+/// element of a stream can be computed alone, in any order, on any device.
 ///
 /// Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
 constexpr std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {

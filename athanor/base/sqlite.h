@@ -16,18 +16,18 @@ sqlite3* open_database(const std::filesystem::path& file);
 
 void close_database(sqlite3* database);
 
-/// Opens somebody else's file to read it as it is: no journal is looked at, nothing is made beside it.
-/// nullptr where that cannot be.
+/// Opens another program's file and reads it as it is: ignores journals and creates nothing beside it.
+/// Returns nullptr if that is not possible.
 sqlite3* open_foreign_database(const std::filesystem::path& file);
 
-/// Some commands, separated by semicolons; whether all of them ran.
+/// Runs commands, separated by semicolons. Returns whether all of them ran.
 bool run_sql(sqlite3* database, const std::string& commands);
 
-/// The first bytes, `most` of them, of what a row of a table has in a column of bytes or text; "" where there
-/// is none. What is longer is not read.
+/// The first `most` bytes of a column of bytes or text, in one row of a table; "" if there is none. The rest
+/// is not read.
 std::string read_blob(sqlite3* database, const char* table, const char* column, int64_t row, size_t most);
 
-/// A prepared statement. Its parameters (?) are bound in their order, once each.
+/// A prepared statement. Bind its parameters (?) in their order, once each.
 class SqlStatement {
  public:
   SqlStatement(sqlite3* database, const char* sql);
@@ -36,15 +36,15 @@ class SqlStatement {
   SqlStatement& operator=(const SqlStatement&) = delete;
 
   SqlStatement& bind(const std::string& text);
-  /// As bytes: what may hold zeros. Equal text and bytes are not equal to SQLite: use one of them for a
-  /// column.
+  /// Binds bytes, which may contain zeros. SQLite does not treat equal text and bytes as equal, so use only
+  /// one of them for a column.
   SqlStatement& bind_bytes(const std::string& bytes);
   SqlStatement& bind(int64_t number);
   SqlStatement& bind(double number);
 
-  /// To the next row; false where there is none.
+  /// Goes to the next row; false if there is none.
   bool step();
-  /// Runs it to its end; false where that failed.
+  /// Runs it to its end; false if that failed.
   bool run();
 
   // Columns of the row, from 0. Text or bytes, as they are.

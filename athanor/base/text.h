@@ -7,10 +7,10 @@
 
 namespace athanor {
 
-/// The candidate with the smallest edit distance to `name` (Levenshtein), or "" when none is near.
+/// The candidate with the smallest edit distance to `name` (Levenshtein), or "" if none is near.
 std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates);
 
-/// "Did you mean 'relu'?" when a candidate is near, else "Known: a, b, c".
+/// "Did you mean 'relu'?" if a candidate is near, else "Known: a, b, c".
 std::string nearest_hint(std::string_view name, const std::vector<std::string_view>& candidates);
 
 /// "1.50 GiB", "12.0 MiB", "640 B".
@@ -22,16 +22,16 @@ std::string format_duration(double seconds);
 /// "a, b, c"
 std::string join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
-/// The parts of a text between separators; one, empty, part for an empty text.
+/// The parts of a text between separators. An empty text gives one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
-/// Without the white space around it.
+/// The text without white space at its ends.
 std::string trim(std::string_view text);
 
-/// Whether `text` is as a pattern says: * for any characters, ? for one.
+/// Whether `text` matches a pattern: * stands for any characters, ? for one.
 bool matches_pattern(std::string_view text, std::string_view pattern);
 
-/// Whether `text` has `part` in it, in whatever case (ASCII).
+/// Whether `text` contains `part`, ignoring case (ASCII).
 bool contains_ignoring_case(std::string_view text, std::string_view part);
 
 }  // namespace athanor

@@ -8,7 +8,7 @@
 
 #include "athanor/base/error.h"
 
-// Depth is bounded there: what is nested deeper is refused.
+// toml++ refuses deeper nesting.
 #define TOML_MAX_NESTED_VALUES 64
 #include <toml++/toml.h>
 
@@ -37,7 +37,7 @@ nlohmann::json to_json(const toml::node& node) {
   return text.str();
 }
 
-/// Where the string that begins at `at` ends, or what is left of a broken one.
+/// The end of the string that begins at `at`, or of the rest if the string is broken.
 size_t end_of_string(std::string_view text, size_t at) {
   const char quote = text[at];
   const bool escapes = quote == '"';
@@ -58,8 +58,8 @@ size_t end_of_string(std::string_view text, size_t at) {
   return text.size();
 }
 
-/// The line of the first byte outside of strings and comments that is not ASCII; 0 where there is none. TOML
-/// has no such thing there, and toml++ 3.3 does not survive some of them (U+3001).
+/// The line of the first byte outside strings and comments that is not ASCII; 0 if there is none. TOML does
+/// not allow such bytes, and toml++ 3.3 crashes on some of them (U+3001).
 size_t line_of_misplaced(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   for (size_t at = 0; at < text.size();) {

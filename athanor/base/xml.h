@@ -5,7 +5,7 @@
 
 namespace athanor {
 
-/// With &, <, > and " written so that they stand for themselves; control characters are left out.
+/// Escapes &, <, > and ", and leaves out control characters.
 std::string escape_xml(std::string_view text);
 
 }  // namespace athanor

@@ -6,7 +6,7 @@
 namespace athanor {
 namespace {
 
-/// Copies a loop, beginning at what it stores.
+/// Copies a loop, starting from its stores.
 class Writer {
  public:
   explicit Writer(const LoopProgram& from) : from_(from) {

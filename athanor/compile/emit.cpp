@@ -27,7 +27,7 @@ class Emitter {
       program.reductions.push_back({node(id).op->prim, source, compute_type(node(id).type.dtype)});
       result_.computed.push_back(id);
     }
-    // Registers count on through the reductions into the epilogue.
+    // Registers are numbered in this order: body, reductions, epilogue.
     const int first_reduction = static_cast<int>(program.body.size());
     int k = 0;
     epilogue_ = true;
@@ -49,7 +49,7 @@ class Emitter {
   const View& view(int id) const { return views_[static_cast<size_t>(id)]; }
   bool stored(int id) const { return fusion_.stored[static_cast<size_t>(id)]; }
 
-  // A reduction matters when it is stored or some stored epilogue value reads it; epilogues are few, so: any.
+  // Whether a reduction is needed: it is stored, or a stored epilogue value reads it.
   bool needed_reduction(int id) const {
     if (stored(id)) return true;
     return std::any_of(group_.epilogue.begin(), group_.epilogue.end(),
@@ -66,7 +66,7 @@ class Emitter {
     return false;
   }
 
-  // The block of the first blocked operand; layouts were made to agree.
+  // The block size of the first blocked operand; the layout pass made all of them agree.
   void find_block() {
     if (group_.space.rank() != 4) return;
     const auto look = [&](int id) {
@@ -90,7 +90,7 @@ class Emitter {
     for (int64_t r : reduced) program.reduced.push_back(r != 0);
   }
 
-  // Extents or strides over [N, C, H, W] as those over [N, C/block, H, W, block].
+  // Turns extents or strides over [N, C, H, W] into those over [N, C/block, H, W, block].
   Ints blocked(Ints v, bool extents) const {
     if (block_ == 0) return v;
     const int64_t channel = v[1];
@@ -99,7 +99,7 @@ class Emitter {
     return v;
   }
 
-  // Strides over the program's space for reading `id` through its view, or writing it.
+  // Strides over the program's space for reading or writing `id` through its view.
   Ints strides_over_space(int id, const View& v) const {
     const Layout layout = v.kind == View::Kind::memory ? node(v.base).layout : Layout{};
     if (layout.block != 0) {
@@ -110,7 +110,8 @@ class Emitter {
     }
     const Shape& shape = node(id).type.shape;
     if (shape == group_.space) return blocked(v.strides, false);
-    // A reduced value: its axes, extents of one left out, are the space's that are not reduced.
+    // For a reduced value: its axes, without those of extent 1, are the axes of the space that are not
+    // reduced.
     Ints strides(static_cast<size_t>(group_.space.rank()), 0);
     int axis = 0;
     for (int d = 0; d < group_.space.rank(); ++d) {
@@ -132,7 +133,7 @@ class Emitter {
     return first_register() + static_cast<int>(steps().size()) - 1;
   }
 
-  // The register that holds node `id` element for element, emitting what it takes.
+  // The register that holds node `id` element for element; emits the steps that compute it.
   int value_of(int id) {
     if (auto found = registers_.find(id); found != registers_.end()) return found->second;
     const View& v = view(id);
@@ -161,7 +162,8 @@ class Emitter {
     if (!is_elementwise(node(id).op->prim)) return false;
     const auto& list = epilogue_ ? group_.epilogue : group_.body;
     if (std::find(list.begin(), list.end(), id) != list.end()) return true;
-    // Its own body value, seen from the epilogue, has another shape; anything else may be computed again.
+    // The epilogue cannot compute a value of the loop's body: it has another shape. Other values may be
+    // recomputed.
     return fusion_.recomputed[static_cast<size_t>(id)] && !stored(id);
   }
 
@@ -183,7 +185,7 @@ class Emitter {
     for (size_t i = 0; i < node(id).inputs.size(); ++i) *slots[i] = value_of(node(id).inputs[i]);
     result_.computed.push_back(id);
     const bool same = compute_type(node(node(id).inputs[0]).type.dtype) == step.type;
-    if (step.prim == Prim::cast && same) return step.a;  // a copy, or a matter of storage
+    if (step.prim == Prim::cast && same) return step.a;  // a copy, or a change of storage type only
     return push(std::move(step));
   }
 
@@ -203,7 +205,7 @@ class Emitter {
     o.dtype = node(id).type.dtype;
     o.offset = v.offset;
     o.strides = strides_over_space(id, v);
-    o.buffer = v.base;  // a node for now; see number_buffers
+    o.buffer = v.base;  // a node's number for now; see number_buffers
     result_.program.operands.push_back(std::move(o));
     is_write_.push_back(write);
     return static_cast<int>(result_.program.operands.size()) - 1;

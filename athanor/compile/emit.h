@@ -7,19 +7,18 @@
 
 namespace athanor {
 
-/// A group's program and the nodes whose memory its buffers are: buffers[i] is what LoopOperand::buffer == i
-/// means.
+/// A group's program and its buffers: buffer i is the memory of node buffers[i].
 struct EmittedLoop {
   LoopProgram program;
   std::vector<int> reads, writes;  // nodes; buffers are the reads, then the writes
   std::vector<int> computed;       // the nodes it computes, recomputed ones included, in order
 };
 
-/// A group that nothing needs gives a program without stores.
+/// A group whose values nothing needs gives a program without stores.
 EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
                       const LoopGroup& group);
 
-/// The type that values of `t` are computed in.
+/// The type in which values of `t` are computed.
 DType compute_type(DType t);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Bias and activation inside the contraction's kernel: the result is written once, finished.
+// Computes bias and activation in the contraction's kernel, so that the finished result is written once.
 #include <array>
 
 #include "athanor/compile/graph.h"
@@ -11,7 +11,7 @@ bool is_contraction(const GraphNode& node) {
   return node.op->prim == Prim::batch_matmul || node.op->name == "conv2d";
 }
 
-// A contraction with what was found between it and the last op of the chain.
+// A contraction, and the ops found between it and the end of the chain.
 struct Chain {
   int contraction = -1;
   int bias = -1;  // a vector
@@ -22,7 +22,7 @@ class Finder {
  public:
   explicit Finder(const Graph& graph) : graph_(graph), uses_(graph.use_counts()) {}
 
-  // The chain that ends in node `id`; contraction is -1 when there is none.
+  // The chain that ends in node `id`; contraction is -1 if there is none.
   Chain find(int id) const {
     const GraphNode& node = graph_[id];
     Chain chain;
@@ -44,7 +44,7 @@ class Finder {
  private:
   bool used_once(int id) const { return uses_[static_cast<size_t>(id)] == 1; }
 
-  // From `id` down through reshapes that nothing else uses; `top` itself may have many users.
+  // Walks from `id` down through reshapes that nothing else uses; `top` itself may have many users.
   int through_reshapes(int id, int top) const {
     while (graph_[id].op->prim == Prim::reshape && (id == top || used_once(id)) &&
            used_once(graph_[id].inputs[0]))
@@ -67,7 +67,7 @@ class Finder {
     return now.rank() > 0 && before.rank() > 0 && now[-1] == before[-1] && graph_[id].type.shape.size() > 0;
   }
 
-  // The vector that `id` spreads along the contraction's channel axis, or -1.
+  // The vector that `id` broadcasts along the contraction's channel axis, or -1.
   int channel_vector(int id, int contraction) const {
     const GraphNode& spread = graph_[id];
     const bool conv = graph_[contraction].op->prim != Prim::batch_matmul;
@@ -111,7 +111,7 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     const Chain chain = finder.find(static_cast<int>(i));
-    // The fused contraction stands where the chain ends; the one it replaces is dead.
+    // The fused contraction takes the place of the end of the chain. The old contraction is dead.
     bool fused = false;
     if (chain.contraction >= 0) {
       GraphNode contraction = graph[chain.contraction];

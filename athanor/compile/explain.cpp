@@ -1,4 +1,4 @@
-// The plan for people, and as JSON.
+// The plan as text for people, and as JSON.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,7 +30,7 @@ std::string place_of(const Plan& plan, int v) {
   return fmt::format("@{:#x}", value.offset);
 }
 
-// The first part, and how many more there are.
+// The first part, and the number of others.
 std::string parts_of(const PlanStep& step) {
   if (step.parts.empty()) return {};
   const size_t others = step.parts.size() - 1;
@@ -72,7 +72,7 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
   return text;
 }
 
-/// The kernels that were timed for each problem, fastest first; steps with one problem share its lines.
+/// Lists the timed kernels for each problem, fastest first. Steps with the same problem share its lines.
 std::string contests(const Plan& plan) {
   std::vector<std::vector<size_t>> problems;
   const auto problem_of = [&](size_t i) { return plan.steps[i].request->key(); };

@@ -7,7 +7,7 @@
 namespace athanor {
 namespace {
 
-// A loop walks this many operands at most: more spill the first-level cache and the interpreter's tiles.
+// The most operands of a loop: more would not fit the first-level cache and the interpreter's tiles.
 constexpr size_t max_operands = 24;
 // Recomputing an elementwise value pays when it reads no more full-size operands than this ...
 constexpr size_t max_recompute_reads = 2;
@@ -69,7 +69,7 @@ class Fuser {
   }
 
  private:
-  // An elementwise node's operands, seen through what is recomputed: nodes whose values are read from memory.
+  // The operands of an elementwise node after recomputation: the nodes whose values are read from memory.
   struct Cone {
     std::set<int> reads;
     size_t full_reads = 0, steps = 0;
@@ -81,16 +81,17 @@ class Fuser {
   int group_of(int id) const { return result_.group_of[static_cast<size_t>(id)]; }
   LoopGroup& group(int g) { return result_.groups[static_cast<size_t>(g)]; }
 
-  // Whether `id` is itself an elementwise op, not a view of one.
+  // Whether `id` is itself an elementwise op, and not a view of one.
   bool is_body(int id) const { return is_elementwise(node(id).op->prim); }
 
-  // What kernels of ops read, and what is read other than element by element, must stand in memory.
+  // Marks values that must be in memory: those that kernels of ops read, and those that are not read element
+  // by element.
   void find_stored() {
     for (int output : graph_.outputs) store(output);
     for (const auto& n : graph_.nodes) {
       if (is_movement(n.op->prim) &&
           view(static_cast<int>(&n - graph_.nodes.data())).base != &n - graph_.nodes.data())
-        continue;  // a view: whoever reads it decides
+        continue;  // a view: its readers decide
       const bool loop = is_elementwise(n.op->prim) || is_reduction(n.op->prim);
       for (int input : n.inputs)
         if (!loop || !is_body(input)) store(input);
@@ -144,12 +145,12 @@ class Fuser {
                                : level_[static_cast<size_t>(base)];
   }
 
-  // Whether epilogue code of `g` can read `id` (or compute it): it has the shape of what the reductions give.
+  // Whether epilogue code of `g` can read or compute `id`: it must have the shape of the reductions' results.
   bool fits_epilogue(int id, const LoopGroup& g) const {
     return !g.reductions.empty() &&
            without_ones(node(id).type.shape) == without_ones(reduced_shape(g.space, g.axes));
   }
-  // `input` is, element for element, a reduction or epilogue value of `g`.
+  // Whether `input` is, element for element, a reduction or epilogue value of `g`.
   bool is_reduced_value(int input, int g) const {
     const View& v = view(input);
     if (v.kind != View::Kind::memory || group_of(v.base) != g) return false;
@@ -163,7 +164,7 @@ class Fuser {
            std::find(owner.epilogue.begin(), owner.epilogue.end(), id) == owner.epilogue.end();
   }
 
-  // The lowest level that leaves everything `id` reads from outside group `g` below it.
+  // The lowest level that is above everything that `id` reads from outside group `g`.
   int level_outside(int id, int g) const {
     int level = 1;
     for (int input : node(id).inputs) {
@@ -190,7 +191,7 @@ class Fuser {
 
   enum class Role : uint8_t { body, reduction, epilogue };
 
-  // The role `id` could have in group `g`, if any.
+  // Whether `id` can have a role in group `g`, and which.
   bool role_in(int id, const Shape& space, const Ints& axes, int g, Role& role) const {
     const LoopGroup& candidate = result_.groups[static_cast<size_t>(g)];
     const bool reduces = is_reduction(node(id).op->prim);
@@ -211,7 +212,7 @@ class Fuser {
     }
     if (!(candidate.space == space)) return false;
     if (reduces && !candidate.reductions.empty() && candidate.axes != axes) return false;
-    // A view of a body value other than itself would read it before it is written.
+    // A view that reorders a value of the body would read elements before they are written.
     for (int input : node(id).inputs)
       if (!is_body(input) && view(input).kind == View::Kind::memory && group_of(view(input).base) == g)
         return false;
@@ -223,8 +224,9 @@ class Fuser {
     int best = -1;
     Role best_role = is_reduction(node(id).op->prim) ? Role::reduction : Role::body;
     if (enabled_) {
-      // Producers first: the one that runs last; else a loop over the same space that reads the same memory,
-      // and much of it: updates of parameters have no more in common than their few numbers.
+      // First choice: the group of a producer that runs last. Otherwise: a loop over the same space that
+      // reads the same memory. That memory must be large, because updates of different parameters share only
+      // their few numbers.
       std::set<int> producers, neighbours;
       for (int input : node(id).inputs) {
         if (view(input).kind != View::Kind::memory) continue;
@@ -262,7 +264,7 @@ class Fuser {
       if (view(input).kind == View::Kind::memory) readers_[view(input).base].insert(best);
   }
 
-  // Values that a group reads and neither computes nor recomputes must be stored by whoever computes them.
+  // A value that a group reads but neither computes nor recomputes must be stored where it is computed.
   void mark_loads() {
     for (int g = 0; g < static_cast<int>(result_.groups.size()); ++g)
       for (const auto* list : {&group(g).body, &group(g).reductions, &group(g).epilogue})

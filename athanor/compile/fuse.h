@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// Nodes computed in one walk over a space: elementwise ops of that shape, reductions of it along the same
-/// axes, and elementwise ops on what the reductions give (the epilogue).
+/// Nodes that are computed in one walk over a space: elementwise ops with its shape, reductions of it along
+/// the same axes, and elementwise ops on the reductions' results (the epilogue).
 struct LoopGroup {
   Shape space;
   Ints axes;              // reduced; {} without reductions
@@ -22,12 +22,12 @@ struct LoopGroup {
 struct Fusion {
   std::vector<LoopGroup> groups;
   std::vector<int> group_of;     // for each node: its group, or -1
-  std::vector<bool> stored;      // for each node: whether its value stands in memory
-  std::vector<bool> recomputed;  // elementwise nodes cheap enough to compute again where they are needed
+  std::vector<bool> stored;      // for each node: whether its value is in memory
+  std::vector<bool> recomputed;  // elementwise nodes cheap enough to compute again where they are used
 };
 
-/// Every elementwise op and reduction of the graph in exactly one group. Levels guarantee that no two groups
-/// wait for each other: a node joins a group only if all else it needs comes from lower levels.
+/// Puts every elementwise op and reduction of the graph into exactly one group. Levels make sure that no two
+/// groups wait for each other: a node joins a group only if everything else it needs comes from lower levels.
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled);
 
 }  // namespace athanor

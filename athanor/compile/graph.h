@@ -1,4 +1,4 @@
-// Graph: what is to be computed, as a list that passes turn into other lists.
+// Graph: what has to be computed, as a list. Passes turn it into other lists.
 #pragma once
 #include <source_location>
 #include <string>
@@ -17,7 +17,7 @@ struct GraphNode {
   std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
   TensorType type;
   Layout layout;
-  Epilogue epilogue;  // of contractions; a bias is the last input
+  Epilogue epilogue;  // only contractions; a bias is the last input
   std::source_location where;
   PartName part;
 };
@@ -25,8 +25,8 @@ struct GraphNode {
 /// A step's computation in topological order.
 struct Graph {
   std::vector<GraphNode> nodes;
-  std::vector<int> inputs;   // the "input" nodes, in the order that values are bound to them
-  std::vector<int> outputs;  // the values that are asked for
+  std::vector<int> inputs;   // the "input" nodes, in the order in which values are bound to them
+  std::vector<int> outputs;  // the requested values
 
   int add(GraphNode node) {
     nodes.push_back(std::move(node));
@@ -38,24 +38,24 @@ struct Graph {
   std::vector<int> use_counts() const;
 };
 
-/// "%3 = add f32[2, 3] (%1, %2)", a line a node; for tests and debugging.
+/// "%3 = add f32[2, 3] (%1, %2)", one line for each node; for tests and debugging.
 std::string to_string(const Graph& graph);
 
-// The passes, in the order they run. Each gives a graph of the same meaning.
+// The passes, in the order in which they run. The graph's meaning stays the same.
 
-/// Joins bias and activation into the contraction they follow, where nothing else uses what is between.
+/// Joins a bias and an activation into the contraction before them, if nothing else uses the values between.
 Graph fuse_epilogues(const Graph& graph, const CompileOptions& options);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
-/// Throws Error(device) naming the op and the user's line for an op that neither has a kernel nor decomposes.
+/// Throws Error(device) naming the op and the user's line if an op has neither a kernel nor a decomposition.
 Graph lower(const Graph& graph, const CompileOptions& options);
-/// Turns transposed products into products of transposes, which are views; what they replace is dead.
+/// Turns transposed products into products of transposes, which are views. The old products are dead.
 Graph orient_products(const Graph& graph);
 /// Removes what computes nothing: identities, common subexpressions, dead nodes.
 Graph simplify(const Graph& graph);
-/// Chooses blocked layouts for what convolutions make and take, and adds reorders at the edges.
+/// Chooses blocked layouts for the inputs and results of convolutions, and adds reorders at the edges.
 Graph choose_layouts(const Graph& graph, const CompileOptions& options);
 
-/// Only the nodes that outputs need; inputs are kept, used or not.
+/// Keeps only the nodes that outputs need, and all inputs.
 Graph remove_dead(const Graph& graph);
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
-// Joining: loops of one program on different tensors, which do not need each other, become one step. What
-// that gives is launches saved; what it may cost is memory, as the first of them wait for the last.
+// Joining: loops with the same program on different tensors, which do not depend on each other, become one
+// step. This saves launches. It may cost memory, because the first loops wait for the last.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,10 +11,10 @@
 namespace athanor {
 namespace {
 
-// Beside moving so many bytes a launch is little (on a CPU some hundredths, on a large GPU a third), but the
-// memory that would be kept is much.
+// A loop that moves more bytes than this does not join: a launch is a small part of its time (some hundredths
+// on a CPU, a third on a large GPU), and joining would keep much memory alive.
 constexpr int64_t most_bytes = int64_t{32} << 20;
-// What memory may grow by: a share of what the plan needs, and as much as no device misses.
+// Memory may grow by this share of what the plan needs, or by a size that every device can spare.
 constexpr int64_t memory_share = 16, free_bytes = int64_t{4} << 20;
 
 /// A step that may run together with others.
@@ -48,10 +48,12 @@ class LoopJoiner {
   const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
   int& position(int s) { return position_[static_cast<size_t>(s)]; }
 
-  // A step may run no later than before the first that reads what it writes or overwrites what it reads.
+  // The latest position of each step: before the first step that reads what it writes or overwrites what it
+  // reads.
   void find_latest() {
     latest_.assign(plan_.steps.size(), count() - 1);
-    // By value, of the steps behind the one at hand: the first that reads it, and that overwrites it.
+    // For each value, among the steps after the current one: the first that reads it, and the first that
+    // overwrites it.
     std::vector<int> user(plan_.values.size(), count()), overwriter(plan_.values.size(), count());
     for (int s = count() - 1; s >= 0; --s) {
       for (int v : step(s).writes)
@@ -65,7 +67,7 @@ class LoopJoiner {
   }
   int latest_of(int s) const { return latest_[static_cast<size_t>(s)]; }
 
-  // Classes of loops that differ in extent and buffers only, each in the order of steps.
+  // Classes of loops that differ only in extent and buffers, each in the order of steps.
   void find_joinable() {
     std::vector<Joinable> single;
     for (int s = 0; s < count(); ++s) {
@@ -74,7 +76,7 @@ class LoopJoiner {
       const LoopProgram program = simplify(one.loops.front());
       if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
       Joinable joinable{s, canonical(program)};
-      if (program.space.empty())  // one element goes with any strides: once these are known
+      if (program.space.empty())  // one element fits any strides, so these are added last
         single.push_back(std::move(joinable));
       else
         add(std::move(joinable));
@@ -93,7 +95,7 @@ class LoopJoiner {
       found->push_back(std::move(joinable));
   }
 
-  // Groups neighbours of a class, as many as may wait for the last of them and have room for their buffers.
+  // Groups neighbours of a class: as many as can wait for the last of them and have room for their buffers.
   void make_groups() {
     groups_.clear();
     for (int s = 0; s < count(); ++s) position(s) = s;
@@ -123,8 +125,8 @@ class LoopJoiner {
     }
   }
 
-  // The bytes of temporaries when most of them are alive, with every step at its position. `worst`: of the
-  // steps that are late then, the one that keeps most alive.
+  // The largest size of all temporaries that are alive at one time, with every step at its position. `worst`:
+  // of the steps that are delayed at that time, the one that keeps most memory alive.
   int64_t most_alive(int* worst = nullptr) const {
     const auto steps = plan_.steps.size();
     std::vector<int> first(plan_.values.size(), -1), last(plan_.values.size(), -1);
@@ -148,7 +150,8 @@ class LoopJoiner {
     return most;
   }
 
-  // Of the steps that would have run by `at` but run later, the one that reads most temporary bytes.
+  // Of the steps that would have run before `at` but are delayed past it, the one that reads most temporary
+  // bytes.
   int most_kept(int at) const {
     int found = -1;
     int64_t most = -1;
@@ -162,14 +165,14 @@ class LoopJoiner {
     return found;
   }
 
-  // Inputs, outputs with memory of their own, and the temporaries.
+  // The bytes of inputs, of outputs that take over no input, and of temporaries.
   int64_t bound_bytes() const { return plan_.planned_memory_bytes() + most_alive(); }
 
   void leave(int s) {
     for (auto& members : classes_) std::erase_if(members, [&](const Joinable& m) { return m.step == s; });
   }
 
-  // Each group in the place of its last step.
+  // Replaces each group by one step, at the place of its last step.
   void rewrite() {
     std::map<int, const std::vector<const Joinable*>*> at;
     for (const auto& group : groups_) at[group.back()->step] = &group;
@@ -188,7 +191,7 @@ class LoopJoiner {
     all.loops.clear(), all.buffers.clear(), all.reads.clear(), all.writes.clear(), all.parts.clear();
     all.flops = all.bytes = 0;
     bool only_updates = true;
-    std::map<std::pair<int, int64_t>, int> numbers;  // of buffers: one each, however many loops read it
+    std::map<std::pair<int, int64_t>, int> numbers;  // of buffers; several loops that read a buffer share it
     const auto add_new = [](auto& list, const auto& more) {
       for (const auto& one : more)
         if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
@@ -225,8 +228,8 @@ class LoopJoiner {
 
   Plan& plan_;
   int64_t max_buffers_;
-  std::vector<int> latest_;    // by step: until where it may wait
-  std::vector<int> position_;  // by step: where it runs, that of its group's last step
+  std::vector<int> latest_;    // for each step: the latest position where it may run
+  std::vector<int> position_;  // for each step: where it runs, which is where its group's last step is
   std::vector<std::vector<Joinable>> classes_;
   std::vector<std::vector<const Joinable*>> groups_;
 };

@@ -1,4 +1,4 @@
-// Layouts: convolutions and pools keep their blocked activations from op to op; elementwise ops follow.
+// Layouts: convolutions and pools keep blocked activations from op to op; elementwise ops take their layout.
 #include <map>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-// Rearranges between layouts; only this pass makes one, so it has no gradient.
+// Converts between layouts. Only this pass makes one, so it has no gradient.
 const Op& reorder_op() {
   static const Op& op = define_op({
       .name = "reorder",
@@ -41,7 +41,7 @@ class LayoutPass {
     if (node.op->prim == Prim::none) {
       wanted = of_kernel(node);
     } else if (is_elementwise(node.op->prim)) {
-      // One blocked operand of the result's shape makes the whole op blocked.
+      // If one operand with the result's shape is blocked, the whole op is blocked.
       for (int input : node.inputs)
         if (result_[input].layout.block != 0 && result_[input].type.shape == node.type.shape)
           node.layout = result_[input].layout;
@@ -67,7 +67,7 @@ class LayoutPass {
     return wanted;
   }
 
-  // Values that are not in memory as they stand (constants, indices, broadcasts of small things) suit any
+  // Values that are not stored element by element (constants, indices, broadcasts of small values) fit any
   // layout.
   bool is_virtual(int id) const {
     const GraphNode& node = result_[id];

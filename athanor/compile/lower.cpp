@@ -27,7 +27,8 @@ class Lowering {
   }
 
  private:
-  // Adds `node`, applied to nodes of the result, in terms that have kernels; gives its place in the result.
+  // Adds `node`, applied to nodes of the result, as ops that have kernels; returns its position in the
+  // result.
   int lower(const GraphNode& node, const std::vector<int>& inputs, int depth) {
     std::vector<TensorType> types;
     for (int input : inputs) types.push_back(result_[input].type);
@@ -74,7 +75,7 @@ class Lowering {
     return import(*meaning.node(), known, depth);
   }
 
-  // The nodes of a decomposition are few and shallow, so plain recursion is right.
+  // The nodes of a decomposition are few and shallow, so plain recursion is fine.
   int import(const Node& node, std::unordered_map<const Node*, int>& known, int depth) {
     if (auto found = known.find(&node); found != known.end()) return found->second;
     std::vector<int> inputs;

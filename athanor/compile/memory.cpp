@@ -1,4 +1,4 @@
-// Memory: the order of steps, updates in place, and where in the arena each temporary lies.
+// Memory: the order of steps, updates in place, and each temporary's place in the arena.
 #include <algorithm>
 #include <limits>
 #include <queue>
@@ -36,7 +36,7 @@ class MemoryPlanner {
   PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
-  // A donated input may become an output where a loop reads and writes both element for element.
+  // A donated input can become an output if a loop reads and writes both element for element.
   void pair_outputs(const std::vector<bool>& donated) {
     std::set<int> taken;
     for (auto& s : plan_.steps) {
@@ -57,14 +57,14 @@ class MemoryPlanner {
     }
   }
 
-  // Whether every loop of a step that reads `in` also writes `out`, and walks both alike. Loops of a step run
-  // at the same time.
+  // Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way. The loops
+  // of a step run at the same time.
   static bool walks_alike(const PlanStep& s, int in, int out) {
     return std::ranges::all_of(s.loops, [&](const LoopProgram& p) { return walks_alike(s, p, in, out); });
   }
 
-  // Whether the loop reads each element of `in` only where and when it writes the same one of `out`: in the
-  // body, or in the epilogue, which the loop's other half must then not read from.
+  // Whether the loop reads an element of `in` only when it writes the same element of `out`. Both must happen
+  // in the same part, body or epilogue, and the other part must not read `in`.
   static bool walks_alike(const PlanStep& s, const LoopProgram& p, int in, int out) {
     const auto value_of = [&](int operand) {
       return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
@@ -85,7 +85,8 @@ class MemoryPlanner {
     return reads_alike(p.body, !in_epilogue) && reads_alike(p.epilogue, in_epilogue);
   }
 
-  // Whether two operands stand for the same bytes at every index; of the epilogue's, reduced ones are 0.
+  // Whether two operands mean the same bytes at every index. In the epilogue, strides of reduced dimensions
+  // do not count.
   static bool same_elements(const LoopProgram& p, const LoopOperand& a, const LoopOperand& b,
                             bool in_epilogue) {
     if (a.dtype != b.dtype || a.offset != b.offset) return false;
@@ -94,8 +95,8 @@ class MemoryPlanner {
     return true;
   }
 
-  // Kahn's algorithm; among the steps that are ready, one that frees more memory than it takes, else the
-  // oldest. Whoever overwrites an input waits for its other readers.
+  // Kahn's algorithm. Of the steps that are ready, it takes one that frees more memory than it takes, else
+  // the oldest. A step that overwrites an input waits for the input's other readers.
   void schedule() {
     const int n = static_cast<int>(plan_.steps.size());
     std::vector<int> writer(plan_.values.size(), -1), uses(plan_.values.size(), 0),
@@ -109,8 +110,8 @@ class MemoryPlanner {
     };
     for (int s = 0; s < n; ++s)
       for (int v : step(s).reads) depend(s, writer[static_cast<size_t>(v)]), ++uses[static_cast<size_t>(v)];
-    // Steps are in topological order now, so a reader of the old value that comes before is safe to wait for;
-    // one that comes after may itself wait for the update: then there is no update in place.
+    // Steps are still in topological order here. The update can wait for readers of the old value that come
+    // before it. A reader that comes after it may depend on the update; then there is no update in place.
     for (int s = 0; s < n; ++s)
       for (int out : step(s).writes) {
         const int in = value(out).in_place_of;
@@ -158,7 +159,7 @@ class MemoryPlanner {
     return false;
   }
 
-  // Temporary bytes that end with a step, less those that begin with it.
+  // The bytes of temporaries that end with a step, minus those that begin with it.
   int64_t freed_by(int s, const std::vector<int>& uses) {
     int64_t freed = 0;
     for (int v : step(s).reads)
@@ -184,7 +185,7 @@ class MemoryPlanner {
       if (v.in_place_of >= 0 && value(v.in_place_of).last_step > v.first_step) v.in_place_of = -1;
   }
 
-  // A loop may write its result over an operand that nothing needs afterwards.
+  // A loop may write its result over an operand that is not needed afterwards.
   void pair_temporaries() {
     const auto is_temporary = [&](int v) { return value(v).kind == PlanValue::Kind::temporary; };
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
@@ -214,7 +215,7 @@ class MemoryPlanner {
     int value = -1, step = -1;  // a temporary, or a step's scratch
   };
 
-  // Largest first, each at the lowest offset that is free for its whole life.
+  // Places the largest block first, each at the lowest offset that is free for its whole life.
   void place() {
     std::vector<Block> blocks;
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
@@ -242,7 +243,7 @@ class MemoryPlanner {
         }
         block.offset = offset;
       } else {
-        block.offset = bump;  // no reuse: every temporary has bytes of its own
+        block.offset = bump;  // no reuse: every temporary has separate bytes
         bump += block.bytes;
       }
       placed.insert(std::upper_bound(placed.begin(), placed.end(), &block,

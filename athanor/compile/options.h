@@ -1,4 +1,4 @@
-// What the compiler may do: passes that can be switched off, and how kernels are chosen.
+// Options of the compiler: passes that can be switched off, and how kernels are chosen.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// The parts of the compiler that can be switched off, with ATHANOR_DISABLE=fuse,layout or ScopedDisable.
-/// Results agree whatever is off; only speed and memory differ.
+/// The parts of the compiler that ATHANOR_DISABLE=fuse,layout or ScopedDisable can switch off. Results stay
+/// the same; only speed and memory differ.
 enum class Pass : uint8_t {
   dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into
               // primitives
@@ -17,17 +17,17 @@ enum class Pass : uint8_t {
   simplify,   // algebraic identities, common subexpressions, dead code
   layout,     // blocked layouts kept from op to op
   fuse,       // elementwise ops and reductions joined into one loop
-  inplace,    // parameters updated where they lie; buffers reused
+  inplace,    // parameters updated in place; buffers reused
   join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
 };
 constexpr int pass_count = 8;
 
 struct CompileOptions {
-  uint32_t disabled = 0;       // a bit for each Pass
+  uint32_t disabled = 0;       // one bit for each Pass
   bool deterministic = false;  // choose kernels without timing
-  bool check_nan = false;      // after each step of a plan, look for NaN and infinity
-  /// Names of ops that may run on the host where a device has no way to run them (ATHANOR_HOST_OPS=a,b).
+  bool check_nan = false;      // look for NaN and infinity after each step of a plan
+  /// Names of ops that may run on the host if a device cannot run them (ATHANOR_HOST_OPS=a,b).
   std::vector<std::string> host_ops = {};
   bool allows_on_host(const std::string& op) const {
     return std::find(host_ops.begin(), host_ops.end(), op) != host_ops.end();
@@ -38,14 +38,15 @@ struct CompileOptions {
 /// "fuse"
 std::string_view to_string(Pass pass);
 
-/// The options of this thread; at first those of ATHANOR_DISABLE, ATHANOR_DETERMINISTIC, ATHANOR_CHECK_NAN
-/// and ATHANOR_HOST_OPS. Throws Error(name) with the nearest match when ATHANOR_DISABLE names no pass.
+/// This thread's options. Their initial values come from ATHANOR_DISABLE, ATHANOR_DETERMINISTIC,
+/// ATHANOR_CHECK_NAN and ATHANOR_HOST_OPS. Throws Error(name) with the nearest match if ATHANOR_DISABLE has a
+/// name that is no pass.
 CompileOptions& compile_options();
 
 /// Passes named "fuse,layout" as bits. Throws Error(name).
 uint32_t parse_passes(std::string_view names);
 
-/// Switches passes off while it lives.
+/// Switches passes off while it exists.
 class ScopedDisable {
  public:
   explicit ScopedDisable(std::string_view names);

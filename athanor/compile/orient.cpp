@@ -1,5 +1,6 @@
-// Products are computed the way round that they are read: the transpose of a matrix product is the product of
-// the transposes, and a weight gradient that lies as its parameter does is updated at memory speed.
+// Computes a product in the orientation in which it is read: the transpose of a matrix product is the product
+// of the transposes. A weight's gradient then has the memory order of the weight, and the update runs at
+// memory speed.
 #include "athanor/compile/graph.h"
 #include "athanor/graph/op.h"
 
@@ -10,8 +11,8 @@ bool swaps_matrix_axes(const GraphNode& node) {
   return node.op->prim == Prim::permute && node.attrs.ints("axes") == Ints{1, 0};
 }
 
-// The product that `id`, a transposition, reads through a reshape [1, M, N] -> [M, N], used by nothing else;
-// or -1.
+// If `id` transposes a product that nothing else uses (through a reshape [1, M, N] -> [M, N]): that product.
+// Else -1.
 int transposed_product(const Graph& graph, int id, const std::vector<int>& uses) {
   const auto once = [&](int n) { return uses[static_cast<size_t>(n)] == 1; };
   if (!swaps_matrix_axes(graph[id])) return -1;

@@ -18,7 +18,7 @@ std::string PlanStep::name() const {
   if (updated > 0)
     return parts.size() == loops.size() ? fmt::format("update of {} parameters", loops.size())
                                         : fmt::format("update of {} tensors", updated);
-  // Many ops: the first of each name, in order, with how often it occurs.
+  // There are many ops: each name once, in order, with its count.
   std::vector<std::pair<std::string, int>> counted;
   for (const auto& op : ops) {
     auto same = std::find_if(counted.begin(), counted.end(), [&](const auto& c) { return c.first == op; });
@@ -111,7 +111,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
   order_steps(plan, donated, options);
-  // Whoever looks for a NaN wants to know of which tensor it is.
+  // A user who looks for a NaN wants to know which tensor has it.
   if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
   choose_kernels(plan, options);
   place_values(plan, options);

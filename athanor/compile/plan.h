@@ -1,5 +1,5 @@
-// Plan: what will run, as data: every kernel, on which device, why that kernel, on which bytes at which
-// address.
+// Plan: what will run, as data. It has every kernel, the device, why the kernel was chosen, and which bytes
+// at which address it uses.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,10 +23,10 @@ struct PlanValue {
   TensorType type;
   Layout layout;
   Kind kind = Kind::temporary;
-  int binding = -1;      // of inputs and outputs: which one
-  int in_place_of = -1;  // the value whose memory it takes over: of outputs an input, of temporaries another
-  int64_t offset = -1;   // of temporaries: bytes into the arena
-  int first_step = -1, last_step = -1;  // between which it is alive
+  int binding = -1;      // for inputs and outputs: which one
+  int in_place_of = -1;  // the value whose memory it takes over: an input (for outputs) or another temporary
+  int64_t offset = -1;   // for temporaries: bytes into the arena
+  int first_step = -1, last_step = -1;  // the steps between which it is alive
 };
 
 /// Where a kernel's argument starts.
@@ -37,26 +37,26 @@ struct BufferRef {
 
 /// One kernel launch.
 struct PlanStep {
-  // Of several loops, those of the first.
+  // For several loops: the ops of the first.
   std::vector<std::string> ops;  // that it computes: {"conv2d", "bias", "relu"}
   Device device;
   std::optional<KernelRequest> request;  // a kernel for an op, or
-  std::vector<LoopProgram> loops;        // a fused loop; or several, on buffers that they number together
-  std::vector<BufferRef> buffers;        // what it is launched with, in order
+  std::vector<LoopProgram> loops;        // a fused loop, or several loops whose buffers are numbered together
+  std::vector<BufferRef> buffers;        // the kernel's arguments, in order
   std::vector<int> reads, writes;        // values
   std::string where;                     // the user's line of the last op
-  std::vector<std::string> parts;        // of the model, that the ops belong to: {"layer1.0.conv1"}
-  int64_t flops = 0, bytes = 0;          // arithmetic, and memory read and written at least
-  bool on_host = false;                  // by copies there and back: an op that the user allows there
-  int updated = 0;                       // where each of several loops updates tensors in place: how many
+  std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
+  int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
+  bool on_host = false;  // runs on the host, with copies there and back: the user allows it for this op
+  int updated = 0;       // for several loops that each update tensors in place: how many tensors
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...
   std::vector<std::pair<std::string, double>> measured;  // candidates and their seconds
   int64_t scratch_offset = -1;
 
-  /// "conv2d+bias+relu"; of several loops "update of 12 parameters" (of tensors, where a loop
-  /// does not belong to one parameter), or "12 times mul+add".
+  /// "conv2d+bias+relu". Several loops: "update of 12 parameters" (or of 12 tensors, if a loop does not
+  /// belong to one parameter), or "12 times mul+add".
   std::string name() const;
   /// "conv2d+bias+relu in layer1.0.conv1"
   std::string name_and_parts() const;
@@ -67,12 +67,12 @@ struct Plan {
   std::vector<PlanValue> values;
   std::vector<PlanStep> steps;       // in the order they run
   std::vector<int> inputs, outputs;  // values, by binding
-  int64_t arena_bytes = 0;           // temporaries and scratch together, at their fullest
+  int64_t arena_bytes = 0;           // the most that temporaries and scratch take at one time
   double compile_seconds = 0;
 
   int64_t flops() const;
   int64_t bytes() const;
-  /// Inputs, outputs that need memory of their own, and the arena.
+  /// Inputs, outputs that take over no input, and the arena.
   int64_t planned_memory_bytes() const;
   /// Steps that do not run on the plan's device.
   int kernels_off_device() const;
@@ -80,19 +80,19 @@ struct Plan {
 
 /// Steps for a graph of primitives and ops with kernels.
 Plan make_steps(const Graph& graph, const CompileOptions& options);
-/// Orders the steps, so that little memory is alive at once, and lets outputs take over donated inputs.
+/// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated[i]`: input i is not needed afterwards.
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
-/// Runs loops of one program on different tensors, which nothing waits for, in one launch: the updates of
-/// many parameters. For devices that take the kernel language. The first ones then run later than they could,
-/// and keep what they read alive: loops join as long as memory grows by little.
+/// Runs loops with the same program on different tensors in one launch, if they can wait for the last of
+/// them: the updates of many parameters. For devices that run the kernel language. The first loops then run
+/// later and keep what they read alive, so loops join only while memory grows by little.
 void join_loops(Plan& plan);
-/// Picks a kernel for every step.
+/// Chooses a kernel for every step.
 void choose_kernels(Plan& plan, const CompileOptions& options);
 /// Gives every temporary its place in the arena.
 void place_values(Plan& plan, const CompileOptions& options);
 
-/// All passes: from what is asked for to a plan that can run.
+/// Runs all passes: from the requested values to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
 /// The plan as a table for people, with totals.

@@ -50,7 +50,7 @@ class Simplifier {
            a.epilogue == b.epilogue;
   }
 
-  // The number that a node has everywhere, seen through broadcasts and reshapes.
+  // If a node has the same number everywhere: that number, found through broadcasts and reshapes.
   std::optional<double> number(int id) const {
     const GraphNode& node = result_[id];
     if (node.op->prim == Prim::constant) return node.attrs.number("value");
@@ -59,7 +59,7 @@ class Simplifier {
   }
   bool is(int id, double value) const { return number(id) == value; }
 
-  // The earlier value that a node only repeats.
+  // If a node only repeats an earlier value: that value.
   std::optional<int> identity(const GraphNode& node) const {
     const auto in = [&](size_t i) { return node.inputs[i]; };
     const auto in_type = [&](size_t i) -> const TensorType& { return result_[in(i)].type; };
@@ -78,7 +78,7 @@ class Simplifier {
       case Prim::slice:
         if (in_type(0).shape == node.type.shape && in_type(0).shape.size() > 0) {
           const Ints& step = node.attrs.ints("step");
-          // The same extents with positive steps can only be the whole.
+          // With the same extents and positive steps, a slice can only be the whole.
           bool whole = true;
           for (int i = 0; i < node.type.shape.rank(); ++i)
             whole &= node.type.shape[i] == 1 || step[static_cast<size_t>(i)] == 1;
@@ -127,7 +127,7 @@ class Simplifier {
     return true;
   }
 
-  // reshape of reshape, broadcast of broadcast, permute of permute: one of each.
+  // Merges reshape of reshape, broadcast of broadcast, and permute of permute.
   void merge_movement(GraphNode& node) {
     while (is_movement(node.op->prim) && node.inputs.size() == 1) {
       const GraphNode& below = result_[node.inputs[0]];

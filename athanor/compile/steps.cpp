@@ -18,7 +18,8 @@ class StepMaker {
 
   Plan run() {
     make_bound_values();
-    // Groups and kernels of ops together, by level; within a level by age, which keeps the user's order.
+    // Groups and kernels of ops together, ordered by level, and by age within a level, which keeps the user's
+    // order.
     struct Pending {
       int level, age, group, node;
     };
@@ -73,7 +74,7 @@ class StepMaker {
     return it->second;
   }
 
-  // The level of each kernel op: above everything it reads.
+  // The level of each kernel op: one above everything that it reads.
   std::vector<int> op_levels() const {
     std::vector<int> levels(graph_.nodes.size(), 0);
     for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id) {
@@ -98,7 +99,8 @@ class StepMaker {
     plan_.steps.push_back(std::move(step));
   }
 
-  // Keeps the parts distinct, and of a part and what lies in it only the latter: it says where more closely.
+  // Keeps the parts distinct. Of a part and a part inside it, keeps only the inner one, because it is more
+  // precise.
   static void add_part(std::vector<std::string>& parts, const std::string& part) {
     const auto lies_in = [](const std::string& inner, const std::string& outer) {
       return inner == outer || (inner.starts_with(outer) && inner[outer.size()] == '.');
@@ -132,7 +134,7 @@ class StepMaker {
     return copy ? "copy" : n.op->name;
   }
 
-  // Each operand once, without what broadcasting repeats.
+  // Counts each operand once, without repetitions by broadcasting.
   static int64_t bytes_of(const LoopProgram& program) {
     int64_t bytes = 0;
     for (const auto& operand : program.operands) {

@@ -9,11 +9,11 @@
 namespace athanor {
 namespace {
 
-// Strides that walk `strides` over `from` in the order of `to`, when there are such.
+// Strides that walk `from`, with strides `strides`, in the order of `to`, if there are such.
 std::optional<Ints> reshape_strides(const Shape& from, const Ints& strides, const Shape& to) {
   Ints result(static_cast<size_t>(to.rank()), 0);
   if (to.size() == 0) return result;
-  // Both shapes are cut into the shortest runs of equal size; within a run, memory must be walked evenly.
+  // Cuts both shapes into the shortest runs of equal size. Within a run, memory must be walked evenly.
   int i = 0, j = 0;
   while (i < from.rank() || j < to.rank()) {
     const int i0 = i, j0 = j;
@@ -24,7 +24,7 @@ std::optional<Ints> reshape_strides(const Shape& from, const Ints& strides, cons
       else
         size_to *= to[j++];
     }
-    int64_t stride = 0, extent = 1;  // of the run of `from`, merged
+    int64_t stride = 0, extent = 1;  // of the merged run of `from`
     for (int k = i - 1; k >= i0; --k) {
       if (from[k] == 1) continue;
       const int64_t s = strides[static_cast<size_t>(k)];
@@ -89,7 +89,7 @@ bool is_view_op(Prim p) {
          p == Prim::unfold;
 }
 
-// The view of a node that is no movement: itself.
+// The view of a node that is not a movement: itself.
 View own_view(const Graph& graph, int id) {
   const GraphNode& node = graph[id];
   View view;
@@ -122,7 +122,7 @@ class Copies {
     std::set<int> taken;
     for (int output : source_.outputs) {
       int id = dense(renamed(output));
-      // An output needs memory that is its own: not an input's, and not another output's.
+      // An output needs its own memory: neither an input's nor another output's.
       const auto base = [&] { return views_[static_cast<size_t>(id)].base; };
       if (taken.contains(base()) || result_[base()].op->prim == Prim::input) id = copy(id);
       taken.insert(base());
@@ -154,7 +154,7 @@ class Copies {
     const bool loop = is_elementwise(prim) || is_reduction(prim) || prim == Prim::input;
     if (!loop)
       for (int& input : node.inputs) {
-        // Primitive kernels walk any strides; kernels of whole ops want dense memory.
+        // Kernels of primitives accept any strides; kernels of whole ops need dense memory.
         const bool in_memory = views_[static_cast<size_t>(input)].kind == View::Kind::memory;
         if (prim == Prim::none || !in_memory) input = dense(input);
       }
@@ -184,12 +184,12 @@ class Copies {
     return add(std::move(node), std::move(view));
   }
 
-  // `id`, or a copy when it is not all of some node's memory in order.
+  // `id`, or a copy if it is not the whole memory of a node, in order.
   int dense(int id) {
     const View& view = views_[static_cast<size_t>(id)];
     if (view.kind == View::Kind::memory &&
         view.is_whole(result_[id].type.shape, result_[view.base].type.shape)) {
-      // A blocked base can only be read as itself.
+      // A blocked base can only be read as a whole.
       if (view.base == id || result_[view.base].layout.block == 0) return id;
     }
     return copy(id);

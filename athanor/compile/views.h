@@ -1,4 +1,4 @@
-// Views: values that are other values read with other strides, so that moving data costs nothing.
+// Views: values that are other values, read with other strides. Moving data then costs nothing.
 #pragma once
 #include <vector>
 
@@ -6,25 +6,25 @@
 
 namespace athanor {
 
-/// How to read a node's elements: from memory of the node `base` (which may be the node itself), from nowhere
-/// (a constant), or from the index (an iota).
+/// How to read a node's elements: from the memory of the node `base` (perhaps the node itself), as a
+/// constant, or from the index (an iota).
 struct View {
   enum class Kind : uint8_t { memory, constant, index };
   Kind kind = Kind::memory;
   int base = -1;
   double value = 0;    // of a constant
-  int64_t offset = 0;  // elements into base; of an index: its value at the origin
-  Ints strides;        // elements for each axis of the node's shape; of an index: its slope
+  int64_t offset = 0;  // elements into base; for an index: its value at the origin
+  Ints strides;        // elements for each axis of the node's shape; for an index: its slope
 
-  /// All of the base's memory, in order.
+  /// Whether this is all of the base's memory, in order.
   bool is_whole(const Shape& shape, const Shape& base_shape) const;
 };
 
-/// How each node is read. Throws Error(internal) for a reshape that is no view; see add_copies.
+/// How each node is read. Throws Error(internal) for a reshape that cannot be a view; see add_copies.
 std::vector<View> find_views(const Graph& graph);
 
-/// The graph with copies (casts to the same dtype) where no view will do: reshapes of transposed memory,
-/// strided or computed-nowhere inputs of kernels that want dense memory, and outputs that are views.
+/// The graph with copies (casts to the same dtype) where a view is not possible: reshapes of transposed
+/// memory, strided or unstored inputs of kernels that need dense memory, and outputs that are views.
 Graph add_copies(const Graph& graph);
 
 }  // namespace athanor

@@ -14,8 +14,7 @@ namespace athanor::nn {
 /// - "cnn": 3x3 convolution to 32 channels, ReLU, 2x2 max-pool, the same to 64, then one dense layer
 ///   (conv1, conv2, fc);
 /// - "resnet18": He et al. (2016) in the form for small images: a 3x3 stem with stride 1 and no max-pool,
-/// basic blocks
-///   [2, 2, 2, 2]; parameters have torchvision's names ("layer1.0.conv1.weight").
+///   basic blocks [2, 2, 2, 2]; parameters have torchvision's names ("layer1.0.conv1.weight").
 ///
 /// Initial values come from default_generator(). Throws Error(name) with the nearest match for an unknown
 /// name, and Error(shape|value) if the input is too small or there are no classes.

@@ -11,8 +11,8 @@
 namespace athanor::optim {
 namespace {
 
-// The numbers of a step, in this order. They change with the step's number: corrected in double precision
-// here.
+// The numbers of a step, in this order. They depend on the step's number, so the corrections are computed
+// here, in double precision.
 enum Number : size_t {
   step_size,        // lr / (1 - beta1^t)
   root_correction,  // sqrt(1 - beta2^t)
@@ -20,7 +20,7 @@ enum Number : size_t {
   new_mean,    // 1 - beta1
   old_square,  // beta2
   new_square,  // 1 - beta2
-  decay,       // weight_decay, or decoupled: 1 - lr weight_decay
+  decay,       // weight_decay; if decoupled, 1 - lr weight_decay
   number_count
 };
 

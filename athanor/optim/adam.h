@@ -43,7 +43,7 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 
-/// Adam with decoupled weight decay: p = (1 - lr weight_decay) p before the update, nothing added to the
+/// Adam with decoupled weight decay: p = (1 - lr weight_decay) p before the update; nothing is added to the
 /// gradient. Loshchilov, Hutter (2019).
 class AdamW : public Adam {
  public:

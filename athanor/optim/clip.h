@@ -7,12 +7,12 @@
 
 namespace athanor::optim {
 
-/// Scales all gradients together by min(1, max_norm / (norm + 1e-6)) and gives their Euclidean norm before
-/// that, a lazy scalar. Part of the step's plan. Pascanu, Mikolov, Bengio (2013). Throws Error(value) for
-/// max_norm <= 0.
+/// Scales all gradients together by min(1, max_norm / (norm + 1e-6)). Returns their Euclidean norm before
+/// that, as a lazy scalar. This is part of the step's plan. Pascanu, Mikolov, Bengio (2013). Throws
+/// Error(value) for max_norm <= 0.
 Tensor clip_grad_norm(const std::vector<nn::Parameter>& parameters, double max_norm,
                       std::source_location where = std::source_location::current());
-/// Every element of every gradient within [-limit, limit]. Throws Error(value) for limit <= 0.
+/// Clamps every element of every gradient to [-limit, limit]. Throws Error(value) for limit <= 0.
 void clip_grad_value(const std::vector<nn::Parameter>& parameters, double limit,
                      std::source_location where = std::source_location::current());
 

@@ -1,4 +1,4 @@
-// Everything that trains parameters.
+// Includes all headers for training parameters.
 #pragma once
 #include "athanor/optim/adam.h"
 #include "athanor/optim/clip.h"

@@ -69,7 +69,7 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
   }
   if (values.empty())
     throw Error(ErrorCode::value, "an optimizer was given no parameters", {}, "Pass model.parameters()");
-  // With initial values computed now, the first step's plan is already that of all steps.
+  // Computes the initial values now, so that the first step's plan is the same as that of all later steps.
   athanor::eval(values);
 }
 

@@ -13,7 +13,7 @@ namespace athanor::optim {
 /// Throws Error(value) unless the rate is finite and not negative.
 void check_learning_rate(double lr);
 
-/// Parameters that are trained alike.
+/// Parameters that are trained with the same options.
 struct ParamGroup {
   std::vector<nn::Parameter> parameters;
   double lr_factor = 1;                     // times the optimizer's rate
@@ -38,47 +38,49 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient.
+  /// Updates every parameter that has a gradient.
   void step(std::source_location where = std::source_location::current());
   /// Drops the gradients.
   void zero_grad() const;
 
   double lr() const { return lr_; }
-  /// For the steps to come; see schedule.h. Throws Error(value) unless it is finite and not negative.
+  /// Sets the rate of the following steps; see schedule.h. Throws Error(value) unless it is finite and not
+  /// negative.
   void set_lr(double lr);
-  /// The number of steps made.
+  /// The number of steps made so far.
   int64_t steps() const { return steps_; }
 
-  /// Memory of what is kept for the parameters.
+  /// The memory that the parameters' state takes.
   uint64_t state_bytes() const;
   /// "step" (i64), "lr" (f64), and the state of each parameter: "fc1.weight.exp_avg".
   nn::StateDict state_dict() const;
-  /// Throws Error(name|shape) as Module::load_state_dict; then nothing was changed.
+  /// Throws Error(name|shape) as Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
  protected:
-  /// `state_names`: what is kept for each parameter, at first zeros of its type. Throws Error(value) without
-  /// parameters, for one that is given twice, or for two of one name.
+  /// `state_names`: the state of each parameter, initially zeros of its type. Throws Error(value) if there
+  /// are no parameters, if one is given twice, or if two have the same name.
   Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vector<std::string> state_names);
 
   struct Rates {
     double lr, weight_decay;  // of the group
     int64_t step;             // 1, 2, ...
   };
-  /// What this step's update ops read besides tensors: one vector for a group, an input of the plan.
+  /// The numbers that this step's update ops read besides tensors: one vector for each group, an input of the
+  /// plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
-  /// The parameter's new value; replaces the state's elements by new ones. `decays`: its weight decay is not
-  /// 0.
+  /// Returns the parameter's new value and replaces the elements of `state` by new ones. `decays`: its weight
+  /// decay is not 0.
   virtual Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
                         const Tensor& numbers, bool decays) const = 0;
-  /// Weight decay of groups that do not say.
+  /// The weight decay of groups that do not set one.
   virtual double default_weight_decay() const = 0;
 
  private:
   struct Entry {
     nn::Parameter parameter;
     std::vector<Tensor> state;
-    PartName name;  // of the parameter, which its update's nodes carry
+    PartName name;  // the parameter's name, which the nodes of its update carry
   };
   struct Group {
     std::vector<Entry> entries;
@@ -93,7 +95,7 @@ class Optimizer {
   int64_t steps_ = 0;
 };
 
-/// One group of all.
+/// All parameters as one group.
 inline std::vector<ParamGroup> group(std::vector<nn::Parameter> parameters) {
   return {{.parameters = std::move(parameters)}};
 }

@@ -22,7 +22,7 @@ void check_steps(int64_t steps) {
   check(steps > 0, fmt::format("a schedule of {} steps", steps), "It needs at least one");
 }
 
-// From `from` to `to` as `share` goes from 0 to 1.
+// Goes from `from` to `to` as `share` goes from 0 to 1.
 double along_cosine(double from, double to, double share) {
   return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
 }
@@ -74,7 +74,8 @@ Schedule one_cycle(double max_lr, int64_t steps, const OneCycle& options) {
   const double first = max_lr / options.start_divisor, last = first / options.final_divisor;
   const double end = static_cast<double>(steps - 1);
   const double peak =
-      std::max(0.0, options.warm_share * static_cast<double>(steps) - 1);  // a step, perhaps between two
+      // a step number, perhaps between two steps
+      std::max(0.0, options.warm_share * static_cast<double>(steps) - 1);
   const auto along = options.linear ? along_line : along_cosine;
   return [=](int64_t step) {
     const double at = std::min(static_cast<double>(step), end);

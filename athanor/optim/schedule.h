@@ -10,8 +10,8 @@
 
 namespace athanor::optim {
 
-/// From the number of steps made before (0, 1, ...) to the rate of the next. All factories throw Error(value)
-/// for arguments out of range.
+/// Maps the number of steps made so far (0, 1, ...) to the rate of the next step. All factories throw
+/// Error(value) for arguments out of range.
 using Schedule = std::function<double(int64_t step)>;
 
 Schedule constant(double lr);
@@ -24,23 +24,23 @@ Schedule multi_step(double lr, std::vector<int64_t> milestones, double gamma = 0
 Schedule cosine(double lr, int64_t steps, double last = 0);
 
 struct OneCycle {
-  double warm_share = 0.3;     // of the steps, on the way up
+  double warm_share = 0.3;     // the share of steps on the way up
   double start_divisor = 25;   // starts at max_lr / start_divisor
   double final_divisor = 1e4;  // ends at max_lr / start_divisor / final_divisor
   bool linear = false;         // instead of along cosines
 };
-/// Up to max_lr, then down to almost nothing in step `steps - 1`, where it stays. Smith, Topin (2018);
+/// Rises to max_lr, then falls to almost nothing at step `steps - 1` and stays there. Smith, Topin (2018);
 /// PyTorch's OneCycleLR.
 Schedule one_cycle(double max_lr, int64_t steps, const OneCycle& options = {});
 
-/// Linearly from start_factor * then(0) to then(0) over `steps` steps, and then `then`, which counts from 0.
-/// PyTorch's LinearLR followed by another in SequentialLR.
+/// Rises linearly from start_factor * then(0) to then(0) over `steps` steps. After that it is `then`, which
+/// counts from 0. PyTorch's LinearLR followed by another schedule in SequentialLR.
 Schedule warm_up(int64_t steps, Schedule then, double start_factor = 0.01);
 
 struct ScheduleOptions {
   double lr = 1e-3;
-  int64_t total_steps = 0;    // of the whole run, warm-up included
-  int64_t warm_up_steps = 0;  // not with one-cycle, which has its own
+  int64_t total_steps = 0;    // steps of the whole run, including warm-up
+  int64_t warm_up_steps = 0;  // not used with one-cycle, which has its own
   double gamma = 0.1;         // step
   int64_t step_every = 0;     // step; 0: a third of the run
 };

@@ -18,7 +18,7 @@ enum Number : size_t {
   number_count
 };  // intake: 1 - dampening, and 1 in the first step
 
-// The gradient with weight decay: of tensors, or of numbers.
+// The gradient with weight decay; works on tensors and on numbers.
 template <class T>
 T decayed(const T& p, const T& g, const std::vector<T>& n, const Attrs& attrs) {
   return attrs.flag("decay") ? T(g + n[decay] * p) : g;

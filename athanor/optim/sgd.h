@@ -21,7 +21,8 @@ struct SgdOptions {
 /// State: "momentum_buffer", when there is momentum.
 class Sgd : public Optimizer {
  public:
-  /// Throws Error(value) for options out of range, and for Nesterov's without momentum or with dampening.
+  /// Throws Error(value) for options out of range, and for Nesterov momentum without momentum or with
+  /// dampening.
   Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options = {});
   Sgd(std::vector<nn::Parameter> parameters, const SgdOptions& options = {})
       : Sgd(group(std::move(parameters)), options) {}

@@ -1,6 +1,6 @@
-// For optimizers: update rules as ops. One node a rule and parameter keeps a step's graph small; the rule
-// itself is elementwise, so that the compiler makes one loop of a parameter's rules and lets it write where
-// it reads.
+// For optimizers: update rules as ops. One node for each rule and parameter keeps a step's graph small. A
+// rule is elementwise, so the compiler makes one loop of all rules of a parameter and lets it update memory
+// in place.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -11,10 +11,10 @@
 
 namespace athanor::optim {
 
-/// What a rule is called and takes.
+/// The name and the arguments of a rule.
 struct UpdateRule {
   std::string name, doc;
-  int tensors;               // how many it takes, of one type (widened to f32 from f16 and bf16)
+  int tensors;               // how many tensors it takes, all of one type (f16 and bf16 are widened to f32)
   int numbers;               // the last input: f32 or f64 [numbers]
   std::vector<Attrs> attrs;  // to test with
 };
@@ -27,7 +27,7 @@ using NumberRule =
 /// Declares the op of a rule: its inputs are the tensors, then the numbers as one vector.
 const Op& define_update(UpdateRule rule, TensorRule of_tensors, NumberRule of_numbers);
 
-/// The same from a generic function of (x, numbers, attrs) that means both.
+/// The same from one generic function of (x, numbers, attrs), which works on tensors and on numbers.
 template <class F>
 const Op& define_update(UpdateRule rule, F formula) {
   return define_update(std::move(rule), TensorRule(formula), NumberRule(formula));

@@ -1,11 +1,11 @@
-// The CPU: memory, fused loops, oneDNN's kernels where it is built in, and Athanor's own.
+// The CPU: memory, fused loops, oneDNN's kernels if built in, and Athanor's own.
 #pragma once
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
 
-/// One device, "cpu". Its kernels run on the calling thread and OpenMP's (see threads.h), and have finished
-/// when Kernel::run returns. A kernel may be run by several threads at once, each with its own buffers.
+/// One device, "cpu". Its kernels run on the calling thread and OpenMP's threads (see threads.h), and are
+/// finished when Kernel::run returns. Several threads may run a kernel at once, each with separate buffers.
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }

@@ -1,4 +1,4 @@
-// Kernels that are one C++ function.
+// Kernels that consist of one C++ function.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace athanor::cpu {
 
-/// The addresses that a kernel is launched with: inputs, output, scratch.
+/// The addresses that a kernel gets: inputs, output, scratch.
 using Buffers = std::span<void* const>;
 
 template <class F>

@@ -58,7 +58,7 @@ MemorySize memory_size() {
 }
 
 std::shared_ptr<Storage> allocate_memory(Device device, size_t bytes) {
-  // Linux promises more memory than there is and kills the process that uses it, so ask first.
+  // Linux promises more memory than exists and kills the process that uses it, so check first.
   static const size_t total = memory_size().total;
   void* address = nullptr;
   if (total == 0 || bytes <= total) address = ::operator new(bytes, alignment_of(bytes), std::nothrow);

@@ -12,10 +12,10 @@
 
 namespace athanor::cpu {
 
-/// Calls body(begin, end, thread) for disjoint ranges that cover [0, count), one range a thread. `work` is
-/// the rough number of elements that the whole loop touches: below some ten thousand, waking threads costs
-/// more than it gives. `thread` is below `max_threads`. When ranges throw, the exception of the first of them
-/// is thrown here.
+/// Calls body(begin, end, thread) for disjoint ranges that cover [0, count), one range for each thread.
+/// `work` is roughly the number of elements that the whole loop touches: below about ten thousand, waking
+/// threads costs more than it gains. `thread` is below `max_threads`. If ranges throw, the exception of the
+/// first of them is thrown here.
 template <class Body>
 void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cpu_threads()) {
   if (count <= 0) return;

@@ -43,7 +43,7 @@ int cpu_threads() {
 
 void use_openmp_threads([[maybe_unused]] int threads) {
 #ifdef _OPENMP
-  // OpenMP keeps this setting for each calling thread, so every thread that runs kernels has to make it.
+  // OpenMP keeps this setting for each calling thread, so every thread that runs kernels must set it.
   thread_local int current = 0;
   if (current == threads) return;
   omp_set_num_threads(threads);

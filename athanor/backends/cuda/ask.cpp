@@ -1,5 +1,6 @@
-// What NVIDIA's driver says of each device, through the CUDA driver API: queries only, no context is made.
-// Names and numbers are those of NVIDIA's cuda.h, which need not be installed. See device/runtimes.h.
+// What NVIDIA's driver says about each device, through the CUDA driver API. It only queries and makes no
+// context. Names and numbers are those of NVIDIA's cuda.h, which need not be installed. See
+// device/runtimes.h.
 #include <fmt/format.h>
 
 #include <array>

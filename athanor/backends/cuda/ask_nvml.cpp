@@ -1,5 +1,5 @@
-// What NVIDIA's management library says: the driver's version, clocks, links between GPUs. Names and numbers
-// are those of NVIDIA's nvml.h. See device/runtimes.h.
+// What NVIDIA's management library says: the driver's version, clocks, and links between GPUs. Names and
+// numbers are those of NVIDIA's nvml.h. See device/runtimes.h.
 #include <fmt/format.h>
 
 #include <array>
@@ -57,7 +57,7 @@ json describe(const os::Library& nvml, Handle device) {
   constexpr int sm_clock = 1, memory_clock = 2;
   if (get_clock != nullptr && get_clock(device, sm_clock, &clock) == 0) table["clock_mhz"] = clock;
   if (get_clock != nullptr && get_clock(device, memory_clock, &clock) == 0) table["memory_clock_mhz"] = clock;
-  // Links to other GPUs or switches: how many, by the address at their other end.
+  // Counts links to other GPUs or switches by the address at their other end.
   const auto link_state =
       find(static_cast<int (*)(Handle, unsigned, unsigned*)>(nullptr), "nvmlDeviceGetNvLinkState");
   const auto link_end =

@@ -1,5 +1,5 @@
-// What AMD's HIP runtime says of each device: queries only. Numbers and places in structures are those of
-// ROCm's hip_runtime_api.h, which need not be installed. See device/runtimes.h.
+// What AMD's HIP runtime says about each device; it only queries. Numbers and offsets in structures are those
+// of ROCm's hip_runtime_api.h, which need not be installed. See device/runtimes.h.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// The compiler target stands at another place in the structure of each generation of HIP.
+// Each generation of HIP has the compiler target at another offset in the structure.
 std::string target_of(const os::Library& hip, int device) {
   std::array<char, 8192> properties{};  // more than any of the structures
   struct Generation {

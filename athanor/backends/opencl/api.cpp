@@ -18,7 +18,7 @@ namespace athanor::opencl {
 namespace {
 
 std::vector<std::string> library_names() {
-  // For tests with a library that fails on purpose, and for systems that keep it elsewhere.
+  // For tests with a library that fails on purpose, and for systems with the library in another place.
   if (const char* name = std::getenv("ATHANOR_OPENCL_LIBRARY"); name != nullptr && *name != 0) return {name};
 #ifdef _WIN32
   return {"OpenCL.dll"};
@@ -29,8 +29,9 @@ std::vector<std::string> library_names() {
 #endif
 }
 
-// PoCL's threads sleep between kernels and may wake on one core: short kernels were measured to take twice
-// their time. Its own setting binds each to a core; only where this process may run on all of them.
+// PoCL's threads sleep between kernels, and several may wake on one core: short kernels were measured to take
+// twice their time. PoCL's own setting binds each thread to a core. Used only if this process may run on all
+// cores.
 void keep_pocl_threads_apart() {
 #ifdef __linux__
   cpu_set_t allowed;
@@ -56,7 +57,7 @@ Api load() {
   return result;
 }
 
-// More is a driver's mistake.
+// A driver that reports a longer text is wrong.
 constexpr size_t longest_text = size_t{1} << 20;
 
 std::string clean(std::string text) {

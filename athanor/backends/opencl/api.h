@@ -1,4 +1,4 @@
-// The OpenCL library, loaded while the program runs: the functions used of it, by their own names.
+// The OpenCL library, loaded at run time: the functions that are used, by their own names.
 #pragma once
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -46,20 +46,20 @@ struct Api {
 #define ATHANOR_DECLARE(name) decltype(&cl##name) name = nullptr;
   ATHANOR_OPENCL_FUNCTIONS(ATHANOR_DECLARE)
 #undef ATHANOR_DECLARE
-  /// Why there is no OpenCL here; "" when there is.
+  /// Why there is no OpenCL here; "" if there is.
   std::string missing;
 };
 
-/// Loaded at the first call. When `missing` is not empty, no function may be called.
+/// Loaded at the first call. If `missing` is not empty, no function may be called.
 const Api& api();
 
-/// What a platform or a device says of itself in words, trimmed; "" where it does not.
+/// A platform's or device's answer in words, trimmed; "" if it gives none.
 std::string platform_text(cl_platform_id platform, cl_platform_info what);
 std::string device_text(cl_device_id id, cl_device_info what);
 
 /// "CL_OUT_OF_RESOURCES"
 std::string error_name(cl_int code);
-/// Throws Error(device | out_of_memory) that says `doing` and the code's name unless it is CL_SUCCESS.
+/// Throws Error(device | out_of_memory) with `doing` and the code's name unless it is CL_SUCCESS.
 void check(cl_int code, const std::string& doing);
 
 }  // namespace athanor::opencl

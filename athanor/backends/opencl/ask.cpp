@@ -1,5 +1,5 @@
-// What the OpenCL library says of each device: queries only, nothing is made. See device/runtimes.h.
-#include "athanor/backends/opencl/api.h"  // first: it says which OpenCL
+// What the OpenCL library says about each device. It only queries and creates nothing. See device/runtimes.h.
+#include "athanor/backends/opencl/api.h"  // first: it sets the version of OpenCL
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ void add_number(json& table, const char* name, cl_device_id id, cl_device_info w
   if (get(id, what, value) && value > 0) table[name] = static_cast<uint64_t>(value) * scale;
 }
 
-// Where it is on the bus: by the standard's extension, else by the vendor's.
+// The device's PCI address: by the standard's extension, else by the vendor's.
 std::string pci_of(cl_device_id id, const std::string& extensions) {
   cl_device_pci_bus_info_khr bus{};
   if (extensions.find("cl_khr_pci_bus_info") != std::string::npos && get(id, CL_DEVICE_PCI_BUS_INFO_KHR, bus))
@@ -87,7 +87,7 @@ json describe(cl_platform_id platform, cl_device_id id) {
   return table;
 }
 
-// In the order of opencl::devices(), so that the numbers are those of --device opencl:N.
+// Devices are in the order of opencl::devices(), so that their numbers match --device opencl:N.
 json ask() {
   if (!api().missing.empty()) return {{"error", api().missing}};
   cl_uint count = 0;
@@ -103,7 +103,7 @@ json ask() {
   for (cl_platform_id platform : platforms) {
     cl_uint found = 0;
     const std::string version = platform_text(platform, CL_PLATFORM_VERSION);
-    // After two spaces PoCL lists how it was built.
+    // PoCL lists how it was built after two spaces.
     names.push_back(fmt::format("{}, {}", platform_text(platform, CL_PLATFORM_NAME),
                                 version.substr(0, version.find("  "))));
     if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)

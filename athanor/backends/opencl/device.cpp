@@ -14,10 +14,10 @@
 namespace athanor::opencl {
 namespace {
 
-// Buffers lie this far apart, so that an address just past one is not another's.
+// The distance between buffers, so that an address just past one does not belong to another.
 constexpr uintptr_t guard = 4096;
 
-// A number, or `otherwise` where the driver does not say.
+// A number, or `otherwise` if the driver does not know it.
 template <class T>
 T device_number(cl_device_id id, cl_device_info what, T otherwise) {
   T value{};
@@ -50,20 +50,20 @@ ClDevice::ClDevice(cl_platform_id platform, cl_device_id id, Device device) : pl
   traits_.max_group_size =
       static_cast<int64_t>(std::max<size_t>(1, device_number<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64)));
   std::array<size_t, 16> extents{};
-  // Some devices allow fewer work-items along one dimension than in a group.
+  // Some devices allow fewer work-items along one dimension than a group may have.
   if (api().GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof extents, extents.data(), nullptr) ==
           CL_SUCCESS &&
       extents[0] > 0)
     traits_.max_group_size = std::min(traits_.max_group_size, static_cast<int64_t>(extents[0]));
-  // A buffer is two arguments, it and where in it to start: see BUFFER in language/opencl.kernel.
+  // A buffer takes two arguments, the buffer and an offset into it: see BUFFER in language/opencl.kernel.
   traits_.max_buffers = static_cast<int64_t>(std::clamp<size_t>(
       device_number<size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024) / (sizeof(cl_mem) + sizeof(cl_ulong)), 8,
       256));
   traits_.local_bytes = static_cast<int64_t>(device_number<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE, 16384));
-  // A driver may report none or nonsense; the heuristics that read this need at least one.
+  // A driver may report zero or nonsense, but the heuristics need at least one.
   const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
   traits_.compute_units = static_cast<int>(std::clamp<cl_uint>(units, 1, 4096));
-  if (!traits_.is_cpu)  // what a user says counts for the choice of grids only
+  if (!traits_.is_cpu)  // a user's value changes only the choice of grids
     if (const auto said = Overrides(Machine()).find("compute_units", {info_.name, to_string(device)}))
       traits_.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
   const auto property = [&](const char* name, std::string value) {
@@ -129,7 +129,7 @@ void ClDevice::finish_traces() {
   if (traced_.empty()) return;
   Trace* const trace = Trace::active();
   if (!clock_known_ && trace != nullptr) {
-    // The device's clock is its own: a marker that ends now says how far it is from ours.
+    // The device has its own clock: a marker that ends now tells how far it is from ours.
     cl_event marker = nullptr;
     cl_ulong end = 0;
     if (api().EnqueueMarkerWithWaitList(queue(), 0, nullptr, &marker) == CL_SUCCESS &&
@@ -239,11 +239,11 @@ void ClDevice::wait() {
 }
 
 const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider) {
-  // Never destroyed: storage may outlive whatever is, and drivers mind being called while the program ends.
+  // Never destroyed: storage may outlive it, and some drivers fail if they are called while the program ends.
   static const auto* const all = new auto([&] {
     std::vector<std::unique_ptr<ClDevice>> list;
     cl_uint count = 0;
-    // An installed loader without any driver says "platform not found": no devices, not an error.
+    // An installed loader without a driver says "platform not found": this means no devices, not an error.
     if (!api().missing.empty() || api().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0)
       return list;
     std::vector<cl_platform_id> platforms(count);

@@ -1,4 +1,4 @@
-// OpenCL devices: every one that any platform lists.
+// OpenCL devices: all devices of all platforms.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,11 +20,11 @@ class Program;
 struct FaultSite {
   std::string op;
   int64_t extent = 0;
-  std::string step = {}, where = {};  // of the plan that launched it last, and the user's line
+  std::string step = {}, where = {};  // in the plan that launched it last, and the user's line
 };
 
-/// A device with its context and queues, made when it is first used. Shared by all threads: `mutex` guards
-/// the queues.
+/// A device with its context and queues, made at its first use. All threads share it: `mutex` guards the
+/// queues.
 class ClDevice {
  public:
   ClDevice(cl_platform_id platform, cl_device_id id, Device device);
@@ -34,36 +34,36 @@ class ClDevice {
   Device device() const { return info_.device; }
   cl_device_id id() const { return id_; }
   cl_ulong largest_buffer() const { return largest_buffer_; }
-  /// What compiled programs depend on: names and versions of platform, device and driver.
+  /// Everything that compiled programs depend on: names and versions of platform, device and driver.
   const std::string& fingerprint() const { return fingerprint_; }
 
   cl_context context();
   /// Kernels and copies, in order.
   cl_command_queue queue();
-  /// Uploads, beside them.
+  /// Uploads, at the same time.
   cl_command_queue upload_queue();
 
-  /// Memory under made-up addresses, which say where it lies within an OpenCL buffer.
+  /// Gives a buffer an artificial address range. An address tells the buffer and the offset in it.
   uintptr_t add_buffer(cl_mem buffer, size_t bytes);
   void remove_buffer(uintptr_t address);
   struct Place {
     cl_mem buffer = nullptr;
     cl_ulong offset = 0;
   };
-  /// For a launch. Throws Error(internal) for an address that no buffer has.
+  /// The buffer and offset of an address, for a launch. Throws Error(internal) if no buffer has the address.
   Place find(const void* address);
   /// Whether a launch was given the buffer at this address.
   bool was_launched_with(const void* address);
 
-  /// The buffer that kernels report faults to, and a number for what may go wrong in a kernel.
+  /// The buffer to which kernels report faults, and the code by which a launch is named there.
   cl_mem fault_buffer();
   int fault_code(const FaultSite& site);
-  /// After launches that may fault: the next wait looks.
+  /// Called after launches that may report a fault: the next wait checks.
   void expect_faults(int code);
-  /// Waits for what was enqueued; throws Error for a device that failed and for faults that kernels reported.
+  /// Waits for everything enqueued. Throws Error if the device failed or kernels reported faults.
   void wait();
 
-  /// While a Trace lives: shows the command in the lane "opencl:0 <lane>". Takes no reference over.
+  /// While a Trace exists: shows the command in the lane "opencl:0 <lane>". Does not take over a reference.
   void trace(cl_event event, const char* lane, std::string name);
 
   Pool pool;
@@ -72,7 +72,7 @@ class ClDevice {
   /// Compiled programs of this process, by source.
   std::map<std::string, std::shared_ptr<const Program>> programs;
   std::mutex programs_mutex;
-  /// While set, launches append their events here (owned by who set it).
+  /// If set, launches append their events here; its owner releases them.
   std::vector<cl_event>* recorded = nullptr;
 
  private:
@@ -99,7 +99,7 @@ class ClDevice {
   std::vector<FaultSite> fault_sites_;
   bool faults_possible_ = false;
 
-  // Commands whose times are asked for when they have run.
+  // Commands whose times are read after they have run.
   struct Traced {
     cl_event event;
     std::string lane, name;
@@ -111,7 +111,7 @@ class ClDevice {
   bool clock_known_ = false;
 };
 
-/// All devices, in the order of platforms. {} where there is no OpenCL.
+/// All devices, in the order of platforms. {} without OpenCL.
 const std::vector<std::unique_ptr<ClDevice>>& devices(uint8_t provider);
 
 }  // namespace athanor::opencl

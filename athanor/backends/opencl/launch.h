@@ -5,9 +5,9 @@
 
 namespace athanor::opencl {
 
-/// The candidate as a kernel that can run. Nothing is compiled before prepare() or the first run. `buffers`
-/// is how many buffers it is launched with besides scratch; `op` and `extent` are named when a kernel reports
-/// a fault.
+/// Makes the candidate a kernel that can run. Nothing is compiled before prepare() or the first run.
+/// `buffers` is the number of its buffers without scratch. If a kernel reports a fault, the error names `op`
+/// and `extent`.
 Candidate make_candidate(ClDevice& device, GpuCandidate candidate, const FaultSite& site);
 
 }  // namespace athanor::opencl

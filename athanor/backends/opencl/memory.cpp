@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t most_kept = size_t{512} << 20;
 
-// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks.
+// Eight sizes for each doubling: little memory is wasted, and similar sizes share blocks.
 size_t size_class(size_t bytes) {
   constexpr size_t least = 256;
   const size_t step = std::max(least, std::bit_floor(std::max<size_t>(bytes, 1)) / 8);
@@ -48,13 +48,14 @@ class ClStorage final : public Storage {
 
   void write(const void* source, size_t offset, size_t count) override {
     if (count == 0) return;
-    // What no kernel has seen is filled on a queue of its own, beside those that run; all else in order.
+    // A buffer that no kernel has used is filled on a separate queue, beside running kernels. All other
+    // writes run in order.
     const bool fresh = !device_.was_launched_with(address());
     const bool wait = fresh && block_.released != nullptr;
     cl_command_queue queue = fresh ? device_.upload_queue() : device_.queue();
     {
       const std::scoped_lock lock(device_.mutex);
-      // An event of another queue comes only when that queue has been told to go.
+      // An event of another queue ends only after that queue has been flushed.
       if (wait) check(api().Flush(device_.queue()), fmt::format("{} failed", to_string(device())));
     }
     cl_event after = wait ? block_.released : nullptr;
@@ -84,11 +85,11 @@ class ClStorage final : public Storage {
   Pool::Block block_;
 };
 
-/// A buffer of the device; nullptr and a code where there is none to be had.
+/// Makes a buffer of the device. Returns nullptr and sets `code` if there is no memory.
 ///
-/// Where the device is the host's processor, large ones lie on huge pages: its drivers take what malloc
-/// gives, and kernels that walk many rows at once then wait for page tables (Winograd's transforms: a third
-/// of the time).
+/// If the device is the host's processor, large buffers lie on huge pages. Drivers for processors use
+/// malloc's memory, and kernels that walk many rows at once then wait for page tables (a third of the time of
+/// Winograd's transforms).
 cl_mem create_buffer(ClDevice& device, size_t bytes, cl_int& code) {
   constexpr std::align_val_t aligned{os::huge_page};
   if (!device.traits().is_cpu || bytes < 2 * os::huge_page)
@@ -101,7 +102,7 @@ cl_mem create_buffer(ClDevice& device, size_t bytes, cl_int& code) {
   os::prefer_huge_pages(memory, bytes);
   cl_mem buffer =
       api().CreateBuffer(device.context(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &code);
-  // Kernels that were enqueued keep a buffer until they are done.
+  // Enqueued kernels keep a buffer alive until they are done.
   const auto free_memory = [](cl_mem, void* address) { ::operator delete(address, aligned); };
   if (code == CL_SUCCESS) {
     code = api().SetMemObjectDestructorCallback(buffer, free_memory, memory);
@@ -138,7 +139,7 @@ Pool::Block Pool::take(ClDevice& device, size_t bytes) {
   }
   cl_int code = CL_SUCCESS;
   cl_mem buffer = create_buffer(device, size, code);
-  if (code != CL_SUCCESS && !free_.empty()) {  // what is kept may be in the way
+  if (code != CL_SUCCESS && !free_.empty()) {  // free the blocks in the pool and try again
     trim();
     buffer = create_buffer(device, size, code);
   }
@@ -151,7 +152,7 @@ void Pool::give_back(ClDevice& device, Block block) {
   block.released = nullptr;
   {
     const std::scoped_lock lock(device.mutex);
-    // On a device that was lost this fails, and the block is of no use any more.
+    // This fails on a device that was lost; then the block is of no use any more.
     if (api().EnqueueMarkerWithWaitList(device.queue(), 0, nullptr, &block.released) != CL_SUCCESS) {
       api().ReleaseMemObject(block.buffer);
       return;
@@ -166,7 +167,7 @@ void Pool::give_back(ClDevice& device, Block block) {
 void Pool::trim() {
   for (auto& [size, block] : free_) {
     api().ReleaseEvent(block.released);
-    api().ReleaseMemObject(block.buffer);  // kernels that were enqueued keep it until they are done
+    api().ReleaseMemObject(block.buffer);  // enqueued kernels keep it alive until they are done
   }
   free_.clear();
   free_bytes_ = 0;

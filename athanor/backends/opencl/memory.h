@@ -1,4 +1,4 @@
-// Memory of OpenCL devices: one pool a device.
+// Memory of OpenCL devices: one pool for each device.
 #pragma once
 #include <map>
 #include <memory>
@@ -11,16 +11,17 @@ namespace athanor::opencl {
 
 class ClDevice;
 
-/// Buffers that were given back, kept for whoever asks for as much. Not for small ones' sake alone: on a
-/// discrete card making and freeing a buffer waits for the driver.
+/// Keeps released buffers for later requests of the same size. This matters for large buffers too: on a
+/// discrete card, making and freeing a buffer waits for the driver.
 class Pool {
  public:
   struct Block {
     cl_mem buffer = nullptr;
-    size_t bytes = 0;             // at least what was asked for
-    cl_event released = nullptr;  // all that used it before has run when this has; nullptr: nobody did
+    size_t bytes = 0;             // at least the requested size
+    cl_event released = nullptr;  // when this has run, all earlier uses have; nullptr: never used
   };
-  /// A block, from the pool or new. Throws Error(out_of_memory) with what was asked, in use and there.
+  /// A block, from the pool or new. Throws Error(out_of_memory) with the sizes requested, in use and
+  /// available.
   Block take(ClDevice& device, size_t bytes);
   void give_back(ClDevice& device, Block block);
 

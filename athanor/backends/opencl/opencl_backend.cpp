@@ -32,7 +32,7 @@ bool has_sub_groups(cl_device_id id) {
   return true;
 }();
 
-// What an index that comes from a tensor must stay below, in ops that take some.
+// For ops whose indices come from a tensor: the bound that indices must stay below.
 int64_t indexed_extent(const KernelRequest& request) {
   if (!request.attrs.has("axis")) return 0;
   const Shape& shape = request.op->prim == Prim::scatter_add ? request.output.shape : request.inputs[0].shape;

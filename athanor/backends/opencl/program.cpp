@@ -10,9 +10,9 @@
 namespace athanor::opencl {
 namespace {
 
-// -cl-std: what the language needs, and every driver has. Division and square roots round as IEEE 754 asks
-// where the device can. (Relaxed mathematics would change what NaN and infinity mean.)
-// -w: no warnings, which PoCL prints into the user's terminal.
+// -cl-std: the version that the language needs and every driver has. Division and square roots round as in
+// IEEE 754 if the device can. (Relaxed mathematics would change NaN and infinity.) -w: no warnings, because
+// PoCL prints them to the user's terminal.
 constexpr const char* options = "-cl-std=CL1.2 -w";
 
 std::string build_log(cl_program program, cl_device_id device) {
@@ -33,7 +33,7 @@ cl_program from_binary(ClDevice& device, const std::string& binary) {
   const cl_program program =
       api().CreateProgramWithBinary(device.context(), 1, &id, &size, &bytes, &status, &code);
   if (code != CL_SUCCESS || status != CL_SUCCESS) return nullptr;
-  // A driver may refuse what it wrote before an update: then the source is compiled again.
+  // A driver may refuse a binary that it wrote before an update. Then the source is compiled again.
   if (api().BuildProgram(program, 1, &id, options, nullptr, nullptr) == CL_SUCCESS) return program;
   api().ReleaseProgram(program);
   return nullptr;
@@ -83,7 +83,7 @@ Program::Program(ClDevice& device, const GpuLaunch& launch) {
   program_ = from_cache();
   if (program_ == nullptr) {
     const auto turn = KernelCache::turn_to_compile(key);
-    program_ = from_cache();  // another process may have compiled it meanwhile
+    program_ = from_cache();  // another process may have compiled it in the meantime
     if (program_ == nullptr) {
       program_ = from_source(device, launch, source);
       KernelCache::instance().store_binary(key, device.info().name, launch.name, binary_of(program_));

@@ -1,4 +1,4 @@
-// Programs: kernels compiled for a device, from source or from a binary that an earlier process left.
+// Programs: kernels compiled for a device, from source or from a binary that an earlier process stored.
 #pragma once
 #include <memory>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace athanor::opencl {
 
-/// A compiled launch. Its kernel holds arguments: set and enqueue under the device's mutex.
+/// A compiled launch. Its kernel holds arguments, so set and enqueue them under the device's mutex.
 class Program {
  public:
   Program(ClDevice& device, const GpuLaunch& launch);
@@ -22,8 +22,8 @@ class Program {
   cl_kernel kernel_ = nullptr;
 };
 
-/// The program of a launch: compiled once a process, and once a machine where binaries can be kept. May be
-/// called from several threads. Throws Error(device) with the compiler's log.
+/// The program of a launch. Compiled once for each process, or once for each machine if binaries can be
+/// stored. Several threads may call this. Throws Error(device) with the compiler's log.
 std::shared_ptr<const Program> program_for(ClDevice& device, const GpuLaunch& launch);
 
 }  // namespace athanor::opencl

@@ -1,4 +1,4 @@
-// Pinned host memory that uploads go through.
+// Pinned host memory for uploads.
 #pragma once
 #include <array>
 #include <functional>
@@ -10,9 +10,9 @@ namespace athanor::opencl {
 
 class ClDevice;
 
-/// A card fetches by itself only from memory that cannot be swapped out; from any other its driver copies
-/// first, with the whole transfer waiting. So uploads go in pieces through two halves of such memory: one is
-/// filled while the other is on its way. They are kept for as long as the process lives.
+/// A card can copy only from memory that cannot be swapped out. From other memory its driver copies first,
+/// and the whole transfer waits. So uploads go in pieces through two halves of pinned memory: one is filled
+/// while the card copies the other. They exist until the process ends.
 class Staging {
  public:
   static constexpr size_t half_bytes = size_t{4} << 20;
@@ -21,8 +21,8 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  /// Copies to a buffer, after the event `after` (nullptr: at once), and returns when `source` has been read
-  /// and the buffer written. Throws Error(device|out_of_memory).
+  /// Copies to a buffer, after the event `after` (nullptr: at once). Returns when `source` has been read and
+  /// the buffer has been written. Throws Error(device|out_of_memory).
   void upload(cl_command_queue queue, cl_mem buffer, size_t offset, const void* source, size_t count,
               cl_event after);
 
@@ -33,7 +33,7 @@ class Staging {
     cl_event sent = nullptr;  // the last copy out of it
   };
   void make(Half& half);
-  /// Until the last copy out of it is done.
+  /// Waits until the last copy out of it is done.
   void wait_for(Half& half);
 
   ClDevice& device_;

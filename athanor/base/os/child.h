@@ -7,13 +7,13 @@ namespace athanor::os {
 
 struct ChildAnswer {
   std::string text;
-  /// "" for a whole answer; else what became of the child: "was ended by SIGABRT: its last words", "gave no
-  /// answer within 5 s".
+  /// "" for a complete answer; else what happened to the child: "was ended by SIGABRT: its last words", "gave
+  /// no answer within 5 s".
   std::string problem;
-  bool late = false;  // it was too slow, or hung: which of them cannot be told
+  bool late = false;  // it was too slow or hung; the two cannot be told apart
 };
 
-/// What a child says on its way to the answer, a line at a time.
+/// Reports one line of a child's progress.
 using Say = std::function<void(const std::string& line)>;
 
 /// A copy of this process that runs a function and hands its text back. It ends when the thread that started
@@ -28,8 +28,8 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Waits at most until `seconds` after the child was started, or has said the last line, then ends it.
-  /// Each line that it says is handed to `heard`.
+  /// Waits until the answer, or until `seconds` after the child started or said its last line; then ends the
+  /// child. Passes each line that it says to `heard`.
   ChildAnswer wait(double seconds, const Say& heard = {});
 
  private:

@@ -34,12 +34,12 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-// Never returns. The status says whether `text` is whole.
+// Never returns. The exit status says whether `text` is complete.
 [[noreturn]] void run_child(const std::function<std::string(const Say&)>& ask, pid_t parent, int answer,
                             int errors, int words) {
-  setpgid(0, 0);  // so that what it starts ends with it
+  setpgid(0, 0);  // so that its own children end with it
 #ifdef __linux__
-  // Interrupts of the terminal reach the parent alone.
+  // Signals from the terminal (Ctrl-C) reach only the parent.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (getppid() != parent) _exit(1);
@@ -49,7 +49,7 @@ void write_all(int file, const std::string& text) {
   dup2(errors, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);
-  dup2(errors, STDOUT_FILENO);  // some libraries talk
+  dup2(errors, STDOUT_FILENO);  // some libraries print to standard output
   int status = 1;
   try {
     write_all(answer, ask([words](const std::string& line) { write_all(words, line + '\n'); }));
@@ -80,7 +80,7 @@ std::string name_of_signal(int signal) {
   }
 }
 
-// The last line that says something, shortened.
+// The last line that is not empty, shortened.
 std::string last_words(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   text.erase(0, text.find_last_of('\n') + 1);
@@ -93,7 +93,7 @@ std::string last_words(std::string text) {
 
 struct Child::State {
   pid_t process = -1;
-  std::array<int, 3> files{-1, -1, -1};  // the answer, the errors and the lines said, to be read
+  std::array<int, 3> files{-1, -1, -1};  // pipes to read: the answer, errors, and reported lines
   Clock::time_point start = Clock::now();
 };
 
@@ -127,7 +127,8 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
   if (state_ == nullptr || state_->process <= 0)
     return {
         {}, state_ == nullptr || state_->process == 0 ? "was asked before" : "could not be started", false};
-  // Waited in short turns: time in which this process itself was stopped is no silence of the child's.
+  // Waits in short turns. Time in which this process itself was stopped does not count as the child's
+  // silence.
   constexpr double turn = 0.25, longest_turn = 1;
   double quiet = seconds_since(state_->start);
   std::array<std::string, 3> texts;
@@ -141,7 +142,8 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
       quiet = 0;
     }
   };
-  // What it leaves running may hold the pipe of errors open, so only the answer's end counts.
+  // Processes that the child leaves running may keep the pipe of errors open, so only the answer's end
+  // counts.
   while (state_->files[0] >= 0 && !late) {
     std::array<pollfd, 3> waiting{};
     for (size_t i = 0; i < waiting.size(); ++i) waiting[i] = {state_->files[i], POLLIN, 0};
@@ -166,7 +168,7 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
     }
     hear();
   }
-  // What was written just before the end.
+  // Reads what was written just before the end.
   for (size_t i = 1; i < texts.size(); ++i) {
     if (pollfd waiting{state_->files[i], POLLIN, 0}; state_->files[i] < 0 || poll(&waiting, 1, 0) <= 0)
       continue;
@@ -177,13 +179,13 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
   hear();
   int status = 0;
   pid_t ended = 0;
-  // It may still take a moment to end; one that hangs in the kernel does not even when it is killed.
+  // The child may need a moment to end. One that hangs in the kernel does not end even when it is killed.
   for (int i = 0; i < 200 && ended == 0; ++i) {
     if (late || i == 100) kill(-state_->process, SIGKILL), kill(state_->process, SIGKILL);
     ended = waitpid(state_->process, &status, WNOHANG);
     if (ended == 0) std::this_thread::sleep_for(std::chrono::milliseconds(i < 20 ? 1 : 5));
   }
-  kill(-state_->process, SIGKILL);  // what it left running
+  kill(-state_->process, SIGKILL);  // processes that it left running
   for (int& file : state_->files)
     if (file >= 0) close(std::exchange(file, -1));
   state_->process = 0;

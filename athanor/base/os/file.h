@@ -1,7 +1,7 @@
-// Files as the operating system gives them.
+// Files, as the operating system provides them.
 //
-// The only code that knows file descriptors. Everything here reports failure as std::system_error with the
-// system's own code; athanor/base/file.h turns that into messages for people.
+// This is the only code that knows file descriptors. Everything here reports failure as std::system_error
+// with the system's code; athanor/base/file.h turns that into messages for people.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -41,12 +41,12 @@ class File {
   intptr_t handle_;  // a file descriptor, or a HANDLE on Windows
 };
 
-/// The right to something that one process holds at a time, for which a file stands. It ends with the object
-/// or with the process, however that ends; the file stays, and means nothing.
+/// A lock that one process holds at a time, represented by a file. It is released when the object is
+/// destroyed or the process ends, in whatever way. The file stays, and means nothing by itself.
 class Lock {
  public:
-  /// Takes it, creating the file when it is missing; none while somebody else holds it. File systems without
-  /// locks give it to everyone.
+  /// Takes the lock, and creates the file if it is missing. None if another process holds it. File systems
+  /// without locks give it to everyone.
   static std::optional<Lock> take(const std::filesystem::path& path);
   ~Lock();
   Lock(Lock&& other) noexcept;
@@ -59,10 +59,10 @@ class Lock {
   intptr_t handle_;
 };
 
-/// Gives `from` the name `to` in one step, replacing what had it.
+/// Renames `from` to `to` in one step, replacing an existing file.
 void replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Returns when the names in `folder` are on the disk; at once for a folder that may not be read.
+/// Returns when the names in `folder` are on the disk. Returns at once if the folder cannot be read.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace athanor::os

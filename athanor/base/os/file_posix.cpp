@@ -41,8 +41,8 @@ bool still_named(int fd, const std::filesystem::path& path) {
          opened.st_dev == named.st_dev;
 }
 
-/// Opens and locks `path`. A writer that had the lock before renames or removes the file, so look again after
-/// the wait. File systems without locks are used without.
+/// Opens and locks `path`. A writer that held the lock before renames or removes the file, so this checks the
+/// name again after waiting. On file systems without locks it works without one.
 int open_scratch(const std::filesystem::path& path) {
   for (;;) {
     const int fd = open_file(path, O_WRONLY | O_CREAT | O_NOFOLLOW);
@@ -67,8 +67,8 @@ int open_as(const std::filesystem::path& path, Open how) {
   return open_scratch(path);
 }
 
-/// Writing past RLIMIT_FSIZE raises SIGXFSZ, which ends the process by default. While this lives the signal
-/// is held back in the calling thread, and the write fails with EFBIG.
+/// Writing past RLIMIT_FSIZE raises SIGXFSZ, which ends the process by default. While this exists, the signal
+/// is blocked in the calling thread, and the write fails with EFBIG.
 class HoldSizeSignal {
  public:
   HoldSizeSignal() {
@@ -152,7 +152,7 @@ void File::truncate(uint64_t size) {
 }
 
 void File::sync() {
-  // Pipes and some file systems cannot sync; what was written is then as safe as it gets.
+  // Pipes and some file systems cannot sync. Nothing more can be done for them.
   if (::fsync(static_cast<int>(handle_)) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
     throw_errno("fsync");
 }

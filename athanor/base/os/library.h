@@ -1,20 +1,20 @@
-// Libraries that are loaded while the program runs: GPU drivers are used where they are, and never needed.
+// Libraries that are loaded at run time. GPU drivers are used if they are installed, and never needed.
 #pragma once
 #include <string>
 #include <vector>
 
 namespace athanor::os {
 
-/// A shared library. Stays loaded until the program ends: drivers do not like to be unloaded.
+/// A shared library. It stays loaded until the program ends, because drivers often do not survive unloading.
 class Library {
  public:
   Library() = default;
-  /// Opens the first of `names` that there is ("libOpenCL.so.1"); `error()` says why when there is none.
+  /// Opens the first of `names` that exists ("libOpenCL.so.1"); `error()` says why if there is none.
   explicit Library(const std::vector<std::string>& names);
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& error() const { return error_; }
   const std::string& name() const { return name_; }
-  /// nullptr when the library has no such function.
+  /// nullptr if the library has no such function.
   void* find(const char* function) const;
 
  private:

@@ -1,14 +1,14 @@
-// Memory as the operating system manages it.
+// Memory, as the operating system manages it.
 #pragma once
 #include <cstddef>
 
 namespace athanor::os {
 
-/// Bytes of a huge page, where the system has them.
+/// Bytes of a huge page, on systems that have them.
 constexpr size_t huge_page = size_t{2} << 20;
 
-/// Wishes that a block lies on huge pages: fewer page faults when it is first touched and fewer TLB misses
-/// later. A hint: where the system cannot, nothing happens.
+/// Asks for huge pages for a block: fewer page faults when it is first touched, and fewer TLB misses later.
+/// Only a hint: it does nothing on systems that cannot do this.
 void prefer_huge_pages(void* address, size_t bytes);
 
 }  // namespace athanor::os

@@ -1,4 +1,4 @@
-// What the operating system says of files, of the process and of itself. Nothing here throws or blocks.
+// What the operating system knows about files, the process and itself. Nothing here throws or blocks.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -15,14 +15,14 @@ struct FileFacts {
   uint64_t bytes = 0;
 };
 
-/// Of the path itself: a symbolic link is not followed.
+/// About the path itself: a symbolic link is not followed.
 std::optional<FileFacts> file_facts(const std::filesystem::path& path);
 
-/// At most `limit` bytes of an ordinary file, from its start or its end; none where it cannot be read, and
-/// for pipes and devices, which could block or never end.
+/// At most `limit` bytes of an ordinary file, from its start or its end. None if it cannot be read, and for
+/// pipes and devices, which could block or never end.
 std::optional<std::string> read_some(const std::filesystem::path& path, size_t limit, bool from_end = false);
 
-/// Whether this process may read, or write, a file that is there (access(2), asked for the effective user).
+/// Whether this process may read, or write, an existing file (access(2) for the effective user).
 bool may_read(const std::filesystem::path& path);
 bool may_write(const std::filesystem::path& path);
 
@@ -41,7 +41,7 @@ ProcessUser process_user();
 /// "NAME=value" of every variable.
 std::vector<std::string> environment();
 
-/// The newest messages of the kernel, a line each, at most `limit` bytes; none where they may not be read.
+/// The kernel's newest messages, one per line, at most `limit` bytes; none if they cannot be read.
 std::optional<std::string> kernel_messages(size_t limit);
 
 }  // namespace athanor::os

@@ -18,7 +18,7 @@ namespace {
 
 class Descriptor {
  public:
-  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
+  // O_NONBLOCK: opening a pipe without a writer must not wait.
   explicit Descriptor(const std::filesystem::path& path)
       : value_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   ~Descriptor() {
@@ -39,7 +39,7 @@ FileFacts::Kind kind_of(mode_t mode) {
   return S_ISCHR(mode) || S_ISBLK(mode) ? FileFacts::Kind::device : FileFacts::Kind::other;
 }
 
-// "6,1234,5678,-;text" and lines of " KEY=value" after it: the text.
+// Extracts the text from "6,1234,5678,-;text" and lines of " KEY=value" after it.
 std::string_view message_of(std::string_view record) {
   const size_t start = record.find(';');
   if (start == std::string_view::npos) return {};
@@ -107,12 +107,14 @@ std::optional<std::string> kernel_messages(size_t limit) {
   const Descriptor log("/dev/kmsg");
   if (log.value() < 0) return std::nullopt;
   std::string text;
-  std::array<char, 8192> record{};  // the kernel gives one at a time, and refuses a buffer that is too small
+  // the kernel returns one record at a time, and refuses a buffer that is too small
+  std::array<char, 8192> record{};
   constexpr int most_records = 200'000;
   for (int i = 0; i < most_records; ++i) {
     const ssize_t count = ::read(log.value(), record.data(), record.size());
-    if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;  // overwritten meanwhile: the next one
-    if (count <= 0) break;                                          // EAGAIN: that was the last
+    // overwritten in the meantime: take the next one
+    if (count < 0 && (errno == EPIPE || errno == EINTR)) continue;
+    if (count <= 0) break;  // EAGAIN: that was the last
     text.append(message_of({record.data(), static_cast<size_t>(count)})).push_back('\n');
     if (text.size() > 2 * limit) text.erase(0, text.size() - limit);
   }
