@@ -15,8 +15,8 @@ namespace athanor {
 
 /// How the elements of a dense tensor lie in memory.
 ///
-/// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b], which oneDNN
-/// calls nChw8c and nChw16c.
+/// block 0: row-major. block b > 0, for [N, C, H, W] with C a multiple of b: [N, C/b, H, W, b]. oneDNN calls
+/// this nChw8c and nChw16c.
 struct Layout {
   int block = 0;
   bool operator==(const Layout&) const = default;
@@ -25,18 +25,18 @@ struct Layout {
 /// "row-major", "nChw16c"
 std::string to_string(Layout layout);
 
-/// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows):
-/// `strides`, in elements, says how; blocked ones and outputs are always dense.
+/// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
+/// with `strides` in elements. Blocked operands and outputs are always dense.
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
   Layout layout;
-  Ints strides;  // one per axis; those of the row-major order for blocked operands (and then without meaning)
+  Ints strides;  // one per axis; for blocked operands those of the row-major order, without a meaning
   bool dense() const { return strides == contiguous_strides(shape); }
   bool operator==(const OperandDesc&) const = default;
 };
 
-/// What is done to each element of a contraction's result before it is stored.
+/// Operations on each element of a contraction's result before it is stored.
 struct Epilogue {
   /// The last input is a vector, added along the result's channel axis (1 of a convolution, the last of a
   /// matmul).
@@ -46,7 +46,7 @@ struct Epilogue {
   bool operator==(const Epilogue&) const = default;
 };
 
-/// An op that wants a kernel: everything a backend needs to say which kernels it has.
+/// An op that needs a kernel: everything by which a backend decides which kernels it has.
 struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
@@ -65,17 +65,16 @@ struct GpuCandidate;
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory where some was asked
-  /// for.
+  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory if the kernel asked for
+  /// some.
   virtual void run(std::span<void* const> buffers) const = 0;
-  /// Does ahead what the first run would do first: compiles. Several kernels may be prepared at once, by
-  /// threads.
+  /// Does the first part of the first run in advance: compiles. Threads may prepare several kernels at once.
   virtual void prepare() const {}
   /// The source and launches of a generated GPU kernel; nullptr for others.
   virtual const GpuCandidate* generated() const { return nullptr; }
 };
 
-/// One way to compute a request. All candidates of a request mean the same; which one runs is measured.
+/// One way to compute a request. All candidates of a request compute the same; timing decides which one runs.
 struct Candidate {
   std::string name;  // "oneDNN winograd", "generic"
   size_t scratch_bytes = 0;
@@ -85,21 +84,21 @@ struct Candidate {
 /// A backend: devices that run kernels.
 class Backend : public DeviceProvider {
  public:
-  /// The kernels for a request, best guess first; {} when this backend has none and the op must decompose.
-  /// Never
-  /// {} for a primitive.
+  /// The kernels for a request, best guess first; {} if this backend has none and the op must decompose.
+  /// Never {} for a primitive.
   virtual std::vector<Candidate> candidates(int device, const KernelRequest& request) = 0;
-  /// Whether candidates() would give any, for this op, whatever the layouts: cheap, asked for every node.
+  /// Whether candidates() would return any for this op, in any layout. It is cheap, and asked for every node.
   virtual bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                           const Attrs& attrs) = 0;
-  /// The layouts that the op's kernels work best with: inputs in order, then the output. {} means row-major.
+  /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                 const TensorType& output, const Attrs& attrs) = 0;
-  /// A kernel for a fused loop; buffers as the program numbers them. Every backend can generate every loop.
+  /// A kernel for a fused loop, with buffers as the program numbers them. Every backend can generate every
+  /// loop.
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
-  /// Waits until the device has done what it was given. Throws Error for what went wrong on the way.
+  /// Waits until the device has finished everything. Throws Error if something went wrong.
   virtual void synchronize(int device) = 0;
-  /// Seconds that the device spends on what `launches` gives it, by its own clock where it has one.
+  /// Seconds that the device needs for the work that `launches` starts, by its own clock if it has one.
   virtual double timed(int device, const std::function<void()>& launches) = 0;
 };
 

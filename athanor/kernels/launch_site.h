@@ -1,4 +1,4 @@
-// Which step of a plan launches a kernel: for errors that a device reports only later.
+// Which step of a plan launches a kernel. For errors that a device reports only later.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ class LaunchSite {
   /// The user's line: "train.cpp:12".
   virtual std::string where() const = 0;
 
-  /// Of what this thread launches now; nullptr outside of plans.
+  /// The site of this thread's current launch; nullptr outside of plans.
   static const LaunchSite*& current() {
     thread_local const LaunchSite* site = nullptr;
     return site;

@@ -84,14 +84,14 @@ int64_t LoopProgram::flops() const {
 
 namespace {
 
-/// The stride vectors that decide which dimensions may merge, each with a weight in bytes for ordering.
+/// The stride vectors that decide which dimensions can merge, each with a weight in bytes for ordering.
 struct StrideSet {
   std::vector<Ints*> all;
   std::vector<std::pair<const Ints*, int64_t>> memory;  // of the operands that are used
 };
 
-/// Epilogue accesses see index 0 along reduced dimensions, so their strides there do not matter, and neither
-/// do those of operands that nothing uses: both become 0, which merges with anything.
+/// Epilogue accesses use index 0 along reduced dimensions, so their strides there do not matter; nor do those
+/// of unused operands. Both become 0, which merges with anything.
 StrideSet collect_strides(LoopProgram& p) {
   std::vector<bool> in_body(p.operands.size()), in_epilogue(p.operands.size());
   const auto mark = [](std::vector<bool>& used, const std::vector<LoopStep>& steps,
@@ -133,11 +133,12 @@ void select_dims(LoopProgram& p, const StrideSet& set, const std::vector<size_t>
   for (Ints* strides : set.all) *strides = pick(*strides);
 }
 
-/// Outermost the dimension with the longest strides, innermost the one along which most bytes are contiguous.
+/// Outermost is the dimension with the longest strides; innermost the one along which most bytes are
+/// contiguous.
 std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
   const size_t rank = p.space.size();
   const auto touched =
-      [&](const Ints& strides) {  // elements of an operand, fewer than iterations where it broadcasts
+      [&](const Ints& strides) {  // elements of an operand: fewer than iterations if it broadcasts
         double n = 1;
         for (size_t d = 0; d < rank; ++d)
           if (strides[d] != 0) n *= static_cast<double>(p.space[d]);

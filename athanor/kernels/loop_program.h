@@ -1,4 +1,4 @@
-// Fused loops as data: what one elementwise or reduction kernel computes, for every backend to generate.
+// Fused loops as data: what one elementwise or reduction kernel computes. Every backend can generate it.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,11 +10,10 @@
 
 namespace athanor {
 
-/// Where the elements of one operand lie, as the loop walks its space: the element of index (i0, i1, ...)
-/// stands `offset + sum(strides[d] * i_d)` elements into the buffer. A stride of 0 broadcasts; strides may be
-/// negative.
+/// Where the elements of one operand lie: the element of index (i0, i1, ...) is `offset + sum(strides[d] *
+/// i_d)` elements into the buffer. A stride of 0 broadcasts; strides may be negative.
 struct LoopOperand {
-  int buffer = 0;  // position among the buffers that the kernel is launched with
+  int buffer = 0;  // number of the buffer among the kernel's buffers
   DType dtype = DType::f32;
   int64_t offset = 0;
   Ints strides;  // one per dimension of the space
@@ -25,20 +24,20 @@ struct LoopOperand {
 /// then epilogue); a, b, c are registers or -1.
 struct LoopStep {
   enum class Kind : uint8_t {
-    load,       // operand `operand`, converted to `type`
-    constant,   // `value`
-    index,      // i64: operand-like affine index, from `index_offset` and `index_strides`; reads no memory
+    load,      // operand `operand`, converted to `type`
+    constant,  // `value`
+    index,  // i64: an affine index, from `index_offset` and `index_strides` as for operands; reads no memory
     primitive,  // `prim` of registers a, b, c
   };
   Kind kind = Kind::primitive;
   Prim prim = Prim::none;
-  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never f16 or bf16: those are loaded to and stored
+  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never f16 or bf16: they are loaded to and stored
   /// from f32.
   DType type = DType::f32;
   int a = -1, b = -1, c = -1;
   int operand = -1;
-  double value = 0;       // of a constant, of a float or small integer type
-  int64_t int_value = 0;  // of a constant of an integer type or bool
+  double value = 0;       // of a constant with a float or small integer type
+  int64_t int_value = 0;  // of a constant with an integer type or bool
   int64_t index_offset = 0;
   Ints index_strides;
   bool operator==(const LoopStep&) const = default;
@@ -49,7 +48,7 @@ struct LoopReduction {
   Prim prim =
       Prim::sum;  // sum, prod, reduce_max, reduce_min or argmax (of the index over the reduced dimensions)
   int source = -1;
-  DType type = DType::f32;  // that of source, or i64 for argmax
+  DType type = DType::f32;  // the type of source, or i64 for argmax
   bool operator==(const LoopReduction&) const = default;
 };
 
@@ -76,16 +75,16 @@ struct LoopProgram {
   std::vector<LoopReduction> reductions;
   std::vector<LoopStep> epilogue;
   std::vector<LoopStore> epilogue_stores;
-  int buffers = 0;  // how many the kernel is launched with
+  int buffers = 0;  // number of the kernel's buffers
 
   int64_t iterations() const;
-  /// Arithmetic steps times iterations (loads, stores, constants and index steps count nothing).
+  /// Arithmetic steps times iterations (loads, stores, constants and index steps do not count).
   int64_t flops() const;
   bool operator==(const LoopProgram&) const = default;
 };
 
-/// Merges neighbouring dimensions that every operand walks alike, drops those of extent 1, and orders what is
-/// left so that the innermost dimension is the one most operands walk contiguously. The meaning stays: argmax
+/// Merges neighbouring dimensions that every operand walks alike, drops those of extent 1, and orders the
+/// others so that most operands are contiguous along the innermost one. The meaning stays the same: argmax
 /// over several dimensions keeps their order.
 LoopProgram simplify(LoopProgram program);
 

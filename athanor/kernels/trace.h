@@ -1,5 +1,5 @@
-// Traces: what ran when, on the host and on devices, as Chrome and Perfetto show it (JSON Trace Event
-// Format).
+// Traces: what ran when, on the host and on devices, in the format that Chrome and Perfetto show (JSON Trace
+// Event Format).
 #pragma once
 #include <chrono>
 #include <mutex>
@@ -8,17 +8,17 @@
 
 namespace athanor {
 
-/// Something that took time. Lanes are drawn under one another: "host", "opencl:0 kernels", "opencl:0
+/// Something that took time. Lanes are drawn below one another: "host", "opencl:0 kernels", "opencl:0
 /// copies".
 struct TraceSpan {
   std::string lane, name;
   double start = 0, seconds = 0;  // on trace_clock()
 };
 
-/// Seconds of the clock that spans are on.
+/// The current time in seconds, on the clock of spans.
 double trace_clock();
 
-/// Gathers spans while it lives; at most one does. Any thread may add to it.
+/// Collects spans while it exists. At most one exists at a time. Any thread may add to it.
 class Trace {
  public:
   Trace();
@@ -26,10 +26,10 @@ class Trace {
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
-  /// The one that lives, or nullptr: then nobody records anything.
+  /// The current one, or nullptr if nothing is recorded.
   static Trace* active();
   void add(TraceSpan span);
-  /// What kernels that this thread launches are shown as.
+  /// The name under which kernels that this thread launches are shown.
   static std::string& label();
   /// All spans, for chrome://tracing or ui.perfetto.dev.
   std::string json() const;

@@ -34,7 +34,7 @@ Maker maker_of(const Op& op) {
     default:
       break;
   }
-  // Composite ops that a kernel of their own makes faster.
+  // Composite ops that a dedicated kernel makes faster.
   static const std::map<std::string_view, Maker> composites = {
       {"conv2d", gpu::conv2d},
       {"conv2d_input_grad", gpu::conv2d_input_grad},
@@ -68,7 +68,7 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                     const Attrs&) {
   const Maker make = maker_of(op);
-  // Of no keys, or no features, the decomposition knows what to make.
+  // For no keys or no features, the decomposition gives the right result.
   const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
   if (make == gpu::attention && output.shape.size() > 0 && std::ranges::any_of(inputs, empty)) return false;
   return make != nullptr && (op.prim != Prim::none || is_float(output.dtype));

@@ -1,5 +1,5 @@
 // Kernels that come from no op (probes, memory tests, loops joined into one launch), on a device of any
-// backend that takes the kernel language.
+// backend that runs the kernel language.
 #pragma once
 #include <functional>
 #include <optional>
@@ -15,10 +15,10 @@ struct GpuAccess {
   std::function<Candidate(GpuCandidate)> make;
 };
 
-/// None for devices that are not programmed in the language (the CPU backend).
+/// None for devices that do not run the kernel language (the CPU backend).
 std::optional<GpuAccess> gpu_access(Device device);
 
-/// For backends, once a program.
+/// For backends, once in a program.
 void register_gpu_access(uint8_t provider, std::function<GpuAccess(int index)> open);
 
 }  // namespace athanor

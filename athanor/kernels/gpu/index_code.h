@@ -1,4 +1,4 @@
-// Source for kernels with a work-item for each element of a shape.
+// Source for kernels with one work-item for each element of a shape.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace athanor::gpu {
 
-/// A buffer that a kernel takes: its name, its element type as the language writes it, what it is bound to.
+/// A kernel's buffer parameter: its name, its element type in the language, and what it is bound to.
 struct Parameter {
   std::string name, type;
   GpuLaunch::Argument argument = {};
@@ -17,7 +17,7 @@ struct Parameter {
 /// "STORED(bf16)"
 std::string stored(DType dtype);
 
-/// A kernel with a work-item for each index of `shape`; its body sees dim0, dim1, ... and `flat`, the
+/// A kernel with one work-item for each index of `shape`. Its body can use dim0, dim1, ... and `flat`, the
 /// row-major position.
 class ElementKernel {
  public:
@@ -26,7 +26,7 @@ class ElementKernel {
   Code& code() { return code_; }
   /// "dim0", "dim1", ... for every axis.
   const std::vector<std::string>& index() const { return index_; }
-  /// The body is complete.
+  /// Ends the body and returns the launch.
   GpuLaunch finish();
 
  private:

@@ -1,5 +1,5 @@
-// Several loops in one launch: each work-group finds by its number which loop it works on, and takes that
-// one's extent and buffers; from there on the loops are one kernel.
+// Several loops in one launch. Each work-group finds its loop by its number and takes that loop's extent and
+// buffers. From there on, all loops are the same kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,13 +28,13 @@ class JoinedLoops {
         far = std::max(far, std::abs(o.offset) +
                                 (o.strides.empty() ? 0 : std::abs(o.strides[0])) * program.iterations());
     }
-    // On a CPU starting a group costs as much as thousands of elements; on a GPU choosing the loop costs
-    // every work-item, which therefore does several elements.
+    // On a CPU, starting a group takes as long as thousands of elements. On a GPU, every work-item has to
+    // choose its loop, so it computes several elements.
     each_ = traits.is_cpu ? 1 : 4;
     const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(largest)));
     items_ = std::min({traits.is_cpu ? int64_t{4096} : int64_t{256}, traits.max_group_size, enough});
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
-    // A program with a dimension says what the strides are along it.
+    // A program with a dimension gives the strides along it.
     for (const LoopProgram& program : programs)
       if (!program.space.empty()) pattern_ = program;
     name_buffers();
@@ -65,8 +65,8 @@ class JoinedLoops {
   }
 
  private:
-  // The pattern's buffers are names that stand for the chosen loop's; `bound_` says for each which buffer
-  // that is in every loop.
+  // The pattern's buffers are names for the chosen loop's buffers; `bound_` gives, for each name, its buffer
+  // in every loop.
   void name_buffers() {
     std::map<std::vector<int>, int> names;
     for (size_t o = 0; o < pattern_.operands.size(); ++o) {
@@ -93,7 +93,8 @@ class JoinedLoops {
       code_.line(fmt::format("BIND(STORED({}), b{});", language_name(types[b]), b));
   }
 
-  // Selections, not branches: a CPU's compiler takes them out of its loop over work-items, and vectorises it.
+  // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
+  // loop.
   void choose_loop(GpuLaunch& launch) {
     const auto types = gpu::buffer_types(pattern_);
     code_.line("const i32 group = GROUP_ID(0);");

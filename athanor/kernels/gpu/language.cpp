@@ -36,7 +36,7 @@ std::string_view template_text(std::string_view name) {
 }
 
 Defines& Defines::set(std::string_view name, int64_t value) {
-  // Extents that do not fit 32 bits are rare, and say so themselves.
+  // Extents that do not fit 32 bits are rare, and are written as 64-bit numbers.
   const bool wide = value > INT32_MAX || value < INT32_MIN;
   text_ += fmt::format("#define {} ({}{})\n", name, value, wide ? "L" : "");
   return *this;

@@ -23,7 +23,7 @@ LoopKernels::LoopKernels(const LoopProgram& program, const GpuTraits& traits)
   for (const LoopOperand& o : program.operands) wide_ |= reaches_far(o);
 }
 
-// Whether an element lies further than 32-bit arithmetic on indices goes.
+// Whether an element is too far away for 32-bit arithmetic on indices.
 bool LoopKernels::reaches_far(const LoopOperand& o) const {
   int64_t far = std::abs(o.offset);
   for (size_t d = 0; d < o.strides.size(); ++d)

@@ -13,7 +13,7 @@ namespace {
 
 std::string reg(int number) { return fmt::format("r{}", number); }
 
-// Integers wrap: they are added as unsigned numbers, and small ones as int, whose excess the cast drops.
+// Integers wrap: they are added as unsigned numbers; small ones as int, and the cast drops the upper bits.
 std::string wrapping(DType type, const std::string& a, const char* op, const std::string& b) {
   switch (type) {
     case DType::i64:

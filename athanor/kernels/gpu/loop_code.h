@@ -20,7 +20,7 @@ class Code {
   size_t depth_ = 0;
 };
 
-/// The element of an operand that stands at an index: "4 + 12 * dim0 + dim1". `index[d]` is the C expression
+/// The position of an operand's element at an index: "4 + 12 * dim0 + dim1". `index[d]` is the C expression
 /// for dimension d; "" counts as 0.
 std::string affine(int64_t offset, const Ints& strides, const std::vector<std::string>& index);
 
@@ -31,16 +31,16 @@ void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopSt
 void emit_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
                  const std::vector<std::string>& index);
 
-/// The number as the language writes it, exactly.
+/// The number in the language's syntax, exactly.
 std::string literal(double value, DType type);
 std::string literal(int64_t value, DType type);
 
 /// The type of every register, by number.
 std::vector<DType> register_types(const LoopProgram& program);
-/// The dtype that each buffer is accessed as.
+/// The dtype as which each buffer is accessed.
 std::vector<DType> buffer_types(const LoopProgram& program);
 
-/// What a reduction starts from, and "a combined with b" as an expression (not for argmax).
+/// The value from which a reduction starts, and "a combined with b" as an expression (not for argmax).
 std::string reduction_identity(const LoopReduction& reduction);
 std::string combine(const LoopReduction& reduction, const std::string& a, const std::string& b);
 

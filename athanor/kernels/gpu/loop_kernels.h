@@ -9,7 +9,7 @@
 
 namespace athanor::gpu {
 
-/// C expressions of a program's dimensions.
+/// The C expressions of a program's dimensions.
 using Names = std::vector<std::string>;
 
 int64_t power_of_two(int64_t at_most);
@@ -21,17 +21,17 @@ class LoopKernels {
  protected:
   int64_t extent(int d) const { return program_.space[static_cast<size_t>(d)]; }
   std::string_view index_type() const { return wide_ ? "i64" : "i32"; }
-  /// Work-items that a group may have.
+  /// The most work-items of a group.
   int64_t group_limit() const;
-  /// The kept dimensions but the innermost.
+  /// The kept dimensions except the innermost.
   std::vector<int> outer_kept() const;
 
-  /// The head of a kernel: a parameter a buffer, and the scratch memory last.
+  /// The head of a kernel: one parameter for each buffer, and the scratch memory last.
   void begin_kernel(Code& code, const std::string& name, bool with_scratch = false) const;
   std::vector<GpuLaunch::Argument> arguments(bool with_scratch) const;
   /// Declares dim<d> for each of `dims`, from a folded index; fills `index`.
   void unfold(Code& code, const std::string& flat, const std::vector<int>& dims, Names& index) const;
-  /// The body's registers and stores, of one element.
+  /// The body's registers and stores for one element.
   void compute(Code& code, const Names& index) const;
 
   const LoopProgram& program_;
@@ -46,7 +46,7 @@ class LoopKernels {
   bool reaches_far(const LoopOperand& operand) const;
 };
 
-/// The kernel of a program without reductions, and that of one with.
+/// The kernels of a program without reductions, and of one with reductions.
 GpuCandidate map_kernel(const LoopProgram& program, const GpuTraits& traits);
 GpuCandidate reduction_kernels(const LoopProgram& program, const GpuTraits& traits);
 

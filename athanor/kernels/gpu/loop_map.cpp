@@ -1,4 +1,4 @@
-// Fused loops without reductions: a work-item an element, or on CPUs one for several rows.
+// Fused loops without reductions: one work-item for each element, or on CPUs for several rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace athanor::gpu {
 namespace {
 
 constexpr int64_t max_groups = 65535;  // along the second and third dimension, on CUDA and HIP
-// On CPUs, what an item does at least.
+// On CPUs, the least number of elements for a work-item.
 constexpr int64_t item_elements = 8192;
 
 class MapKernel : LoopKernels {
@@ -50,7 +50,8 @@ class MapKernel : LoopKernels {
     compute(code, index);
   }
 
-  // Work-items along the innermost dimension: neighbours are seen to be neighbours, no division per element.
+  // Work-items along the innermost dimension: the compiler sees that neighbours are neighbours, and no
+  // element needs a division.
   void map_neighbours(Code& code, GpuLaunch& launch) const {
     const int64_t inner = program_.space.back(), outer = kept_size_ / inner;
     int64_t wide = std::min(group_limit(), power_of_two(2 * inner - 1));
@@ -70,8 +71,8 @@ class MapKernel : LoopKernels {
     compute(code, index);
   }
 
-  // On CPUs: an item takes some rows, or a piece of a long one. (Neighbours as items of a group take twice as
-  // long: a group's start costs as much as some thousand elements.)
+  // On CPUs, an item takes some rows, or a piece of a long row. (Using the items of a group for neighbours
+  // takes twice as long: starting a group takes as long as some thousand elements.)
   void map_rows(Code& code, GpuLaunch& launch) const {
     const int64_t inner = program_.space.back(), outer = kept_size_ / inner;
     const int64_t piece = ceil_div(inner, ceil_div(inner, item_elements));

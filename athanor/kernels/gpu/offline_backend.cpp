@@ -1,4 +1,4 @@
-// A GPU that need not be there: plans can be made for it and their kernels be looked at, but not run.
+// A GPU that need not exist: plans can be made for it and their kernels can be looked at, but not run.
 #include <cstring>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// A card as there are many: what its driver reports matters to the templates only through these.
+/// A typical card: templates depend on what its driver reports only through these values.
 constexpr GpuTraits traits{.max_group_size = 256,
                            .local_bytes = 32 * 1024,
                            .compute_units = 32,
@@ -30,7 +30,7 @@ class OfflineKernel final : public Kernel {
   GpuCandidate candidate_;
 };
 
-/// Values of a model that is looked at: all zeros, and no kernel reads them.
+/// Storage for values of a model that is only looked at: all zeros, and no kernel reads them.
 class OfflineStorage final : public Storage {
  public:
   OfflineStorage(Device device, size_t bytes) : Storage(device, bytes, nullptr) {}
@@ -43,7 +43,7 @@ class OfflineBackend final : public Backend {
   uint8_t provider_id = 0;
 
   std::string name() const override { return "offline"; }
-  // Never listed: it is there for who names it.
+  // Not in the list of devices. Only `kernels dump` names it.
   std::vector<DeviceInfo> devices() override { return {}; }
   std::optional<DeviceInfo> hidden() override {
     return DeviceInfo{{provider_id, 0}, "a GPU that need not be there", "gpu", 0, {}};

@@ -1,4 +1,4 @@
-// The templates: one function an op or family, each in a file of its own beside its text
+// The templates: one function for each op or family, each in a separate file with its text
 // (templates/NAME.cpp, templates/NAME.kernel).
 #pragma once
 #include <vector>
@@ -13,7 +13,7 @@ std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const 
 std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits);
-/// scaled_dot_product_attention, attention_lse and attention_grad_q, _k and _v, of extents above 0.
+/// scaled_dot_product_attention, attention_lse and attention_grad_q, _k and _v, with extents above 0.
 std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits);
 std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits);

@@ -13,7 +13,7 @@
 namespace athanor::cpu {
 namespace {
 
-// An unsigned number that orders as the value does: 0 and -0 are equal, NaN is largest.
+// An unsigned number with the value's order: 0 and -0 are equal, NaN is largest.
 template <class T>
 uint64_t sort_key(T value) {
   constexpr uint64_t sign = uint64_t{1} << 63;

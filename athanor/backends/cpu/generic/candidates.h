@@ -1,4 +1,4 @@
-// Athanor's own kernels: right for every element type, row-major or strided, and needing no library.
+// Athanor's own kernels. They work for every element type, row-major or strided, and need no library.
 #pragma once
 #include <span>
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace athanor::cpu {
 
-/// The kernels for a request; {} for ops that have none here.
+/// The kernels for a request; {} for ops without a kernel here.
 std::vector<Candidate> generic_candidates(const KernelRequest& request);
 bool generic_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                         const Attrs& attrs);
 
-// One for each op or family, in a file of that name.
+// One for each op or family, in the file of that name.
 Candidate batch_matmul_kernel(const KernelRequest& request);
 Candidate pad_kernel(const KernelRequest& request);
 Candidate concat_kernel(const KernelRequest& request);

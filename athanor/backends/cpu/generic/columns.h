@@ -1,16 +1,16 @@
-// Work that runs along an axis, shared out between threads across the other axes.
+// Work along an axis, divided between threads across the other axes.
 #pragma once
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {
 
-/// Sees a tensor as [outer, n, inner] and calls body(o, first, count, thread) for every o and every chunk
-/// [first, first + count) of inner; a chunk has at most `widest` columns. Every column is seen by one thread,
-/// which may walk along n in order: sums come out the same for any number of threads.
+/// Treats a tensor as [outer, n, inner] and calls body(o, first, count, thread) for every o and every chunk
+/// [first, first + count) of inner; a chunk has at most `widest` columns. One thread gets a whole column and
+/// may walk along n in order, so sums are the same for any number of threads.
 template <class Body>
 void for_each_column_chunk(int64_t outer, int64_t n, int64_t inner, int64_t widest, Body&& body,
                            int max_threads = cpu_threads()) {
-  // Narrower chunks where there are fewer of them than threads, but still of whole cache lines.
+  // Narrower chunks if there are fewer chunks than threads, but still of whole cache lines.
   int64_t width = std::min(inner, widest);
   while (width > 32 && outer * ((inner + width - 1) / width) < max_threads)
     width = (width / 2 + 15) / 16 * 16;

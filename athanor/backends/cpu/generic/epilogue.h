@@ -1,4 +1,4 @@
-// What is done to a contraction's results before they are stored.
+// Operations on a contraction's results before they are stored.
 #pragma once
 #include <cmath>
 #include <string>

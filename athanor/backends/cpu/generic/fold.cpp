@@ -1,5 +1,5 @@
-// fold: the transpose of unfold. Windows that lie `step` apart along an axis, with elements `dilation` apart,
-// are summed where they overlap.
+// fold: the transpose of unfold. Sums windows where they overlap: one every `step` elements along an axis,
+// with elements `dilation` apart.
 #include <algorithm>
 
 #include "athanor/backends/cpu/generic/candidates.h"
@@ -43,7 +43,7 @@ void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, 
 }  // namespace
 
 Candidate fold_kernel(const KernelRequest& request) {
-  // The input has one axis more than the output: n became [windows, window size].
+  // The input has one more axis than the output: n became [windows, window size].
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const Fold fold{request.attrs.integer("size"), request.attrs.integer("step"),
                   request.attrs.integer("dilation")};

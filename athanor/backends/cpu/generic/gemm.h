@@ -13,10 +13,9 @@ namespace athanor::cpu {
 
 /// C = activation(A B + bias), for matrices of T.
 ///
-/// C is cut into blocks, and threads share the blocks out. A thread gathers its block in the accumulation
-/// type, packing the panels of A and B that it needs: they are read with any strides once, and then from the
-/// cache. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008; here the innermost
-/// two levels.)
+/// C is cut into blocks, which threads share. A thread computes its block in the accumulation type and packs
+/// the panels of A and B that it needs: it reads them once, with any strides, and then from the cache. (Goto,
+/// van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008; here the innermost two levels.)
 template <class T>
 class Gemm {
  public:

@@ -1,7 +1,7 @@
 #include "athanor/backends/cpu/generic/gemm_micro.h"
 
-// Of x86's older instruction sets only the baseline is worth its compile time; sizeless vectors cannot be
-// held in arrays.
+// Of x86's older instruction sets, only the baseline is worth its compile time. Sizeless vectors cannot be
+// elements of arrays.
 #ifndef HWY_DISABLED_TARGETS
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
@@ -17,7 +17,8 @@ namespace athanor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Two vectors wide; as tall as the registers allow: 32 with AVX-512 and NEON, else 16.
+// A tile is two vectors wide, and as high as the registers allow: 32 registers with AVX-512 and NEON, else
+// 16.
 #if HWY_TARGET == HWY_SSE2 || HWY_TARGET == HWY_AVX2
 constexpr int tile_rows = 6;
 #else

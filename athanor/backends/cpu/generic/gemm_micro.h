@@ -12,7 +12,7 @@ struct MicroKernel {
   void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t ldc);
 };
 
-/// The fastest one for this processor: vector code for float and double, plain loops for uint32_t and
+/// The fastest kernel for this processor: vector code for float and double, plain loops for uint32_t and
 /// uint64_t.
 template <class T>
 MicroKernel<T> micro_kernel();

@@ -16,7 +16,8 @@ struct GemmShape {
   int64_t bias_stride = 0;
   Activation activation;
 
-  /// Of a batch_matmul. A batch that shares b, as a linear layer's does, becomes one taller matrix.
+  /// The shape of a batch_matmul. If the whole batch shares b, as in a linear layer, it becomes one taller
+  /// matrix.
   explicit GemmShape(const KernelRequest& request)
       : batch(request.output.shape[0]),
         m(request.output.shape[1]),

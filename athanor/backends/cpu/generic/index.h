@@ -7,7 +7,7 @@
 
 namespace athanor::cpu {
 
-/// `index`, when it lies in [0, extent); else throws Error(value).
+/// Returns `index` if it lies in [0, extent); else throws Error(value).
 inline int64_t checked_index(int64_t index, int64_t extent, const char* op) {
   if (static_cast<uint64_t>(index) >= static_cast<uint64_t>(extent)) [[unlikely]]
     throw Error(ErrorCode::value,

@@ -4,13 +4,13 @@
 
 namespace athanor::cpu {
 
-/// `x` and `dx` point at the window's first element: `rows` x `columns` elements of `block` channels, rows
-/// lying `row_stride` apart. For each channel the first maximum (a NaN counts as one) takes dy; the others
-/// take 0. That is stored where `store`, else added.
+/// `x` and `dx` point at the window's first element: `rows` x `columns` elements of `block` channels, with
+/// rows `row_stride` apart. For each channel the first maximum (a NaN counts as one) takes dy; the others
+/// take 0. The result is stored if `store`, else added.
 using MaxWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
                            const float* dy, float* dx, bool store);
 
-/// The one for this processor.
+/// The kernel for this processor.
 MaxWindow max_window_kernel();
 
 }  // namespace athanor::cpu

@@ -1,4 +1,4 @@
-// How kernels compute with each element type.
+// The arithmetic of kernels for each element type.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace athanor::cpu {
 
-/// `Acc` is what sums of T are gathered in: float for the half types, the unsigned type for integers (so that
-/// overflow wraps), and uint32_t for bool (a sum of booleans is true when it is not 0).
+/// `Acc` is the type in which sums of T are computed: float for the half types, the unsigned type for
+/// integers (so that overflow wraps), and uint32_t for bool (a sum of booleans is true if it is not 0).
 template <class T>
 struct Arithmetic {
   using Acc = T;

@@ -1,4 +1,4 @@
-// pad: a value around (or, with negative amounts, cuts off) each axis.
+// pad: adds a value around each axis, or cuts it off where the amount is negative.
 #include <algorithm>
 #include <cstring>
 
@@ -23,7 +23,7 @@ void run_pad(const Pad& pad, const T* from, T* to, T value) {
   }
   const auto at = [](const Ints& values, int axis) { return values[static_cast<size_t>(axis)]; };
   const int64_t width = pad.output.shape[last], stride = at(pad.input.strides, last), low = at(pad.low, last);
-  // Columns [begin, end) of a row come from the input, those around it are the value.
+  // Columns [begin, end) of a row come from the input; the others get the value.
   const int64_t begin = std::clamp<int64_t>(low, 0, width);
   const int64_t end = std::clamp<int64_t>(pad.input.shape[last] + low, begin, width);
   const int64_t rows = product(pad.output.shape, 0, last);

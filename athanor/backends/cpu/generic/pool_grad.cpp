@@ -1,7 +1,7 @@
 // max_pool2d_grad and avg_pool2d_grad, in row-major and blocked layouts.
 //
-// oneDNN's maximum needs the positions that its forward pass stored; these kernels find them again from x,
-// which costs less than storing and reading them.
+// oneDNN's maximum needs the positions that its forward pass stored. These kernels find them again from x,
+// which takes less time than storing and reading them.
 #include <limits>
 
 #include "athanor/backends/cpu/generic/candidates.h"
@@ -15,7 +15,7 @@
 namespace athanor::cpu {
 namespace {
 
-// The first maximum of the window takes the whole gradient; a NaN counts as the maximum.
+// The first maximum of the window takes the whole gradient. A NaN counts as the maximum.
 template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
@@ -67,8 +67,8 @@ void average_window(const PoolShape& shape, const PoolShape::Window& window, con
       }
 }
 
-/// `tiles`: windows neither overlap nor leave anything out, so that gradients are stored, not added to zeros.
-/// Sums of the half types are gathered in `scratch`, a plane of floats for each thread.
+/// `tiles`: windows do not overlap and leave nothing out, so gradients are stored instead of added to zeros.
+/// Sums of the half types are computed in `scratch`, a plane of floats for each thread.
 template <class T, int block, bool tiles>
 void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* scratch, int threads) {
   parallel_for(

@@ -1,4 +1,4 @@
-// What 2-D pooling kernels need to know.
+// The sizes of a 2-D pooling, for kernels.
 #pragma once
 #include <algorithm>
 
@@ -6,8 +6,8 @@
 
 namespace athanor::cpu {
 
-/// Pooling sees [N, C, H, W] as planes: N * C of them row-major, N * C / b of b channels each in blocked
-/// layouts. Either way the elements of a plane are [H, W, b].
+/// Pooling treats [N, C, H, W] as planes: N * C planes if row-major, N * C / b planes of b channels in
+/// blocked layouts. In both cases a plane's elements are [H, W, b].
 struct PoolShape {
   bool max;  // else average
   int block;
@@ -50,7 +50,7 @@ struct PoolShape {
     return {std::max<int64_t>(top, 0), std::min(top + kernel_h, height), std::max<int64_t>(left, 0),
             std::min(left + kernel_w, width)};
   }
-  /// What an average over this window divides by.
+  /// The divisor of an average over this window.
   int64_t divisor(const Window& window) const { return count_padding ? kernel_h * kernel_w : window.size(); }
 };
 

@@ -8,8 +8,7 @@
 namespace athanor::cpu {
 namespace {
 
-// For each block of channels, [b, pixels] <-> [pixels, b]: a transposition, done in tiles of whole cache
-// lines.
+// For each block of channels: [b, pixels] <-> [pixels, b], a transposition in tiles of whole cache lines.
 template <class T, int block, bool to_blocked>
 void transpose(int64_t groups, int64_t pixels, const T* from, T* to) {
   constexpr int64_t tile = 16;

@@ -17,7 +17,7 @@ struct Sizes {
   int64_t outer, extent, inner;
 };
 
-/// Sums of type S are gathered in `sums`: the output itself, or scratch memory where S is wider than T.
+/// Sums of type S are computed in `sums`: the output itself, or scratch memory if S is wider than T.
 template <class T, class S, class Index>
 void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput& source,
                  const Index* indices, const T* from, S* sums, T* to) {

@@ -11,7 +11,7 @@ struct Axis {
   int64_t extent, source, destination;
 };
 
-// Drops axes of extent 1 and merges neighbours that both sides walk as one.
+// Drops axes of extent 1, and merges neighbouring axes if both sides can walk them as one.
 std::vector<Axis> merged_axes(std::span<const int64_t> extents, std::span<const int64_t> source,
                               std::span<const int64_t> destination) {
   std::vector<Axis> axes;

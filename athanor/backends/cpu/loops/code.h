@@ -1,4 +1,4 @@
-// What runs on every tile: a list of instructions on registers, lowered from the steps of a loop program.
+// The code of a tile: a list of instructions on registers, lowered from the steps of a loop program.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -11,23 +11,22 @@ namespace athanor::loops {
 
 struct Instruction {
   enum class Kind : uint8_t {
-    constant,  // fill the register with `bits`
-    point,     // the register is the memory where the walker stands: nothing is copied
-    splat,     // the one element where the walker stands
+    constant,  // fills the register with `bits`
+    point,     // the register is memory at the walker's position: nothing is copied
+    splat,     // the one element at the walker's position
     gather,    // the tile's elements, copied
-    index,     // the values of the walker
+    index,     // the walker's values
     step,      // fn of the sources
-    store,     // source 0 to where the walker stands
+    store,     // source 0 to the walker's position
   };
   Kind kind = Kind::step;
   bool uniform = false;  // the register holds uniform_lanes equal elements
-  bool cached = false;   // of splat, gather, index: skipped while the walker stands still
+  bool cached = false;   // of splat, gather, index: skipped while the walker does not move
   int dst = -1;          // register
   int walker = -1;       // of a load, an index or a store
-  int target = -1;       // the walker where the result is computed straight to, or -1
-  bool streams =
-      false;         // to `target` past the caches, from the register, where that is not memory being read
-  int64_t item = 0;  // bytes of an element of the register
+  int target = -1;       // the walker at whose position the result is computed directly, or -1
+  bool streams = false;  // from the register to `target`, past the caches; not if that memory is also read
+  int64_t item = 0;      // bytes of an element of the register
   int sources = 0;
   std::array<int, max_sources> src{};
   unsigned uniform_sources = 0;
@@ -41,12 +40,12 @@ struct Code {
   std::vector<int64_t> registers;       // offsets into the scratch memory; -1: set while running
   int64_t scratch_bytes = 0;
   int64_t tile_bytes =
-      0;  // bytes an element takes in registers and contiguous operands, which should fit the L1 cache
+      0;  // bytes of one element in all registers and contiguous operands; these should fit the L1 cache
   double cost_ns = 0;  // estimate, per element
 };
 
-/// Builds Code step by step, merging equal steps, then fusing multiplications with additions and comparisons
-/// with selections, and sharing memory between registers that are not alive together.
+/// Builds Code step by step: merges equal steps, fuses multiplications with additions and comparisons with
+/// selections, and shares memory between registers that are not alive at the same time.
 class Lowering {
  public:
   explicit Lowering(const Tiling& tiling) : tiling_(tiling) {}
@@ -56,25 +55,26 @@ class Lowering {
   int load(const LoopOperand& operand, DType type);
   int index(int64_t offset, const Ints& strides);
   int primitive(Prim prim, DType type, const std::vector<int>& sources);
-  /// A full tile that the caller places in the register before the code runs.
+  /// A full tile that the caller puts into the register before the code runs.
   int external(DType type);
   int step(const LoopStep& step, const std::vector<LoopOperand>& operands, const std::vector<int>& values);
 
   DType type(int value) const { return nodes_[static_cast<size_t>(value)].type; }
   void store(int value, const LoopOperand& operand);
-  /// A full tile of the value is to be in a register when the code has run. Returns the number of the wish.
+  /// Requests that a register has a full tile of the value after the code has run. Returns the request's
+  /// number.
   size_t keep(int value);
-  /// The same, or two tiles whose product the value is (when nothing else needs the product).
+  /// The same, or two tiles with this product (if nothing else needs the product).
   size_t keep_product(int value);
   /// Adds a walker.
   int walker(Walker w);
 
-  /// `extra`: a walker that moves along though no instruction uses it, or -1.
+  /// `extra`: a walker that moves along although no instruction uses it, or -1.
   Code finish(int extra);
   // After finish():
   int walker_position(int w) const { return w < 0 ? -1 : positions_[static_cast<size_t>(w)]; }
   int kept_register(size_t wish) const { return register_of(kept_[wish].value); }
-  /// The second factor's, or -1 where the value itself was kept.
+  /// The register of the second factor, or -1 if the value itself was kept.
   int factor_register(size_t wish) const {
     return kept_[wish].factor < 0 ? -1 : register_of(kept_[wish].factor);
   }
@@ -126,7 +126,7 @@ class Lowering {
 
   const Tiling& tiling_;
   std::vector<Walker> walkers_;
-  std::vector<int> positions_;  // of walkers_ among those of the code, -1 where unused
+  std::vector<int> positions_;  // for each of walkers_: its number in the code, -1 if unused
   std::vector<Node> nodes_;
   std::vector<Store> stores_;
   std::vector<Wish> kept_;

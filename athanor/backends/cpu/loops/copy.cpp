@@ -1,4 +1,4 @@
-// Elements between memory and tiles.
+// Copies elements between memory and tiles.
 #include <cstddef>
 #include <cstring>
 
@@ -7,7 +7,7 @@
 namespace athanor::loops {
 namespace {
 
-// Addresses travel as integers: strides may be negative and the origin outside the buffer.
+// Addresses are integers here: strides may be negative, and the origin may be outside the buffer.
 template <class T>
 T* address(int64_t at) {
   return reinterpret_cast<T*>(static_cast<intptr_t>(at));
@@ -37,14 +37,14 @@ void scatter_row(int64_t dst, const T* src, int64_t n, int64_t stride) {
   }
 }
 
-/// Walks the rows (the innermost dimension) of dims[d...]; returns the end of what the rows take in the tile.
+/// Walks the rows (the innermost dimension) of dims[d...]; returns the end of the rows in the tile.
 template <class T, class Row>
 T* each_row(T* tile, int64_t at, const Walker::Dim* dims, size_t rank, int64_t extent, const Row& row) {
   if (rank == 1) {
     row(tile, at, extent, dims[0].stride);
     return tile + extent;
   }
-  if (rank == 2) {  // without a recursive call for every row, which may be short
+  if (rank == 2) {  // no recursive call for each row, which may be short
     const int64_t length = dims[1].extent, stride = dims[1].stride;
     for (int64_t i = 0; i < extent; ++i, tile += length, at += dims[0].stride) row(tile, at, length, stride);
     return tile;
@@ -71,7 +71,8 @@ void by_size(int64_t item, const F& f) {
 }  // namespace
 
 void gather(void* dst, int64_t src, const Walker& w, int64_t rows) {
-  if (w.dims.size() > 1 && w.dims[0].stride == 0) {  // one row again and again: double what is there
+  // the same row again and again: double the part that is filled
+  if (w.dims.size() > 1 && w.dims[0].stride == 0) {
     int64_t length = w.item;
     for (size_t d = 1; d < w.dims.size(); ++d) length *= w.dims[d].extent;
     by_size(w.item, [&](auto tag) {

@@ -10,8 +10,8 @@ namespace athanor::loops {
 using Kind = Instruction::Kind;
 
 static constexpr int at_the_end = std::numeric_limits<int>::max();
-/// Results of this size and more outlast no cache, so they need not go through one: a store past it saves
-/// reading the line first, a third of the traffic of a loop that reads one array and writes another.
+/// Results of this size and more do not stay in any cache. Storing them past the caches saves reading the
+/// line first: a third of the traffic of a loop that reads one array and writes another.
 static constexpr int64_t streamed_bytes = 32 << 20;
 
 Code Lowering::finish(int extra) {
@@ -47,7 +47,7 @@ void Lowering::drop_unused_walkers(Code& code, int extra) {
 void Lowering::count_uses() {
   for (const Store& s : stores_) ++node(s.value).uses;
   for (const Wish& k : kept_) ++node(k.value).uses;
-  for (size_t i = nodes_.size(); i-- > 0;)  // sources stand before their users
+  for (size_t i = nodes_.size(); i-- > 0;)  // sources come before their users
     if (nodes_[i].uses > 0)
       for (int s : nodes_[i].sources) ++node(s).uses;
 }
@@ -61,7 +61,8 @@ void Lowering::fuse() {
     k.value = n.sources[0];
     k.factor = n.sources[1];
   }
-  // A value that only `user` needs, and that is not computed once for a whole tile while the user is not.
+  // Whether only `user` needs a value, and the value is not computed once for a whole tile while the user is
+  // not.
   const auto absorbs = [&](const Node& user, int value, Op op) {
     const Node& n = node(value);
     return n.kind == Kind::step && n.op == op && n.uses == 1 && n.uniform == user.uniform;
@@ -105,8 +106,8 @@ void Lowering::choose_direct_stores() {
     if (k.factor >= 0) node(k.factor).last_use = at_the_end;
   }
 
-  // Operands that one tile both reads in place and overwrites (an update in place; the buffers may differ and
-  // still be the same memory) must not change before their last use.
+  // Operands that a tile reads in place and also overwrites (an update in place; different buffers may be the
+  // same memory). They must not change before their last use.
   const auto overlaps = [&](const Node& n, const Store& s) {
     return n.uses > 0 && n.walker >= 0 && n.kind != Kind::index &&
            walkers_[static_cast<size_t>(n.walker)].same_place(walkers_[static_cast<size_t>(s.walker)]);
@@ -136,7 +137,8 @@ void Lowering::choose_direct_stores() {
 
 void Lowering::allocate(Code& code) {
   constexpr int64_t line = 64;
-  // Not a multiple of 4096 apart: loads and stores at equal low address bits disturb each other.
+  // Registers are not a multiple of 4096 apart: loads and stores with equal low address bits slow each other
+  // down.
   constexpr int64_t skew = 3 * line;
   std::map<int64_t, std::vector<int64_t>> free;  // by bytes of an element
   const auto release = [&](const Node& n) {

@@ -26,7 +26,7 @@ void Worker::enter(const Plan& plan, std::span<void* const> buffers) {
   if (memory_.size() < wanted) memory_.resize(wanted);
   const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
   scratch_ = memory_.data() + ((begin + page - 1) / page * page - begin);
-  // A body that runs never has nothing to read either: its buffers may be empty.
+  // A body that never runs reads nothing: its buffers may be empty.
   if (!plan.no_elements) body_.enter(plan.tiling, plan.code, buffers, scratch_);
   if (plan.reduce.form != Form::none)
     epilogue_.enter(plan.epilogue_tiling, plan.epilogue, buffers, scratch_ + plan.epilogue_scratch);
@@ -85,7 +85,7 @@ void Worker::accumulate(const Plan& plan, bool flush) {
   }
 }
 
-/// Of a tile's accumulators, those of its reduced rows into the first row.
+/// Folds a tile's accumulators: those of its reduced rows into the first row.
 void Worker::fold_columns(const Plan& plan) {
   const ReducePlan& r = plan.reduce;
   if (r.form != Form::columns || r.kept_rows) return;
@@ -98,7 +98,7 @@ void Worker::fold_columns(const Plan& plan) {
   }
 }
 
-/// Calls f(reduction, its values, its indices, how many) for a unit's partial results.
+/// Calls f(reduction, its values, its indices, count) for a unit's partial results.
 template <class F>
 static void each_partial(const Plan& plan, std::byte* partial, const F& f) {
   const ReducePlan& r = plan.reduce;
@@ -151,7 +151,7 @@ void Worker::finish_unit(const Plan& plan, int64_t unit) {
 void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
                         std::byte* partials) {
   if (first >= last) return;
-  constexpr int64_t flush_every = 32;  // bounds the error of f32 sums
+  constexpr int64_t flush_every = 32;  // limits the error of f32 sums
   enter(plan, buffers);
   const ReducePlan& r = plan.reduce;
   const int64_t steps = r.tiles_per_unit / r.tiles_per_step;

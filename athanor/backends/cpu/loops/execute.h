@@ -1,4 +1,4 @@
-// Running a plan on one thread.
+// Runs a plan on one thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace athanor::loops {
 
-/// n elements of `item` bytes, each the low bytes of `bits`.
+/// Writes n elements of `item` bytes, each the low bytes of `bits`.
 void fill(void* dst, uint64_t bits, size_t item, size_t n);
 
-/// Where one thread stands in the tiles of a Tiling, and its registers. Kept from run to run, so that nothing
-/// is allocated on the way.
+/// A thread's position in the tiles of a Tiling, and its registers. Kept from run to run, so that running
+/// allocates nothing.
 class Frame {
  public:
-  /// Takes the operands' addresses from `buffers` and runs what is done once.
+  /// Takes the operands' addresses from `buffers` and runs the instructions that run once.
   void enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers, std::byte* scratch);
-  /// Goes to a tile, counted in the loops' order.
+  /// Goes to a tile, counted in the order of the loops.
   void seek(int64_t tile);
   void advance();
   void run_tile();
@@ -31,7 +31,7 @@ class Frame {
 
  private:
   void run(const Instruction& i, int64_t rows, size_t n);
-  /// Whether some instruction reads where `target` writes.
+  /// Whether an instruction reads the memory that `target` writes.
   bool reads(int target) const;
   void find_streams();
   void fetch(int64_t lines);
@@ -44,9 +44,9 @@ class Frame {
   std::vector<int64_t> origin_, at_, last_, last_rows_;  // of each walker
   std::vector<void*> registers_;
   std::vector<int64_t> trip_;      // of each loop
-  std::vector<uint8_t> streamed_;  // by walker: written past the caches
-  // What the next tile needs is fetched while this one is computed, a few lines before each instruction, so
-  // that memory and arithmetic work at the same time.
+  std::vector<uint8_t> streamed_;  // for each walker: written past the caches
+  // While one tile is computed, the next tile's memory is fetched, a few lines before each instruction. So
+  // memory and arithmetic work at the same time.
   std::vector<Stream> ahead_;
   int64_t ahead_lines_ = 0;  // before each instruction
   size_t fetching_ = 0;      // in ahead_
@@ -60,14 +60,15 @@ class Worker {
 
   /// Tiles [first, last) of a plan without reductions.
   void run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
-  /// Pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first % pieces,
-  /// ...). With one piece a unit the epilogue follows at once; otherwise partial results go to `partials`.
+  /// Runs pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first %
+  /// pieces, ...). With one piece for each unit the epilogue follows at once; otherwise partial results go to
+  /// `partials`.
   void run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
                   std::byte* partials);
   /// Combines the partial results of every unit and runs the epilogues.
   void combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials);
 
-  /// Memory for partial results, of the thread that starts the others.
+  /// Memory for partial results; belongs to the thread that starts the others.
   std::byte* partials(int64_t bytes);
 
  private:

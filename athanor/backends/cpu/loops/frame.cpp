@@ -73,7 +73,7 @@ void Frame::find_streams() {
     ahead_.push_back({static_cast<int64_t>(w), tiling_->tile_size() * walker.item});
     lines += ahead_.back().bytes / line_bytes;
   }
-  // (A body may have nothing to do: a sum of what is constant.)
+  // (A body may have no instructions: a sum of constants.)
   ahead_lines_ = lines / std::max<int64_t>(1, static_cast<int64_t>(code_->each.size())) + 1;
 }
 

@@ -1,5 +1,4 @@
-// Loops over lanes, shared by the files that are compiled once per instruction set (Highway's
-// foreach_target).
+// Loops over lanes, for the files that are compiled once for each instruction set (Highway's foreach_target).
 #if defined(ATHANOR_LOOPS_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATHANOR_LOOPS_LANES_INL_H
 #undef ATHANOR_LOOPS_LANES_INL_H
@@ -16,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace athanor::loops::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Loads the first n lanes (the others are 0), touching no memory beyond them.
+/// Loads the first n lanes (the others are 0) and touches no memory after them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_some(D d, const T* p, size_t n) {
 #if HWY_TARGET == HWY_AVX3
@@ -40,7 +39,7 @@ HWY_INLINE void store_some(D d, hn::Vec<D> v, T* p, size_t n) {
 #endif
 }
 
-/// A source: an array, or one value that stands in every lane.
+/// A source: an array, or one value for every lane.
 template <class T>
 struct Source {
   const T* p;
@@ -57,7 +56,7 @@ struct Source {
   }
 };
 
-/// Maximum and minimum that are NaN where either is (x86's instructions give the second operand then).
+/// Maximum and minimum that are NaN if either is (x86's instructions return the second operand then).
 template <class D, class V>
 HWY_INLINE V max_of(D, V a, V b) {
   if constexpr (!hwy::IsFloat<hn::TFromD<D>>())
@@ -114,7 +113,7 @@ void vector_loop3(void* dst, const void* const* src, size_t n, unsigned uniform)
   }
 }
 
-// Scalar loops, which the compiler vectorises where it can: F maps values.
+// Scalar loops, which the compiler vectorises if it can: F maps values.
 template <class Out, class In, class F>
 void scalar_loop1(void* dst, const void* const* src, size_t n, unsigned) {
   const auto* a = static_cast<const In*>(src[0]);

@@ -40,7 +40,7 @@ static void share(int64_t n, int threads, const F& f) {
 void LoopKernel::run(std::span<void* const> buffers, int threads) const {
   const loops::Plan& plan = *plan_;
   if (plan.nothing) return;
-  // Waking a team and meeting again takes a few microseconds; below that one thread is done sooner.
+  // Waking a team of threads and waiting for it takes a few microseconds. Below that, one thread is faster.
   constexpr double worth_sharing_ns = 8000;
   if (plan.cost_ns < worth_sharing_ns) threads = 1;
 

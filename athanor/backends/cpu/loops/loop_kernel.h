@@ -16,19 +16,18 @@ struct Plan;
 ///
 /// The space is walked in tiles that fit the L1 cache. Every step is one vectorised loop over the tile,
 /// compiled for AVX-512, AVX2 and the baseline and chosen at run time; contiguous operands are read and
-/// written in place. What is the same along a tile is computed once a tile, what is the same everywhere once
-/// a run.
+/// written in place. Values that are the same along a tile are computed once for each tile; values that are
+/// the same everywhere, once for each run.
 ///
-/// Results do not depend on the number of threads. Sums and products of f32 are gathered in f64 from short
-/// runs in f32. a * b + c is rounded once (fma).
+/// Results do not depend on the number of threads. Sums and products of f32 add short runs in f32, and these
+/// in f64. a * b + c is rounded once (fma).
 class LoopKernel {
  public:
-  /// Throws Error(dtype) when a primitive has no meaning for a type.
+  /// Throws Error(dtype) if a primitive is not defined for a type.
   explicit LoopKernel(LoopProgram program);
 
-  /// `buffers`: as many addresses as the program says, aligned to their element types. Runs on up to
-  /// `threads` threads, on one where the work is too small to share. May be called by several threads at
-  /// once.
+  /// `buffers`: as many addresses as the program has buffers, aligned to their element types. Runs on up to
+  /// `threads` threads, or on one if there is too little work to share. Several threads may call it at once.
   void run(std::span<void* const> buffers, int threads) const;
 
   /// "avx512, tiles of 1024, 12 steps, rows", for `explain`.

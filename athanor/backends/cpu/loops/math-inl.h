@@ -1,5 +1,6 @@
-// Transcendental functions of f32 vectors, within 4 units in the last place of the real functions (measured
-// in tests/backends/loop_kernel_test.cpp), right for infinities, NaN, signed zeros and subnormal numbers.
+// Transcendental functions of f32 vectors. They are within 4 units in the last place of the real functions
+// (measured in tests/backends/loop_kernel_test.cpp) and correct for infinities, NaN, signed zeros and
+// subnormal numbers.
 #if defined(ATHANOR_LOOPS_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef ATHANOR_LOOPS_MATH_INL_H
 #undef ATHANOR_LOOPS_MATH_INL_H
@@ -33,11 +34,12 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, hn::Vec<hn::RebindToSigned<D>> n) {
 }
 
 /// exp(x): x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial in r (Sollya's minimax of exp), then 2^n in two
-/// halves, so that results become subnormal, 0 or infinity as they should.
+/// halves, so that results can be subnormal, 0 or infinity.
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
   const hn::RebindToSigned<D> di;
-  // Beyond these the result is 0 or infinity anyway. The order of operands lets a NaN through on x86.
+  // Beyond these bounds the result is 0 or infinity anyway. The order of the operands lets a NaN through on
+  // x86.
   const V clamped = hn::Min(hn::Set(d, 105.0F), hn::Max(hn::Set(d, -105.0F), x));
   const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), clamped);
@@ -77,7 +79,8 @@ HWY_INLINE V log_of(D d, V x) {
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
   r = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), r);
   r = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), r);
-  return hn::IfThenElse(hn::Lt(x, infinity), r, x);  // infinity and NaN; zero and below were less
+  // infinity and NaN; zero and negative numbers are handled above
+  return hn::IfThenElse(hn::Lt(x, infinity), r, x);
 }
 
 /// tanh(x): an odd polynomial near 0 (Cephes), 1 - 2 / (exp(2 |x|) + 1) beyond.
@@ -112,7 +115,7 @@ HWY_INLINE V erf_of(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375F)), far, near));
 }
 
-/// Replaces, one by one, the lanes of `result` where `mask` is set by f of those of x and y.
+/// Replaces the lanes of `result` where `mask` is set by f of the lanes of x and y, one by one.
 template <class D, class F>
 HWY_NOINLINE hn::Vec<D> by_lane(D d, hn::Mask<D> mask, hn::Vec<D> x, hn::Vec<D> y, hn::Vec<D> result, F f) {
   using T = hn::TFromD<D>;
@@ -127,8 +130,8 @@ HWY_NOINLINE hn::Vec<D> by_lane(D d, hn::Mask<D> mask, hn::Vec<D> x, hn::Vec<D> 
   return hn::Load(d, rs);
 }
 
-/// Highway's sine and cosine are good up to 39,000 and cancel their range reduction beyond, where libm takes
-/// over.
+/// Highway's sine and cosine are accurate up to 39,000; beyond that, cancellation spoils their range
+/// reduction and libm is used.
 template <class D, class V>
 HWY_INLINE V sin_of(D d, V x) {
   const auto large = hn::Not(hn::Lt(hn::Abs(x), hn::Set(d, 39000.0F)));
@@ -145,13 +148,13 @@ HWY_INLINE V cos_of(D d, V x) {
 }
 
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
-/// (Highway's emulated vectors make the largest f32, not infinity, of an f64 that f32 cannot hold.)
+/// (Highway's emulated vectors round an f64 that is too large for f32 to the largest f32, not to infinity.)
 template <class D>
 HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
   return by_lane(d, hn::Eq(x, x), x, y, x, [](float u, float v) { return std::pow(u, v); });
 }
 #else
-/// exp(y log x) in f64, whose result f32 holds or rounds to 0 or infinity; half a vector at a time.
+/// exp(y log x) in f64, rounded to f32 (also to 0 or infinity); half a vector at a time.
 template <class D>
 HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
   const hn::Half<D> dh;
@@ -169,7 +172,7 @@ HWY_INLINE hn::Vec<D> pow_positive(D d, hn::Vec<D> x, hn::Vec<D> y) {
 template <class D, class V>
 HWY_INLINE V pow_of(D d, V x, V y) {
   const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  // Zeros, infinities, NaNs and negative bases have rules of their own, which libm knows.
+  // Zeros, infinities, NaNs and negative bases follow special rules, which libm implements.
   const auto ordinary = hn::And(hn::And(hn::Gt(x, zero), hn::Lt(x, infinity)), hn::Lt(hn::Abs(y), infinity));
   const V r = pow_positive(d, hn::IfThenElse(ordinary, x, hn::Set(d, 1.0F)), hn::IfThenElseZero(ordinary, y));
   if (HWY_LIKELY(hn::AllTrue(d, ordinary))) return r;

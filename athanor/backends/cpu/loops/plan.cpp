@@ -12,12 +12,14 @@ namespace {
 
 using Form = ReducePlan::Form;
 
-/// The order in which dimensions are walked, outermost first, and the first position that a tile may include.
+/// The order in which dimensions are walked, outermost first, and the first position that can be part of a
+/// tile.
 struct Walk {
   std::vector<size_t> order;
   size_t first_in_block = 0;
   Form form = Form::none;
-  bool memory_order = false;  // loops stay as they are: kept ones turn within reduced ones
+  // loops keep this order: loops over kept dimensions may be inside loops over reduced ones
+  bool memory_order = false;
 };
 
 int64_t product(const LoopProgram& p, const std::vector<size_t>& dims) {
@@ -47,7 +49,7 @@ Walk choose_walk(const LoopProgram& p) {
   while (run > 0 && p.reduced[run - 1] == last_reduced) --run;
   const std::vector<size_t> inner(all.begin() + static_cast<ptrdiff_t>(run), all.end());
 
-  // A few elements each (pooling windows): vectors along the kept dimensions.
+  // Only a few elements each (pooling windows): vectors run along the kept dimensions.
   if (reduced_count <= 64 && kept_count >= 64 &&
       (last_reduced ? p.space.back() <= 8 : product(p, inner) * reduced_count < long_row))
     return {concat(reduced, kept), 0, Form::columns, false};
@@ -58,7 +60,7 @@ Walk choose_walk(const LoopProgram& p) {
     return {concat(concat(outer_kept, reduced), inner), outer_kept.size(), Form::columns, false};
   }
   // Rows inside an outer reduced dimension ([N, C, HW] over N and HW): memory order streams through memory,
-  // at the price of accumulators for all kept indices inside.
+  // but needs accumulators for all kept indices inside.
   const size_t first_reduced = reduced.front();
   std::vector<size_t> inner_kept;
   for (size_t d : kept)
@@ -71,7 +73,7 @@ Walk choose_walk(const LoopProgram& p) {
   return {concat(kept, reduced), 0, Form::rows, false};
 }
 
-/// The tiling of the kept indices of a unit: loops over units, a block of everything else that is kept.
+/// The tiling of a unit's kept indices: loops over units, then a block of all other kept indices.
 Tiling make_epilogue_tiling(const LoopProgram& p, const Walk& walk, const Tiling& tiling, size_t unit_loops) {
   Tiling t;
   t.loops.assign(tiling.loops.begin(), tiling.loops.begin() + static_cast<ptrdiff_t>(unit_loops));
@@ -141,7 +143,7 @@ class Planner {
     plan_.nothing = kept == 0 || (reduced == 0 && p_.reductions.empty());
     plan_.no_elements = reduced == 0;
     walk_ = choose_walk(p_);
-    // The registers in use must fit the L1 cache; how many there are is known after lowering.
+    // All registers in use must fit the L1 cache; their number is known after lowering.
     int64_t tile = 1024;
     lower(tile);
     while (tile > 256 && plan_.code.tile_bytes * tile > l1_bytes) tile /= 2;
@@ -202,7 +204,7 @@ class Planner {
         loops.begin());
   }
 
-  /// Walks the kept indices within a unit, as the epilogue's tile counts them.
+  /// Walks the kept indices within a unit, in the order of the epilogue's tiles.
   Walker place_in_unit() const {
     Ints strides(p_.space.size());
     int64_t stride = 1;
@@ -269,7 +271,7 @@ class Planner {
       if (p_.reduced[d]) strides[d] = 0;
   }
 
-  /// A few units with much to do are split, for threads, into pieces of at least 32K elements.
+  /// Splits a few units with much work, for threads, into pieces of at least 32K elements.
   int64_t choose_pieces() const {
     constexpr int64_t enough_units = 16, piece = 32 * 1024;
     const ReducePlan& r = plan_.reduce;

@@ -1,5 +1,4 @@
-// The vectorised loops that a tile is computed with, one for each primitive and type, chosen for the CPU at
-// run time.
+// The vectorised loops that compute a tile, one for each primitive and type, chosen for the CPU at run time.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace athanor::loops {
 
-/// What a step computes: an elementwise primitive (in their order), or one of the fusions that lowering
+/// What a step computes: an elementwise primitive (in the order of Prim), or one of the fusions that lowering
 /// finds.
 enum class Op : uint8_t {
   neg,
@@ -43,7 +42,7 @@ enum class Op : uint8_t {
   fms,         // a * b - c
   fnma,        // c - a * b
   copy,        // a
-  where_less,  // a < b ? c : d, of one type
+  where_less,  // a < b ? c : d, all of one type
 };
 constexpr Op op_of(Prim prim) {
   return static_cast<Op>(static_cast<int>(prim) - static_cast<int>(Prim::neg));
@@ -52,17 +51,17 @@ static_assert(op_of(Prim::random_uniform) == Op::random_uniform && op_of(Prim::a
 
 constexpr int max_sources = 4;
 
-/// Vectors never have more than this many lanes of one byte; a uniform operand holds as many equal elements.
+/// The most lanes of one byte in a vector. A uniform operand contains this many equal elements.
 constexpr size_t uniform_lanes = 64;
 
 /// dst[i] = op(src[0][i], src[1][i], ...) for i < n. Bit k of `uniform` says that source k is the same for
-/// every i (it then holds uniform_lanes copies). dst may be the same as a source. Nothing is aligned or
-/// padded.
+/// every i (it then contains uniform_lanes copies). dst may be the same as a source. Nothing has to be
+/// aligned or padded.
 using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned uniform);
 
-/// The loop for an op; nullptr where the primitive has no meaning for the type. `in` is the type of the
-/// (last) source, `out` that of the result, in which only casts, comparisons and random_uniform differ. f16
-/// and bf16 exist only for casts from and to f32, and for copies.
+/// The loop for an op; nullptr if the primitive is not defined for the type. `in` is the type of the (last)
+/// source, `out` that of the result; only casts, comparisons and random_uniform have different ones. f16 and
+/// bf16 exist only for casts from and to f32, and for copies.
 StepFn find_step(Op op, DType in, DType out);
 
 /// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of
@@ -79,18 +78,19 @@ struct ReduceFns {
   /// The same, both of the wide type.
   void (*accumulate_wide)(void* acc, int64_t* acc_index, const void* src, const int64_t* index,
                           size_t n) = nullptr;
-  /// Sums of a[i] * b[i], without an array of the products; nullptr where there is no such loop.
+  /// Sums of a[i] * b[i], without an array of the products; nullptr if there is no such loop.
   void (*fold_product_rows)(void* acc, const void* a, const void* b, size_t rows, size_t len) = nullptr;
   void (*accumulate_product)(void* acc, const void* a, const void* b, size_t n) = nullptr;
-  /// wide[i] = wide[i] op acc[i], then acc[i] = identity. nullptr where the wide type is the source's.
+  /// wide[i] = wide[i] op acc[i], then acc[i] = identity. nullptr if the wide type is the source's.
   void (*flush)(void* wide, void* acc, size_t n) = nullptr;
 };
-/// fold_rows is nullptr where the reduction has no meaning for the type.
+/// fold_rows is nullptr if the reduction is not defined for the type.
 ReduceFns find_reduce(Prim prim, DType type);
 
 /// The instruction set that find_step chooses from: "avx512", "avx2", ..., "scalar".
 const char* isa();
-/// Limits the choice, for tests: "scalar" or "avx2"; "" for the best again. Kernels made before keep theirs.
+/// Limits the choice, for tests: "scalar" or "avx2"; "" for the best again. Kernels made earlier do not
+/// change.
 void limit_isa(std::string_view name);
 
 }  // namespace athanor::loops

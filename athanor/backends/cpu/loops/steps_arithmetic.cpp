@@ -18,7 +18,7 @@ struct Neg {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a) const {
     if constexpr (hwy::IsFloat<hn::TFromD<D>>()) return hn::Neg(a);
-    return hn::Sub(hn::Zero(d), a);  // unsigned too; the lowest integer stays itself
+    return hn::Sub(hn::Zero(d), a);  // also for unsigned types; the lowest integer stays itself
   }
 };
 struct Abs {
@@ -33,7 +33,7 @@ struct Abs {
       return hn::Max(a, hn::Sub(hn::Zero(d), a));
   }
 };
-struct Floor {  // -0 stays -0, which Highway's scalar code forgets
+struct Floor {  // -0 stays -0, unlike in Highway's scalar code
   template <class D, class V>
   HWY_INLINE V operator()(D, V a) const {
     return hn::CopySign(hn::Floor(a), a);
@@ -100,7 +100,7 @@ struct Fnma {
   }
 };
 
-// Integers wrap, which C++ defines for unsigned types only.
+// Integers wrap; C++ defines that only for unsigned types.
 template <class T>
 struct IntMul {
   T operator()(T a, T b) const { return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
@@ -120,7 +120,7 @@ struct IntMod {
     return static_cast<T>(a % b);
   }
 };
-/// A negative power of 1 or -1 is exact, of others 0 (truncated), as is division by zero.
+/// A negative power of 1 or -1 is exact; of other integers it is 0 (truncated), like division by zero.
 template <class T>
 struct IntPow {
   T operator()(T a, T b) const {

@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace athanor::loops::HWY_NAMESPACE {
 namespace {
 
-/// Floats to integers truncate, then wrap. What 64 bits cannot hold, and NaN, is the lowest i64 (as x86
-/// converts it).
+/// Floats to integers truncate, then wrap. NaN and values that 64 bits cannot hold become the lowest i64 (as
+/// x86 converts them).
 template <class Out, class In>
 struct Cast {
   HWY_INLINE Out operator()(In a) const {
@@ -33,7 +33,7 @@ struct ToBool {
   HWY_INLINE uint8_t operator()(In a) const { return a != 0; }
 };
 
-// bf16 is the upper half of an f32; rounded to nearest even, NaN kept.
+// bf16 is the upper half of an f32, rounded to nearest even; NaN stays NaN.
 struct FromBf16 {
   HWY_INLINE float operator()(uint16_t bits) const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);

@@ -35,7 +35,7 @@ struct Copy {
     return a;
   }
 };
-// Of booleans, which are 0 or 1:
+// For booleans, which are 0 or 1:
 struct Below {
   template <class D, class V>
   HWY_INLINE V operator()(D, V a, V b) const {
@@ -62,7 +62,7 @@ struct Equal {
   }
 };
 
-/// Lanes of T as many as bytes in a (partial) vector of u8.
+/// As many lanes of T as a (partial) vector of u8 has bytes.
 template <class D>
 using Bytes = hn::Rebind<uint8_t, D>;
 
@@ -79,7 +79,7 @@ HWY_INLINE hn::Vec<Bytes<D>> to_bytes(D, M mask) {
   }
 }
 
-/// Bytes 0 and 1 as a mask of lanes of T.
+/// Bytes 0 and 1 as a mask for lanes of T.
 template <class D>
 HWY_INLINE hn::Mask<D> to_mask(D d, hn::Vec<Bytes<D>> bytes) {
   const hn::RebindToUnsigned<D> du;

@@ -57,7 +57,7 @@ struct Pow {
   }
 };
 
-// f64 serves gradient checks and references, where libm's last digits count for more than speed.
+// f64 is for gradient checks and references, where libm's last digits matter more than speed.
 struct Exp64 {
   double operator()(double a) const { return std::exp(a); }
 };

@@ -14,7 +14,7 @@ namespace {
 using D64 = hn::ScalableTag<uint64_t>;
 using V64 = hn::Vec<D64>;
 
-/// The low halves of two lanes multiplied to 64 bits.
+/// Multiplies the low halves of two lanes to 64 bits.
 HWY_INLINE V64 multiply(V64 a, V64 b) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::Mul(a, b);  // both are below 2^32
@@ -28,8 +28,8 @@ struct Words {
   V64 w[4];
 };
 
-/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one block a lane;
-/// every lane holds a 32-bit word.
+/// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011), one block for each
+/// lane. Every lane contains a 32-bit word.
 HWY_INLINE Words philox(V64 block, V64 key) {
   const D64 d;
   const V64 low = hn::Set(d, 0xffffffff);
@@ -56,7 +56,7 @@ HWY_INLINE float to_unit(uint64_t word) {
 
 constexpr size_t most = 8;  // lanes of 64 bits
 
-/// Counters that do not follow each other: a block for each element.
+/// Counters that are not consecutive: one block for each element.
 void scattered(float* out, const uint64_t* key, const uint64_t* counter, size_t n, unsigned uniform) {
   const D64 d;
   const size_t lanes = hn::Lanes(d);

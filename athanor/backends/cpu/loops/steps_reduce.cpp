@@ -19,7 +19,7 @@ HWY_INLINE bool is_nan(T a) {
   return a != a;
 }
 
-// What is combined: on vectors, on values, and the value that changes nothing.
+// A reduction's operation on vectors and on values, and its neutral value.
 struct Sum {
   template <class T>
   static constexpr bool vectorised = true;
@@ -97,8 +97,8 @@ HWY_INLINE T fold_lanes(D d, hn::Vec<D> v) {
   return lanes[0];
 }
 
-/// One row, in four vectors of partial results: quicker than one, and with rounding errors as if in 64 pieces
-/// (AVX-512).
+/// Reduces one row in four vectors of partial results. This is faster than one, and rounding errors are those
+/// of 64 separate sums (AVX-512).
 template <class T, class F>
 HWY_INLINE T fold_row(const T* p, size_t n) {
   const F f;
@@ -194,7 +194,7 @@ void flush(void* wide, void* acc, size_t n) {
   }
 }
 
-// argmax: NaN above all, the lower index among equals.
+// argmax: NaN is larger than everything; of equal values the lower index wins.
 template <class T>
 HWY_INLINE bool beats(T a, int64_t ia, T b, int64_t ib) {
   const bool equal = a == b || (is_nan(a) && is_nan(b));
@@ -236,7 +236,7 @@ ReduceFns reduce_fns(DType type) {
   return fns;
 }
 
-/// f32 sums and products are gathered in f64, so that their error does not grow with the number of elements.
+/// f32 sums and products are computed in f64, so that their error does not grow with the number of elements.
 template <class F>
 ReduceFns widened() {
   ReduceFns fns{DType::f64, fold_rows<float, double, F>, accumulate<float, F>, accumulate<double, F>};
@@ -288,7 +288,7 @@ ReduceFns reduction(Prim prim, DType type) {
       return typed<int8_t>(prim, type);
     case DType::u8:
       return typed<uint8_t>(prim, type);
-    case DType::b8:  // of 0 and 1 a sum is their maximum (their or), a product their minimum
+    case DType::b8:  // of 0 and 1, the sum is the maximum (or) and the product the minimum (and)
       if (prim == Prim::sum) return typed<uint8_t>(Prim::reduce_max, type);
       if (prim == Prim::prod) return typed<uint8_t>(Prim::reduce_min, type);
       return typed<uint8_t>(prim, type);

@@ -1,5 +1,5 @@
-// The tables that find_step and find_reduce look into, one for each file of loops; nullptr for what is not
-// there.
+// The tables that find_step and find_reduce look into, one for each file of loops; nullptr if there is no
+// entry.
 #pragma once
 #include "athanor/backends/cpu/loops/steps.h"
 

@@ -30,7 +30,7 @@ Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t f
     full = true;
     const int64_t at_most = std::max<int64_t>(most / inner, 1);
     if (at_most == 1) break;
-    // Even pieces, of whole cache lines where the row is one run of elements.
+    // Pieces of equal size, of whole cache lines if the row is one run of elements.
     const int64_t pieces = (extent + at_most - 1) / at_most;
     int64_t rows = (extent + pieces - 1) / pieces;
     if (inner == 1) rows = (rows + line - 1) / line * line;

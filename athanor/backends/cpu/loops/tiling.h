@@ -1,4 +1,4 @@
-// How a space of indices is cut into tiles, and how operands lie within a tile.
+// How a space of indices is cut into tiles, and where operands lie within a tile.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,8 +12,8 @@ namespace athanor::loops {
 struct Loop {
   size_t dim = 0;      // of the space
   int64_t extent = 1;  // trips
-  int64_t step = 1;    // indices of the dimension that a trip advances
-  bool cut = false;    // the loop along the block's first dimension, which is taken `step` indices at a time
+  int64_t step = 1;    // how many indices of the dimension one iteration advances
+  bool cut = false;    // the loop along the block's first dimension, which advances `step` indices at a time
 };
 
 /// Loops around a block of neighbouring elements. The block's first dimension may be cut: a tile then has
@@ -34,14 +34,14 @@ struct Tiling {
   int64_t tiles() const;
 };
 
-/// Tiles of at most `most` elements (one at least) of the dimensions `order` (outermost first), of which
-/// those from position `first_in_block` on may be within the tile. Short inner dimensions are taken several
-/// rows at a time; rows of 256 elements and more are left alone, so that what is constant along a row stays a
-/// single value.
+/// Tiles of at most `most` elements (at least one) of the dimensions `order` (outermost first). Only those
+/// from position `first_in_block` on may be within the tile. Short inner dimensions are taken several rows at
+/// a time. Rows of 256 elements and more are taken alone, so that a value that is constant along a row stays
+/// a single value.
 Tiling make_tiling(const Ints& space, const std::vector<size_t>& order, size_t first_in_block, int64_t most);
 
-/// Where an operand runs along a dimension that is walked by a loop (as in a transposition), brings that loop
-/// to the innermost place, so that the cache lines that one tile touches serve the next.
+/// If an operand is contiguous along a dimension that a loop walks (as in a transposition), moves that loop
+/// to the innermost place, so that the next tile uses the cache lines that this tile touched.
 void follow_strided_operands(Tiling& tiling, const std::vector<LoopOperand>& operands);
 
 /// Moves loops over kept dimensions before those over reduced ones.
@@ -64,10 +64,10 @@ struct Walker {
   int64_t item = 1;  // bytes of an element; 1 for an index
   int64_t offset = 0;
   Ints loop_strides;      // for each loop
-  std::vector<Dim> dims;  // within the tile, outermost first, merged where possible; {} when uniform
+  std::vector<Dim> dims;  // within the tile, outermost first, merged if possible; {} when uniform
   int64_t per_row = 1;    // a tile of n rows has n * per_row in dims[0]
-  bool repeats = false;   // stands still while the innermost loop turns
-  int64_t bytes = 1;      // of all the elements that it comes by
+  bool repeats = false;   // does not move while the innermost loop runs
+  int64_t bytes = 1;      // bytes of all elements that it visits
 
   bool same_place(const Walker& other) const {
     return item == other.item && offset == other.offset && loop_strides == other.loop_strides &&
@@ -80,9 +80,9 @@ Walker make_walker(const Tiling& tiling, int buffer, int64_t item, int64_t offse
 
 /// Copies a tile's elements to `dst`, one after another.
 void gather(void* dst, int64_t src, const Walker& walker, int64_t rows);
-/// Copies consecutive elements to where a walker stands.
+/// Copies consecutive elements to a walker's position.
 void scatter(int64_t dst, const void* src, const Walker& walker, int64_t rows);
-/// Copies `bytes` bytes past the caches, where the system can. finish_streaming() ends a series of these.
+/// Copies `bytes` bytes past the caches, if the system can. finish_streaming() ends a series of these.
 void stream(void* dst, const void* src, int64_t bytes);
 void finish_streaming();
 /// The values of an index walker.

@@ -41,8 +41,8 @@ bool onednn_has_kernel(const Op& op, std::span<const TensorType> inputs, const T
   return is_conv(op) && onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
 }
 
-// Channels are blocked where both sides of the op can be: the compiler then has the fewest reorders to place.
-// An input of a few channels (an image) stays row-major: oneDNN's first-layer kernels read that.
+// Channels are blocked if both sides of the op can be: then the compiler has to place the fewest reorders. An
+// input with few channels (an image) stays row-major: oneDNN's first-layer kernels read that.
 std::vector<Layout> onednn_preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                              const TensorType& output, const Attrs& attrs) {
   const int block = onednn_block();
@@ -53,7 +53,7 @@ std::vector<Layout> onednn_preferred_layouts(const Op& op, std::span<const Tenso
     std::ranges::fill(layouts, Layout{block});
     return layouts;
   }
-  // Where the activations are; weights, biases and weight gradients stay row-major.
+  // Which operands are activations. Weights, biases and weight gradients stay row-major.
   const bool weight_grad = op.name == "conv2d_weight_grad";
   const size_t second = weight_grad ? 1 : inputs.size();
   const Shape& first_shape = inputs[0].shape;

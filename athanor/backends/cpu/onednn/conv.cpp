@@ -1,7 +1,8 @@
 // conv2d, conv2d_input_grad and conv2d_weight_grad.
 //
-// Activations come in the layouts of the request. Weights and their gradients are row-major in the graph;
-// kernels reorder them to and from the primitive's format, which costs little beside the convolution.
+// Activations have the layouts of the request. Weights and their gradients are row-major in the graph.
+// Kernels reorder them to and from the primitive's format, which takes little time compared with the
+// convolution.
 #include <algorithm>
 #include <type_traits>
 
@@ -20,7 +21,7 @@ OperandDesc dense(OperandDesc operand) {
   return operand;
 }
 
-/// The convolution that a request is, or is a gradient of.
+/// The convolution that a request computes, or computes a gradient of.
 struct Conv {
   const KernelRequest& request;
   OperandDesc x, w, y;  // w: [O, I, H, W], with groups [G, O / G, I / G, H, W]
@@ -45,7 +46,7 @@ struct Conv {
   }
 };
 
-/// What a primitive's argument is: an input of the request, or its output.
+/// The role of a primitive's argument: an input of the request, or its output.
 struct Role {
   int argument;  // DNNL_ARG_SRC, ...
   int input;     // -1: the output
@@ -86,7 +87,7 @@ Candidate build(const Conv& conv, const typename Primitive::primitive_desc& foun
 
 bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
-/// Whether it takes or gives activations in another layout than the request's.
+/// Whether it takes or gives activations in another layout than the request.
 template <class PrimitiveDesc>
 bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
   return std::ranges::any_of(roles_of(conv), [&](const Role& role) {
@@ -94,7 +95,7 @@ bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
   });
 }
 
-/// Offers the first implementation that a description finds, and the first by matrix multiplication.
+/// Offers the first implementation of a description, and the first one that uses matrix multiplication.
 template <class Primitive>
 void offer(const Conv& conv, std::optional<Description<Primitive>> found, algorithm how, bool own_layouts,
            bool with_reference, std::vector<Candidate>& candidates) {
@@ -117,8 +118,7 @@ void offer(const Conv& conv, std::optional<Description<Primitive>> found, algori
   } while (found->primitive_desc.next_impl());
 }
 
-/// The formats that a description is asked for: those of the request, or oneDNN's own choice of activation
-/// layouts.
+/// Asks for the formats of the request, or for oneDNN's own choice of activation layouts.
 void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool with_reference,
                      std::vector<Candidate>& candidates) {
   const KernelRequest& request = conv.request;
@@ -130,7 +130,7 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   const auto add = [&]<class Primitive>(std::type_identity<Primitive>, auto found) {
     offer<Primitive>(conv, std::move(found), how, own_layouts, with_reference, candidates);
   };
-  // Always training: for inference Winograd wants its weights transformed by a reorder, which is many times
+  // Always training. For inference, Winograd needs its weights transformed by a reorder, which is many times
   // slower than the transformation inside the training primitive.
   constexpr auto kind = prop_kind::forward_training;
   if (request.op->name == "conv2d" && request.epilogue.bias) {
@@ -160,11 +160,11 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
 std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   const Conv conv(request);
   std::vector<Candidate> candidates;
-  // Direct ones first: they round as the definition does, so they run where nothing is timed, and are what
-  // the tuner compares Winograd's results with.
+  // Direct ones first: they round as the definition does. So they run where nothing is timed, and the tuner
+  // compares Winograd's results with theirs.
   for (const auto how : {algorithm::convolution_direct, algorithm::convolution_winograd})
     for (const bool own_layouts : {false, true}) offer_algorithm(conv, how, own_layouts, false, candidates);
-  // has_kernel() promised one, however slow.
+  // has_kernel() promised a kernel, so offer one, however slow.
   if (candidates.empty()) offer_algorithm(conv, algorithm::convolution_direct, false, true, candidates);
   return candidates;
 }

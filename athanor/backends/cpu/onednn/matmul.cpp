@@ -1,7 +1,7 @@
 // batch_matmul.
 //
 // Measured with oneDNN 2.6 on a Zen 4 for the shapes of an MLP: its inner-product primitives and reordered
-// weights never win over matmul on the tensors as they are, sgemm sometimes does by a few percent.
+// weights are never faster than matmul on the tensors as they are; sgemm sometimes is, by a few percent.
 #include <dnnl.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Matrix {
   int64_t batch;    // 0: one matrix for all
 };
 
-// oneDNN wants one axis contiguous, and true strides even along axes of extent 1.
+// oneDNN requires one contiguous axis, and true strides even along axes of extent 1.
 std::optional<Matrix> matrix_of(const GemmShape::Strides& strides, int64_t rows, int64_t columns,
                                 int64_t batch) {
   const int64_t batch_stride = batch == 1 ? 0 : strides.batch;
@@ -60,7 +60,7 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
   do {
     const std::string implementation = found->primitive_desc.impl_info_str();
     if (implementation.find("ref") != std::string::npos) continue;
-    // Asked a second time for the same problem, oneDNN goes through its implementations twice.
+    // If oneDNN is asked twice for the same problem, it goes through its implementations twice.
     const std::string name = "oneDNN matmul " + implementation;
     if (std::ranges::any_of(candidates, [&](const Candidate& known) { return known.name == name; })) continue;
     Sequence sequence(request);

@@ -1,4 +1,4 @@
-// oneDNN 2 and 3 behind one face.
+// One interface to oneDNN 2 and 3.
 #pragma once
 #include <dnnl.hpp>
 #include <memory>
@@ -8,15 +8,14 @@
 
 namespace athanor::cpu {
 
-/// The process's one engine and stream. Streams of CPU engines run what they are given at once, in the
-/// calling thread, so threads may share them.
+/// The only engine and stream of the process. Streams of CPU engines run everything at once, in the calling
+/// thread, so threads may share them.
 const dnnl::engine& onednn_engine();
 const dnnl::stream& onednn_stream();
 
-/// Whether the processor computes with this type fast enough to be worth it: f32 always, bf16 with
-/// AVX512-BF16.
+/// Whether the processor computes fast enough with this type: f32 always, bf16 with AVX512-BF16.
 bool onednn_supports(DType dtype);
-/// The block of the channel layout that oneDNN likes best on this processor: 16, 8 or 0.
+/// The block size of the channel layout that oneDNN prefers on this processor: 16, 8 or 0.
 int onednn_block();
 
 dnnl::memory::data_type onednn_type(DType dtype);
@@ -25,18 +24,18 @@ dnnl::memory::desc memory_desc(const OperandDesc& operand);
 /// The same shape and type, with the format left to oneDNN.
 dnnl::memory::desc any_format(const OperandDesc& operand);
 
-/// The post-op of an activation. Scratchpads are always the caller's, so that planned memory is all there is.
+/// The post-op of an activation. The caller always provides scratchpads, so that all memory is planned.
 dnnl::primitive_attr primitive_attributes(const std::string& activation = {});
 
-/// A primitive that oneDNN has an implementation for. `primitive_desc.next_impl()` gives the next one.
+/// A primitive with an implementation in oneDNN. `primitive_desc.next_impl()` gives the next implementation.
 template <class P>
 struct Description {
-  // oneDNN 2 keeps a pointer to the description of the operation and reads it again in next_impl().
+  // oneDNN 2 keeps a pointer to the operation's description and reads it again in next_impl().
   std::shared_ptr<void> operation;
   typename P::primitive_desc primitive_desc;
 };
 
-/// Describes a primitive P from the arguments of its kind, in oneDNN's order; {} when oneDNN has no
+/// Describes a primitive P by the arguments of its kind, in oneDNN's order; {} if oneDNN has no
 /// implementation.
 template <class P, class... Args>
 std::optional<Description<P>> describe(const dnnl::primitive_attr& attr, const Args&... args) {
@@ -53,7 +52,7 @@ std::optional<Description<P>> describe(const dnnl::primitive_attr& attr, const A
   return {};
 }
 
-/// The same for gradients, which take the description of their forward primitive: it must live as long.
+/// The same for gradients. They take the description of their forward primitive, which must live as long.
 template <class P, class Forward, class... Args>
 std::optional<Description<P>> describe_gradient(const dnnl::primitive_attr& attr, const Forward& forward,
                                                 const Args&... args) {

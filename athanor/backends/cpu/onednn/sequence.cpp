@@ -17,14 +17,14 @@ struct Sequence::Step {
 class Sequence::SequenceKernel final : public Kernel {
  public:
   void run(Buffers buffers) const override {
-    const std::lock_guard lock(mutex_);  // the memory objects hold the addresses of one launch at a time
+    const std::lock_guard lock(mutex_);  // the memory objects have the addresses of one launch at a time
     use_openmp_threads(threads_);
     for (const MergedInput& copy : copies) copy.resolve(buffers);
     for (const Step& step : steps) {
       for (size_t i = 0; i < step.memories.size(); ++i)
         step.memories[i].set_data_handle(static_cast<std::byte*>(buffers[step.places[i].buffer]) +
                                          step.places[i].offset);
-      // Not primitive::execute(), which builds this list of arguments anew each time.
+      // Not primitive::execute(): it builds this list of arguments again each time.
       const dnnl_status_t status =
           dnnl_primitive_execute(step.primitive.get(), onednn_stream().get(),
                                  static_cast<int>(step.arguments.size()), step.arguments.data());

@@ -7,14 +7,13 @@
 
 namespace athanor::cpu {
 
-/// Where an argument of a primitive lies: so many bytes into one of the buffers that the kernel is launched
-/// with.
+/// The place of a primitive's argument: an offset in bytes into one of the kernel's buffers.
 struct Place {
   size_t buffer = 0, offset = 0;
 };
 
-/// Builds a kernel that runs primitives one after the other: the reorders of its inputs, the operation, the
-/// reorder of its result. All memory objects are made here; launching only sets their addresses.
+/// Builds a kernel that runs primitives one after another: reorders of its inputs, the operation, the reorder
+/// of its result. All memory objects are made here; launching only sets their addresses.
 class Sequence {
  public:
   explicit Sequence(const KernelRequest& request);
@@ -25,14 +24,13 @@ class Sequence {
     Place place;
   };
 
-  /// Has an input of the request copied to scratch memory, first of all, unless it is dense; gives what it is
-  /// then.
+  /// Copies an input of the request to scratch memory first, unless it is dense. Returns its new description.
   OperandDesc make_dense(size_t index);
 
-  /// An input of the request in the format that a primitive wants: where it is, or reordered into scratch
+  /// An input of the request in the format that a primitive needs: in place, or reordered into scratch
   /// memory.
   Place input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted);
-  /// The output, when a primitive writes `written`: where it goes, or scratch memory, to be given to
+  /// The place where a primitive writes `written`: the output, or scratch memory to be given to
   /// store_output().
   Place output(const dnnl::memory::desc& format, const dnnl::memory::desc& written);
   void store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Place place);

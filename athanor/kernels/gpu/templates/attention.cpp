@@ -12,7 +12,7 @@ namespace {
 
 enum class Kind : uint8_t { forward, lse, grad_q, grad_k, grad_v };
 
-/// The inputs of an op by name, in their order; the mask comes last where there is one.
+/// The inputs of an op by name, in their order; the mask, if any, comes last.
 std::vector<std::string> inputs_of(Kind kind) {
   switch (kind) {
     case Kind::forward:
@@ -26,7 +26,7 @@ std::vector<std::string> inputs_of(Kind kind) {
   }
 }
 
-/// Where batch `batch` of an operand starts: its leading axes, but for the last `kept`, unfolded.
+/// Where batch `batch` of an operand starts. Unfolds its leading axes, all except the last `kept`.
 std::string start_of(const OperandDesc& operand, int kept) {
   std::string text = "0";
   int64_t below = 1;
@@ -39,7 +39,8 @@ std::string start_of(const OperandDesc& operand, int kept) {
   return "(" + text + ")";
 }
 
-/// The element of a value for each query, [..., T], of the query that is `row` in all batches.
+/// For a value with one element for each query, [..., T]: the element of query `row`, counted through all
+/// batches.
 std::string row_index(const OperandDesc& operand) {
   std::string text = "0";
   int64_t below = 1;
@@ -52,14 +53,14 @@ std::string row_index(const OperandDesc& operand) {
   return "(" + text + ")";
 }
 
-/// What attention_tiles has in local memory: matrices of features by own and by other rows, and numbers of
-/// either.
+/// The contents of attention_tiles's local memory: matrices of features by own and by other rows, and numbers
+/// for each of these rows.
 struct Footprint {
   int64_t own_features, own_numbers, other_features, other_numbers, number_bytes;
 };
 
-/// A point of the tuning space of attention_rows: rows of an item. Of attention_tiles: rows of a group of
-/// `side` x `side` items.
+/// A point of the tuning space. attention_rows: rows of an item. attention_tiles: rows of a group of `side` x
+/// `side` items.
 struct AttentionPoint {
   int64_t rows, block, items, side = 0;
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
@@ -70,7 +71,7 @@ int64_t local_numbers(const Footprint& tiles, const AttentionPoint& point) {
          (tiles.other_features + point.rows) * (point.block + 1) + tiles.other_numbers * point.block;
 }
 
-/// Those whose blocks fit into local memory.
+/// The points whose blocks fit into local memory.
 std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles, const GpuTraits& traits) {
   constexpr int64_t side = 8;
   std::vector<AttentionPoint> points;
@@ -85,7 +86,7 @@ std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles
   return points;
 }
 
-/// The same; the last one always fits.
+/// The points whose blocks fit into local memory; the last one always fits.
 std::vector<AttentionPoint> row_points(int64_t own_rows, int64_t bytes_of_row, const GpuTraits& traits) {
   const int64_t items = traits.is_cpu ? 1 : std::min<int64_t>(64, traits.max_group_size);
   const auto rows = [&](int64_t most) { return std::min(own_rows, most); };
@@ -105,7 +106,7 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   const DType dtype = request.inputs[0].dtype;
   const int64_t queries = request.inputs[0].shape[-2], keys = request.inputs[1].shape[-2],
                 d = request.inputs[0].shape[-1];
-  // The features of v and the result; where there is neither, as many as there are.
+  // The features of v and the result; 1 if there is neither.
   const int64_t e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1];
   const bool by_keys = kind == Kind::grad_k || kind == Kind::grad_v;
   const int64_t own = by_keys ? keys : queries;

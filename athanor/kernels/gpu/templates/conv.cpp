@@ -1,5 +1,5 @@
-// conv2d, conv2d_input_grad and conv2d_weight_grad as products of matrices, one a group, whose elements are
-// gathered from the images as they are needed (implicit GEMM).
+// conv2d, conv2d_input_grad and conv2d_weight_grad as matrix products, one for each group. Their elements are
+// gathered from the images when they are needed (implicit GEMM).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,7 +114,7 @@ std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& tr
     point.rows = ceil_div(p.m, ceil_div(p.m, point.rows));
     while (point.width > 4 && point.width / 2 >= p.n) point.width /= 2;
     while (point.vectors > 1 && (point.vectors - 1) * point.width >= p.n) --point.vectors;
-    // All rows of a group, so that what is gathered is used as often as can be.
+    // All rows of a group, so that gathered elements are used as often as possible.
     point.subtiles = std::min<int64_t>(ceil_div(p.m, point.rows), 64);
     point.k_step = std::min<int64_t>(p.k, 8192 / point.tile_n());
     const auto groups = [&] {
@@ -127,7 +127,7 @@ std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& tr
         point.k_step = largest_divisor(p.a_run, 256);
         if (point.k_step < 32 && p.k > 64) return;
       }
-      // Parts of whole images.
+      // The parts are whole images.
       const int64_t images = p.k / p.a_run;
       point.splits = std::clamp<int64_t>(point.splits, 1, images);
       while (images % point.splits != 0) --point.splits;
@@ -148,7 +148,7 @@ GpuCandidate plain_candidate(const GemmProblem& p, const GpuTraits& traits) {
                        : plain_gemm_candidate(p, 1, 1, 64, 1);
 }
 
-/// A candidate for each point that suits the largest part: the parts one after the other.
+/// A candidate for each point that suits the largest part. It runs the parts one after another.
 std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, const GpuTraits& traits) {
   const GemmProblem& largest = *std::ranges::max_element(parts, {}, &GemmProblem::k);
   if (largest.batch * largest.m * largest.n == 0) return {{.name = "nothing"}};
@@ -196,7 +196,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   const ConvData data(request, conv, gradient);
   const GemmProblem p = data_problem(request, data);
   const std::vector<ConvData> all = data.phases();
-  // Phases without taps are written together, not element by element each.
+  // Phases without taps are written together, and not element by element for each phase.
   const auto has_no_taps = [](const ConvData& phase) { return phase.taps.height * phase.taps.width == 0; };
   const bool zeros = !request.epilogue.bias && request.epilogue.activation.empty() && p.k * p.m * p.n > 0 &&
                      std::ranges::any_of(all, has_no_taps);
@@ -247,7 +247,7 @@ struct PhaseAxis {
   int64_t outputs, taps = 0, first_tap = 0, tap_period = 1, first = 0, tap = 0;
   PhaseAxis(int64_t phase, int64_t extent, int64_t kernel, int64_t from, int64_t apart, int64_t divisor)
       : outputs(ceil_div(extent - phase, divisor)) {
-    // Of the taps t, those for which phase + from + t * apart is a multiple of the divisor.
+    // The taps t for which phase + from + t * apart is a multiple of the divisor.
     tap_period = divisor / std::gcd(apart, divisor);
     while (first_tap < tap_period && (phase + from + first_tap * apart) % divisor != 0) ++first_tap;
     if (first_tap == tap_period || first_tap >= kernel) return;
@@ -308,7 +308,7 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
   };
   const bool within = inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&
                       inside(image.shape[3], out[3], step.width, first.width, tap.width, taps.width);
-  // Where there are no taps nothing is gathered; 1 keeps the text's divisions whole.
+  // Without taps nothing is gathered; 1 avoids a division by 0 in the text.
   defines.set("KERNEL_H", std::max<int64_t>(taps.height, 1))
       .set("KERNEL_W", std::max<int64_t>(taps.width, 1))
       .set("OUT_H", out[2])

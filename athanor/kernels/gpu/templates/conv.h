@@ -9,59 +9,59 @@
 
 namespace athanor::gpu {
 
-/// conv2d, or its gradient by the images, as a product of weights [m, taps of channels in] and what is
-/// gathered from `image`, one for each group.
+/// conv2d, or its gradient with respect to the images, as a matrix product for each group: weights [m, taps
+/// of channels in] times elements gathered from `image`.
 struct ConvData {
   const ConvProblem& conv;
   bool gradient;  // of the images
   const OperandDesc &image, &weight;
-  Shape out;                          // [N, channels, rows, columns] of what is computed
+  Shape out;                          // [N, channels, rows, columns] that are computed
   Pair result;                        // rows and columns of the whole result
   int64_t channels_in, channels_out;  // of a group
   Pair taps;                          // of the kernel
   int64_t weight_m, weight_c;         // strides of the weights
-  int64_t weight_first = 0;           // the element of the weights that stands for the first tap
-  Pair weight_tap;                    // and how far apart taps lie
+  int64_t weight_first = 0;           // the element of the weights for the first tap
+  Pair weight_tap;                    // and the distance between taps
   /// Output row i takes row (i * step + first + t * tap) / divisor of the image with tap t of the kernel.
   Pair step, first, tap, divisor;
   /// Output row i is row out_first + i * out_step of the result.
   Pair out_first = 0, out_step = 1;
 
   ConvData(const KernelRequest& request, const ConvProblem& problem, bool is_gradient);
-  /// The same in parts without a divisor: of every divisor-th row and column, with the taps that these take.
-  /// Some have no taps: they are 0.
+  /// The same as parts without a divisor. Each part has every divisor-th row and column, with the taps that
+  /// these use. A part without taps is 0.
   std::vector<ConvData> phases() const;
 };
 
-/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: how far apart in the result lie those that are
-/// computed.
+/// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements
+/// that are computed.
 void set_result(const ConvData& data, Defines& defines);
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines);
 /// The constants of conv_gather.kernel, and its text.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines);
-/// conv2d_weight_grad of one group as a product for each tap of the kernel, [channels out, pixels] with
-/// [pixels, channels in], the images having been copied with channels last.
+/// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with
+/// [pixels, channels in]. The images are copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
                                          const GpuTraits& traits);
-/// Images [N, C, H, W] as conv_shifted_copy leaves them: with their padding, every step-th row and column
-/// together, [N, C, step, step, lines, line].
+/// Images [N, C, H, W] as conv_shifted_copy writes them: with their padding, and with every step-th row and
+/// column together, [N, C, step, step, lines, line].
 struct ShiftedCopy {
-  Pair step, low;  // low: the row and column of the image that come first
+  Pair step, low;  // low: the first row and column of the image
   int64_t lines, line;
   int64_t plane() const { return step.height * step.width * lines * line; }
 };
 GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
                        const GpuTraits& traits);
-/// conv2d_weight_grad likewise, where few channels come out, else {}.
+/// The same for conv2d_weight_grad, if there are few output channels; else {}.
 std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request, const ConvProblem& conv,
                                                     const GemmProblem& p, const GpuTraits& traits);
-/// Without gathering, where few channels come out or few products make an output, else {}: `parts` are the
-/// products of the phases.
+/// Without gathering, if there are few output channels or few products for each output; else {}. `parts` are
+/// the products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits);
-/// Winograd's F(outputs, 3) for kernels of 3 x 3 in steps of 1, of one group; {} where it does not apply.
+/// Winograd's F(outputs, 3) for 3 x 3 kernels with stride 1 and one group; {} for others.
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);
 /// The same for conv2d_weight_grad: F(3, outputs).

@@ -1,5 +1,5 @@
 // conv2d and conv2d_input_grad without gathering: runs of pixels, as they lie in memory, times each tap. For
-// few channels out, where a gathered pixel would hardly be used, and for few products an output.
+// few output channels, which would hardly use a gathered pixel, and for few products for each output.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t few_channels = 32, few_products = 64;
 
-/// The rows (or columns) of the images that the phases take.
+/// The rows (or columns) of the images that the phases use.
 struct TakenAxis {
   int64_t low = INT64_MAX, high = INT64_MIN;
   void add(int64_t results, int64_t step, int64_t first, int64_t tap, int64_t taps) {
@@ -24,11 +24,11 @@ struct TakenAxis {
   int64_t count() const { return high - low + 1; }
 };
 
-/// Where runs of pixels lie: in the images themselves, or in a copy with padding.
+/// Where runs of pixels are: in the images themselves, or in a copy with padding.
 struct PixelRuns {
   bool copied;
   TakenAxis rows, columns;
-  int64_t lines, line;     // rows and columns of one in `step` each
+  int64_t lines, line;     // rows and columns, one in `step` each
   int64_t image, channel;  // strides
 };
 
@@ -74,7 +74,7 @@ int64_t tiles_of(const GemmProblem& p, const ConvData& data, const PixelRuns& ru
   return ceil_div(p.m, point.rows) * ceil_div(span_of(data, runs), point.tile()) * p.batch * data.out[0];
 }
 
-/// Vectors no longer than the run, and tiles enough for all compute units.
+/// Limits vectors to the run's length, and chooses enough tiles for all compute units.
 ShiftedPoint fitted(ShiftedPoint point, const GemmProblem& p, const ConvData& data, const PixelRuns& runs,
                     const GpuTraits& traits) {
   const int64_t span = span_of(data, runs);
@@ -89,7 +89,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
   const auto result = p.c;
   const int64_t tiles = tiles_of(p, data, runs, point);
   int64_t each = 1;
-  if (traits.is_cpu) {  // starting a group costs as much as some thousands of these
+  if (traits.is_cpu) {  // starting a group takes as long as some thousands of these
     const int64_t multiplications = p.k * point.rows * point.vectors + 256;
     each = std::clamp<int64_t>(ceil_div(32768, multiplications), 1,
                                std::max<int64_t>(tiles / (4L * traits.compute_units), 1));
@@ -135,7 +135,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
           .arguments = std::move(arguments)};
 }
 
-/// As many vectors as 32 vector registers hold with the pixels and a weight.
+/// Points with as many vectors as fit 32 vector registers beside the pixels and a weight.
 std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& traits) {
   const int64_t most = traits.is_cpu ? 8 : 4;
   const int64_t rows = ceil_div(p.m, ceil_div(p.m, most));

@@ -1,4 +1,4 @@
-// conv2d_weight_grad without gathering, where few channels come out: see conv_shifted_weights.kernel.
+// conv2d_weight_grad without gathering, for few output channels: see conv_shifted_weights.kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,12 +33,12 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
   while (width > span) width /= 2;
   const int64_t rows = std::clamp<int64_t>(24 / taps.width, 1, p.m);
   const int64_t tiles = ceil_div(p.m, rows) * taps.height * channels * p.batch;
-  // Parts of the images, where there are few tiles.
+  // If there are few tiles, splits the images into parts.
   int64_t splits =
       std::clamp<int64_t>(ceil_div((traits.is_cpu ? 4L : 8L) * traits.compute_units, tiles), 1, conv.x[0]);
   while (conv.x[0] % splits != 0) --splits;
   int64_t each = 1;
-  if (traits.is_cpu) {  // starting a group costs as much as some thousands of multiplications
+  if (traits.is_cpu) {  // starting a group takes as long as some thousands of multiplications
     const int64_t vectors = conv.x[0] / splits * ceil_div(span, width) * rows * taps.width + 64;
     each = std::clamp<int64_t>(ceil_div(8192, vectors), 1,
                                std::max<int64_t>(tiles * splits / (4L * traits.compute_units), 1));

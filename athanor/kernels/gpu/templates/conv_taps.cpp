@@ -1,6 +1,5 @@
-// conv2d_weight_grad as one product of matrices for each tap of the kernel. Nothing is gathered: with
-// channels last, the pixels that a tap sees are rows of a matrix as they lie in memory, one row of the result
-// at a time.
+// conv2d_weight_grad as one matrix product for each tap of the kernel. Nothing is gathered: with channels
+// last, the pixels that a tap sees are rows of a matrix in memory, one row of the result at a time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,8 +29,8 @@ std::vector<GemmPoint> points_of(const GemmProblem& p, const ConvProblem& conv, 
     if (points.size() > 2) points.resize(2);
     return points;
   }
-  // A part of the pixels, seen by all taps, should stay in a second-level cache, and there must be parts
-  // enough.
+  // A part of the pixels, which all taps read, should stay in a second-level cache, and there must be enough
+  // parts.
   constexpr int64_t cached_floats = 192 * 1024;
   const int64_t rows_of_pixels = conv.y[0] * conv.y[2];
   const int64_t floats_of_row = conv.y[3] * (p.m + p.n * conv.stride.height * conv.stride.width);
@@ -61,7 +60,7 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
   const int64_t rows = (conv.y[2] - 1) * conv.stride.height + (conv.w[2] - 1) * conv.dilation.height + 1;
   const int64_t columns = (conv.y[3] - 1) * conv.stride.width + (conv.w[3] - 1) * conv.dilation.width + 1;
   const int64_t copied = conv.x[0] * rows * columns * c;
-  // Few channels make no rows; the offsets have 32 bits.
+  // Few channels make no rows. Offsets have 32 bits.
   if (conv.groups != 1 || c < 8 || conv.y.size() * conv.w.size() == 0 || request.output.dtype == DType::f64 ||
       copied >= INT32_MAX || conv.y.size() >= INT32_MAX)
     return {};

@@ -42,7 +42,7 @@ std::vector<GpuLaunch::Argument> arguments(std::initializer_list<GpuLaunch::Argu
 
 bool has_bias(const GemmProblem& p) { return p.bias_buffer >= 0; }
 
-// Scratch memory, part after part.
+// Scratch memory, assigned part after part.
 struct Scratch {
   int buffer;
   size_t bytes = 0;
@@ -133,7 +133,7 @@ GemmProblem::GemmProblem(const KernelRequest& request)
     m *= batch;
     batch = 1;
   }
-  // Strides along an extent of 1 mean nothing: those of a dense matrix fit the most points.
+  // Strides along an extent of 1 do not matter; those of a dense matrix fit the most points.
   if (k == 1 && a.row != 1) a.column = 1;
   if (n == 1 && b.row != 1) b.column = 1;
 }
@@ -238,7 +238,7 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
                            int64_t items) {
   GpuCandidate candidate;
   Scratch scratch{p.scratch_buffer, p.scratch_start};
-  // What does not lie along k is packed so.
+  // A matrix that is not contiguous along k is packed so that it is.
   const bool pack_a = p.a.column != 1, pack_b = p.b.row != 1;
   const auto source = [&](bool packs_a) {
     const GemmProblem::Operand& x = packs_a ? p.a : p.b;

@@ -21,26 +21,27 @@ struct GemmProblem {
   int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
   std::string activation;
   int scratch_buffer = 0;
-  size_t scratch_start = 0;  // bytes that are in use already
-  /// What the matrices are, where strides cannot say it: a text that defines what gemm_strided does.
+  size_t scratch_start = 0;  // bytes that are already in use
+  /// Describes the matrices if strides cannot: a text that defines the same names as gemm_strided.
   std::string matrices = {};
-  /// Whether a may be read directly: its rows at a.row from each other, a step along k at a.column.
+  /// Whether `a` can be read directly: rows a.row apart, steps along k a.column apart.
   bool a_strided = true;
   bool b_strided = true;
-  /// The most steps along k that a direct `a` may take at a time; 0: all.
+  /// The most steps along k in one run of a direct `a`; 0: all.
   int64_t a_run = 0;
-  /// The same of a direct `b`.
+  /// The same for a direct `b`.
   int64_t b_run = 0;
   bool wide_index = false;  // offsets within `matrices` need 64 bits
 
   GemmProblem() = default;
-  /// Of a batch_matmul. A batch that shares b, as a linear layer's does, becomes one taller matrix.
+  /// The problem of a batch_matmul. If the whole batch shares b, as in a linear layer, it becomes one taller
+  /// matrix.
   explicit GemmProblem(const KernelRequest& request);
   /// The same as a product of the transposed matrices: C' = B' A'.
   GemmProblem transposed() const;
 };
 
-/// Where a group reads a matrix from: memory as it is, panels that a launch before has packed, or local
+/// Where a group reads a matrix from: memory as it is, panels that an earlier launch has packed, or local
 /// memory that the group fills.
 enum class GemmSource : uint8_t { direct, packed, staged };
 
@@ -58,18 +59,20 @@ struct GemmPoint {
   int64_t tile_n() const { return vectors * width * group_x; }
 };
 
-/// What all the templates take from a problem: its constants, the epilogue and the matrices.
+/// What all templates take from a problem: its constants, the epilogue and the matrices.
 std::string gemm_prelude(const GemmProblem& problem, bool bias, Defines defines = {});
-/// Adds the parts [splits, batch, m, n] of a product whose k is split, f32, and finishes its elements.
+/// Adds the parts [splits, batch, m, n] of a product whose k is split, in f32, and applies the epilogue.
 GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argument parts);
-/// Whether the point's direct sources fit the problem's extents and strides, and its tiles into local memory.
+/// Whether the point's direct sources fit the problem's extents and strides, and its tiles fit into local
+/// memory.
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
-/// For f32, f16 and bf16 problems that the point fits, with k > 0.
+/// For problems in f32, f16 and bf16 that the point fits, with k > 0.
 GpuCandidate gemm_candidate(const GemmProblem& problem, const GemmPoint& point);
-/// Dot products along k, contiguous or packed so; rows <= m and columns <= n.
+/// Dot products along k, which is contiguous or packed; rows <= m and columns <= n.
 GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t width,
                            int64_t items);
-/// Any dtype, extents and strides. An item computes rows x columns elements; neighbours lie along columns.
+/// For any dtype, extents and strides. An item computes rows x columns elements; neighbouring items lie along
+/// columns.
 GpuCandidate plain_gemm_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t group_x,
                                   int64_t group_y);
 

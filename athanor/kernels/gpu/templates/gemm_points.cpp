@@ -11,14 +11,14 @@ namespace {
 
 using enum GemmSource;
 
-/// The block of at most `most` that wastes the least of `extent`.
+/// The block size, at most `most`, that wastes the least of `extent`.
 int64_t even_share(int64_t extent, int64_t most) { return ceil_div(extent, ceil_div(extent, most)); }
 
 int64_t groups(const GemmProblem& p, const GemmPoint& point) {
   return p.batch * ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n());
 }
 
-/// Splits k where the result alone has too few tiles to keep the device busy.
+/// Splits k if the result alone has too few tiles to keep the device busy.
 GemmPoint split(const GemmProblem& p, GemmPoint point, const GpuTraits& traits, int64_t least_k) {
   const int64_t wanted = traits.compute_units * (traits.is_cpu ? 1 : 2);
   const int64_t here = groups(p, point);
@@ -28,7 +28,8 @@ GemmPoint split(const GemmProblem& p, GemmPoint point, const GpuTraits& traits, 
 
 // ---- Devices that run a group's items in turn on a core with wide vectors ----
 
-/// One item a group, as wide as the registers: at least 16 independent sums hide the latency of FMA.
+/// One item for each group, as wide as the registers allow: at least 16 independent sums hide the latency of
+/// FMA.
 GemmPoint cpu_shape(const GemmProblem& p) {
   GemmPoint point;
   point.width = std::min<int64_t>(16, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n))));
@@ -45,8 +46,8 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   const auto add = [&](GemmPoint point, GemmSource a, GemmSource b, int64_t subtiles, int64_t k_step) {
     point.a = a, point.b = b, point.k_step = k_step;
     point.subtiles = std::clamp<int64_t>(subtiles, 1, ceil_div(p.m, point.block_m()));
-    // Starting a group takes a CPU as long as some 30,000 multiplications, and where K is one step, blocks of
-    // rows are for free.
+    // Starting a group takes a CPU as long as some 30,000 multiplications. If K is one step, more blocks of
+    // rows cost nothing.
     constexpr int64_t worth_a_group = 1 << 18;
     if (k_step == 0 || k_step >= p.k)
       while (point.tile_m() < p.m && point.tile_m() * point.tile_n() * p.k < worth_a_group) ++point.subtiles;
@@ -55,14 +56,14 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
     points.push_back(split(p, point, traits, 256));
   };
   const GemmPoint shape = cpu_shape(p);
-  // A block of B fits half of a first-level cache of 32 KiB... or most of it.
+  // A block of B has at most 8192 floats: 32 KiB, about the size of a first-level cache.
   const int64_t k_step = std::min<int64_t>(p.k, 8192 / shape.tile_n());
-  GemmPoint narrow = shape;  // direct vectors must not reach over the end
+  GemmPoint narrow = shape;  // direct vectors must not reach past the end
   while (narrow.tile_n() > p.n && narrow.vectors > 1) --narrow.vectors;
   while (narrow.tile_n() > p.n) narrow.width /= 2;
   const int64_t work = p.m * p.n * p.k;
   const bool large = work > 128L * 128 * 128 && p.m > 2 * shape.rows;
-  // Where registers are many (32 of AVX-512), wider rows multiply more for each element they load.
+  // With many registers (32 with AVX-512), wider rows multiply more for each element they load.
   GemmPoint wide = shape;
   wide.vectors = 4, wide.rows = even_share(p.m, 6);
   const int64_t wide_step = std::min<int64_t>(p.k, 8192 / wide.tile_n());
@@ -70,7 +71,7 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   if (large) {
     add(shape, direct, packed, 8, k_step);
     if (is_wide) add(wide, direct, packed, 8, wide_step);
-    // A second-level cache holds such a B as it is.
+    // A second-level cache holds a B of this size without packing.
     if (is_wide && p.k * p.n <= 512L * 512)
       add(wide, direct, direct, 8, wide_step);
     else
@@ -102,7 +103,7 @@ std::vector<GemmPoint> gpu_points(const GemmProblem& p, const GpuTraits& traits)
         {staged, staged, tile.rows, tile.vectors, tile.width, 1, tile.group_x, tile.group_y, tile.k_step, 1},
         traits, 128);
     if (!fits(p, point, traits)) continue;
-    // Time on a full device, in units of its peak: rounds of groups, of which large tiles need less memory.
+    // Time on a full device, in units of its peak: rounds of groups. Large tiles read less memory.
     const double tile_work = static_cast<double>(point.tile_m() * point.tile_n());
     const double reuse =
         tile_work / static_cast<double>(point.tile_m() + point.tile_n());  // multiplications a load
@@ -142,7 +143,8 @@ std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& 
 std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
-  // Vectors lie along the columns of B: let the longer side be columns where the other is short.
+  // Vectors lie along the columns of B. If there are few columns and more rows, compute the transposed
+  // product.
   const bool turn = p.n < 16 && p.m > p.n;
   const bool half_floats = p.dtype == DType::f16 || p.dtype == DType::bf16;
   std::vector<GpuCandidate> candidates;

@@ -1,4 +1,4 @@
-// take_along and scatter_add: elements whose place along an axis comes from a tensor.
+// take_along and scatter_add: a tensor gives the elements' positions along an axis.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/index_code.h"
@@ -7,13 +7,13 @@
 namespace athanor::gpu {
 namespace {
 
-// Up to this many comparisons an element of the result may gather its own terms, in their order, without
-// atomics.
+// Up to this many comparisons for each element of the result, an element looks for its own terms, in their
+// order, without atomics.
 constexpr int64_t most_gathered = 256;
 
 bool is_narrow_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
 
-// Loads index `at` of an axis of `extent` into `e`, or reports the fault and leaves.
+// Loads index `at` of an axis of `extent` into `e`, or reports the fault and returns.
 void load_index(Code& code, const OperandDesc& index, const std::string& at, int64_t extent) {
   code.line(fmt::format("const i64 e = LOAD({}, index, {});", language_name(index.dtype), at));
   code.open(fmt::format("if (e < 0 || e >= {})", extent));
@@ -47,7 +47,7 @@ GpuCandidate gathered(const KernelRequest& request, int axis, const GpuTraits& t
   return candidate;
 }
 
-// Zeros, then an atomic addition for each term; sums of narrow floats are kept in f32 and rounded once.
+// Writes zeros, then adds each term atomically. Sums of narrow floats are in f32 and rounded once.
 GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& traits) {
   const OperandDesc &index = request.inputs[0], &source = request.inputs[1];
   const Shape& shape = request.output.shape;

@@ -1,4 +1,4 @@
-// pad, concat and fold: elements that move, or sum up, from places that their index gives.
+// pad, concat and fold: elements that are copied or summed from positions that their index gives.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/index_code.h"
@@ -65,7 +65,7 @@ std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& 
 }
 
 std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits) {
-  // The input has one axis more than the output: n became [windows, window size].
+  // The input has one more axis than the output: n became [windows, window size].
   const OperandDesc& x = request.inputs[0];
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const std::string type = stored(x.dtype);

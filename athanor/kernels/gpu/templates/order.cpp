@@ -1,4 +1,4 @@
-// cumsum and argsort: along an axis, for every line of the others.
+// cumsum and argsort: along an axis, for every line of the other axes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace athanor::gpu {
 namespace {
 
-// Lines up to this long are sorted by counting, for each element, those before it.
+// Lines up to this length are sorted by counting, for each element, the elements before it.
 constexpr int64_t most_counted = 2048;
 
 // The lines of a shape along an axis: a shape with that axis made 1 (or `parts`).
@@ -19,7 +19,7 @@ Shape lines_of(const Shape& shape, int axis, int64_t parts = 1) {
   return {dims};
 }
 
-// key_of(x): an unsigned number that orders as the element does; 0 and -0 are equal, NaN is largest.
+// key_of(x): an unsigned number with the element's order; 0 and -0 are equal, NaN is largest.
 std::string key_function(DType dtype, bool descending) {
   const std::string_view name = language_name(dtype);
   std::string body;
@@ -56,7 +56,8 @@ std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& 
   const auto a = static_cast<size_t>(axis);
   const std::string_view name = language_name(x.dtype);
   const int64_t n = shape[axis], lines = shape.size() / std::max<int64_t>(1, n);
-  // Few long lines are cut into parts: sums of the parts first, then every part starts from those before it.
+  // A few long lines are cut into parts: first the sums of the parts, then each part starts from the sum of
+  // those before it.
   const int64_t wanted = traits.is_cpu ? 2 * traits.compute_units : 256 * traits.compute_units;
   const int64_t parts = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(1, lines), n / 256), 1, 256);
   const std::string total_type = fmt::format("COMPUTED({})", name);
@@ -135,8 +136,8 @@ std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits&
     candidate.launches.back().source = keys + candidate.launches.back().source;
     return {candidate};
   }
-  // Merging: runs of 1, 2, 4, ... elements; each element finds its place by bisecting the run beside its own.
-  // The order goes to and fro between scratch memory and the result.
+  // Merging: runs of 1, 2, 4, ... elements. Each element finds its position by bisecting the run beside its
+  // own. The order moves between scratch memory and the result.
   int passes = 0;
   for (int64_t width = 1; width < n; width *= 2) ++passes;
   GpuCandidate candidate{"merge", {}, static_cast<size_t>(shape.size()) * 8, {}};

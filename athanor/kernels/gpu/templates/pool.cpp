@@ -1,4 +1,4 @@
-// max_pool2d, avg_pool2d and their gradients: gathered, so that nothing needs atomics.
+// max_pool2d, avg_pool2d and their gradients. Each result gathers its terms, so no atomics are needed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ struct Pool {
   bool max;
   bool tiles;  // every element of the image lies in exactly one window
   const OperandDesc *image, *result;
-  std::string text;  // constants and what the templates share
+  std::string text;  // constants, and what the templates share
 
-  /// `x`, `y`: of the forward op, or gradients that lie as they do.
+  /// `x`, `y`: of the forward op, or gradients with the same layout.
   Pool(const KernelRequest& request, const OperandDesc& x, const OperandDesc& y)
       : max(request.op->name.starts_with("max")), image(&x), result(&y) {
     const Ints &kernel = request.attrs.ints("kernel"), &stride = request.attrs.ints("stride"),
@@ -74,11 +74,11 @@ int64_t group_items(const GpuTraits& traits) {
   return std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 64 : 256);
 }
 
-// What an item of a CPU should do at least: starting a group takes as long as some hundred elements.
+// The least number of elements for an item on a CPU: starting a group takes as long as some hundred elements.
 constexpr int64_t cpu_item_elements = 1024;
 
-/// Launches of the template for `elements` results in rows of `row`: neighbours as items of a group, or, on a
-/// CPU, whole rows and several of them for each item.
+/// Launches of the template for `elements` results in rows of `row`: neighbouring elements are items of a
+/// group; on a CPU, an item does several whole rows.
 void add(std::vector<GpuCandidate>& candidates, const std::string& name, const std::string& text,
          int64_t elements, int64_t row, const GpuTraits& traits,
          const std::vector<GpuLaunch::Argument>& arguments) {

@@ -1,4 +1,4 @@
-// Convolutions with kernels of 3 x 3 by Winograd's transforms: weights and patches of the images are
+// Convolutions with 3 x 3 kernels by Winograd's transforms: weights and patches of the images are
 // transformed, multiplied point by point as a batch of matrices, and transformed back.
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace athanor::gpu {
 namespace {
 
 constexpr int64_t winograd_floats = 3 << 20;  // 12 MiB
-// Starting a group costs a CPU as much as transforming some 16 tiles.
+// Starting a group takes a CPU as long as transforming about 16 tiles.
 constexpr int64_t chunks_of_cpu_item = 8;
 
 GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t items,
@@ -26,8 +26,8 @@ GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t
           .arguments = std::move(arguments)};
 }
 
-/// How the result is cut into tiles of outputs x outputs elements, and how many images are worked on at a
-/// time: as many as the last of a CPU's caches keeps between the steps.
+/// How the result is cut into tiles of outputs x outputs elements, and how many images are processed at a
+/// time: as many as the last cache of a CPU holds between the steps.
 struct Tiles {
   int64_t outputs, patch, points, of_row, images, count;
   Tiles(int64_t outputs_, const Shape& out, int64_t channels, bool is_cpu)
@@ -43,7 +43,7 @@ struct Tiles {
     count = images * of_image;
   }
 
-  // What a kernel that takes `lanes` tiles at a time is told of them.
+  // The constants of a kernel that takes `lanes` tiles at a time.
   Defines defines(int64_t lanes) const {
     const int64_t run = std::gcd(lanes, of_row);
     return Defines()
@@ -61,19 +61,19 @@ bool applies(const ConvProblem& conv, DType dtype, int64_t m, int64_t c) {
          conv.w[3] == 3 && dtype != DType::f64 && m >= 8 && c >= 8;
 }
 
-// Scratch memory of floats, part after part.
+// Scratch memory for floats, assigned part after part.
 GpuLaunch::Argument take(GpuCandidate& candidate, int buffer, int64_t floats) {
   const auto start = static_cast<int64_t>(candidate.scratch_bytes);
   candidate.scratch_bytes += static_cast<size_t>(ceil_div(floats * 4, 256) * 256);
   return {buffer, start};
 }
 
-/// The points' products, with scratch memory behind what the candidate has already.
+/// The product for each point; its scratch memory comes after what the candidate already has.
 GpuCandidate product_of(const GemmProblem& p, GemmSource b, GpuCandidate& candidate,
                         const GpuTraits& traits) {
   GemmProblem product = p;
   product.scratch_start = candidate.scratch_bytes;
-  // No more packing than has to be: both have just been written in the order they are read in.
+  // No more packing than necessary: both matrices have just been written in the order in which they are read.
   auto choices = gemm_points(product, traits);
   std::ranges::stable_partition(choices, [&](const GemmPoint& point) { return point.b == b; });
   GpuCandidate gemm = gemm_candidate(product, choices.at(0));
@@ -98,7 +98,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
 
   const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
                 chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
-  // What the gradient's taps take in falling order, turned weights take in rising order.
+  // The gradient takes its taps in falling order; weights turned by 180 degrees take them in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   const auto text = [&](int64_t lanes, bool bias) {
     Defines defines = tiles.defines(lanes);
@@ -164,7 +164,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   const Pair one(1), three(3);
   const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
                 chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
-  // A step of the calculation, on the images or on the result's gradient.
+  // One step of the calculation, for the images or for the result's gradient.
   const auto text = [&](bool gradient, int64_t lanes) {
     Defines defines = tiles.defines(lanes);
     defines.set_dtype("DTYPE", dtype)
