@@ -81,7 +81,7 @@ struct Program {
   void store_over(int source, int load_operand) { p.stores.push_back({source, load_operand}); }
 };
 
-/// Memory for the operands, and how many bytes of them a run reads and writes.
+/// Memory for the operands, and the bytes of it that a run reads and writes.
 struct Buffers {
   std::vector<std::unique_ptr<float, decltype(&std::free)>> data;  // aligned to cache lines, as tensors are
   std::vector<void*> addresses;
@@ -116,7 +116,7 @@ struct Buffers {
 double seconds(Clock::time_point since) {
   return std::chrono::duration<double>(Clock::now() - since).count();
 }
-/// a = b + 3 c, as STREAM has it: doubles, static partition, the write-allocate read not counted. Returns
+/// a = b + 3 c as in STREAM: doubles, static partition, without counting the read before a write. Returns
 /// bytes / s.
 double triad() {
   constexpr int64_t n = 8 << 20;

@@ -65,14 +65,15 @@ void take_turns(std::vector<Contestant>& contestants, int rounds) {
   for (Contestant& c : contestants) c.once(1);
   for (int round = 0; round < rounds; ++round)
     for (Contestant& c : contestants) {
-      // OpenMP's threads spin for a while after their work, on the cores of whoever comes next: not timed.
+      // OpenMP's threads spin for a while after their work, on cores that the next contestant needs. This
+      // time does not count.
       const int runs = std::clamp(static_cast<int>(sample / c.once(1)), 1, 1000);
       c.once(runs);
       c.seconds.push_back(c.once(runs));
     }
 }
 
-/// What each kernel takes, by the device's clock.
+/// Prints the time of each kernel, by the device's clock.
 void print_profile(const Contestant& contestant) {
   std::map<std::string, std::pair<int, double>> kernels;
   const auto add = [&](int sign) {
@@ -97,7 +98,7 @@ OperandDesc dense(const Shape& shape, Layout layout = {}) {
   return {DType::f32, shape, layout, contiguous_strides(shape)};
 }
 
-/// The fastest kernel of a device for a request, on memory of its own.
+/// The fastest kernel of a device for a request, with separate memory.
 Contestant contestant(Device device, const KernelRequest& request) {
   const Measured measured = measure(device, request);
   Backend& backend = backend_of(device);
@@ -252,9 +253,8 @@ void bench_conv(const Settings& settings) {
     }
 }
 
-/// What memory must carry at least: `passes` reads or writes of as many bytes as x has. A row of [16384,
-/// 1000] stays in a core's cache; what batch norm reduces does not, so its statistics are passes of their
-/// own.
+/// The least traffic to memory: `passes` reads or writes of as many bytes as x has. A row of [16384, 1000]
+/// stays in a core's cache. The elements that batch norm reduces do not, so its statistics need extra passes.
 struct Rows {
   std::string name;
   double passes;
@@ -329,8 +329,8 @@ void bench_rows(const Settings& settings) {
   }
 }
 
-/// What a problem attains of the roofline of the device: peak arithmetic and memory bandwidth, both taken as
-/// the best that any problem of the sweep attained.
+/// A problem's share of the device's roofline: peak arithmetic and memory bandwidth, each the best that any
+/// problem of the sweep reached.
 struct Swept {
   std::string name, kernel;
   double flops, bytes, seconds;

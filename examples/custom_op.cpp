@@ -1,5 +1,5 @@
-// An op of one's own: declared in one place, checked against its reference and finite differences, and
-// trained with.
+// A user-defined op: declared in one place, checked against its reference and finite differences, and used in
+// training.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -11,9 +11,9 @@
 
 using namespace athanor;
 
-// ---- The op: all there is to say about it ----
+// ---- The op: its whole declaration ----
 
-// From here on the op is known by name, runs on every backend, is fused with its neighbours and has
+// With this declaration the op is known by name, runs on every backend, is fused with its neighbours and has
 // gradients.
 ATHANOR_OPS(snake) {
   define_composite(

@@ -9,7 +9,7 @@
 
 using namespace athanor;
 
-// Which sign the product of the coordinates has, and whether the point lies in a ring.
+// The sign of the product of the coordinates, and whether the point lies in a ring.
 Tensor field_of(const Tensor& points) {
   const Tensor x = slice(points, {Slice(), 0}), y = slice(points, {Slice(), 1});
   const Tensor crossed = x * y > 0, far = x * x + y * y > 0.5;

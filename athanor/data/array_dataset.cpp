@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Where the channels of a batch of pictures are.
+/// Where the channels are in a batch of pictures.
 struct Layout {
   Shape input;  // [C, H, W]
   bool channels_last;
@@ -95,7 +95,7 @@ Normalization measure_normalization(const HostArray& images) {
     const double mean = n > 0 ? sum / n : 0;
     const double variance = n > 0 ? std::max(0.0, squares / n - mean * mean) : 0;
     result.mean.push_back(static_cast<float>(mean));
-    // Below a hundredth of one step of a byte the channel is constant up to rounding.
+    // Below a hundredth of one step of a byte, the channel is constant up to rounding.
     result.stddev.push_back(variance > 1e-10 ? static_cast<float>(std::sqrt(variance)) : 1.0F);
   }
   return result;

@@ -1,4 +1,4 @@
-// A dataset that lies in memory.
+// A dataset in memory.
 #pragma once
 #include <array>
 #include <optional>
@@ -11,16 +11,16 @@
 namespace athanor {
 
 /// Mean and standard deviation of the pixels (over 255) of `images`, channel by channel. Counts exactly, so
-/// that the result depends on neither order nor machine. A constant channel gets stddev 1.
+/// the result depends neither on the order nor on the machine. A constant channel gets stddev 1.
 Normalization measure_normalization(const HostArray& images);
 
 struct ArrayDatasetOptions {
   std::vector<std::string> class_names;
-  int64_t classes = 0;                         // 0: as many as names, without names the largest label + 1
+  int64_t classes = 0;  // 0: the number of names, or without names the largest label + 1
   std::optional<Normalization> normalization;  // none: measured on these pictures
 };
 
-/// Pictures as bytes, made floats when they are read.
+/// Pictures as bytes. They are converted to floats when they are read.
 class ArrayDataset final : public Dataset {
  public:
   /// `images` is u8: [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3 (where both fit: C first).

@@ -1,4 +1,4 @@
-// Which examples make up which batch, and making it; used by dataloader.cpp only.
+// Which examples form which batch, and making a batch; used only by dataloader.cpp.
 #pragma once
 #include <array>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// The pure part of a DataLoader: from an epoch and a batch's number to the batch. Safe to use from several
+/// The pure part of a DataLoader: makes the batch with a given epoch and number. Safe to use from several
 /// threads.
 class BatchPlan {
  public:
@@ -29,8 +29,8 @@ class BatchPlan {
   LoaderOptions options_;
   int64_t batches_;
 
-  // The last even and the last odd epoch's order: at the end of an epoch workers ask for it and the next by
-  // turns.
+  // The order of the last even and of the last odd epoch: at the end of an epoch, workers ask for it and for
+  // the next one in turns.
   struct KnownOrder {
     int64_t epoch = -1;
     Order order;

@@ -16,10 +16,11 @@
 namespace athanor {
 namespace {
 
-/// Threads that make the batches of a plan from a given one on, at most `ahead` of what was taken.
+/// Threads that make the batches of a plan, starting from a given one, at most `ahead` of the batch that was
+/// taken last.
 ///
-/// Batches are numbered through the epochs. Workers take the next number, make its batch and put it into slot
-/// number % ahead; take() waits for the slot whose turn it is. So the order is fixed and the memory bounded.
+/// Batches are numbered across epochs. A worker takes the next number, makes its batch and puts it into slot
+/// number % ahead. take() waits for the slot of the next batch. So the order is fixed and memory is limited.
 class Prefetcher {
  public:
   Prefetcher(const BatchPlan& plan, int64_t first, int workers, int ahead)
@@ -137,7 +138,7 @@ class DataLoader::Impl {
     try {
       return prefetcher_->take();
     } catch (...) {
-      prefetcher_.reset();  // the next call starts anew at this batch
+      prefetcher_.reset();  // the next call starts again at this batch
       throw;
     }
   }
@@ -145,7 +146,7 @@ class DataLoader::Impl {
   BatchPlan plan_;
   int workers_, prefetch_;
   LoaderState state_;
-  std::unique_ptr<Prefetcher> prefetcher_;  // last, so that it stops before the plan goes
+  std::unique_ptr<Prefetcher> prefetcher_;  // last, so that it stops before the plan is destroyed
 };
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options)

@@ -1,4 +1,4 @@
-// Batches, made ready by worker threads.
+// Batches, prepared by worker threads.
 #pragma once
 #include <memory>
 #include <optional>
@@ -22,7 +22,7 @@ struct Batch {
   HostArray labels;  // i64 [B]
 };
 
-/// Where a loader is: `next_batch` of `epoch` is what next() gives.
+/// A loader's position: next() gives `next_batch` of `epoch`.
 struct LoaderState {
   int64_t epoch = 0, next_batch = 0;
   bool operator==(const LoaderState&) const = default;
@@ -35,26 +35,27 @@ struct LoaderState {
 /// at any time.
 class DataLoader {
  public:
-  /// Throws Error(value) for options out of range or a dataset without a single batch.
+  /// Throws Error(value) for options out of range or a dataset that has not even one batch.
   DataLoader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   ~DataLoader();
   DataLoader(DataLoader&& other) noexcept;
   DataLoader& operator=(DataLoader&& other) noexcept;
 
-  /// The next batch, or nothing, once, at the end of an epoch; the call after that starts the next epoch.
+  /// The next batch. At the end of an epoch it returns nothing, once; the call after that starts the next
+  /// epoch.
   ///
-  /// What the dataset throws, in whichever thread, is thrown here, and a label out of range is an
-  /// Error(value); the loader stays where it was, so that the next call tries the same batch again.
+  /// Errors of the dataset, in any thread, are thrown here, and a label out of range is an Error(value). The
+  /// loader then stays where it was, so that the next call tries the same batch again.
   std::optional<Batch> next();
 
   /// Batches in an epoch.
   int64_t batches() const;
   const Dataset& dataset() const;
 
-  /// To be stored with a checkpoint. A loader with the same dataset and options that is given it goes on with
-  /// the very batch that this one would.
+  /// The position, to be stored with a checkpoint. A loader with the same dataset and options that restores
+  /// it continues with the same batch as this one.
   LoaderState state() const;
-  /// Throws Error(value) for a batch that the epoch does not have.
+  /// Throws Error(value) if the epoch has no such batch.
   void restore(const LoaderState& state);
 
  private:

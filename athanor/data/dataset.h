@@ -8,13 +8,12 @@
 
 namespace athanor {
 
-/// How the pixels of channel c (0 to 255) become the numbers a network sees: (pixel / 255 - mean[c]) /
-/// stddev[c].
+/// How the pixels of channel c (0 to 255) become a network's inputs: (pixel / 255 - mean[c]) / stddev[c].
 struct Normalization {
   std::vector<float> mean, stddev;  // one for each channel, or one for all
 };
 
-/// What every example of a dataset has in common.
+/// What all examples of a dataset have in common.
 struct ExampleSpec {
   Shape input;                           // [C, H, W]
   int64_t classes = 0;                   // labels are in [0, classes)

@@ -58,7 +58,7 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-/// The names a file may have: as in MNIST's archive, as unpacked by some tools, and as NumPy arrays.
+/// The names that a file may have: as in MNIST's archive, as some tools unpack it, and as NumPy arrays.
 std::vector<std::string> file_names(Split split, bool labels) {
   const std::string idx =
       fmt::format("{}-{}", split == Split::train ? "train" : "t10k", labels ? "labels" : "images");
@@ -89,7 +89,7 @@ FileArray read_array(const fs::path& folder, Split split, bool labels, std::stri
               folder.string(), std::string(how_to_get));
 }
 
-/// 1 + the largest of `labels`, which must be plausible.
+/// 1 + the largest of `labels`; throws if that is not plausible.
 int64_t count_classes(const FileArray& labels) {
   const std::vector<double> values = to_doubles(labels.array);
   const double largest = values.empty() ? -1 : *std::max_element(values.begin(), values.end());

@@ -15,7 +15,7 @@ std::vector<int64_t> shuffled_order(int64_t count, uint64_t seed, uint64_t epoch
   for (size_t i = order.size(); i > 1; --i) {
     const auto [low, high] = words_of(i);
     const auto random = philox4x32({low, high, epoch_low, epoch_high}, words_of(seed));
-    // 64 random bits: the remainder favours small numbers by less than count / 2^64, which nothing can see.
+    // 64 random bits: the remainder favours small numbers by less than count / 2^64, which cannot be noticed.
     const uint64_t wide = uint64_t{random[1]} << 32 | random[0];
     std::swap(order[i - 1], order[wide % i]);
   }

@@ -33,7 +33,7 @@ Shape shape_from_file(const Ints& extents, std::string_view file, std::string_vi
 void check_payload(const Shape& shape, size_t width, uint64_t available, std::string_view file,
                    std::string_view place) {
   const auto elements = static_cast<uint64_t>(shape.size());
-  // Compared by division: the product may not fit into 64 bits.
+  // Compare by division, because the product may not fit into 64 bits.
   if (available % width == 0 && available / width == elements) return;
   throw format_error(
       fmt::format("{} elements of {} bytes each are declared (shape {}) but {} bytes are there", elements,

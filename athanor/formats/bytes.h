@@ -1,5 +1,5 @@
-// What the file readers share: numbers in either byte order, sizes that are checked before memory is taken,
-// and one form of complaint.
+// What the file readers share: numbers in either byte order, sizes that are checked before memory is
+// allocated, and one form of error.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -25,7 +25,7 @@ Error format_error(std::string what, std::string_view file, std::string_view pla
 /// "byte 12"
 std::string byte_place(uint64_t offset);
 
-/// A number from `from`, which holds at least sizeof(T) bytes in the byte order `order`.
+/// A number from `from`, which has at least sizeof(T) bytes, in the byte order `order`.
 template <class T>
 T load(const std::byte* from, std::endian order) {
   std::byte raw[sizeof(T)];
@@ -36,16 +36,16 @@ T load(const std::byte* from, std::endian order) {
   return value;
 }
 
-/// Turns elements of `width` bytes from byte order `order` to this machine's, in place.
+/// Converts elements of `width` bytes from byte order `order` to this machine's, in place.
 void to_native(std::span<std::byte> elements, size_t width, std::endian order);
 
-/// Makes every byte that is not 0 a 1: a C++ bool may hold nothing else.
+/// Replaces every byte that is not 0 by 1: a C++ bool may have no other value.
 void to_booleans(std::span<std::byte> elements);
 
-/// `extents` from a file as a Shape: an impossible one (rank, size) is an Error(format).
+/// `extents` from a file as a Shape. An impossible rank or size is an Error(format).
 Shape shape_from_file(const Ints& extents, std::string_view file, std::string_view place);
 
-/// Throws Error(format) unless `shape` with elements of `width` bytes takes exactly `available` bytes.
+/// Throws Error(format) unless a `shape` with elements of `width` bytes takes exactly `available` bytes.
 void check_payload(const Shape& shape, size_t width, uint64_t available, std::string_view file,
                    std::string_view place);
 

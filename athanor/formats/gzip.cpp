@@ -19,7 +19,7 @@ bool is_gzip(Bytes data) {
 
 GzipReader::GzipReader(Bytes data, std::string name) : data_(data), name_(std::move(name)) {
   if (inflateInit2(&stream_, gzip_window) != Z_OK) throw std::bad_alloc();
-  // zlib never writes to its input; next_in is only const where ZLIB_CONST is set.
+  // zlib never writes to its input; next_in is const only if ZLIB_CONST is set.
   stream_.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(data_.data()));
 }
 
@@ -49,7 +49,7 @@ void GzipReader::inflate_some() {
     } else {
       inflateReset(&stream_);
     }
-  } else if (result == Z_BUF_ERROR) {  // output has room, so the input is used up
+  } else if (result == Z_BUF_ERROR) {  // output has room, so all input was read
     throw format_error("the gzip stream ends too early", name_, place());
   } else if (result != Z_OK) {
     throw format_error(

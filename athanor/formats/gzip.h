@@ -1,4 +1,4 @@
-// Reading gzip (RFC 1952) in memory, as much as is asked for.
+// Reads gzip (RFC 1952) in memory, only as much as is requested.
 #pragma once
 #include <zlib.h>
 
@@ -8,11 +8,11 @@
 
 namespace athanor {
 
-/// Whether `data` starts as gzip does.
+/// Whether `data` starts like gzip.
 bool is_gzip(Bytes data);
 
-/// Decompresses a gzip stream step by step. The caller says how much it wants, so that a small file which
-/// unpacks to terabytes costs no more than the caller's own buffer. Every checksum that is passed is checked.
+/// Decompresses a gzip stream step by step. The caller says how much it wants, so a small file that unpacks
+/// to terabytes takes no more memory than the caller's buffer. Every checksum on the way is verified.
 class GzipReader {
  public:
   /// `data` must stay alive. `name` is the file for error messages.
@@ -21,10 +21,10 @@ class GzipReader {
   GzipReader(const GzipReader&) = delete;
   GzipReader& operator=(const GzipReader&) = delete;
 
-  /// Fills `out` and returns its size, or less at the end of the stream. Throws Error(format) at corrupt or
+  /// Fills `out` and returns its size, or less at the end of the stream. Throws Error(format) for corrupt or
   /// truncated data.
   size_t read(std::span<std::byte> out);
-  /// An upper bound of what the whole stream can unpack to: deflate shrinks to 1/1032 at best.
+  /// An upper bound for the unpacked size: deflate shrinks data at best to 1/1032.
   uint64_t bound() const { return data_.size() * 1032; }
 
  private:

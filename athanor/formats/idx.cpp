@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// Data that is in memory already, with GzipReader's interface.
+/// Data in memory, with GzipReader's interface.
 class PlainReader {
  public:
   explicit PlainReader(Bytes data) : data_(data) {}
@@ -96,7 +96,7 @@ HostArray read_array(Reader& reader, const std::string& name) {
   array.bytes.resize(static_cast<size_t>(elements) * element.width);
   read_exactly(reader, array.bytes, data_offset, "elements", name);
   std::byte extra{};
-  if (reader.read({&extra, 1}) != 0)  // this also passes the gzip checksum
+  if (reader.read({&extra, 1}) != 0)  // this also verifies the gzip checksum
     throw format_error(fmt::format("there is more data than the shape {} declares", to_string(array.shape)),
                        name, byte_place(data_offset + array.bytes.size()));
   to_native(array.bytes, element.width, std::endian::big);

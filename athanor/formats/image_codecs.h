@@ -1,4 +1,4 @@
-// The decoders behind image.h. Each follows read_image()'s contract for its own format.
+// The decoders behind image.h. Each follows the contract of read_image() for its format.
 #pragma once
 #include <string>
 

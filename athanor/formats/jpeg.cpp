@@ -14,13 +14,13 @@
 namespace athanor {
 namespace {
 
-/// A progressive file may repeat scans without end, each costing a pass over the picture. Encoders write
+/// A progressive file may repeat scans without end, and each takes a pass over the picture. Encoders write
 /// about ten.
 constexpr int most_scans = 500;
 
-/// libjpeg's state and what our callbacks need. libjpeg reports errors through callbacks that must not
-/// return; ours longjmp, which must not pass over C++ objects: the functions that call setjmp below hold
-/// none, and return false after an error.
+/// libjpeg's state, and what our callbacks need. libjpeg reports errors through callbacks that must not
+/// return. Ours use longjmp, which must not skip destructors of C++ objects: the functions below that call
+/// setjmp have none, and return false after an error.
 struct JpegDecoder {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
@@ -40,8 +40,8 @@ struct JpegDecoder {
   std::longjmp(decoder->after_error, 1);
 }
 
-/// libjpeg only warns about lost data and goes on with grey; for us it is an error. Irregularities that do
-/// not touch the picture, which some cameras write, are let through.
+/// libjpeg only warns about lost data and continues with grey; we make it an error. Irregularities that do
+/// not affect the picture, which some cameras write, are allowed.
 void on_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   const int code = jpeg->err->msg_code;
@@ -86,8 +86,8 @@ bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride) {
   return true;
 }
 
-/// Throws for what we do not decode, and when the picture cannot be in so few bytes: Huffman coding spends at
-/// least a bit on each block of 8 x 8 pixels.
+/// Throws for unsupported files, and if the picture cannot be in so few bytes: Huffman coding takes at least
+/// a bit for each block of 8 x 8 pixels.
 void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& name) {
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
   if (jpeg.arith_code)

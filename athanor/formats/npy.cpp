@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-/// How elements stand in the file, and what they become.
+/// An element type in the file, and the dtype it becomes.
 struct NpyElement {
   std::string_view code;  // kind and width, as in "<f4"
   DType dtype;
@@ -25,7 +25,7 @@ constexpr NpyElement elements[] = {{"b1", DType::b8, 1},  {"i1", DType::i8, 1}, 
 const NpyElement& element_of(std::string_view descr, const std::string& name) {
   if (!descr.empty() && std::string_view("<>=|").find(descr[0]) != std::string_view::npos) {
     for (const NpyElement& element : elements)
-      // '|' says that the byte order does not matter, which is so for single bytes only.
+      // '|' says that the byte order does not matter, which is true only for single bytes.
       if (element.code == descr.substr(1) && (descr[0] != '|' || element.width == 1)) return element;
   }
   throw format_error(
@@ -40,7 +40,7 @@ std::endian order_of(std::string_view descr) {
   return std::endian::native;
 }
 
-/// The same elements with the last axis fastest; in `column_major` the first is.
+/// The same elements with the last axis fastest; in `column_major` the first axis is.
 std::vector<std::byte> to_row_major(Bytes column_major, const Shape& shape, size_t width) {
   std::vector<std::byte> row_major(column_major.size());
   if (row_major.empty()) return row_major;

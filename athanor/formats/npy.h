@@ -8,16 +8,16 @@
 
 namespace athanor {
 
-/// The array in a .npy file, row-major whatever the file's order, in this machine's byte order. Element
-/// types: f2, f4, f8, i1, i4, i8, u1 and b1 as they are; i2 and u2 become i32, u4 and u8 become i64. Throws
-/// Error(io) when it cannot be read, Error(format) when it is not one whole .npy file with such elements.
+/// The array in a .npy file, always row-major and in this machine's byte order. Element types: f2, f4, f8,
+/// i1, i4, i8, u1 and b1 stay the same; i2 and u2 become i32, u4 and u8 become i64. Throws Error(io) if it
+/// cannot be read, and Error(format) if it is not one complete .npy file with such elements.
 HostArray read_npy(const std::filesystem::path& path);
 
-/// The same from memory; `name` stands for the file in errors.
+/// The same from memory; `name` is the file's name in errors.
 HostArray parse_npy(Bytes data, const std::string& name);
 
-/// Writes `array` for numpy.load(), atomically. NumPy has no bf16: such an array is written, exactly, as f4.
-/// Throws Error(io).
+/// Writes `array` for numpy.load(), atomically. NumPy has no bf16, so such an array is written as f4, without
+/// loss. Throws Error(io).
 void write_npy(const std::filesystem::path& path, const HostArray& array);
 
 }  // namespace athanor

@@ -98,7 +98,7 @@ class DictionaryParser {
     const auto [stop, error] = std::from_chars(text_.data() + at_, end, value);
     if (error != std::errc() || value < 0) fail("an extent (an integer, 0 or more) expected in the header");
     at_ = static_cast<size_t>(stop - text_.data());
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers so
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote long integers this way
     return value;
   }
 

@@ -10,13 +10,13 @@
 namespace athanor {
 
 struct NpyHeader {
-  std::string descr;           // "<f4": byte order, kind, bytes an element
+  std::string descr;           // "<f4": byte order, kind, bytes of an element
   bool fortran_order = false;  // the first axis is the fastest
   Shape shape;
   size_t data_offset = 0;  // bytes before the elements
 };
 
-/// The header at the start of `data`, versions 1.0, 2.0 and 3.0 of NEP 1. Throws Error(format) at anything
+/// The header at the start of `data`, versions 1.0, 2.0 and 3.0 of NEP 1. Throws Error(format) for anything
 /// that NumPy would not have written.
 NpyHeader parse_npy_header(Bytes data, const std::string& name);
 

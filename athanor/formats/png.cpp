@@ -13,8 +13,9 @@ namespace {
 
 constexpr size_t signature_bytes = 8;
 
-/// libpng's state and what our callbacks need. libpng reports errors by longjmp, which must not pass over C++
-/// objects: the functions that call setjmp below hold none, and return false after an error.
+/// libpng's state, and what our callbacks need. libpng reports errors by longjmp, which must not skip
+/// destructors of C++ objects: the functions below that call setjmp have none, and return false after an
+/// error.
 struct PngDecoder {
   Bytes data;
   size_t at = 0;
@@ -35,7 +36,7 @@ struct PngDecoder {
 }
 
 void on_warning(png_structp /*png*/, png_const_charp /*message*/) {
-}  // only ancillary chunks, which we do not use, cause them
+}  // only ancillary chunks, which we do not use, cause these
 
 void on_read(png_structp png, png_bytep out, size_t length) {
   auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
@@ -49,7 +50,7 @@ bool read_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, on_read);
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-  // Else a fuzzer never gets past the checksums.
+  // For fuzzers, which could not produce correct checksums.
   png_set_crc_action(decoder.png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);
   png_set_option(decoder.png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif
@@ -57,7 +58,7 @@ bool read_header(PngDecoder& decoder) {
   return true;
 }
 
-/// Asks for 8-bit grey or RGB, whatever the file has.
+/// Asks for 8-bit grey or RGB, whatever the file contains.
 bool set_output(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_palette_to_rgb(decoder.png);

@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-/// Content that is read from the front: a file, or memory.
+/// Content that is read from front to back: a file, or memory.
 struct Source {
   uint64_t size;
   std::function<size_t(std::span<std::byte>)> read;  // fills the span, or less at the end
@@ -31,7 +31,8 @@ SafeTensorsHeader read_header(const Source& source, const std::string& name) {
 
 SafeTensors read_all(const Source& source, const std::string& name) {
   SafeTensorsHeader header = read_header(source, name);
-  // The tensors are contiguous, so that in the order of their offsets they are read from front to back.
+  // The tensors are contiguous, so reading them in the order of their offsets reads the file from front to
+  // back.
   std::vector<std::pair<const std::string, SafeTensorsHeader::Tensor>*> in_order;
   in_order.reserve(header.tensors.size());
   for (auto& entry : header.tensors) in_order.push_back(&entry);

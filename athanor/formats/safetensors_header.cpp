@@ -26,9 +26,9 @@ DType dtype_of_name(const std::string& dtype, const std::string& name, const std
   return static_cast<DType>(found - std::begin(dtype_names));
 }
 
-/// Parses JSON. A key given twice, which the JSON library would take without a word, is an error.
+/// Parses JSON. A duplicate key is an error; the JSON library would silently accept it.
 json parse_json(std::string_view text, const std::string& name) {
-  std::vector<std::set<std::string>> keys;  // a set for each object that is open
+  std::vector<std::set<std::string>> keys;  // one set for each open object
   const auto check = [&](int /*depth*/, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) {
       keys.emplace_back();

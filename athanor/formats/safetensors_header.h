@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file, to and from text; used by safetensors.cpp only.
+// The JSON header of a safetensors file, to and from text; used only by safetensors.cpp.
 #pragma once
 #include <span>
 #include <string>
@@ -13,15 +13,14 @@ namespace athanor {
 /// The bytes of the length field that every file starts with.
 constexpr uint64_t safetensors_length_bytes = 8;
 
-/// The N of the length field `field`, checked against the size of the file and the limit of the
-/// specification.
+/// The N in the length field `field`, checked against the size of the file and the specification's limit.
 uint64_t parse_safetensors_length(Bytes field, uint64_t file_size, const std::string& name);
 
 /// The header in `text` (the bytes after the length field), checked against the size of the file.
 SafeTensorsHeader parse_safetensors_header(std::string_view text, uint64_t file_size,
                                            const std::string& name);
 
-/// A tensor's name and array, not copied.
+/// A tensor's name and array, without a copy.
 using NamedArray = std::pair<std::string_view, const HostArray*>;
 
 /// The length field and the header for `tensors`, whose elements follow in that order.

@@ -30,7 +30,7 @@ struct Batch {
   HostArray pictures, labels;
 };
 
-// The same few batches again and again: noise in place of pictures changes no kernel's work.
+// Repeats the same few batches. Noise instead of pictures does not change the work of any kernel.
 std::vector<Batch> make_batches(const Shape& picture, int64_t size) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
@@ -46,7 +46,7 @@ std::vector<Batch> make_batches(const Shape& picture, int64_t size) {
   return batches;
 }
 
-// Bytes, from a line of /proc/self/status: VmRSS (now) or VmHWM (at most so far).
+// Bytes, from a line of /proc/self/status: VmRSS (now) or VmHWM (the maximum so far).
 int64_t memory_of_process(const std::string& name) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)

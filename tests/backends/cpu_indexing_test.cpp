@@ -9,8 +9,7 @@
 namespace athanor::testing {
 namespace {
 
-/// [outer, n, inner] with the middle axis being the one that ops run along; row-major or transposed in
-/// memory.
+/// [outer, n, inner], in which ops run along the middle axis; row-major or transposed in memory.
 Ints transposed(const Shape& shape) { return {1, shape[0] * shape[2], shape[0]}; }
 
 Value random_indices(DType dtype, const Shape& shape, int64_t extent, const Ints& strides = {}) {
@@ -42,7 +41,7 @@ TEST(CpuTakeAlong, EveryTypeAndStride) {
       }
 }
 
-TEST(CpuTakeAlong, Embedding) {  // rows of a table, by indices that are broadcast along the row
+TEST(CpuTakeAlong, Embedding) {  // rows of a table; the indices are broadcast along the row
   std::vector<Value> inputs = {random_value(DType::f32, {11, 33}, 1),
                                make_value(DType::i64, {4, 33}, std::vector<double>(132, 0), {}, {1, 0})};
   const int64_t rows[] = {10, 0, 3, 3};
@@ -77,7 +76,7 @@ TEST(CpuTakeAlong, BadIndices) {
                        {{"axis", int64_t{0}}, {"extent", int64_t{3}}},
                        {make_value(type, {2}, {1, value}), random_value(DType::f32, {2}, 1)}, {3}, index);
     }
-  // Many rows, so that several threads meet bad indices.
+  // Many rows, so that several threads find bad indices.
   std::vector<double> many(100000, 1);
   many[70000] = -5, many[99999] = 7;
   expect_bad_index(make_op("take_along", Prim::take_along), {{"axis", int64_t{0}}},
@@ -150,7 +149,7 @@ TEST(CpuArgsort, StableBothWays) {
       for (const bool turned : {false, true}) {
         const Shape shape{3, 40, 5};
         auto values = random_values(shape.size(), 3, dtype == DType::u8 ? 0 : -4, 4);
-        for (double& value : values) value = std::round(value);  // many equals, and -0 beside 0
+        for (double& value : values) value = std::round(value);  // many equal values, and -0 beside 0
         if (is_float(dtype)) values[7] = values[100] = nan, values[8] = inf, values[9] = -inf;
         std::vector<Value> inputs = {
             make_value(dtype, shape, values, {}, turned ? transposed(shape) : Ints{})};

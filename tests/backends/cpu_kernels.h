@@ -1,4 +1,4 @@
-// What the tests of CPU kernels share: requests made by hand, and every candidate run and compared.
+// What the tests of CPU kernels share: building requests by hand, and running and comparing every candidate.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 
 namespace athanor::testing {
 
-/// An operand in memory: a strided row-major view or a blocked tensor, and its values in row-major order.
+/// An operand in memory (a strided row-major view or a blocked tensor), and its values in row-major order.
 struct Value {
   OperandDesc desc;
-  std::vector<double> values;  // row-major, as rounded to the dtype
+  std::vector<double> values;  // row-major, rounded to the dtype
   std::vector<std::byte> memory;
   size_t offset = 0;  // of the first element, in bytes
   void* address() { return memory.data() + offset; }
@@ -100,7 +100,7 @@ inline std::vector<double> run_candidate(const Candidate& candidate, std::vector
   buffers.push_back(result.address());
   if (candidate.scratch_bytes > 0) buffers.push_back(aligned);
   candidate.kernel->run(buffers);
-  candidate.kernel->run(buffers);  // a kernel leaves nothing behind that changes the second launch
+  candidate.kernel->run(buffers);  // a kernel must leave nothing that changes the second launch
   HostArray host(output.dtype, output.shape);
   const size_t element = size_of(output.dtype);
   for (int64_t i = 0; i < output.shape.size(); ++i)

@@ -142,7 +142,7 @@ TEST(LoopInPlace, DifferentBuffersAtOneAddress) {
   }
 }
 
-/// y = 2 x, and x + 1 besides, where results are too large for any cache and are stored past them.
+/// y = 2 x, and also x + 1, where results are too large for any cache and are stored past them.
 class LoopLarge : public LoopOnIsa {};
 TEST_P(LoopLarge, ResultsPastTheCaches) {
   constexpr int64_t n = (32 << 17) + 37;  // f64: 32 MiB and a bit

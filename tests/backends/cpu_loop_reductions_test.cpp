@@ -67,7 +67,7 @@ TEST_P(LoopReductions, EveryKindTypeAndShape) {
         const int x = b.load(0, t, dense(space));
         b.store(b.reduce(prim, x, out), 1, out, dense_kept(b.p));
         std::mt19937 rng(11);
-        const bool product = prim == Prim::prod && is_float(t);  // of many factors near 1
+        const bool product = prim == Prim::prod && is_float(t);  // many factors near 1
         check(b.p, memory_for(b.p, rng, product ? 0.99 : -3, product ? 1.01 : 3),
               t == DType::f64 ? 1e-11 : 2e-6 * (product ? 50 : 20));
       }

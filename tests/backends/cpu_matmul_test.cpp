@@ -31,7 +31,7 @@ std::vector<double> expected(const std::vector<Value>& inputs, const Epilogue& e
   return result;
 }
 
-// A stride of 0 repeats the first element, so the values have to be read back.
+// A stride of 0 repeats the first element, so read the values back.
 Value strided(DType dtype, const Shape& shape, unsigned seed, const Ints& strides) {
   Value value = random_value(dtype, shape, seed, {}, strides);
   std::vector<double> repeated;
@@ -109,7 +109,7 @@ TEST(CpuMatmul, Epilogues) {
         {true, "relu"});
 }
 
-// Another list would be tuned anew, and a seed would not give the same numbers.
+// Another list would be tuned again, and a seed would not give the same numbers.
 TEST(CpuMatmul, HasTheSameCandidatesWheneverAsked) {
   const auto dense = [](const Shape& shape) {
     return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};

@@ -1,5 +1,5 @@
-// Loop programs to test kernels with: written by hand, or at random; their memory, and how results are
-// compared.
+// Loop programs for testing kernels: written by hand or random, with their memory and the comparison of
+// results.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace athanor::testing {
 
 using Kind = LoopStep::Kind;
 
-/// Writes programs: every function returns the number of the register it defines.
+/// Writes programs. Every function returns the number of the register that it defines.
 struct Builder {
   LoopProgram p;
   bool in_epilogue = false;
@@ -87,7 +87,7 @@ struct Builder {
 
 inline Ints dense(const Ints& space) { return contiguous_strides(Shape(space)); }
 
-/// Strides of a dense array over the dimensions that are kept.
+/// Strides of a dense array over the kept dimensions.
 inline Ints dense_kept(const LoopProgram& p) {
   Ints strides(p.space.size());
   int64_t stride = 1;
@@ -99,8 +99,8 @@ inline Ints dense_kept(const LoopProgram& p) {
   return strides;
 }
 
-/// The memory that a program touches: as many bytes for each buffer as its operands reach, and no more, so
-/// that the sanitizers see what is read or written beyond.
+/// The memory that a program touches. Each buffer has exactly the bytes that its operands reach, so that the
+/// sanitizers see accesses beyond them.
 struct Memory {
   std::vector<std::vector<std::byte>> data;
   std::vector<void*> addresses() {

@@ -170,7 +170,7 @@ inline Value apply(Prim p, DType in, DType out, Value a, Value b, Value c) {
   }
 }
 
-/// The running result of one reduction: floats in f64.
+/// The running result of one reduction. Floats are in f64.
 struct Accumulator {
   Value v;
   int64_t best = -1;  // of argmax

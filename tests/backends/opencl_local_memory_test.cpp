@@ -1,4 +1,4 @@
-// The local memory that a launch says it takes is what the compiled kernel takes.
+// The local memory that a launch declares is what the compiled kernel uses.
 #include "athanor/backends/opencl/device.h"
 #include "athanor/base/os/library.h"
 #include "athanor/kernels/kernel.h"

@@ -1,5 +1,4 @@
-// Generated loops on OpenCL devices against a plain interpreter, in the shapes that suit a CPU and those for
-// GPUs.
+// Generated loops on OpenCL devices, compared with a plain interpreter, in the shapes for CPUs and for GPUs.
 #include "athanor/backends/opencl/launch.h"
 #include "tests/backends/loop_programs.h"
 #include "tests/backends/opencl.h"
@@ -7,7 +6,7 @@
 namespace athanor::testing {
 namespace {
 
-/// Runs a candidate on copies of the memory on a device, and brings them back.
+/// Runs a candidate on a device, on copies of the memory, and returns these.
 Memory run_on(opencl::ClDevice& device, const GpuCandidate& generated, const Memory& start) {
   const Candidate candidate = opencl::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
@@ -68,7 +67,8 @@ TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
     Ints space;
     std::vector<bool> reduced;
   };
-  // Rows, columns, both between others, everything at once (split into parts), one element, nothing.
+  // Rows; columns; both between other dimensions; everything at once (split into parts); one element;
+  // nothing.
   const Case cases[] = {{{37, 129}, {false, true}},        {{129, 37}, {true, false}},
                         {{3, 50, 7}, {true, false, true}}, {{70001}, {true}},
                         {{20000, 3}, {true, false}},       {{1, 5}, {false, true}},
@@ -76,7 +76,8 @@ TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
   for (const Case& one : cases)
     for (const Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min})
       for (const DType type : {DType::f32, DType::i32}) {
-        // Every kind in two shapes, every shape as a sum: each is a kernel to compile.
+        // Each kind of reduction in two shapes, and each shape as a sum, because every combination is a
+        // kernel to compile.
         if (&one > &cases[1] && (prim != Prim::sum || type != DType::f32)) continue;
         Builder b(one.space, one.reduced);
         const int x = b.load(0, type, dense(one.space));
@@ -136,7 +137,7 @@ TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
     for (const int64_t extent : {0, 70001, 1, 3, 17, 256, 1000, 4097, 129}) {
       LoopProgram p = scaled_sum(extent, type);
       Memory own = memory_for(p, rng);
-      // Buffers are numbered together, and the third is everyone's k.
+      // Buffers are numbered together; all loops share the third one, k.
       std::vector<int> number;
       for (size_t b = 0; b < own.data.size(); ++b) {
         const bool shared = b == 2 && !programs.empty();

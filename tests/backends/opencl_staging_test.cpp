@@ -1,4 +1,4 @@
-// Uploads through pinned memory: pieces, their order, and what lies beside them.
+// Uploads through pinned memory: their pieces, the order of these, and the memory around them.
 #include "athanor/backends/opencl/staging.h"
 
 #include <numeric>

@@ -1,5 +1,5 @@
-// Ops that a device has no way to run: refused, with the op and the user's line, or, where the user allows it
-// by name, run on the host, which the plan shows.
+// Ops that a device cannot run. They are refused, with the op and the user's line. If the user allows an op
+// by name, it runs on the host, and the plan shows this.
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// An op with a meaning and nothing else.
+// An op that has a reference, and neither a decomposition nor kernels.
 ATHANOR_OPS(riddle) {
   define_op({.name = "riddle",
              .doc = "2 x + the index",
@@ -50,7 +50,7 @@ TEST_F(HostOps, RunWhereTheyAreAllowedAndShowInThePlan) {
   compile_options().host_ops = {"riddle"};
   for (const DeviceInfo& info : list_devices()) {
     const Tensor x = ramp(info.device);
-    // Fed by a kernel of the device, through a view, and feeding another.
+    // The op's input comes from a kernel of the device, through a view; its result goes to another kernel.
     const Tensor y = call("riddle", {transpose(x + x, 0, 1)}) * 10;
     EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{40, 170, 100, 230, 160, 290}))
         << to_string(info.device);

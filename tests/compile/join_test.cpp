@@ -1,4 +1,5 @@
-// Loops that run together: which may, that results are the same to the bit, and that memory hardly grows.
+// Loops that run together: which may join, that results are the same bit for bit, and that memory hardly
+// grows.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +18,7 @@
 namespace athanor {
 namespace {
 
-// A GPU that need not be there: plans can be made for it.
+// A GPU that need not exist: plans can be made for it.
 Device no_gpu() { return parse_device("offline"); }
 
 std::shared_ptr<const Plan> plan_of_step(const std::string& name, const std::string& optimizer_name) {
@@ -38,7 +39,7 @@ bool writes_in_place(const Plan& plan, const PlanStep& step) {
   });
 }
 
-// Launches of elementwise loops that do nothing but update.
+// Counts launches of elementwise loops that only update.
 int update_launches(const Plan& plan) {
   int count = 0;
   for (const PlanStep& step : plan.steps)
@@ -52,7 +53,7 @@ int updated_in_place(const Plan& plan) {
   return count;
 }
 
-// What a step reads was written before it, and is not overwritten before it.
+// Checks that everything a step reads was written before it and is not overwritten before it.
 void expect_ordered(const Plan& plan) {
   std::set<int> written(plan.inputs.begin(), plan.inputs.end()), overwritten;
   for (const PlanStep& step : plan.steps) {
@@ -80,7 +81,7 @@ TEST(Join, UpdatesOfManyParametersShareALaunch) {
     EXPECT_EQ(together->bytes(), alone->bytes());
     EXPECT_NE(explain(*together).find(" parameters "), std::string::npos) << explain(*together);
     expect_ordered(*together);
-    // As join.cpp allows; what lies between temporaries is not counted there, and little.
+    // The limit of join.cpp, which does not count the small gaps between temporaries.
     EXPECT_LE(static_cast<double>(together->arena_bytes),
               static_cast<double>(alone->arena_bytes) * 1.02 +
                   std::max(4.0 * (1 << 20), static_cast<double>(alone->planned_memory_bytes()) / 16));
@@ -115,7 +116,7 @@ Tensor ramp(int64_t size, double scale, Device device) {
   return Tensor::from(from_doubles(DType::f32, {size}, values), device);
 }
 
-// Updates that look alike: some read what others compute, some what others overwrite.
+// Updates that look alike: some read results of others, some read what others overwrite.
 std::vector<std::vector<float>> tangled_updates(Device device) {
   const Tensor g = ramp(40, 0.3, device);
   Tensor a = ramp(40, 0.1, device), b = ramp(20, 0.2, device), c = ramp(30, 0.4, device),
@@ -139,7 +140,7 @@ TEST(Join, WhatNeedsEachOtherRunsInOrder) {
   }
 }
 
-// x' = x + k a, written down in the given order of its loads, with the buffers x, a, k and x' of that number.
+// x' = x + k a, with its loads in the given order, and the buffers x, a, k and x' with the given numbers.
 LoopProgram update(const std::vector<int>& order, const std::array<int, 4>& buffers) {
   LoopProgram loop;
   loop.space = {50};

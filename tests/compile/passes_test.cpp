@@ -1,4 +1,4 @@
-// Each pass on its own: what it changes, and that the meaning stays.
+// Each pass alone: what it changes, and that the meaning stays the same.
 #include <gtest/gtest.h>
 
 #include "athanor/compile/graph.h"
@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// Graphs by hand: an input of a shape, and ops on what was added before.
+// Builds graphs by hand: inputs with a shape, and ops on earlier nodes.
 class Builder {
  public:
   int input(const Shape& shape, DType dtype = DType::f32) {

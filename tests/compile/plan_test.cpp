@@ -1,4 +1,5 @@
-// The compiler's promises about plans: what fuses, what is updated in place, that memory never overlaps.
+// What the compiler promises about plans: what is fused, what is updated in place, and that memory never
+// overlaps.
 #include "athanor/compile/plan.h"
 
 #include <gtest/gtest.h>
@@ -121,7 +122,7 @@ TEST(Plan, ParametersAreUpdatedWhereTheyLie) {
 }
 
 TEST(Plan, AnUpdateAtTheEndOfAReductionIsInPlace) {
-  // A bias with momentum: its gradient is a sum that nothing else needs.
+  // A bias with momentum: nothing else needs its gradient, which is a sum.
   const Tensor g = ramp({64, 48}, 0.3);
   const auto step = [&](Tensor& p, Tensor& m) {
     m = 0.9 * m + sum(g, {0});
@@ -144,13 +145,13 @@ TEST(Plan, AnUpdateAtTheEndOfAReductionIsInPlace) {
 }
 
 TEST(Plan, AnEpilogueDoesNotOverwriteWhatItsLoopReadsElsewhere) {
-  // Every sum reads all of p; the first result must not take p's place before the last sum is done.
+  // Every sum reads all of p. The first result must not take over p's memory before the last sum is done.
   const auto results = [] {
     Tensor p = ramp({40}), q = ramp({40});
     const Tensor x = ramp({40, 40}, 0.3), y = ramp({40, 40}, 0.2);
     eval({p, q});
     p = p + sum(x * reshape(p, {1, 40}), {1});  // along the reduced axis
-    q = flip(q) + sum(y, {1});                  // another element of the epilogue's
+    q = flip(q) + sum(y, {1});                  // an element that another index of the epilogue uses
     eval({p, q});
     for (int output : last_plan()->outputs)
       EXPECT_LT(last_plan()->values[static_cast<size_t>(output)].in_place_of, 0) << explain(*last_plan());
@@ -190,7 +191,7 @@ TEST(Plan, AParameterStillReadLaterIsUpdatedAfterwards) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-3 * std::abs(want[i]) + 1e-3);
 }
 
-// Looks for NaN after each step while it lives.
+// Checks for NaN after each step while it exists.
 class CheckNan {
  public:
   CheckNan() { compile_options().check_nan = true; }
@@ -230,7 +231,7 @@ TEST(Plan, AnErrorBeforeAnUpdateLeavesTheOldValue) {
     testing::expect_error(ErrorCode::numeric, {"NaN"}, [&] { p.eval(); });
   }
   testing::expect_error(ErrorCode::numeric, {"NaN"},
-                        [&] { p.eval(); });  // the same again: nothing was touched
+                        [&] { p.eval(); });  // the same again: no tensor was changed
   EXPECT_EQ(p.node()->inputs[0]->value->bytes(), old.size() * sizeof(float));
 }
 

@@ -29,7 +29,7 @@ TEST(Autograd, GradientsOfGradients) {
   }
 }
 
-// Attention's gradients have no rules of their own: they are differentiated by what they decompose into.
+// Attention's gradients have no gradient rules: they are differentiated through their decomposition.
 TEST(Autograd, ATensorAtSeveralInputsIsCountedOnceForEach) {
   const HostArray values = uniform({3, 2}, -1, 1, DType::f64).to_host();
   const auto second = [&](const std::vector<Tensor>& qkv, const std::vector<Tensor>& leaves) {
@@ -45,7 +45,7 @@ TEST(Autograd, ATensorAtSeveralInputsIsCountedOnceForEach) {
     return x;
   };
   const Tensor x = leaf();
-  // Each a tensor of its own, so that nothing is shared, and joined by what the shared one stands for.
+  // Separate tensors, so that nothing is shared. Each has the value of the shared one.
   const std::vector<Tensor> joined{x * 1.0, x * 1.0, x * 1.0};
   const auto shared = second({x, x, x}, {x}), apart = second(joined, {x});
   for (size_t i = 0; i < apart.size(); ++i) EXPECT_NEAR(shared[i], apart[i], 1e-9) << i;

@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// $XDG_CACHE_HOME for the time of a test.
+/// Sets $XDG_CACHE_HOME for the duration of a test.
 class CacheHome {
  public:
   explicit CacheHome(const std::string& folder) {

@@ -57,7 +57,7 @@ TEST(GpuAttention, OtherTypes) {
   check(DType::bf16, {{2}, 9, 11, 4, 3}, 3e-2);
 }
 
-// Heads taken out of one projection, as nn::MultiheadAttention does: [N, T, H, D] seen as [N, H, T, D].
+// Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
 TEST(GpuAttention, Strides) {
   ATHANOR_NEEDS_OPENCL();
   const Shape heads{2, 3, 10, 4};

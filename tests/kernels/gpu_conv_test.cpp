@@ -45,7 +45,7 @@ const std::vector<ConvCase> odd_cases = {
     {{2, 8, 8, 8}, {8, 8, 2, 2}, {.stride = 2}},
 };
 
-// What Winograd's transforms take: tiles that fit, that reach over the end, and that are fewer than a vector.
+// Cases for Winograd's transforms: tiles that fit, that reach over the end, and that are fewer than a vector.
 const std::vector<ConvCase> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.padding = 1}},
                                               {{3, 9, 5, 7}, {8, 9, 3, 3}, {}},
                                               {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
@@ -76,7 +76,8 @@ TEST(GpuConv, ThreeByThreeInputGradient) {
 }
 
 // How a vector of tiles lies in the images: rows of tiles as long as a vector and shorter, parts of rows,
-// runs of one and of several tiles, rows that end within a tile; padding of no, one and more than two pixels.
+// runs of one and of several tiles, rows that end within a tile; padding of no, one, and more than two
+// pixels.
 TEST(GpuConv, WinogradRuns) {
   ATHANOR_NEEDS_OPENCL();
   const std::vector<ConvCase> cases = {{{1, 8, 8, 64}, {8, 8, 3, 3}, {.padding = 1}},
@@ -90,8 +91,8 @@ TEST(GpuConv, WinogradRuns) {
   check(Kind::input_grad, DType::f16, cases[4], "winograd 4x4");
 }
 
-// Few channels out: shapes narrower than a vector, tiles that are moved inside, rows of channels likewise,
-// steps and dilations that share factors or not, kernels that leave phases without taps.
+// Few output channels: shapes narrower than a vector; tiles and rows of channels that are moved inside;
+// strides and dilations with and without common factors; kernels with phases that have no taps.
 const std::vector<ConvCase> few_channels = {
     {{3, 2, 5, 4}, {1, 2, 3, 3}, {.padding = 1}},
     {{40, 3, 9, 9}, {2, 3, 1, 1}, {}},

@@ -1,5 +1,5 @@
-// What the tests of GPU templates share: every candidate of a request, in the shapes that suit a CPU and
-// those for GPUs, on every OpenCL device, against the op's reference meaning.
+// What the tests of GPU templates share: running every candidate of a request, in the shapes for CPUs and for
+// GPUs, on every OpenCL device, and comparing it with the op's reference.
 #pragma once
 #include <algorithm>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 namespace athanor::testing {
 
-/// A view with the given strides, whose values are what it reads: strides of 0 repeat elements.
+/// A view with the given strides, and the values that it reads. Strides of 0 repeat elements.
 inline Value view(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
   Value value = random_value(dtype, shape, seed, {}, strides);
   HostArray seen(dtype, shape);
@@ -25,7 +25,7 @@ inline Value view(DType dtype, const Shape& shape, unsigned seed, const Ints& st
   return value;
 }
 
-/// What the op's reference says of the inputs; the last is the bias where the epilogue has one.
+/// The result of the op's reference. The last input is the bias if the epilogue has one.
 inline std::vector<double> reference_of(const KernelRequest& request, const std::vector<Value>& inputs) {
   const Epilogue& epilogue = request.epilogue;
   std::vector<RefArray> arrays;
@@ -51,8 +51,8 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
   return want;
 }
 
-/// Runs a candidate on poisoned output and scratch memory, twice: a launch leaves nothing behind that changes
-/// the next.
+/// Runs a candidate twice, on poisoned output and scratch memory: the first launch must leave nothing that
+/// changes the second.
 inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& generated,
                                   std::vector<Value>& inputs, const OperandDesc& output) {
   const Candidate candidate = opencl::make_candidate(device, generated, {});
@@ -80,16 +80,16 @@ inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& 
   return to_doubles(host);
 }
 
-/// Whether candidate `i` of `count` is run: by default every fourth and at least one, starting elsewhere at
-/// each call, because each is kernels to compile; all of them where ATHANOR_TEST_EVERYTHING is set.
+/// Whether candidate `i` of `count` runs. By default every fourth does, at least one, starting at another one
+/// in each call, because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
 inline bool is_due(size_t i, size_t count) {
   static size_t calls = 0;
   if (i == 0) ++calls;
   return i % 4 == calls % std::min<size_t>(4, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
-/// The candidates of the op, for the device as it is and as a small GPU, on every OpenCL device. `only`: all
-/// of those, and at least one, whose names start so.
+/// Checks the op's candidates on every OpenCL device, for the device itself and for a small GPU. `only`: all
+/// candidates whose names start with this; there must be at least one.
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<Value> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {

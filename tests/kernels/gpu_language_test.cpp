@@ -1,4 +1,4 @@
-// What the kernel language's words for vectors do, on every OpenCL device.
+// What the kernel language's vector functions do, on every OpenCL device.
 #include <fmt/format.h>
 
 #include "gpu_kernels.h"
@@ -6,7 +6,7 @@
 namespace athanor::testing {
 namespace {
 
-// The four ways to reorder two vectors of `width` lanes, one after the other.
+// The four ways to reorder two vectors of `width` lanes, one after another.
 std::vector<double> reordered(int width) {
   std::vector<double> evens, odds, low, high;
   for (int i = 0; i < 2 * width; i += 2) evens.push_back(i), odds.push_back(i + 1);

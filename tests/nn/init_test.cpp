@@ -69,7 +69,7 @@ TEST(Init, TruncatedNormal) {
   EXPECT_GT(s.high, 1.99);
   EXPECT_NEAR(s.mean, 0, 0.01);
   EXPECT_NEAR(s.stddev, 0.87962566, 0.01);  // of the standard normal within two standard deviations
-  // Far out in one tail.
+  // Far out in one tail of the distribution.
   const Statistics tail = of(init::trunc_normal(large, 0, 1, 2, 3));
   EXPECT_GE(tail.low, 2);
   EXPECT_LE(tail.high, 3);

@@ -17,7 +17,7 @@ using testing::under;
 
 constexpr double tolerance = 2e-5;
 
-// Runs a module as make_reference.py's layers() did and compares everything.
+// Runs a module like layers() in make_reference.py and compares everything.
 void check(const std::string& name, Module& module) {
   SCOPED_TRACE(name);
   static const auto all = read_reference("layers");

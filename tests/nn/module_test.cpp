@@ -41,7 +41,8 @@ TEST(Module, NamesParametersByTheirPath) {
                                           "1.bias"};
   EXPECT_EQ(names_of(net), expected);
   for (const auto& [name, parameter] : net.named_parameters()) EXPECT_EQ(parameter.name(), name);
-  EXPECT_EQ(names_of(*net.children()[0].second).front(), "scale");  // relative to the module asked
+  // relative to the module on which it is called
+  EXPECT_EQ(names_of(*net.children()[0].second).front(), "scale");
   EXPECT_EQ(net.named_buffers().back().first, "1.num_batches_tracked");
   EXPECT_EQ(net.parameter_count(), 2 + 3 * 4 + 4 + 4 * 2 + 2 + 2 + 2);
 }
@@ -121,7 +122,7 @@ TEST(Module, StateDictRoundTrip) {
   write_safetensors(folder / "state.safetensors", {first.state_dict(), {}});
   second.load_state_dict(read_safetensors(folder / "state.safetensors").tensors);
   EXPECT_EQ(first(x).to_vector<float>(), second(x).to_vector<float>());
-  // The loaded values are leaves that gather gradients.
+  // The loaded values are leaves that collect gradients.
   sum(second(x)).backward();
   EXPECT_TRUE(second.fc1.weight.grad().defined());
 }
@@ -173,7 +174,8 @@ TEST(Module, SurvivesAMove) {
   manual_seed(5);
   const Tensor x = Tensor::from<float>({1, 2, 3}, {1, 3});
   Perceptron first;
-  // Values first: a plan that draws them as well is another program, whose sums may round otherwise.
+  // Compute the values first: a plan that also draws them is another program, whose sums may round
+  // differently.
   for (const auto& [name, parameter] : first.named_parameters()) parameter.value().to_vector<float>();
   const auto expected = first(x).to_vector<float>();
   Perceptron second = std::move(first);

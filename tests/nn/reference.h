@@ -1,4 +1,4 @@
-// Comparing with what PyTorch computed: see make_reference.py.
+// Compares with PyTorch's results: see make_reference.py.
 #pragma once
 #include <gtest/gtest.h>
 

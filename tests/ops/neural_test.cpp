@@ -1,4 +1,4 @@
-// Convolution, pooling, norms, losses: what PyTorch's dumps (torch_test.cpp) do not show. Errors, empty
+// Convolution, pooling, norms and losses: what PyTorch's results (torch_test.cpp) do not cover. Errors, empty
 // batches, low precision, gradients that need less memory.
 #include <gtest/gtest.h>
 
@@ -140,7 +140,7 @@ TEST(Loss, IgnoredLabelsAndMaskedClasses) {
   EXPECT_EQ(values(x.grad()), (Doubles{-0.5, 0.5, 0, 0}));
   EXPECT_TRUE(std::isnan(cross_entropy(x, labels - 100).item() * 0 +
                          cross_entropy(x, full({2}, -100, DType::i64)).item()));
-  // A class that is masked out, with a logit of -infinity.
+  // A class is masked out with a logit of -infinity.
   EXPECT_NEAR(cross_entropy(Tensor::from<double>({0, -infinity, 0}, {1, 3}), zeros({1}, DType::i64)).item(),
               std::log(2), 1e-15);
   EXPECT_NEAR(cross_entropy(x, cast(Tensor::from<int64_t>({0, 1}, {2}), DType::u8)).item(),

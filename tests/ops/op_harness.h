@@ -1,4 +1,5 @@
-// Runs the cases that ops declare: against their reference, and their gradients against finite differences.
+// Runs the cases that ops declare: compares results with their reference, and gradients with finite
+// differences.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ struct FilledCase {
   const Op& op;
   const OpCase& spec;
   std::vector<HostArray> inputs;
-  std::vector<bool> free;  // inputs whose dtype the test chooses: those that may have gradients
+  std::vector<bool> free;  // inputs whose dtype the test chooses; they may have gradients
 
   std::vector<RefArray> exact() const {
     std::vector<RefArray> result;
@@ -38,7 +39,7 @@ inline std::string describe(const FilledCase& c) {
   return text + ") " + to_string(c.spec.attrs);
 }
 
-/// Inputs at random (the same at every run), rounded to `dtype` where the case leaves it open; integers are
+/// Random inputs (the same in every run), rounded to `dtype` if the case does not set one. Integers are
 /// whole.
 inline FilledCase fill(const Op& op, size_t number, DType dtype) {
   const OpCase& spec = op.cases[number];
@@ -83,9 +84,9 @@ inline double epsilon(DType t) {
   }
 }
 
-/// The error allowed of results of `type`: some units in the last place of what is stored and of what is
-/// computed in (f32 for f16 and bf16), for reductions times the square root of how many terms meet in an
-/// element. Elements that are small beside the largest are measured against a fraction of it.
+/// The error allowed for results of `type`: some units in the last place of the stored type and of the type
+/// of computation (f32 for f16 and bf16), for reductions times the square root of the number of terms in an
+/// element. Elements that are small compared with the largest are measured against a fraction of it.
 class Allowance {
  public:
   Allowance(const FilledCase& c, const TensorType& type, const RefArray& expected) : type_(type) {
@@ -114,7 +115,7 @@ class Allowance {
   double largest_ = 0, floor_ = 0, factor_ = 0;
 };
 
-/// Expects `actual` to be the op's reference meaning of the case's inputs; true when it is.
+/// Expects `actual` to equal the op's reference for the case's inputs; returns whether it does.
 inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
   const auto inputs = c.exact();
   const RefArray reference = c.op.reference(inputs, c.spec.attrs);
@@ -214,8 +215,8 @@ inline void expect_gradient(const FilledCase& c) {
   }
 }
 
-/// sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs; with
-/// its own gradients for them in `second`.
+/// The sum over inputs (and the output's gradient) of their gradient times `directions`, for given inputs.
+/// `second` gets the gradients of this sum.
 struct SecondOrder {
   double value = 0;
   std::vector<std::vector<double>> gradients;
@@ -276,8 +277,8 @@ inline void expect_second_gradient(const FilledCase& c) {
   }
 }
 
-/// Inputs of one shape that are one tensor: its gradient, and the gradient of that, is the sum of those of
-/// tensors with the same values.
+/// The same tensor at all inputs that have one shape. Its gradient, and the gradient of that, must be the sum
+/// of those of separate tensors with the same values.
 inline void expect_shared_gradient(const FilledCase& c) {
   std::vector<size_t> alike;
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -310,8 +311,8 @@ inline void expect_shared_gradient(const FilledCase& c) {
       }
 }
 
-/// Gradients of a case in a lower precision, near those of the same numbers in float64: their rules keep
-/// dtypes, and lose no digits by the way.
+/// Gradients of a case in a lower precision must be near those of the same numbers in float64: gradient rules
+/// keep dtypes and lose no digits.
 inline void expect_gradient_in(DType dtype, const FilledCase& c) {
   const auto widen = [](const HostArray& x) { return from_doubles(DType::f64, x.shape, to_doubles(x)); };
   FilledCase exact = c;

@@ -1,6 +1,6 @@
-// Every op that is declared, on every device: its cases in every dtype and with each pass of the compiler
-// switched off against its reference, its decomposition, its gradients and their gradients. One test an op,
-// named after it; a new op is in as soon as it is declared.
+// Tests every declared op on every device. Its cases run in every dtype, and with each pass of the compiler
+// switched off, and are compared with its reference. Its decomposition, its gradients and their gradients are
+// tested too. There is one test for each op, with its name; a new op is included as soon as it is declared.
 #include "athanor/compile/options.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/op_harness.h"
@@ -8,7 +8,7 @@
 namespace athanor::testing {
 namespace {
 
-/// The host, or every OpenCL device: which there are is looked up when the test runs, not when it is listed.
+/// The host, or every OpenCL device. Devices are looked up when the test runs, not when it is listed.
 enum class Where : uint8_t { host, opencl };
 
 struct OpOnDevice {
@@ -69,16 +69,16 @@ void OpTable::check_whole() {
   ASSERT_TRUE(op().reference) << op().name << " has no reference meaning";
   std::vector<std::string> all_off{"",     "dedicated", "epilogue", "simplify", "layout",
                                    "fuse", "inplace",   "tune",     all_passes};
-  // Passes do not ask what device it is; what differs is the kernels, fused or each op by itself. Candidates
-  // to choose from have tests of their own (tests/kernels).
+  // Passes do not depend on the device. Only kernels do, fused or each op alone. Other tests (tests/kernels)
+  // cover candidates to choose from.
   if (!on_host()) all_off = {"tune", "tune,dedicated", "tune,fuse"};
   for (const std::string& off : all_off) {
     const ScopedDisable scope(off);
     SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
     for (size_t i = 0; i < op().cases.size(); ++i) {
       auto dtypes = dtypes_of(op().cases[i]);
-      // Every dtype through both kinds of kernels; the other passes do not look at it. Devices that compile a
-      // kernel for each shape and dtype see every dtype in one shape, and every shape in one dtype.
+      // Every dtype runs through both kinds of kernels; the other passes do not depend on it. Devices that
+      // compile a kernel for each shape and dtype run every dtype in one shape, and every shape in one dtype.
       const bool all_dtypes =
           on_host() ? off.empty() || off == "dedicated" || off == "fuse" : off == "tune" && i == 0;
       if (!all_dtypes) dtypes.resize(1);

@@ -72,7 +72,7 @@ TEST(Random, Uniform) {
   EXPECT_NEAR(s.variance, 3, 0.03);
   EXPECT_GE(s.low, -2);
   EXPECT_LT(s.high, 4);
-  // Sixteen equal bins, chi squared with 15 degrees of freedom: 37.7 is passed once in a thousand.
+  // Sixteen equal bins: chi squared with 15 degrees of freedom exceeds 37.7 once in a thousand.
   std::vector<double> bins(16, 0);
   for (float v : uniform({many}, 0, 1, DType::f32, g).to_vector<float>()) ++bins[static_cast<size_t>(v * 16)];
   double chi = 0;

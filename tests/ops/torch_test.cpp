@@ -1,4 +1,4 @@
-// Public functions against PyTorch: results and gradients in float64, dumped by data/make_torch.py.
+// Public functions compared with PyTorch: results and gradients in float64, written by data/make_torch.py.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Whole training steps on every device: a small CNN and a transformer block come to what they do on the host.
-// Run under oclgrind too (tools/run-oclgrind).
+// Whole training steps on every device: a small CNN and a transformer block must give the same results as on
+// the host. Also run under oclgrind (tools/run-oclgrind).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@
 namespace athanor::optim {
 namespace {
 
-/// Attention and a gated sum, each behind a norm and beside a shortcut, between an embedding and a
+/// Attention and a gated sum, each with a norm before it and a shortcut beside it, between an embedding and a
 /// classifier.
 class TransformerBlock : public nn::Module {
  public:
@@ -47,8 +47,8 @@ Losses train_on(Device device, const std::function<std::unique_ptr<nn::Module>()
   manual_seed(3);
   const auto model = make();
   model->to(device);
-  // Some gradients are 0 but for rounding (of a bias before a norm): with a small eps Adam would blow them
-  // up.
+  // Some gradients are 0 except for rounding (of a bias before a norm); Adam with a small eps would make them
+  // large.
   AdamW optimizer(model->parameters(), {.lr = 0.01, .eps = 0.01, .weight_decay = 0.05});
   Losses result;
   for (int step = 0; step < steps; ++step) {
@@ -136,7 +136,7 @@ std::vector<HostArray> trained_weights(Device device, const std::string& optimiz
   for (int step = 0; step < 3; ++step) {
     const Tensor loss = model(Tensor::from(HostArray(DType::f32, {1}), device));
     loss.backward();
-    // Else updates fuse with the sums that read the same elements.
+    // Otherwise updates would fuse with the sums that read the same elements.
     for (const nn::Parameter& parameter : model.parameters()) parameter.grad().eval();
     optimizer->step();
     model.parameters().front().value().eval();

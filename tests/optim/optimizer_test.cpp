@@ -1,4 +1,4 @@
-// Optimizers and clipping against PyTorch's trajectories; state dicts and errors.
+// Optimizers and clipping compared with PyTorch's trajectories; state dicts and errors.
 #include "athanor/optim/optimizer.h"
 
 #include <gtest/gtest.h>

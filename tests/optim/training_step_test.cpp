@@ -51,7 +51,7 @@ TEST(TrainingStep, AsPyTorch) {
     expect_near(state.at(name), array, 1e-4, name);
 }
 
-// Outputs of the last plan that take over an input's memory.
+// Counts the last plan's outputs that take over an input's memory.
 int updated_in_place() {
   int count = 0;
   const auto plan = last_plan();
@@ -61,8 +61,8 @@ int updated_in_place() {
 
 class Steady : public ::testing::TestWithParam<const char*> {};
 
-// The first step's plan is that of all steps, although the rate changes; weights and their state are updated
-// where they lie.
+// The first step's plan is that of all steps, although the rate changes. Weights and their state are updated
+// in place.
 TEST_P(Steady, OnePlanUpdatesInPlaceNoGrowth) {
   manual_seed(2);
   const auto model = nn::make_model("cnn", {1, 12, 12}, 5);
@@ -99,13 +99,13 @@ TEST(TrainingStep, RunningStatisticsNeedNoPlanOfTheirOwn) {
   const uint64_t before = memory_use({}).current;
   for (int step = 0; step < 3; ++step) train_step(model, optimizer, data);
   EXPECT_EQ(evaluation_stats().plans_compiled, 1);
-  EXPECT_EQ(evaluation_stats().plans_reused, 4);  // one plan a step: statistics come along
+  EXPECT_EQ(evaluation_stats().plans_reused, 4);  // one plan for each step, which includes the statistics
   EXPECT_EQ(memory_use({}).current, before);
   EXPECT_EQ(model.state_dict().at("1.num_batches_tracked").as<int64_t>()[0], 5);
 }
 
 TEST(TrainingStep, StepsMayBeLookedAtLater) {
-  // Three steps in one plan give what three plans give.
+  // Three steps in one plan give the same as three plans.
   const Data data = some_data({4, 1, 8, 8}, 3);
   const auto run = [&](bool at_once) {
     manual_seed(4);

@@ -1,5 +1,5 @@
-// What a kernel finds wrong while it runs is reported when the host next waits, with the step and the user's
-// line.
+// When a kernel finds an error while it runs, the host reports it when it next waits, with the step and the
+// user's line.
 #include <gtest/gtest.h>
 
 #include "athanor/base/error.h"
@@ -21,7 +21,7 @@ TEST(DeviceFaults, NameTheStepTheIndexAndTheLine) {
           {"plan step", "index 7 is outside", "extent 3", "device_fault_test.cpp:" + std::to_string(line)},
           [&] { y.to_vector<float>(); });
     }
-    // The device goes on.
+    // The device still works.
     EXPECT_EQ((table * 2).to_vector<float>(), (std::vector<float>{2, 4, 6, 8, 10, 12}))
         << to_string(info.device);
   }

@@ -80,7 +80,7 @@ std::vector<Device> all_devices() {
   return devices;
 }
 
-// That probes run, and give numbers; how large they are is not a test's business.
+// Tests that probes run and return numbers. Their size is not tested.
 TEST(Probe, MeasuresOrSaysWhyNot) {
   for (const Device device : all_devices()) {
     const auto nobody = [](const std::string&, const std::string&) {};
@@ -112,7 +112,7 @@ TEST(MemoryTest, FindsNothingInGoodMemory) {
   }
 }
 
-// One bit of one word is turned over behind the test's back.
+// One bit of one word is flipped while the test runs.
 TEST(MemoryTest, FindsABitThatFlips) {
   for (const Device device : all_devices()) {
     constexpr size_t place = 1'234'568;

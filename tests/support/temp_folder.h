@@ -1,4 +1,4 @@
-// A folder for a test's files, gone when the test is.
+// A folder for a test's files. It is removed at the end of the test.
 #pragma once
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,7 +13,8 @@ class TempFolder {
  public:
   enum class Where {
     disk,
-    memory,  // where the system has such a place: for hundreds of small files, which some disks take long for
+    // in memory, if the system has such a place: for hundreds of small files, which are slow on some disks
+    memory,
   };
   explicit TempFolder(Where where = Where::disk) : path_(parent(where) / unique_name()) {
     std::filesystem::create_directories(path_);
