@@ -70,7 +70,7 @@ class DictionaryParser {
   std::string string() {
     skip_space();
     const char quote = at_ < text_.size() ? text_[at_] : '\0';
-    if (quote == '[') fail("structured arrays are not supported", "Save each field as an array of its own");
+    if (quote == '[') fail("structured arrays are not supported", "Save each field as a separate array");
     if (quote != '\'' && quote != '"') fail("a string expected in the header");
     const size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) fail("a string in the header has no end");

@@ -75,7 +75,7 @@ std::vector<NamedArray> in_file_order(const SafeTensors& content) {
 /// Calls `use` with the pieces of the file, in order.
 template <class Use>
 auto with_parts(const SafeTensors& content, Use use) {
-  static_assert(std::endian::native == std::endian::little, "elements are written as they stand in memory");
+  static_assert(std::endian::native == std::endian::little, "elements are written as they are in memory");
   const std::vector<NamedArray> tensors = in_file_order(content);
   const std::string header = format_safetensors_header(tensors, content.metadata);
   std::vector<Bytes> parts{bytes_of(header)};

@@ -64,7 +64,7 @@ std::vector<Tensor> from_state_dict(const StateDict& state,
   for (const auto& [name, type] : wanted)
     if (const HostArray& array = state.at(name); array.shape != type.shape)
       throw Error(ErrorCode::shape,
-                  fmt::format("'{}' of the state is {}, but {} has {} there", name,
+                  fmt::format("'{}' is {} in the state, but {} expects {}", name,
                               to_string(TensorType{array.dtype, array.shape, {}}), owner, to_string(type)),
                   {}, "Was it saved from a model of another size?");
   std::vector<Tensor> values;

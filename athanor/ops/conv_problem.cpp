@@ -33,7 +33,7 @@ int64_t windows_along(int64_t extent, int64_t kernel, int64_t stride, int64_t pa
     throw Error(
         ErrorCode::value,
         fmt::format("kernel {}, stride {}, dilation {} and padding {}", kernel, stride, dilation, padding),
-        {}, "All but padding are at least 1, and padding is at least 0");
+        {}, "Padding must be at least 0; all others must be at least 1");
   const int64_t span = dilation * (kernel - 1) + 1, padded = extent + 2 * padding;
   if (span > padded)
     throw Error(

@@ -168,7 +168,7 @@ ATHANOR_OPS(reduction) {
          extremum_grad, number_dtypes(), false);
   define_op(
       {.name = "argmax",
-       .doc = "i64: where the largest element along an axis stands; the first of equals; NaN is largest",
+       .doc = "i64: the index of the largest element along an axis; the first of equals; NaN is largest",
        .prim = Prim::argmax,
        .dtypes = number_dtypes(),
        .infer = infer_argmax,

@@ -119,8 +119,8 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
   for (const auto& group : groups_)
     for (const auto& [parameter, state, part] : group.entries) {
       if (parameter.name().empty() && !state.empty())
-        throw Error(ErrorCode::name, "the state of an optimizer of a nameless parameter was asked for", {},
-                    "Register the parameter with a module: add_parameter(name, ...)");
+        throw Error(ErrorCode::name, "the state of an optimizer was requested, but a parameter has no name",
+                    {}, "Register the parameter with a module: add_parameter(name, ...)");
       for (size_t i = 0; i < state.size(); ++i)
         found.emplace_back(parameter.name() + "." + state_names_[i], state[i]);
     }

@@ -76,7 +76,7 @@ DeviceInfo describe_cpu(Device device) {
 #else
   info.properties["oneDNN"] = {"not built in", "build option ATHANOR_ONEDNN"};
   info.properties["note"] = {
-      "built without oneDNN: convolutions and products run in plain kernels, right but slower",
+      "built without oneDNN: convolutions and products run in Athanor's own kernels, which are slower",
       "build option ATHANOR_ONEDNN"};
 #endif
   return info;

@@ -43,7 +43,7 @@ class OfflineBackend final : public Backend {
   uint8_t provider_id = 0;
 
   std::string name() const override { return "offline"; }
-  // Not in the list of devices. Only `kernels dump` names it.
+  // Not listed: it has to be named.
   std::vector<DeviceInfo> devices() override { return {}; }
   std::optional<DeviceInfo> hidden() override {
     return DeviceInfo{{provider_id, 0}, "a GPU that need not be there", "gpu", 0, {}};
