@@ -1,5 +1,5 @@
-# Tests that are not of one source folder: how the sources look, the fuzzers, the sanitizers, the installed package.
-# A check whose build is not there (./test makes them all) is reported as skipped.
+# Tests that do not belong to one source folder: the format of sources, the fuzzers, the sanitizers, the installed package.
+# A check is reported as skipped if its build does not exist (./test makes all of them).
 function(add_check name)
   cmake_parse_arguments(PARSE_ARGV 1 check "" "TIMEOUT" "COMMAND")
   add_test(NAME ${name} COMMAND ${check_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
@@ -21,7 +21,7 @@ set_tests_properties(sanitizers PROPERTIES PROCESSORS 2)
 add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}
   -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -P tests/install/install_and_find_package.cmake)
 
-# All the programs of tests/, and nothing else: what is worth building with the presets asan and tsan.
+# All programs of tests/, and nothing else. The presets asan and tsan build this.
 get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests PROPERTY BUILDSYSTEM_TARGETS)
 list(FILTER programs INCLUDE REGEX "^test_")
 add_custom_target(sanitized_tests DEPENDS ${programs})

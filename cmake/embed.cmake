@@ -1,4 +1,4 @@
-# Puts files into the library as they are (athanor/base/embedded.h): data, and the kernel language's headers and templates,
+# Embeds files into the library unchanged (athanor/base/embedded.h): data, and the kernel language's headers and templates,
 # which are compiled on the user's device.
 file(GLOB_RECURSE embedded CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
   ${PROJECT_SOURCE_DIR}/data/* ${PROJECT_SOURCE_DIR}/athanor/kernels/gpu/*.kernel)

@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set_target_properties(athanor PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-# The program finds the library beside it, wherever the two are moved together.
+# The program finds the library by a relative path, so both can be moved together.
 if(TARGET athanor_cli)
   file(RELATIVE_PATH to_library /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(athanor_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${to_library}")
@@ -13,7 +13,7 @@ install(TARGETS athanor EXPORT athanor_targets INCLUDES DESTINATION ${CMAKE_INST
 install(DIRECTORY athanor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h"
   PATTERN "*-inl.h" EXCLUDE
-  # Not for users of the library: the program's own headers and the insides of backends.
+  # Not for users of the library: headers of the program and internal headers of backends.
   PATTERN "cli" EXCLUDE
   PATTERN "backends" EXCLUDE)
 install(FILES athanor/backends/cpu/threads.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/backends/cpu)

@@ -1,6 +1,5 @@
-# Compiles a target's sources a few of a folder at a time (CMAKE_UNITY_BUILD, in all presets but debug): most of the time
-# goes into headers, which each group reads once. What is in a source's anonymous namespace therefore needs a name of its
-# own in its folder.
+# Compiles a target's sources in groups from one folder (CMAKE_UNITY_BUILD, in all presets except debug). Most of the time
+# goes into headers, which each group reads once. Names in anonymous namespaces must therefore be unique in their folder.
 function(group_sources target)
   get_target_property(sources ${target} SOURCES)
   set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
@@ -10,7 +9,7 @@ function(group_sources target)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE path)
     file(STRINGS ${path} compiled_alone REGEX "foreach_target\\.h|enum Number : size_t" LIMIT_COUNT 1)
     if(compiled_alone)
-      continue()  # Highway compiles it several times as it is; or an optimizer, whose private names are all alike
+      continue()  # Highway compiles it several times already; or an optimizer, and all of these have the same private names
     endif()
     cmake_path(GET path PARENT_PATH folder)
     if(NOT folder STREQUAL last_folder)

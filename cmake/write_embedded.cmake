@@ -3,7 +3,7 @@ set(arrays "")
 set(entries "")
 set(index 0)
 foreach(file IN LISTS files)
-  # Numbers, not a string literal: those may hold 64 KiB at most on some compilers.
+  # Numbers, not a string literal: some compilers limit literals to 64 KiB.
   file(READ ${root}/${file} content HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," content "${content}")
   string(APPEND arrays "constexpr unsigned char file_${index}[] = {${content}0};\n")

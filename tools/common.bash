@@ -3,14 +3,14 @@
 if [ -t 1 ]; then bold=$'\e[1m' dim=$'\e[2m' green=$'\e[32m' red=$'\e[31m' plain=$'\e[0m'; else bold='' dim='' green='' red='' plain=''; fi
 
 step_started=$SECONDS
-# step NAME TEXT...: says what comes next.
+# step NAME TEXT...: prints the next step.
 step() {
   step_started=$SECONDS
   printf '%s==>%s %s%s%s %s\n' "$green" "$plain" "$bold" "$1" "$plain" "${*:2}"
 }
-# done_with TEXT...: says what came of it, and how long it took.
+# done_with TEXT...: prints the result of the step, and how long it took.
 done_with() { printf '    %s%s (%s s)%s\n' "$dim" "$*" $((SECONDS - step_started)) "$plain"; }
-# fail TEXT... [-- HINT...]: says what went wrong and how to mend it, and ends the script.
+# fail TEXT... [-- HINT...]: prints what went wrong and how to fix it, and ends the script.
 fail() {
   printf '%serror:%s %s\n' "$red" "$plain" "$1" >&2
   shift
@@ -18,7 +18,7 @@ fail() {
   exit 1
 }
 
-# How many compilers to run at once: one a core, as long as each has about 1.5 GB of memory.
+# How many compilers to run at once: one for each core, if each has about 1.5 GB of memory.
 build_jobs() {
   local cores memory_kb by_memory
   cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -28,14 +28,14 @@ build_jobs() {
   echo $((cores < by_memory ? cores : by_memory))
 }
 
-# build PRESET [TARGET...]: configures and builds build/PRESET. What the tools say goes to build/PRESET/build.log; on a
-# terminal one line shows how far it is.
+# build PRESET [TARGET...]: configures and builds build/PRESET. The tools' output goes to build/PRESET/build.log; on a
+# terminal one line shows the progress.
 build() {
   local preset=$1 log=build/$1/build.log targets=() fresh=()
   shift
   [ $# -eq 0 ] || targets=(--target "$@")
   mkdir -p "build/$preset"
-  # A build folder that was copied along from another place would build that place's sources.
+  # A build folder that was copied from another place would build the sources there.
   if [ -f "build/$preset/CMakeCache.txt" ] &&
     ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$(pwd -P)" "build/$preset/CMakeCache.txt"; then
     fresh=(--fresh)
