@@ -1,4 +1,4 @@
-// A convolutional network with a training loop of one's own: data loader, schedule, clipping, evaluation.
+// A convolutional network with a hand-written training loop: data loader, schedule, clipping, evaluation.
 //   cnn_custom_loop [DATA] [STEPS]
 // DATA is "fashion-mnist", "mnist" or a folder; "stripes" (the default) is made up here.
 #include <cstdio>

@@ -39,7 +39,7 @@ void write_all(int file, const std::string& text) {
                             int errors, int words) {
   setpgid(0, 0);  // so that its own children end with it
 #ifdef __linux__
-  // Signals from the terminal (Ctrl-C) reach only the parent.
+  // Ctrl-C does not reach this process group, so the child has to end with its parent.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (getppid() != parent) _exit(1);

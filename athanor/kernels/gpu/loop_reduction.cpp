@@ -80,7 +80,7 @@ void ReductionKernels::reduce() {
   }
   if (parts_ > 1) code.line("const i32 part = GROUP_ID(1);");
   // All items of a group must reach its barriers, so none may return before them. An item without a result
-  // of its own computes the last one again and does not store it.
+  // computes the last one again and does not store it.
   const bool ragged = results % rows_per_group_ != 0;
   if (in_turn)
     code.open(fmt::format("for ({0} k = first; k < MIN(first + {1}, {2}); ++k)", index_type(),
