@@ -87,8 +87,9 @@ Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   return matmul(cast(softmax(scores, -1), v.dtype()), v);
 }
 
-// ---- Gradients, which compute the weights again from each row's log-sum-exp: T. Dao and others,
-// FlashAttention (2022) ----
+// ---- Gradients ----
+//
+// They compute the weights again from each row's log-sum-exp: T. Dao and others, FlashAttention (2022).
 //
 // Let p = exp(scores - lse), g be the result's gradient, o the result, and delta = sum(g * o) of each row.
 // Then the gradient of the scores is p * (g v^T - delta).

@@ -1,12 +1,13 @@
-// Whole machines: which root causes doctor finds, in which order, and what it takes for their consequences.
+// Whole machines: which root causes doctor finds, in which order, and which consequences they have.
 //
-// A machine of tests/machines/doctor says at its head what is expected of it:
-//   # problems: ID...        root causes, in the order to mend them; none where the line is missing
-//   # warnings: ID...        likewise
-//   # consequences: ID...    what fails because of these, goals too, in any order; not compared without the
-//   line # unknown: ID...         what applies and could not be seen; none where the line is missing # works:
-//   ID...           goals that work; not compared without the line # fix: ID                the fix that
-//   stands first for the first problem
+// The first lines of a machine in tests/machines/doctor say what is expected:
+//   # problems: ID...      root causes, in the order to fix them; none if the line is missing
+//   # warnings: ID...      the same for warnings
+//   # consequences: ID...  what fails because of these, including goals, in any order
+//   # unknown: ID...       checks that apply but could not be decided; none if the line is missing
+//   # works: ID...         goals that work
+//   # fix: ID              the fix that is listed first for the first problem
+// `consequences` and `works` are compared only if the line is there.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 

@@ -1,15 +1,14 @@
-// Whole machines as text: tests/machines/NAME.machine, unpacked into a folder that `--root` takes.
+// Whole machines as text: tests/machines/NAME.machine is unpacked into a folder for `--root`.
 //
 //     # a comment, where no file has begun
-//     include ubuntu-24.04.machine            takes another one's files in; what follows changes them
-//     include amd-gpu.machine BUS=03 NODE=1   the same with {{BUS}} and {{NODE}} in it replaced
+//     include ubuntu-24.04.machine            includes another machine's files; later lines change them
+//     include amd-gpu.machine BUS=03 NODE=1   the same, with {{BUS}} and {{NODE}} replaced
 //     == /proc/version                        starts a file: the lines up to the next such line
-//     =x /sys/.../config                      a file of bytes, as `lspci -xxxx` prints them: "100: 0d 00 01
-//     00"
-//     ++ /proc/modules                        the same, added to the end of what the file has so far
+//     =x /sys/.../config                      a file of bytes as `lspci -xxxx` prints them: "100: 0d 00"
+//     ++ /proc/modules                        the same, but appends to the file
 //     == /sys/class/drm/card0 -> TARGET       a symbolic link
 //     == /dev/dri/                            an empty folder
-//     --- /dev/kfd                            removes a file, a link or a folder with all in it
+//     --- /dev/kfd                            removes a file, a link or a folder with its contents
 //
 // To look at one: tools/unpack-machine NAME DIR && athanor detect --root DIR
 #pragma once

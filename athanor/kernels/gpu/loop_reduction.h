@@ -1,8 +1,7 @@
 // Fused loops with reductions. Two shapes:
 //   columns  The innermost dimension is kept. A work-item sums `lanes` neighbouring columns.
-//   rows     The innermost dimension is reduced. On GPUs, `items` work-items of a group share a row; on CPUs,
-//   one
-//            work-item does several rows, in `lanes`.
+//   rows     The innermost dimension is reduced. On GPUs, `items` work-items of a group share a row.
+//            On CPUs, one work-item does several rows, in `lanes`.
 // A reduction with few results is split into `parts`, which a second launch joins.
 #pragma once
 #include <functional>
