@@ -10,6 +10,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/toml.h"
+#include "athanor/doctor/command.h"
 #include "athanor/doctor/data.h"
 
 namespace athanor::doctor {
@@ -66,6 +67,11 @@ Fix fix_of(const Json& table, const std::string& where) {
   fix.id = text_of(table, "id", where);
   fix.text = {text_of(table, "en", where), text_of(table, "zh", where)};
   fix.commands = list_of(table, "run", where);
+  for (const std::string& command : fix.commands)
+    for (const std::string& name : placeholders(command))
+      if (!may_stand_in_commands(name))
+        refuse(where,
+               fmt::format("no rule of command.cpp says what may stand for {{{}}} in a command", name));
   fix.sudo = flag_of(table, "sudo", where);
   fix.relogin = flag_of(table, "relogin", where);
   fix.reboot = flag_of(table, "reboot", where);

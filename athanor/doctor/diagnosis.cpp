@@ -9,6 +9,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/doctor/command.h"
 #include "athanor/doctor/facts.h"
 
 namespace athanor::doctor {
@@ -90,6 +91,7 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
 
 Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const std::set<std::string>& only) {
   const Values common = facts.common_values();
+  const CommandWords words(facts);
   auto diagnosis = diagnose(
       checks,
       [&](const Check& check) {
@@ -99,6 +101,7 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
         try {
           Finding finding = probe->second(facts);
           finding.values.insert(common.begin(), common.end());
+          finding.words = words.of(finding.values);
           for (auto& [name, value] : finding.values) value = printable(value);
           for (Evidence& evidence : finding.evidence)
             evidence = {printable(evidence.source), printable(evidence.said)};
@@ -116,17 +119,19 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts, const s
 
 std::vector<Offer> offers(const Result& result, const Record& record) {
   std::vector<Offer> all;
-  // What a machine's files say may not become a command of its own.
-  Values quoted;
-  for (const auto& [name, value] : result.finding.values) quoted[name] = shell_word(value);
   for (const Fix& fix : result.check->fixes) {
     const bool applies = std::all_of(fix.when.begin(), fix.when.end(), [&](const auto& condition) {
       const auto value = result.finding.values.find(condition.first);
       return value != result.finding.values.end() && value->second == condition.second;
     });
     if (!applies) continue;
-    Offer offer{&fix, {}, 0, 0};
-    for (const std::string& command : fix.commands) offer.commands.push_back(fill(command, quoted));
+    Offer offer{&fix, {}, {}, 0, 0};
+    for (const std::string& command : fix.commands) {
+      offer.commands.push_back(fill(command, result.finding.words));
+      for (const std::string& name : placeholders(command))
+        if (!result.finding.words.contains(name)) offer.withheld = name;
+    }
+    if (!offer.withheld.empty()) offer.commands.clear();
     if (record) record(*result.check, offer);
     all.push_back(std::move(offer));
   }

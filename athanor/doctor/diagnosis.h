@@ -32,6 +32,9 @@ struct Result {
 struct Offer {
   const Fix* fix = nullptr;
   std::vector<std::string> commands;
+  /// The placeholder for which this machine has a value that may not stand in a command; `commands` is then
+  /// empty. "" for none.
+  std::string withheld;
   int tried = 0, worked = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
+#include "athanor/doctor/own_files.h"
 
 namespace athanor::doctor {
 namespace {
@@ -44,10 +45,12 @@ std::vector<Change> variable_changes(const Facts& facts, const std::string& vari
                                      const std::string& line) {
   const Machine& machine = facts.machine();
   std::vector<Change> changes;
-  const std::string file = environment_file(machine);
+  const OwnFiles own = own_files(facts);
+  if (own.environment.empty() || own.start.empty()) return changes;
+  const std::string& file = own.environment;
   changes.push_back(
       {Change::Kind::write, file, environment_with(machine.read(file).value_or(""), variable, line), line});
-  const std::string start = shell_file(machine), text = machine.read(start).value_or("");
+  const std::string &start = own.start, text = machine.read(start).value_or("");
   if (text.find(marker) == std::string::npos) {
     if (machine.exists(start)) changes.push_back({Change::Kind::write, start + ".athanor-backup", text, ""});
     const std::string word = shell_word(file);
@@ -61,7 +64,7 @@ std::vector<Change> variable_changes(const Facts& facts, const std::string& vari
 
 const Offer* automatic(const std::vector<Offer>& offers) {
   for (const Offer& offer : offers)
-    if (!offer.fix->action.empty()) return &offer;
+    if (!offer.fix->action.empty() && offer.withheld.empty()) return &offer;
   return nullptr;
 }
 
@@ -70,15 +73,17 @@ std::vector<Change> changes_of(const Facts& facts, const Result& result, const O
     const auto found = result.finding.values.find(name);
     return found == result.finding.values.end() ? std::string() : found->second;
   };
+  if (!offer.withheld.empty()) return {};
   const std::string variable = value("variable");
   if (offer.fix->action == "set-variable" && !variable.empty())
     return variable_changes(facts, variable,
                             fmt::format("export {}={}", variable, shell_word(value("value"))));
   if (offer.fix->action == "unset-variable" && !variable.empty())
     return variable_changes(facts, variable, "unset " + variable);
-  if (offer.fix->action == "clear-cache" && !value("path").empty())
-    return {{Change::Kind::move, value("path"), value("path") + ".damaged",
-             fmt::format("mv {0} {0}.damaged", shell_word(value("path")))}};
+  if (const std::string database = own_files(facts).database;
+      offer.fix->action == "clear-cache" && !database.empty())
+    return {{Change::Kind::move, database, database + ".damaged",
+             fmt::format("mv {0} {0}.damaged", shell_word(database))}};
   return {};
 }
 

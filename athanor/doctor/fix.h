@@ -3,7 +3,7 @@
 // Actions of fixes (check.h), by the values of the finding:
 //   set-variable    export {variable}={value} in Athanor's environment file
 //   unset-variable  unset {variable} there
-//   clear-cache     moves the file {path} aside, to PATH.damaged
+//   clear-cache     moves the file {cache_file} aside, to PATH.damaged
 // The environment file (facts.h: environment_file) is read by a marked line at the end of the user's start
 // file, which is copied to FILE.athanor-backup before that line is added.
 #pragma once
@@ -24,7 +24,8 @@ struct Change {
   std::string note;  // what it is, for people: "export A=1"
 };
 
-/// What an action would change; nothing for an unknown one, and where it is done already.
+/// What an action would change, all of it in own_files.h's files; nothing for an unknown one, where it is
+/// done already, and where the user has no files of their own.
 std::vector<Change> changes_of(const Facts& facts, const Result& result, const Offer& offer);
 
 /// Makes changes, and takes them back unless `keep()` was called.

@@ -27,6 +27,7 @@ struct Finding {
   Status status = Status::pass;
   std::vector<Evidence> evidence;
   Values values;  // of the placeholders in the check's texts
+  Values words;   // those that may stand in commands, quoted for a shell (command.h)
 
   Finding& seen(std::string source, std::string said) {
     evidence.push_back({std::move(source), std::move(said)});
@@ -38,10 +39,10 @@ struct Finding {
   }
 };
 
-inline Finding pass() { return {Status::pass, {}, {}}; }
-inline Finding warn() { return {Status::warn, {}, {}}; }
-inline Finding fail() { return {Status::fail, {}, {}}; }
-inline Finding skip() { return {Status::skip, {}, {}}; }
+inline Finding pass() { return {Status::pass, {}, {}, {}}; }
+inline Finding warn() { return {Status::warn, {}, {}, {}}; }
+inline Finding fail() { return {Status::fail, {}, {}, {}}; }
+inline Finding skip() { return {Status::skip, {}, {}, {}}; }
 
 /// Looks at the machine through the facts, and at nothing else. Never throws for what a machine is like.
 using Probe = Finding (*)(const Facts&);

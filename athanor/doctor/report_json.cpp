@@ -40,7 +40,8 @@ Ordered problem_of(const Diagnosis& diagnosis, const Result& result, Language la
                      {"sudo", offer.fix->sudo},
                      {"relogin", offer.fix->relogin},
                      {"reboot", offer.fix->reboot},
-                     {"automatic", !offer.fix->action.empty()},
+                     {"withheld", offer.withheld},
+                     {"automatic", !offer.fix->action.empty() && offer.withheld.empty()},
                      {"tried", offer.tried},
                      {"worked", offer.worked}});
   return {{"id", result.check->id},

@@ -65,12 +65,18 @@ class Writer {
   const Style& style_;
 };
 
-std::string notes_of(const Writer& writer, const Offer& offer) {
+std::string notes_of(const Writer& writer, const Result& result, const Offer& offer) {
   std::vector<std::string> notes;
+  if (!offer.withheld.empty()) {
+    const auto value = result.finding.values.find(offer.withheld);
+    notes.push_back(writer.word(
+        "withheld",
+        {{"name", offer.withheld}, {"value", value == result.finding.values.end() ? "" : value->second}}));
+  }
   if (offer.fix->sudo) notes.push_back(writer.word("needs_sudo"));
   if (offer.fix->relogin) notes.push_back(writer.word("relogin"));
   if (offer.fix->reboot) notes.push_back(writer.word("reboot"));
-  if (!offer.fix->action.empty()) notes.push_back(writer.word("automatic"));
+  if (!offer.fix->action.empty() && offer.withheld.empty()) notes.push_back(writer.word("automatic"));
   if (offer.tried > 0)
     notes.push_back(writer.word(
         "record", {{"tried", std::to_string(offer.tried)}, {"worked", std::to_string(offer.worked)}}));
@@ -93,7 +99,7 @@ void add_problem(Writer& writer, const Diagnosis& diagnosis, const Result& resul
   const auto all = offers(result, record);
   label = writer.word("mend");
   for (const Offer& offer : all) {
-    writer.row(label, result.text(offer.fix->text, language) + notes_of(writer, offer));
+    writer.row(label, result.text(offer.fix->text, language) + notes_of(writer, result, offer));
     for (const std::string& command : offer.commands)
       writer.out += "            " + writer.in("36", command) + "\n";
     label = writer.word("or");

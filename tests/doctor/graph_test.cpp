@@ -116,7 +116,7 @@ TEST(CheckData, IsRefusedWhereItIsWrong) {
 
 const std::string with_fixes =
     check_text("a", "kernel", "") +
-    "[[check.fix]]\nid = \"one\"\nen = \"e\"\nzh = \"z\"\nrun = [\"rm {path}\"]\n"
+    "[[check.fix]]\nid = \"one\"\nen = \"e\"\nzh = \"z\"\nrun = [\"apt-get install {package}\"]\n"
     "[[check.fix]]\nid = \"two\"\nen = \"e\"\nzh = \"z\"\n"
     "[[check.fix]]\nid = \"elsewhere\"\nen = \"e\"\nzh = \"z\"\nwhen = { distro = \"arch\" }\n";
 
@@ -140,10 +140,20 @@ TEST(Fixes, ThatWorkedStandFirst) {
   EXPECT_THAT(order_with(10, 6, 2, 2), ElementsAre("two", "one"));  // 7/12 < 3/4
 }
 
-TEST(Fixes, QuoteWhatComesFromTheMachine) {
+TEST(Fixes, WithholdCommandsThatAValueMayNotStandIn) {
   const auto checks = parse(with_fixes);
-  Result result{checks.data(), fail().with("path", "/tmp/a; rm -rf '$HOME'\n"), Verdict::problem, {}};
-  EXPECT_EQ(offers(result).front().commands.front(), "rm '/tmp/a; rm -rf '\\''$HOME'\\'''");
+  Result result{checks.data(), fail().with("package", "-rf"), Verdict::problem, {}};
+  EXPECT_TRUE(offers(result).front().commands.empty());
+  EXPECT_EQ(offers(result).front().withheld, "package");
+  result.finding.words["package"] = "hello";
+  EXPECT_THAT(offers(result).front().commands, ElementsAre("apt-get install hello"));
+  EXPECT_EQ(offers(result).front().withheld, "");
+}
+
+TEST(Fixes, HaveNoPlaceholderInCommandsWithoutARule) {
+  EXPECT_THAT(message_of(check_text("a", "kernel", "") +
+                         "[[check.fix]]\nid = \"one\"\nen = \"e\"\nzh = \"z\"\nrun = [\"rm -r {path}\"]\n"),
+              HasSubstr("{path}"));
 }
 
 }  // namespace

@@ -55,7 +55,12 @@ const AddProbe blacklisted("amd.driver.blacklisted", [](const Facts& f) {
     for (const std::string& file : f.machine().glob(pattern))
       if (const std::string line = forbidding_line(f.machine().read(file).value_or(""), "amdgpu");
           !line.empty())
-        return fail().seen(file, line).with("kind", "file").with("path", file).with("line", line);
+        return fail()
+            .seen(file, line)
+            .with("kind", file.starts_with("/etc/") ? "file" : "package-file")
+            .with("modprobe_file", file.substr(file.rfind('/') + 1))
+            .with("path", file)
+            .with("line", line);
   return pass();
 });
 

@@ -9,6 +9,7 @@
 #include "athanor/base/text.h"
 #include "athanor/doctor/facts/certificates.h"
 #include "athanor/doctor/facts/network.h"
+#include "athanor/doctor/own_files.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
@@ -143,17 +144,11 @@ const AddProbe tmp("environment.tmp", [](const Facts& f) {
       .with("variable", "TMPDIR");
 });
 
-// As KernelCache looks for it.
-std::string cache_folder(const Facts& f) {
-  if (const auto folder = f.variable("ATHANOR_CACHE"); folder && !folder->empty()) return *folder;
-  if (const auto folder = f.variable("XDG_CACHE_HOME"); folder && !folder->empty())
-    return *folder + "/athanor";
-  return f.machine().user().home.empty() ? "" : f.machine().user().home + "/.cache/athanor";
-}
-
 const AddProbe cache("environment.cache", [](const Facts& f) {
   std::string folder = cache_folder(f);
   if (folder.empty()) return skip();
+  if (!folder.starts_with("/"))
+    return skip().seen(folder, "is no absolute path: another folder wherever Athanor is started");
   const std::string whole = folder;
   const Machine& machine = f.machine();
   // What is not there yet will be made in the first folder above that is.
@@ -172,16 +167,26 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
     finding.seen(folder, space->read_only ? "ro" : fmt::format("{} B free", space->free_bytes));
   else
     finding.seen(refused, fmt::format("uid {}, gid {}, mode {:04o}", status.uid, status.gid, status.mode));
-  return finding.with("path", refused).with("variable", "ATHANOR_CACHE").with("value", "/tmp/athanor-cache");
+  // Only what is there is given back to the user; what is not is made for them.
+  const std::string own = own_files(f).cache;
+  const char* kind = full || (space && space->read_only) || own.empty() ? "other"
+                     : machine.exists(own)                              ? "own"
+                                                                        : "make";
+  return finding.with("path", file_refused ? database : whole)
+      .with("kind", kind)
+      .with("cache_folder", own)
+      .with("variable", "ATHANOR_CACHE")
+      .with("value", fmt::format("/tmp/athanor-{}", machine.user().uid));
 });
 
 const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
-  const std::string file = cache_folder(f) + "/athanor.db";
+  const std::string folder = cache_folder(f), file = folder + "/athanor.db";
+  if (!folder.starts_with("/")) return skip();
   const auto head = f.machine().read(file, 16);
   if (!head) return skip();
   // A database that nothing was written to yet is empty.
   if (head->empty() || *head == std::string("SQLite format 3\0", 16)) return pass();
-  return fail().seen(file, "not 'SQLite format 3'").with("path", file);
+  return fail().seen(file, "not 'SQLite format 3'").with("path", file).with("cache_file", file);
 });
 
 const AddProbe port("environment.port", [](const Facts& f) {

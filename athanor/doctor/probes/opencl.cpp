@@ -115,6 +115,9 @@ const AddProbe library("opencl.icd.library", [](const Facts& f) {
       return fail()
           .seen(one.file, one.library)
           .with("path", one.file)
+          .with("kind", one.file.starts_with("/etc/OpenCL/vendors/") ? "system" : "variable")
+          .with("icd_file", one.file.substr(one.file.rfind('/') + 1))
+          .with("variable", "OCL_ICD_VENDORS")
           .with("library", one.library.empty() ? "-" : one.library);
   return all.empty() ? skip() : pass();
 });

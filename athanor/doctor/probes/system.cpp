@@ -114,6 +114,7 @@ const AddProbe disk("system.disk", [](const Facts& f) {
     Finding finding = space->free_bytes < 256 * mib ? fail() : warn();
     return finding.seen(folder, fmt::format("{} B free", space->free_bytes))
         .with("path", folder)
+        .with("folder", folder)
         .with("free", format_bytes(space->free_bytes))
         .with("total", format_bytes(space->total_bytes));
   }
@@ -124,7 +125,20 @@ const AddProbe read_only("system.read_only", [](const Facts& f) {
   const std::string home = f.machine().user().home;
   for (const std::string& folder : {home, std::string("/tmp")}) {
     const auto space = folder.empty() ? std::nullopt : f.machine().disk(folder);
-    if (space && space->read_only) return fail().seen(folder, "ro").with("path", folder);
+    if (!space || !space->read_only) continue;
+    // The longest mount point above it.
+    std::string mount;
+    for (const std::string& line : split(f.machine().read("/proc/mounts").value_or(""), '\n'))
+      if (const auto words = split(line, ' '); words.size() > 1)
+        if (const std::string& point = words[1];
+            (point == "/" || folder == point || folder.starts_with(point + "/")) &&
+            point.size() > mount.size())
+          mount = point;
+    return fail()
+        .seen(folder, "ro")
+        .with("path", folder)
+        .with("mounted", mount.empty() ? "no" : "yes")
+        .with("mount_point", mount);
   }
   return pass();
 });
