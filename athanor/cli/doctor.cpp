@@ -36,7 +36,7 @@ Style style_of(const DoctorOptions& options) {
   Style style;
   const Screen screen = screen_of_stdout();
   style.color = screen.color;
-  style.unicode = screen.unicode || !screen.interactive;
+  style.unicode = screen.unicode;
   style.columns = std::min(screen.interactive ? screen.columns : 100, 110);
   std::string locale = options.language;
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})

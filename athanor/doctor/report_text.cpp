@@ -45,6 +45,7 @@ class Writer {
   std::string word(const char* name, const Values& values = {}) const {
     return words(name, style_.language, values);
   }
+  const char* dot() const { return style_.unicode ? " · " : "; "; }
   const char* mark(Verdict verdict) const {
     if (verdict == Verdict::ok) return style_.unicode ? "✓" : "+";
     if (verdict == Verdict::warning) return "!";
@@ -110,7 +111,7 @@ void add_problem(Writer& writer, const Diagnosis& diagnosis, const Result& resul
   std::vector<std::string> blocked;
   for (const Result* consequence : diagnosis.consequences_of(*result.check))
     blocked.push_back(consequence->text(consequence->check->title, language));
-  if (!blocked.empty()) writer.row(writer.word("blocks"), join(blocked, " · "));
+  if (!blocked.empty()) writer.row(writer.word("blocks"), join(blocked, writer.dot()));
   writer.out += "\n";
 }
 
@@ -175,7 +176,7 @@ void add_head(Writer& writer, const Facts& facts) {
   for (const auto& [title, count] : counts)
     gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
   about.push_back(gpus.empty() ? writer.word("no_gpu") : join(gpus));
-  writer.out += wrapped(printable(join(about, " · ")), writer.style().columns, 0) + "\n\n";
+  writer.out += wrapped(printable(join(about, writer.dot())), writer.style().columns, 0) + "\n\n";
 }
 
 }  // namespace

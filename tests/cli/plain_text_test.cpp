@@ -1,0 +1,61 @@
+// What is printed where the locale has no Unicode: nothing but ASCII, by every command with marks, dots or
+// lines.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "tests/cli/program.h"
+#include "tests/doctor/fixture.h"
+
+namespace athanor {
+namespace {
+
+using testing::Outcome;
+using testing::run_program;
+using testing::TemporaryFolder;
+using testing::UnpackedMachine;
+
+class InALocale : public ::testing::Test {
+ protected:
+  void TearDown() override { unsetenv("LC_ALL"); }
+  Outcome run(const std::vector<std::string>& arguments) { return run_program(folder_.path(), arguments); }
+  std::vector<std::vector<std::string>> commands() const {
+    const std::string root = machine_.root().string();
+    return {{"detect", "--root", root},
+            {"detect", "--root", root, "--all"},
+            {"detect", "--root", root, "--topology"},
+            {"doctor", "--root", root},
+            {"doctor", "--root", root, "--fix", "--dry-run"},
+            {"doctor", "--root", root, "--plan", "pytorch"},
+            {"doctor", "--list"},
+            {"doctor", "history"},
+            {"explain", "--model", "mlp"},
+            {"cache", "ls"},
+            {"--help"},
+            {"train", "--help"},
+            {"train", "--frobnicate"}};
+  }
+  UnpackedMachine machine_{"doctor/row15-integrated-and-discrete"};
+  TemporaryFolder folder_;
+};
+
+bool is_ascii(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+TEST_F(InALocale, WithoutUnicodePrintsAscii) {
+  setenv("LC_ALL", "C", 1);
+  for (const auto& command : commands()) {
+    const Outcome outcome = run(command);
+    EXPECT_TRUE(is_ascii(outcome.out)) << ::testing::PrintToString(command) << outcome.out;
+    EXPECT_TRUE(is_ascii(outcome.err)) << ::testing::PrintToString(command) << outcome.err;
+  }
+}
+
+TEST_F(InALocale, WithUnicodePrintsIt) {
+  setenv("LC_ALL", "C.UTF-8", 1);
+  for (const size_t i : {2U, 3U}) EXPECT_FALSE(is_ascii(run(commands()[i]).out)) << i;
+}
+
+}  // namespace
+}  // namespace athanor
