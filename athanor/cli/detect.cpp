@@ -1,6 +1,8 @@
 // athanor detect
 #include "athanor/device/detect.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -10,6 +12,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "athanor/cli/apart.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
@@ -30,6 +33,17 @@ struct DetectOptions {
 
 bool is_asked(const DetectOptions& options, const BackendUse& use) {
   return use.usable && (options.device.empty() || options.device == use.device);
+}
+
+// A name that no device has would leave nothing to measure, without a word.
+void know_device(const Detection& found, const std::string& name) {
+  std::vector<std::string> names;
+  for (const FoundDevice& device : found.devices)
+    for (const BackendUse& use : device.backends)
+      if (use.usable) names.push_back(use.device);
+  if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return;
+  throw Error(ErrorCode::usage, fmt::format("there is no device '{}'", name), "--device",
+              names.empty() ? "Nothing here can be used" : "There are: " + join(names));
 }
 
 ProbeResults measure(Detection& found, const DetectOptions& options) {
@@ -59,6 +73,11 @@ int run(const DetectOptions& options) {
                 "Leave out --root, or --probe and --memtest");
   const Machine machine = options.root.empty() ? Machine() : Machine(options.root);
   Detection found = detect(machine);
+  if (options.probe || options.memory_seconds > 0)
+    know_device(found, options.device);
+  else if (!options.device.empty())
+    throw Error(ErrorCode::usage, "--device is for --probe and --memtest", "--device",
+                "Without them every device is listed");
   if (options.memory_seconds > 0)
     return test_memories(found, {options.device, options.memory_seconds, options.patience, options.json});
   std::optional<ProbeResults> probed;

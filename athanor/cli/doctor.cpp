@@ -82,7 +82,9 @@ int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
   return made.broken() == nullptr ? 0 : 1;
 }
 
-// Whether a fix that somebody tried by hand has helped: what doctor learns from.
+// Whether a fix that somebody tried by hand has helped: what doctor learns from. That a check holds says so
+// only where it was seen to fail on this kind of machine: without its device, and where nothing was wrong,
+// every fix would have "worked". A check that another cause keeps from holding says nothing.
 void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Records& records) {
   if (options.only.size() != 1)
     throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
@@ -92,9 +94,18 @@ void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Reco
     throw Error(ErrorCode::usage,
                 fmt::format("the check {} has no fix '{}'", result->check->id, options.tried), "--tried",
                 "athanor doctor --list --json shows them");
-  const bool passes = result->verdict == Verdict::ok || result->verdict == Verdict::skipped;
-  records.add(
-      {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
+  const bool passes = result->verdict == Verdict::ok ||
+                      (result->verdict == Verdict::skipped && result->finding.evidence.empty());
+  const bool fails = result->verdict == Verdict::problem || result->verdict == Verdict::warning;
+  if (fails || (passes && records.is_open(diagnosis.kind, result->check->id))) {
+    records.add(
+        {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
+    return;
+  }
+  std::cerr << "athanor: not noted that " << options.tried << " was tried: "
+            << (passes ? "the check holds, and was not seen to fail on a machine like this since"
+                       : "something else keeps the check from holding, or it could not be looked at")
+            << '\n';
 }
 
 int diagnose_machine(const DoctorOptions& options, const Machine& machine, const Style& style) {
@@ -102,7 +113,7 @@ int diagnose_machine(const DoctorOptions& options, const Machine& machine, const
   const auto only = ids_of(options.only);
   if (options.self_test || only.contains("device.self_test")) facts.set_self_test(device_self_test);
   const Diagnosis diagnosis = diagnose(checks(), facts, only);
-  Records records(Records::usual_file());
+  Records records(Records::usual_file(), machine.live());
   const Record record = [&](const Check& check, Offer& offer) {
     records.score(diagnosis.kind, check, offer);
   };
@@ -128,6 +139,9 @@ int run(const DoctorOptions& options) {
       std::cout << list_text(checks(), style.language);
     return 0;
   }
+  if (!options.tried.empty() && !options.root.empty())
+    throw Error(ErrorCode::usage, "what was tried on another machine is not noted on this one", "--tried",
+                "Run it on that machine, without --root");
   const Machine machine = machine_of(options);
   if (!options.form.empty() && options.plan.empty())
     throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",

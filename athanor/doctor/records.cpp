@@ -23,8 +23,9 @@ std::filesystem::path Records::usual_file() {
   return home.empty() ? home : home / ".local" / "state" / "athanor" / "doctor.db";
 }
 
-Records::Records(const std::filesystem::path& file) {
-  if (file.empty()) return;
+Records::Records(const std::filesystem::path& file, bool writing) : writing_(writing) {
+  std::error_code ignored;
+  if (file.empty() || (!writing && !std::filesystem::exists(file, ignored))) return;
   database_ = open_database(file);
   run_sql(database_,
           "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
@@ -35,6 +36,7 @@ Records::Records(const std::filesystem::path& file) {
 Records::~Records() { close_database(database_); }
 
 void Records::add(const Event& event) {
+  if (!writing_) return;
   SqlStatement(database_, "INSERT INTO events VALUES(?, ?, ?, ?, ?)")
       .bind(event.time)
       .bind(event.kind)
@@ -45,13 +47,23 @@ void Records::add(const Event& event) {
 }
 
 void Records::add(const Diagnosis& diagnosis, int64_t now) {
-  for (const Result* problem : diagnosis.with(Verdict::problem)) {
-    // Found before, and nothing was done about it since: no news.
-    SqlStatement last(database_,
-                      "SELECT what FROM events WHERE kind=? AND subject=? ORDER BY rowid DESC LIMIT 1");
-    if (last.bind(diagnosis.kind).bind(problem->check->id).step() && last.text(0) == "found") continue;
-    add({now, diagnosis.kind, "found", problem->check->id, ""});
-  }
+  for (const Verdict verdict : {Verdict::problem, Verdict::warning})
+    for (const Result* problem : diagnosis.with(verdict)) {
+      // Found before, and nothing was done about it since: no news.
+      if (last_event(diagnosis.kind, problem->check->id) == "found") continue;
+      add({now, diagnosis.kind, "found", problem->check->id, ""});
+    }
+}
+
+std::string Records::last_event(const std::string& kind, const std::string& check) const {
+  SqlStatement last(database_,
+                    "SELECT what FROM events WHERE kind=? AND subject=? ORDER BY rowid DESC LIMIT 1");
+  return last.bind(kind).bind(check).step() ? last.text(0) : "";
+}
+
+bool Records::is_open(const std::string& kind, const std::string& check) const {
+  const std::string last = last_event(kind, check);
+  return !last.empty() && last != "worked";
 }
 
 void Records::score(const std::string& kind, const Check& check, Offer& offer) const {

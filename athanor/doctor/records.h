@@ -22,7 +22,9 @@ class Records {
   /// ~/.local/state/athanor; empty where there is none of these.
   static std::filesystem::path usual_file();
 
-  explicit Records(const std::filesystem::path& file);
+  /// `writing` false: what is known is read, and nothing is added. So it is with other machines' files
+  /// (--root), which say nothing of this one.
+  explicit Records(const std::filesystem::path& file, bool writing = true);
   ~Records();
   Records(const Records&) = delete;
   Records& operator=(const Records&) = delete;
@@ -35,16 +37,22 @@ class Records {
     std::string fix;  // "" for "found"
   };
 
-  /// The problems of a diagnosis. The same ones as the last time are not written down again.
+  /// The problems and warnings of a diagnosis. The same ones as the last time are not written down again.
   void add(const Diagnosis& diagnosis, int64_t now);
   void add(const Event& event);
+  /// Whether a check's last event on a kind of machine is one that leaves it failing: "found", "applied" or
+  /// "failed".
+  bool is_open(const std::string& kind, const std::string& check) const;
   /// How often a fix was tried on machines of a kind, and worked.
   void score(const std::string& kind, const Check& check, Offer& offer) const;
   /// The newest first.
   std::vector<Event> history(size_t most = 100) const;
 
  private:
+  std::string last_event(const std::string& kind, const std::string& check) const;
+
   sqlite3* database_ = nullptr;
+  bool writing_;
 };
 
 }  // namespace athanor::doctor

@@ -90,8 +90,12 @@ TEST_F(DetectProgram, RefusesWhatMakesNoSense) {
   EXPECT_EQ(run({"--root", machine("rx6800xt"), "--probe"}).exit_code, 2);
   EXPECT_EQ(run({"--memtest", "-1"}).exit_code, 2);
   const Outcome end = run({"--memtest", "0.1", "--device", "opencl:77"});
-  EXPECT_EQ(end.exit_code, 1);
+  EXPECT_EQ(end.exit_code, 2);
   EXPECT_THAT(end.err, HasSubstr("no device 'opencl:77'"));
+  const Outcome probed = run({"--probe", "--device", "nope"});
+  EXPECT_EQ(probed.exit_code, 2);
+  EXPECT_THAT(probed.err, AllOf(HasSubstr("no device 'nope'"), HasSubstr("cpu")));
+  EXPECT_EQ(run({"--device", "cpu"}).exit_code, 2);  // of which it would not show that one alone
 }
 
 #ifdef ATHANOR_OPENCL_FAULTS
