@@ -15,6 +15,7 @@
 #include "athanor/cli/doctor_fix.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/doctor/bundle.h"
+#include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/plan.h"
 #include "athanor/doctor/probes/shared.h"
 #include "athanor/doctor/records.h"
@@ -27,7 +28,7 @@ namespace {
 using namespace doctor;
 
 struct DoctorOptions {
-  std::string root, language, plan, form, tried, file;
+  std::string root, language, plan, form, tried, file, data;
   std::vector<std::string> only;
   bool json = false, list = false, fix = false, dry_run = false, yes = false, self_test = false;
 };
@@ -75,10 +76,14 @@ int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
     }
     return 0;
   }
-  if (options.json)
-    std::cout << plan_json(made, style.language).dump() << '\n';
-  else
-    std::cout << plan_text(made, style.language);
+  const int64_t now = facts.machine().now();
+  if (options.json) {
+    auto json = plan_json(made, style.language);
+    json["data"] = data_json(now);
+    std::cout << json.dump() << '\n';
+  } else {
+    std::cout << plan_text(made, style.language) << wrapped(data_text(now, style.language), 100, 0) << '\n';
+  }
   return made.broken() == nullptr ? 0 : 1;
 }
 
@@ -182,9 +187,19 @@ int export_bundle(const DoctorOptions& options) {
   return 0;
 }
 
+// What is wrong with the file that was named is wrong with the command line.
+void use_data(const std::string& file) {
+  try {
+    Compatibility::use(file);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, "--data: " + error.problem(), error.where(), error.hint());
+  }
+}
+
 // Doctor's own codes: 2 for a command line that makes no sense, 3 for what went wrong here.
 int guarded(int (*what)(const DoctorOptions&), const DoctorOptions& options) {
   try {
+    if (!options.data.empty()) use_data(options.data);
     return what(options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::usage) throw;
@@ -217,6 +232,11 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_option("--as", options->form, "the plan as script, dockerfile or conda")->type_name("FORM");
   command->add_option("--root", options->root, "a folder with a copy of another machine's files")
       ->type_name("DIR");
+  command
+      ->add_option(
+          "--data", options->data,
+          "newer data of what goes with what, in place of what is built in (data/compatibility.toml)")
+      ->type_name("FILE");
   const auto speak = [options](CLI::App* app) {
     app->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
         ->check(CLI::IsMember({"en", "zh"}))

@@ -3,123 +3,51 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <memory>
+#include <system_error>
 
 #include "athanor/base/error.h"
-#include "athanor/base/toml.h"
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "athanor/doctor/data.h"
 
 namespace athanor::doctor {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr const char* file = "compatibility.toml";
-
-Version version_of(const Json& text) {
-  const auto version = Version::parse(text.get<std::string>());
-  if (!version)
-    throw Error(ErrorCode::format, fmt::format("'{}' is no version", text.get<std::string>()), file);
-  return *version;
+// What `use` has put in the place of what is built in.
+std::unique_ptr<const Compatibility>& in_use() {
+  static std::unique_ptr<const Compatibility> one;
+  return one;
 }
 
-std::set<std::string> names_of(const Json& list) {
-  std::set<std::string> names;
-  for (const Json& name : list) names.insert(name.get<std::string>());
-  return names;
-}
-
-std::vector<Compatibility::Framework> frameworks(const Json& table) {
-  std::vector<Compatibility::Framework> releases;
-  for (const Json& row : table.at("release")) {
-    Compatibility::Framework one;
-    one.version = version_of(row.at("version"));
-    one.oldest_python = version_of(row.at("python").at(0));
-    one.newest_python = version_of(row.at("python").at(1));
-    const Json& cuda = row.at("cuda");
-    if (cuda.is_string())
-      one.cuda.push_back(version_of(cuda));
-    else
-      for (const Json& version : cuda) one.cuda.push_back(version_of(version));
-    one.rocm = row.value("rocm", "");
-    one.cudnn = row.value("cudnn", "");
-    releases.push_back(std::move(one));
-  }
-  return releases;
-}
-
-void read_cuda(Compatibility& all, const Json& table) {
-  for (const Json& row : table.at("release"))
-    all.cuda.push_back({version_of(row.at("version")), version_of(row.at("driver")), row.at("oldest_sm"),
-                        row.at("newest_sm")});
-  for (const Json& row : table.at("minimum_driver"))
-    all.minimum_driver[row.at("major").get<uint32_t>()] = version_of(row.at("driver"));
-  for (const Json& row : table.at("last_branch"))
-    all.last_branch.push_back({row.at("below_sm"), row.at("branch"), row.at("chips")});
-}
-
-void read_rocm(Compatibility& all, const Json& table) {
-  for (const Json& row : table.at("release")) {
-    Compatibility::Rocm one;
-    one.version = version_of(row.at("version"));
-    one.pytorch = row.value("pytorch", "");
-    one.tensorflow = row.value("tensorflow", "");
-    one.targets = names_of(row.value("targets", Json::array()));
-    for (const Json& system : row.value("systems", Json::array())) one.systems.push_back(system);
-    all.rocm.push_back(std::move(one));
-  }
-  all.override_10_3_0 = names_of(table.at("override_10_3_0"));
-  all.hipblaslt = names_of(table.at("hipblaslt"));
-  all.broken_half = names_of(table.at("broken_half"));
-}
-
-Compatibility from_json(const Json& document) {
-  Compatibility all;
-  if (document.at("schema") != 1) throw Error(ErrorCode::format, "another schema than 1", file);
-  for (const char* name : {"cuda", "pytorch", "tensorflow", "jax", "onnxruntime", "rocm"})
-    all.origins[name] = {document.at(name).at("source"), document.at(name).at("date")};
-  read_cuda(all, document.at("cuda"));
-  const Json& torch = document.at("pytorch");
-  all.pytorch = frameworks(torch);
-  for (const Json& row : torch.at("arch"))
-    all.torch_arch.push_back({version_of(row.at("version")), version_of(row.at("cuda")), row.at("oldest_sm"),
-                              row.at("newest_sm"), row.value("ptx", false)});
-  for (const Json& row : torch.at("gfx"))
-    all.torch_gfx.push_back({version_of(row.at("rocm")), names_of(row.at("targets"))});
-  all.torch_index = torch.at("index");
-  all.tensorflow = frameworks(document.at("tensorflow"));
-  const Json& jax = document.at("jax");
-  for (const Json& row : jax.at("python"))
-    all.jax_python.push_back({version_of(row.at("version")), version_of(row.at("oldest"))});
-  for (const Json& row : jax.at("cuda"))
-    all.jax_cuda.push_back(
-        {row.at("major"), version_of(row.at("driver")), row.at("oldest_sm"), row.at("cudnn")});
-  for (const Json& row : jax.at("rocm"))
-    all.jax_rocm.push_back({row.at("major"), row.at("plugin"), row.at("extra"), row.at("jax"),
-                            version_of(row.at("rocm")), version_of(row.at("python").at(0)),
-                            version_of(row.at("python").at(1)), names_of(row.at("targets"))});
-  const Json& onnxruntime = document.at("onnxruntime");
-  for (const Json& row : onnxruntime.at("release"))
-    all.onnxruntime.push_back({version_of(row.at("version")), row.at("cuda"), row.at("cudnn")});
-  all.newest_onnxruntime = version_of(onnxruntime.at("newest"));
-  read_rocm(all, document.at("rocm"));
-  return all;
+bool within(const Version& version, const Version& from, const Version& to) {
+  return version.first(2) >= from && version.first(2) <= to;
 }
 
 }  // namespace
 
-Compatibility Compatibility::parse(std::string_view toml) {
-  try {
-    return from_json(parse_toml(toml, file));
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::format, error.what(), file);
-  }
-}
-
-const Compatibility& Compatibility::known() {
-  static const Compatibility all = parse(data_file(file));
+const Compatibility& Compatibility::built_in() {
+  static const Compatibility all = parse(data_file("compatibility.toml"));
   return all;
 }
+
+const Compatibility& Compatibility::known() { return in_use() ? *in_use() : built_in(); }
+
+void Compatibility::use(const std::string& file) {
+  std::error_code problem;
+  constexpr uintmax_t most = uintmax_t{4} << 20;
+  if (std::filesystem::exists(file, problem) && !std::filesystem::is_regular_file(file, problem))
+    throw Error(ErrorCode::io, "is no file", file);
+  if (const auto size = std::filesystem::file_size(file, problem); !problem && size > most)
+    throw Error(ErrorCode::format, fmt::format("has {}, too much for compatibility data", format_bytes(size)),
+                file);
+  auto all = std::make_unique<Compatibility>(parse(read_text_file(file), file));
+  all->file = file;
+  in_use() = std::move(all);
+}
+
+void Compatibility::use_built_in() { in_use().reset(); }
 
 const Compatibility::Framework* Compatibility::find(const std::vector<Framework>& releases,
                                                     const Version& version) {
@@ -168,15 +96,40 @@ std::optional<Compatibility::SmRange> Compatibility::torch_sm(const Version& tor
   return std::nullopt;
 }
 
-const std::set<std::string>* Compatibility::torch_targets(const Version& rocm_version) const {
-  const std::set<std::string>* targets = nullptr;
-  for (const Targets& row : torch_gfx)
-    if (row.rocm <= rocm_version) targets = &row.gfx;
-  // A newer ROCm than any framework release here: unknown.
-  Version newest;
-  for (const Framework& release : pytorch)
-    if (const auto version = Version::parse(release.rocm)) newest = std::max(newest, *version);
-  return rocm_version.first(2) > newest.first(2) ? nullptr : targets;
+const Compatibility::TorchGfx* Compatibility::torch_targets(const Version& torch,
+                                                            const Version& rocm_version) const {
+  const auto row = std::find_if(torch_gfx.begin(), torch_gfx.end(), [&](const TorchGfx& one) {
+    return within(torch, one.torch_from, one.torch_to) && within(rocm_version, one.rocm_from, one.rocm_to);
+  });
+  return row == torch_gfx.end() ? nullptr : &*row;
+}
+
+Compatibility::Has Compatibility::torch_has(const Version& torch, const Version& rocm_version,
+                                            std::string_view gfx) const {
+  const TorchGfx* row = torch_targets(torch, rocm_version);
+  if (row == nullptr) return Has::unknown;
+  if (row->targets.contains(std::string(gfx))) return Has::yes;
+  return row->some ? Has::unknown : Has::no;
+}
+
+bool Compatibility::torch_had(std::string_view gfx) const {
+  return std::any_of(torch_gfx.begin(), torch_gfx.end(),
+                     [&](const TorchGfx& row) { return row.targets.contains(std::string(gfx)); });
+}
+
+const Compatibility::TheRock* Compatibility::therock_for(const std::set<std::string>& gfx,
+                                                         const std::optional<Version>& python) const {
+  for (auto index = therock.rbegin(); index != therock.rend(); ++index)
+    if (std::includes(index->targets.begin(), index->targets.end(), gfx.begin(), gfx.end()) && !gfx.empty() &&
+        (!python || within(*python, index->oldest_python, index->newest_python)))
+      return &*index;
+  return nullptr;
+}
+
+const Compatibility::Room* Compatibility::room_for(std::string_view goal, std::string_view on) const {
+  const auto row = std::find_if(room.begin(), room.end(),
+                                [&](const Room& one) { return one.goal == goal && one.on == on; });
+  return row == room.end() ? nullptr : &*row;
 }
 
 }  // namespace athanor::doctor

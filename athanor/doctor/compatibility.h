@@ -1,4 +1,5 @@
-// What goes with what, by data/compatibility.toml: drivers, CUDA and ROCm, frameworks, Python.
+// What goes with what, by data/compatibility.toml or a newer file of that form: drivers, CUDA and ROCm,
+// frameworks, Python.
 //
 // Nothing here says that a version is bad because it is newer than the data: then the answer is "unknown".
 #pragma once
@@ -33,9 +34,22 @@ struct Compatibility {
     int oldest_sm = 0, newest_sm = 0;
     bool ptx = false;  // newer chips can run it too
   };
-  struct Targets {
-    Version rocm;
-    std::set<std::string> gfx;
+  struct TorchGfx {  // wheels of these releases of torch that are built for these of ROCm
+    Version torch_from, torch_to, rocm_from, rocm_to;
+    std::set<std::string> targets;
+    bool some = false;  // they may have more
+  };
+  struct TheRock {  // an index of AMD's with ROCm and torch, whose extra device-gfx... brings a chip's
+                    // kernels
+    Version rocm, torch, oldest_python, newest_python;
+    std::string url;
+    std::set<std::string> targets;  // empty: not known
+  };
+  /// What a goal takes; none: not known.
+  struct Room {
+    std::string goal, on;  // "pytorch", "cuda"; see data/compatibility.toml
+    std::string what, source;
+    std::optional<uint64_t> download, installed, memory, vram;  // bytes
   };
   struct JaxPython {
     Version version, oldest;
@@ -74,21 +88,36 @@ struct Compatibility {
   std::vector<DriverBranch> last_branch;       // the oldest chips first
   std::vector<Framework> pytorch, tensorflow;
   std::vector<TorchArch> torch_arch;
-  std::vector<Targets> torch_gfx;
+  std::vector<TorchGfx> torch_gfx;
   std::string torch_index;
+  Version oldest_torch_xpu;
+  std::vector<TheRock> therock;
+  std::set<std::string> therock_tested;
+  std::map<std::string, std::set<std::string>> therock_families;  // by name in lower case: "gfx110x-all"
+  std::vector<Room> room;
   std::vector<JaxPython> jax_python;
   std::vector<JaxCuda> jax_cuda;
   std::vector<JaxRocm> jax_rocm;
+  Version newest_jax;
   std::vector<OnnxRuntime> onnxruntime;
   Version newest_onnxruntime;
   std::vector<Rocm> rocm;
   std::set<std::string> override_10_3_0, hipblaslt, broken_half;
   std::map<std::string, Origin> origins;  // "cuda", "pytorch", ...
+  std::string date;                       // of the whole: "2026-11-22"
+  std::string file;                       // that it was read from; "" for what Athanor brings with it
 
-  /// Throws Error(format) for what is malformed.
-  static Compatibility parse(std::string_view toml);
-  /// What Athanor brings with it.
+  /// Throws Error(format) that says which table and row of `file` is malformed.
+  static Compatibility parse(std::string_view toml, const std::string& file = "compatibility.toml");
+  /// What doctor goes by: what Athanor brings with it, until `use` was called.
   static const Compatibility& known();
+  static const Compatibility& built_in();
+  /// Goes by a file from here on. Throws Error(io) and Error(format); all is then as it was.
+  static void use(const std::string& file);
+  static void use_built_in();
+
+  /// Days from `date` to a time in seconds since 1970; none where the time is before it.
+  std::optional<int64_t> age_in_days(int64_t now) const;
 
   /// The release whose first two numbers are those of `version`; nullptr for one that is not in the data.
   static const Framework* find(const std::vector<Framework>& releases, const Version& version);
@@ -106,8 +135,17 @@ struct Compatibility {
     bool certain = false;  // read for this very wheel, not only from what its toolkit can compile
   };
   std::optional<SmRange> torch_sm(const Version& torch, const Version& cuda_version) const;
-  /// gfx targets of torch's ROCm wheels; nullptr where they are unknown.
-  const std::set<std::string>* torch_targets(const Version& rocm_version) const;
+  enum class Has { no, yes, unknown };
+  /// Whether torch's wheels of that version for that ROCm have kernels for a chip.
+  Has torch_has(const Version& torch, const Version& rocm_version, std::string_view gfx) const;
+  /// Chips that they are known to have kernels for.
+  const TorchGfx* torch_targets(const Version& torch, const Version& rocm_version) const;
+  /// Whether any release of torch is known to have kernels for a chip: a newer one is then taken to have them
+  /// too.
+  bool torch_had(std::string_view gfx) const;
+  /// The newest of AMD's indexes that is known to have kernels for these chips; nullptr for none.
+  const TheRock* therock_for(const std::set<std::string>& gfx, const std::optional<Version>& python) const;
+  const Room* room_for(std::string_view goal, std::string_view on) const;
 };
 
 }  // namespace athanor::doctor

@@ -14,12 +14,15 @@ namespace athanor::doctor {
 
 /// The newest torch wheel that runs here.
 struct TorchWheel {
-  std::string flavour;          // "cu128", "rocm6.4", "cpu"; "" where none uses the GPU
-  std::string index;            // for pip's --index-url; "" likewise
-  Version version;              // of torch, two numbers
-  std::string variable, value;  // to be set for it (HSA_OVERRIDE_GFX_VERSION), or ""
-  Text obstacle;                // why there is none
-  bool driver_too_old = false;  // which is the obstacle
+  std::string flavour;  // "cu128", "rocm6.4", "cpu"; "" where none uses the GPU
+  std::string index;    // for pip's --index-url; "" likewise
+  Version version;      // of torch, two numbers
+  Version oldest_python, newest_python;
+  std::string package = "torch";  // for pip; of AMD's own builds "torch[device-gfx1010]"
+  bool therock = false;           // AMD's own build, which brings ROCm along
+  std::string variable, value;    // to be set for it (HSA_OVERRIDE_GFX_VERSION), or ""
+  Text obstacle;                  // why there is none
+  bool driver_too_old = false;    // which is the obstacle
 };
 
 /// For the machine's GPUs, and for an environment's Python where that is given.

@@ -7,14 +7,55 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
+namespace {
+
+Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) {
+  if (wheel.flavour == "cpu")
+    return {fmt::format("the newest known ({})", origin("pytorch")),
+            fmt::format("已知的最新版本（{}）", origin("pytorch"))};
+  if (!wheel.therock)
+    return {fmt::format("the newest known whose wheels run on this GPU and driver ({})", origin("pytorch")),
+            fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
+  // That pip can install it is not yet that it computes.
+  const bool tested = std::all_of(gpus.begin(), gpus.end(), [](const Gpu* gpu) {
+    return gpu->arch.empty() || Compatibility::known().therock_tested.contains(gpu->arch);
+  });
+  return {
+      fmt::format("AMD's own build: the newest known with kernels for this chip, which PyTorch's own wheels "
+                  "are not known "
+                  "to have; {} ({})",
+                  tested ? "AMD tests it on this chip" : "AMD does not say that it was tested on this chip",
+                  origin("therock")),
+      fmt::format("AMD 自己的版本：已知包含此芯片内核的最新版本，PyTorch 官方 wheel 未知是否包含；{}（{}）",
+                  tested ? "AMD 在此芯片上测试" : "AMD 未说明是否在此芯片上测试过", origin("therock"))};
+}
+
+// Why none of the newer releases was taken.
+Text newer_torch(const TorchWheel& wheel) {
+  const Compatibility& known = Compatibility::known();
+  const bool rocm = wheel.flavour.starts_with("rocm");
+  const std::string newest = known.pytorch.back().version.text();
+  if (wheel.therock && known.therock.back().targets.empty() && known.therock.back().torch > wheel.version)
+    return {fmt::format("{} has torch {} for ROCm {}; for which chips is not known to the data",
+                        known.therock.back().url, known.therock.back().torch.text(),
+                        known.therock.back().rocm.text()),
+            fmt::format("{} 提供 torch {}（ROCm {}）；数据中没有其支持的芯片", known.therock.back().url,
+                        known.therock.back().torch.text(), known.therock.back().rocm.text())};
+  if (rocm && known.pytorch.back().rocm.empty())
+    return {fmt::format("for which ROCm {} is built is not known to the data", newest),
+            fmt::format("数据中没有 {} 对应的 ROCm 版本", newest)};
+  return {fmt::format("{} has no wheel for this GPU or driver", newest),
+          fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest)};
+}
+
+}  // namespace
+
 void plan_pytorch(InstallPlan& plan, const Facts& facts) {
   const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
   const auto& gpus = nvidia.empty() ? amd : nvidia;
   plan.links.push_back(gpu_link(gpus));
   // The newest, whatever Pythons are here: another Python is soon installed.
   const TorchWheel wheel = torch_wheel(facts, std::nullopt);
-  const auto* release =
-      wheel.index.empty() ? nullptr : Compatibility::find(Compatibility::known().pytorch, wheel.version);
   const std::string cuda = cuda_of_flavour(wheel.flavour);
   const auto needed =
       Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
@@ -22,7 +63,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
     plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, facts, needed);
   else if (!amd.empty())
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
-  if (release == nullptr) {
+  if (wheel.index.empty()) {
     const bool driver = wheel.driver_too_old;
     if (driver) plan.links.back().broken = true;
     plan.links.push_back({"PyTorch",
@@ -55,22 +96,22 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
           fmt::format("CUDA {} 需要 {} 以上的驱动", newest_major.first, newest_major.second.text())};
     plan.links.push_back(toolkit);
   }
-  if (wheel.flavour.starts_with("rocm"))
-    plan.links.push_back({"ROCm",
-                          release->rocm,
-                          {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
-                          {},
-                          false});
+  if (wheel.flavour.starts_with("rocm")) {
+    // From 7.14 on ROCm's libraries are packages of their own (rocm-sdk), which the wheel requires.
+    const bool apart = Version::parse(wheel.flavour.substr(4)) >= Version::parse("7.14");
+    plan.links.push_back(
+        {"ROCm",
+         wheel.flavour.substr(4),
+         apart ? Text{"comes with it from the same index (rocm-sdk); nothing is to be installed",
+                      "随 wheel 从同一索引安装（rocm-sdk），无需另行安装"}
+               : Text{"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
+         {},
+         false});
+  }
   Link torch{"PyTorch", wheel.version.text() + ", " + wheel.flavour, {}, {}, false};
-  torch.reason = wheel.flavour == "cpu"
-                     ? Text{fmt::format("the newest known ({})", origin("pytorch")),
-                            fmt::format("已知的最新版本（{}）", origin("pytorch"))}
-                     : Text{fmt::format("the newest known whose wheels run on this GPU and driver ({})",
-                                        origin("pytorch")),
-                            fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
+  torch.reason = torch_reason(wheel, gpus);
   if (wheel.version < newest)
-    torch.newer = {fmt::format("{} has no wheel for this GPU or driver", newest.text()),
-                   fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest.text())};
+    torch.newer = newer_torch(wheel);
   else
     torch.newer = {"none is known to the data", "数据中没有更新的版本"};
   plan.links.push_back(torch);
@@ -84,11 +125,11 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
          {},
          false});
   }
-  const Version python = choose_python(facts, release->oldest_python, release->newest_python);
+  const Version python = choose_python(facts, wheel.oldest_python, wheel.newest_python);
   plan.python = python.text();
   plan.links.push_back(
-      python_link(facts, python, release->oldest_python.text() + " - " + release->newest_python.text()));
-  plan.packages = {fmt::format("torch=={}.*", wheel.version.text())};
+      python_link(facts, python, wheel.oldest_python.text() + " - " + wheel.newest_python.text()));
+  plan.packages = {fmt::format("{}=={}.*", wheel.package, wheel.version.text())};
   plan.index = wheel.index;
   plan.check =
       gpus.empty()

@@ -1,5 +1,6 @@
 // A diagnosis, for people and for programs.
 #pragma once
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ nlohmann::ordered_json report_json(const Diagnosis& diagnosis, const Facts& fact
 std::string listed_title(const Check& check, Language language);
 std::string list_text(const std::vector<Check>& checks, Language language);
 nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
+
+/// How old the data is that all this goes by, and how far it reaches; `now` in seconds since 1970.
+std::string data_text(int64_t now, Language language);
+/// The same as data: `date`, `age_days` (null where the clock is before it), `file` ("" for what Athanor
+/// brings with it), `newest` and `tables`.
+nlohmann::ordered_json data_json(int64_t now);
 
 /// A word or sentence of doctor's own ("why", "mend"), by its name in data/doctor_words.toml, with values
 /// filled in. Throws Error(internal) for an unknown one.

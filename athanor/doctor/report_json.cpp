@@ -104,6 +104,7 @@ Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language lan
             {"container", printable(facts.system().container)},
             {"wsl", facts.system().wsl},
             {"gpus", gpus}}},
+          {"data", data_json(facts.machine().now())},
           {"problems", problems(Verdict::problem)},
           {"warnings", problems(Verdict::warning)},
           {"consequences", consequences},

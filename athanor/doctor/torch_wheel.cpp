@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
-#include "athanor/doctor/plan.h"
+#include "athanor/doctor/plan_links.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
@@ -15,8 +16,9 @@ bool fits(const Compatibility::Framework& release, const std::optional<Version>&
 std::string cuda_flavour(const Version& cuda) { return fmt::format("cu{}{}", cuda.at(0), cuda.at(1)); }
 
 Text no_kernels(const Gpu& gpu) {
-  return {fmt::format("no wheel of PyTorch has kernels for {}", gpu.title()),
-          fmt::format("没有包含 {} 内核的 PyTorch wheel", gpu.title())};
+  return {
+      fmt::format("no wheel of PyTorch is known to have kernels for {} ({})", gpu.title(), origin("pytorch")),
+      fmt::format("未知有包含 {} 内核的 PyTorch wheel（{}）", gpu.title(), origin("pytorch"))};
 }
 
 TorchWheel made(const Compatibility::Framework& release, const std::string& flavour) {
@@ -24,6 +26,8 @@ TorchWheel made(const Compatibility::Framework& release, const std::string& flav
   wheel.flavour = flavour;
   wheel.index = Compatibility::known().torch_index + flavour;
   wheel.version = release.version;
+  wheel.oldest_python = release.oldest_python;
+  wheel.newest_python = release.newest_python;
   return wheel;
 }
 
@@ -55,23 +59,48 @@ TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<V
   return none;
 }
 
+// AMD's own build, with the kernels of just these chips.
+TorchWheel from_therock(const Compatibility::TheRock& index, const std::set<std::string>& chips) {
+  TorchWheel wheel;
+  wheel.flavour = "rocm" + index.rocm.text();
+  wheel.index = index.url;
+  wheel.version = index.torch;
+  wheel.therock = true;
+  std::vector<std::string> extras;
+  for (const std::string& chip : chips) extras.push_back("device-" + chip);
+  wheel.package = fmt::format("torch[{}]", fmt::join(extras, ","));
+  wheel.oldest_python = index.oldest_python;
+  wheel.newest_python = index.newest_python;
+  return wheel;
+}
+
 TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Version>& python) {
   const Compatibility& known = Compatibility::known();
-  // Native kernels in an older release are better than another chip's in the newest.
-  for (const bool pretend : {false, true})
+  std::set<std::string> chips;
+  for (const Gpu* gpu : gpus)
+    if (!gpu->arch.empty()) chips.insert(gpu->arch);
+  const auto official = [&](bool pretend) -> const Compatibility::Framework* {
     for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release) {
       const auto rocm = Version::parse(release->rocm);
-      const auto* targets = rocm ? known.torch_targets(*rocm) : nullptr;
-      if (targets == nullptr || !fits(*release, python)) continue;
-      const bool runs = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-        return gpu->arch.empty() || targets->contains(gpu->arch) ||
-               (pretend && targets->contains("gfx1030") && known.override_10_3_0.contains(gpu->arch));
+      if (!rocm || !fits(*release, python)) continue;
+      const auto has = [&](const std::string& chip) {
+        return known.torch_has(release->version, *rocm, chip) == Compatibility::Has::yes;
+      };
+      const bool runs = std::all_of(chips.begin(), chips.end(), [&](const std::string& chip) {
+        return has(chip) || (pretend && known.override_10_3_0.contains(chip) && has("gfx1030"));
       });
-      if (!runs) continue;
-      TorchWheel wheel = made(*release, "rocm" + release->rocm);
-      if (pretend) wheel.variable = "HSA_OVERRIDE_GFX_VERSION", wheel.value = "10.3.0";
-      return wheel;
+      if (runs && known.torch_targets(release->version, *rocm) != nullptr) return &*release;
     }
+    return nullptr;
+  };
+  // Native kernels in an older release, or in AMD's own build, are better than another chip's in the newest.
+  if (const auto* release = official(false)) return made(*release, "rocm" + release->rocm);
+  if (const auto* index = known.therock_for(chips, python)) return from_therock(*index, chips);
+  if (const auto* release = official(true)) {
+    TorchWheel wheel = made(*release, "rocm" + release->rocm);
+    wheel.variable = "HSA_OVERRIDE_GFX_VERSION", wheel.value = "10.3.0";
+    return wheel;
+  }
   TorchWheel none;
   none.obstacle = no_kernels(*gpus.front());
   return none;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "athanor/base/error.h"
@@ -12,6 +13,7 @@
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/probe.h"
 #include "athanor/doctor/report.h"
+#include "tests/support/temp_folder.h"
 
 namespace athanor::doctor {
 namespace {
@@ -137,20 +139,58 @@ TEST(Versions, CompareAsNumbers) {
 
 TEST(Compatibility, IsReadAndAnswers) {
   const Compatibility& known = Compatibility::known();
-  EXPECT_EQ(known.pytorch.size(), 12U);
+  EXPECT_EQ(known.pytorch.size(), 16U);
+  EXPECT_EQ(known.pytorch.back().version, version("2.15"));
+  EXPECT_EQ(known.tensorflow.back().version, version("2.21"));
+  EXPECT_EQ(known.cuda.back().version, version("13.3"));
+  EXPECT_EQ(known.toolkit(version("13.3"))->driver, version("610.43.02"));
+  for (const char* release : {"6.4", "7.0", "7.1", "7.2", "7.14"})
+    EXPECT_NE(known.rocm_release(version(release)), nullptr) << release;
   EXPECT_EQ(*known.oldest_driver(version("12.8")), version("525"));
   EXPECT_FALSE(known.oldest_driver(version("99.0")));
   EXPECT_EQ(known.torch_sm(version("2.11"), version("12.6"))->newest, 90);
   EXPECT_TRUE(known.torch_sm(version("2.11"), version("12.6"))->certain);
   EXPECT_FALSE(known.torch_sm(version("2.6"), version("12.4"))->certain);
   EXPECT_FALSE(known.torch_sm(version("9.0"), version("99.0")));
-  EXPECT_TRUE(known.torch_targets(version("7.2"))->contains("gfx1151"));
-  EXPECT_FALSE(known.torch_targets(version("6.4"))->contains("gfx1151"));
-  EXPECT_EQ(known.torch_targets(version("99.0")), nullptr);
-  for (const char* table : {"cuda", "pytorch", "tensorflow", "jax", "rocm"}) {
-    EXPECT_FALSE(known.origins.at(table).source.empty());
-    EXPECT_EQ(known.origins.at(table).date.size(), 10U);
+  for (const auto& [table, origin] : known.origins) {
+    EXPECT_FALSE(origin.source.empty()) << table;
+    EXPECT_EQ(origin.date.size(), 10U) << table;
+    EXPECT_LE(origin.date, known.date) << table << " is newer than the file";
   }
+  for (const char* table :
+       {"cuda", "pytorch", "therock", "xpu", "tensorflow", "jax", "onnxruntime", "rocm", "room"})
+    EXPECT_TRUE(known.origins.contains(table)) << table;
+}
+
+// What a wheel has depends on the release of torch, not only on its ROCm.
+TEST(Compatibility, KnowsKernelsByTorchAndRocm) {
+  const Compatibility& known = Compatibility::known();
+  using Has = Compatibility::Has;
+  EXPECT_EQ(known.torch_has(version("2.11"), version("7.2"), "gfx1151"), Has::yes);
+  EXPECT_EQ(known.torch_has(version("2.11"), version("7.2"), "gfx1032"), Has::no);
+  EXPECT_EQ(known.torch_has(version("2.9"), version("6.4"), "gfx1151"), Has::no);
+  EXPECT_EQ(known.torch_has(version("2.6"), version("6.2.4"), "gfx1101"), Has::yes);
+  EXPECT_EQ(known.torch_has(version("2.5"), version("6.2"), "gfx1101"), Has::no);
+  EXPECT_EQ(known.torch_has(version("2.15"), version("7.2"), "gfx1032"), Has::unknown);
+  EXPECT_EQ(known.torch_has(version("2.14"), version("7.14"), "gfx1103"), Has::yes);
+  EXPECT_EQ(known.torch_has(version("2.14"), version("7.14"), "gfx1032"), Has::unknown);
+  EXPECT_EQ(known.torch_has(version("2.11"), version("99.0"), "gfx1030"), Has::unknown);
+}
+
+TEST(Compatibility, KnowsAmdsOwnIndexes) {
+  const Compatibility& known = Compatibility::known();
+  for (const char* chip :
+       {"gfx1010", "gfx1032", "gfx1103", "gfx1151", "gfx1201", "gfx90a", "gfx942", "gfx950"}) {
+    const auto* index = known.therock_for({chip}, std::nullopt);
+    ASSERT_NE(index, nullptr) << chip;
+    EXPECT_THAT(index->url, HasSubstr("https://repo.amd.com/rocm/")) << chip;
+  }
+  EXPECT_EQ(known.therock_for({"gfx803"}, std::nullopt), nullptr);
+  EXPECT_EQ(known.therock_for({"gfx1010"}, version("3.9")), nullptr);
+  EXPECT_EQ(known.therock_for({}, std::nullopt), nullptr);
+  for (const char* family : {"gfx101x-dgpu", "gfx103x-all", "gfx110x-all", "gfx115x-all", "gfx120x-all",
+                             "gfx90a-dcgpu", "gfx94x-dcgpu", "gfx950-dcgpu"})
+    EXPECT_TRUE(known.therock_families.contains(family)) << family;
 }
 
 TEST(Compatibility, RowsAreInOrder) {
@@ -167,9 +207,84 @@ TEST(Compatibility, RowsAreInOrder) {
 }
 
 TEST(Compatibility, IsRefusedWhereItIsMalformed) {
-  for (const char* text : {"", "schema = 1", "schema = 2", "schema = \"1\"", "[cuda]\nrelease = 3",
-                           "schema = 1\n[cuda]\nsource = 1"})
+  for (const char* text : {"", "schema = 1", "schema = 2", "schema = \"2\"", "[cuda]\nrelease = 3",
+                           "schema = 2\n[cuda]\nsource = 1"})
     EXPECT_THROW(Compatibility::parse(text), Error) << text;
+}
+
+// What is wrong is named by its place, for whoever writes such a file.
+TEST(Compatibility, SaysWhatIsMalformed) {
+  const std::string good =
+      read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "data" / "compatibility.toml");
+  struct Case {
+    const char *was, *becomes, *said;
+  };
+  for (const Case& one :
+       {Case{"schema = 2", "schema = 3", "schema 3"},
+        Case{"date = \"2026-11-22\"", "date = \"yesterday\"", "date"},
+        Case{"date = \"2026-11-22\"", "date = \"2026-02-30\"", "2026-02-30"},
+        Case{"driver = \"610.43.02\"", "driver = \"new\"", "cuda.release, row 14.driver"},
+        Case{"oldest_sm = 75, newest_sm = 121 },\n]", "oldest_sm = -1, newest_sm = 121 },\n]", "oldest_sm"},
+        Case{"[therock]", "[therocks]", "therock"},
+        Case{"{ version = \"2.15\", python = [\"3.11\", \"3.15\"], cuda = [\"13.2\"] }",
+             "{ version = \"2.15\", python = [\"3.11\"], cuda = [\"13.2\"] }",
+             "pytorch.release, row 16.python"},
+        Case{", some = true,", ", some = 1,", "pytorch.gfx, row 5.some"},
+        Case{"oldest_torch = \"2.5\"", "", "oldest_torch"},
+        Case{"download = 192_300_000", "download = \"much\"", "room.need, row 3.download"}}) {
+    std::string text = good;
+    const size_t at = text.find(one.was);
+    ASSERT_NE(at, std::string::npos) << one.was;
+    text.replace(at, std::string(one.was).size(), one.becomes);
+    try {
+      Compatibility::parse(text, "newer.toml");
+      ADD_FAILURE() << one.becomes << " was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::format);
+      EXPECT_THAT(error.what(), HasSubstr(one.said)) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr("newer.toml")) << error.what();
+    }
+  }
+}
+
+TEST(Compatibility, IsTakenFromANewerFile) {
+  const auto folder = ::athanor::testing::TempFolder();
+  const auto file = folder.path() / "newer.toml";
+  std::string text =
+      read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "data" / "compatibility.toml");
+  const std::string row = "  { version = \"2.15\", python";
+  text.replace(text.find("date = \"2026-11-22\""), 19, "date = \"2027-03-01\"");
+  text.insert(text.find(row),
+              "  { version = \"2.14\", python = [\"3.10\", \"3.15\"], cuda = [\"13.2\"] },\n");
+  text.replace(text.find(row), row.size(), "  { version = \"2.99\", python");
+  write_file_atomically(file, text);
+  Compatibility::use(file.string());
+  EXPECT_EQ(Compatibility::known().pytorch.back().version, version("2.99"));
+  EXPECT_EQ(Compatibility::known().file, file.string());
+  const int64_t april = 1806537600;  // 2027-04-01
+  EXPECT_EQ(Compatibility::known().age_in_days(april), 31);
+  EXPECT_THAT(data_text(april, Language::en), HasSubstr("newer.toml, of 2027-03-01 (31 days old)"));
+  EXPECT_THAT(data_text(april, Language::en), HasSubstr("PyTorch 2.99"));
+  EXPECT_THROW(Compatibility::use((folder.path() / "none.toml").string()), Error);
+  EXPECT_THROW(Compatibility::use("/dev/zero"), Error);
+  EXPECT_EQ(Compatibility::known().date, "2027-03-01");  // as it was
+  Compatibility::use_built_in();
+  EXPECT_EQ(Compatibility::known().date, Compatibility::built_in().date);
+  EXPECT_EQ(Compatibility::built_in().file, "");
+}
+
+TEST(Compatibility, SaysHowOldItIs) {
+  const Compatibility& known = Compatibility::built_in();
+  EXPECT_FALSE(known.age_in_days(0));  // a clock that is wrong
+  EXPECT_THAT(data_text(0, Language::en), HasSubstr("data of " + known.date + ", which"));
+  const int64_t far = 2000000000;  // 2033
+  EXPECT_GT(*known.age_in_days(far), 2000);
+  EXPECT_THAT(data_text(far, Language::en), HasSubstr("That is old"));
+  EXPECT_THAT(data_text(far, Language::zh), HasSubstr("较旧"));
+  EXPECT_EQ(data_json(0).at("age_days"), nullptr);
+  EXPECT_EQ(data_json(far).at("age_days"), *known.age_in_days(far));
+  EXPECT_EQ(data_json(far).at("date"), known.date);
+  EXPECT_EQ(data_json(far).at("tables").size(), 9U);
 }
 
 TEST(Language, IsChosenByTheLocale) {

@@ -28,40 +28,71 @@ InstallPlan plan_on(const std::string& machine_name, const std::string& goal) {
 
 TEST(PytorchPlans, TakeTheNewestWheelThatRuns) {
   struct Case {
-    const char *machine, *index;
+    const char *machine, *index, *package;
   };
   for (const Case& one :
-       {Case{"healthy-rx6800xt", "https://download.pytorch.org/whl/rocm7.2"},
-        Case{"healthy-mi300x8", "https://download.pytorch.org/whl/rocm7.2"},
-        Case{"healthy-rtx4090", "https://download.pytorch.org/whl/cu128"},  // driver 570: no CUDA 13
-        Case{"healthy-h100x8", "https://download.pytorch.org/whl/cu130"},   // driver 580
-        Case{"row19-no-kernel-image", "https://download.pytorch.org/whl/cu128"},
-        Case{"healthy-no-gpu", "https://download.pytorch.org/whl/cpu"},
-        Case{"healthy-integrated-and-discrete", "https://download.pytorch.org/whl/rocm7.2"},
-        Case{"row13-apu-memory", "https://download.pytorch.org/whl/rocm7.2"}}) {
+       {Case{"healthy-rx6800xt", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
+        Case{"healthy-mi300x8", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
+        // Driver 570: no CUDA 13, and 2.14 was the last for 12.
+        Case{"healthy-rtx4090", "https://download.pytorch.org/whl/cu126", "torch==2.14.*"},
+        Case{"healthy-h100x8", "https://download.pytorch.org/whl/cu132", "torch==2.15.*"},  // driver 580
+        // The same driver, and a chip that needs CUDA 12.8, which 2.11 was the last to be built for.
+        Case{"row19-no-kernel-image", "https://download.pytorch.org/whl/cu128", "torch==2.11.*"},
+        Case{"healthy-no-gpu", "https://download.pytorch.org/whl/cpu", "torch==2.15.*"},
+        Case{"healthy-integrated-and-discrete", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
+        Case{"row13-apu-memory", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"},
+        // AMD's own index, by chip, for what PyTorch's wheels are not known to have.
+        Case{"row14-half-precision", "https://repo.amd.com/rocm/whl-multi-arch/",
+             "torch[device-gfx1010]==2.12.*"},
+        Case{"row01-invalid-device-function", "https://repo.amd.com/rocm/whl-multi-arch/",
+             "torch[device-gfx1031]==2.12.*"},
+        Case{"healthy-therock-phoenix", "https://download.pytorch.org/whl/rocm7.14", "torch==2.14.*"}}) {
     const InstallPlan plan = plan_on(one.machine, "pytorch");
     EXPECT_EQ(plan.broken(), nullptr) << one.machine;
     EXPECT_EQ(plan.index, one.index) << one.machine;
-    EXPECT_THAT(plan.packages, ElementsAre("torch==2.11.*")) << one.machine;
+    EXPECT_THAT(plan.packages, ElementsAre(one.package)) << one.machine;
     EXPECT_EQ(plan.python, "3.12") << one.machine;  // which is there
     for (const Link& link : plan.links)
       EXPECT_FALSE(link.reason.en.empty() || link.reason.zh.empty()) << link.part;
   }
 }
 
+// AMD's own builds are for newer Pythons.
 TEST(PytorchPlans, PretendWhereOnlyThatHelps) {
-  const InstallPlan plan = plan_on("row01-invalid-device-function", "pytorch");
-  ASSERT_EQ(plan.variables.size(), 1U);
-  EXPECT_EQ(plan.variables.front().second, "10.3.0");
+  const UnpackedMachine machine("doctor/row01-invalid-device-function");
+  const Facts facts(*machine);
+  const TorchWheel wheel = torch_wheel(facts, Version::parse("3.10"));
+  EXPECT_EQ(wheel.variable, "HSA_OVERRIDE_GFX_VERSION");
+  EXPECT_EQ(wheel.value, "10.3.0");
+  EXPECT_EQ(wheel.package, "torch");
+  EXPECT_THAT(wheel.index, HasSubstr("download.pytorch.org"));
+  EXPECT_EQ(torch_wheel(facts, Version::parse("3.12")).variable, "");
+}
+
+TEST(PytorchPlans, ExportVariables) {
+  InstallPlan plan = plan_on("healthy-rx6800xt", "pytorch");
+  plan.variables = {{"HSA_OVERRIDE_GFX_VERSION", "10.3.0"}};
   EXPECT_THAT(plan_as(plan, "script"), HasSubstr("export HSA_OVERRIDE_GFX_VERSION=10.3.0"));
   EXPECT_THAT(plan_as(plan, "conda"), HasSubstr("HSA_OVERRIDE_GFX_VERSION: \"10.3.0\""));
 }
 
+TEST(PytorchPlans, SayWhatIsKnownOfAmdsOwnBuilds) {
+  const InstallPlan plan = plan_on("row14-half-precision", "pytorch");  // gfx1010
+  const std::string text = plan_text(plan, Language::en);
+  EXPECT_THAT(text, HasSubstr("AMD's own build"));
+  EXPECT_THAT(text, HasSubstr("2026-11-22"));
+  EXPECT_THAT(text, HasSubstr("ROCm 10.1"));  // of which it is not known
+  EXPECT_THAT(
+      plan_as(plan, "script"),
+      HasSubstr("'torch[device-gfx1010]==2.12.*' --index-url https://repo.amd.com/rocm/whl-multi-arch/"));
+  EXPECT_THAT(plan_as(plan, "conda"), HasSubstr("- \"torch[device-gfx1010]==2.12.*\""));
+}
+
 TEST(PytorchPlans, NameTheLinkThatMakesThemImpossible) {
-  const InstallPlan chip = plan_on("row14-half-precision", "pytorch");  // gfx1010
+  const InstallPlan chip = plan_on("trap-polaris", "pytorch");  // gfx803
   ASSERT_NE(chip.broken(), nullptr);
   EXPECT_EQ(chip.broken()->part, "PyTorch");
-  EXPECT_THAT(chip.broken()->reason.en, HasSubstr("gfx1010"));
+  EXPECT_THAT(chip.broken()->reason.en, HasSubstr("gfx803"));
   EXPECT_THROW(plan_as(chip, "script"), Error);
   const InstallPlan driver =
       plan_on("row20-driver-too-old", "pytorch");  // 470: CUDA 11 alone, and 2.7 was the last for it
@@ -255,19 +286,19 @@ TEST(Plans, HaveDockerfilesAndEnvironments) {
   const std::string docker = plan_as(plan, "dockerfile");
   EXPECT_THAT(docker, HasSubstr("\nFROM python:3.12-slim\n"));
   EXPECT_THAT(docker, HasSubstr("--gpus all"));
-  EXPECT_THAT(docker, HasSubstr("'torch==2.11.*' --index-url https://download.pytorch.org/whl/cu128"));
+  EXPECT_THAT(docker, HasSubstr("'torch==2.14.*' --index-url https://download.pytorch.org/whl/cu126"));
   const std::string conda = plan_as(plan, "conda");
   EXPECT_THAT(conda, HasSubstr("  - python=3.12\n"));
-  EXPECT_THAT(conda, HasSubstr("      - --index-url https://download.pytorch.org/whl/cu128\n"));
+  EXPECT_THAT(conda, HasSubstr("      - --index-url https://download.pytorch.org/whl/cu126\n"));
   EXPECT_THAT(plan_as(plan_on("healthy-rx6800xt", "pytorch"), "dockerfile"), HasSubstr("--device=/dev/kfd"));
 }
 
 TEST(Plans, AreData) {
-  const auto json = plan_json(plan_on("row14-half-precision", "pytorch"), Language::zh);
+  const auto json = plan_json(plan_on("trap-polaris", "pytorch"), Language::zh);
   EXPECT_EQ(json.at("schema"), 1);
   EXPECT_EQ(json.at("possible"), false);
   EXPECT_THAT(plan_text(plan_on("healthy-rtx4090", "pytorch"), Language::en), HasSubstr("CUDA 13"));
-  EXPECT_THAT(plan_text(plan_on("row14-half-precision", "pytorch"), Language::en), HasSubstr("Impossible"));
+  EXPECT_THAT(plan_text(plan_on("trap-polaris", "pytorch"), Language::en), HasSubstr("Impossible"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "athanor/base/text.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
 namespace {
@@ -25,7 +26,9 @@ bool has_rocm(const Facts& f) {
   const auto& torches = f.torches();
   return !f.rocm_folders().empty() ||
          std::any_of(torches.begin(), torches.end(),
-                     [](const TorchBuild& torch) { return !torch.rocm.empty(); });
+                     [](const TorchBuild& torch) { return !torch.rocm.empty(); }) ||
+         std::any_of(f.pythons().begin(), f.pythons().end(),
+                     [](const PythonEnvironment& one) { return pip_rocm(one) != nullptr; });
 }
 
 const AddProbe gfx_override("amd.gfx_override", [](const Facts& f) {

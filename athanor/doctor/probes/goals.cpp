@@ -1,5 +1,6 @@
 // What should work: a goal passes where it applies; the graph says whether something keeps it from working.
 #include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
 namespace {
@@ -16,6 +17,22 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   return finding.seen("PCI", gpus.front()->title());
 });
 
+// Every torch for AMD's GPUs is newer than the data, and none before it had kernels for the GPUs here.
+bool kernels_unknown(const Facts& f) {
+  if (f.variable("HSA_OVERRIDE_GFX_VERSION")) return false;
+  bool unknown = false;
+  for (const TorchBuild& torch : f.torches()) {
+    if (torch.rocm.empty()) continue;
+    for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
+      if (gpu->arch.empty() || Compatibility::known().torch_had(gpu->arch) ||
+          torch_kernels(torch).has(gpu->arch) != Compatibility::Has::unknown)
+        return false;
+      unknown = true;
+    }
+  }
+  return unknown;
+}
+
 Finding torch_on(const Facts& f, Vendor vendor) {
   const auto gpus = computing_gpus(f, vendor);
   Finding finding = pass();
@@ -23,6 +40,8 @@ Finding torch_on(const Facts& f, Vendor vendor) {
     const bool fits = vendor == Vendor::amd ? !torch.rocm.empty() : !torch.cuda.empty();
     if (fits) finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
   }
+  // Nothing is known to be in the way, and nothing that it works either: python.torch.gfx says so.
+  if (vendor == Vendor::amd && kernels_unknown(f)) return skip();
   if (f.torches().empty() || (gpus.empty() && !(f.system().wsl && !finding.evidence.empty()))) return skip();
   // A small integrated GPU alone is nothing that torch is wanted on.
   if (finding.evidence.empty() && gpus.front()->integrated) return skip();

@@ -7,6 +7,7 @@
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/plan.h"
 #include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
 namespace {
@@ -36,11 +37,14 @@ Finding torch_finding(Status status, const TorchBuild& torch) {
 std::vector<const Gpu*> torch_gpus(const Facts& f) {
   auto gpus = computing_gpus(f, Vendor::nvidia);
   for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
-    const auto& all = Compatibility::known().torch_gfx;
-    const bool served = all.empty() || gpu->arch.empty() || all.back().gfx.contains(gpu->arch) ||
-                        Compatibility::known().override_10_3_0.contains(gpu->arch);
+    const Compatibility& known = Compatibility::known();
+    const bool official = std::any_of(known.torch_gfx.begin(), known.torch_gfx.end(), [&](const auto& row) {
+      return !row.some && row.targets.contains(gpu->arch);
+    });
+    const bool served = official || gpu->arch.empty() || known.override_10_3_0.contains(gpu->arch) ||
+                        known.therock_for({gpu->arch}, std::nullopt) != nullptr;
     // A small integrated GPU is no reason to want another torch.
-    if (served && (!gpu->integrated || all.back().gfx.contains(gpu->arch))) gpus.push_back(gpu);
+    if (served && (!gpu->integrated || official)) gpus.push_back(gpu);
   }
   return gpus;
 }
@@ -78,28 +82,40 @@ const AddProbe vendor("python.torch.vendor", [](const Facts& f) {
 const AddProbe gfx("python.torch.gfx", [](const Facts& f) {
   const Compatibility& known = Compatibility::known();
   bool any = false;
+  Finding unknown = skip();
   for (const TorchBuild& torch : f.torches()) {
-    const auto rocm = Version::parse(torch.rocm);
-    const auto* targets = rocm ? known.torch_targets(*rocm) : nullptr;
-    if (targets == nullptr) continue;
+    if (torch.rocm.empty()) continue;
+    const TorchKernels kernels = torch_kernels(torch);
     for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
       any = true;
-      if (gpu->arch.empty() || targets->contains(gpu->arch)) continue;
       // A wrong override is a check of its own.
-      if (f.variable("HSA_OVERRIDE_GFX_VERSION")) continue;
+      if (gpu->arch.empty() || f.variable("HSA_OVERRIDE_GFX_VERSION")) continue;
+      const auto has = kernels.has(gpu->arch);
+      if (has == Compatibility::Has::yes) continue;
+      if (has == Compatibility::Has::unknown) {
+        if (!known.torch_had(gpu->arch))
+          unknown.seen(torch.source, fmt::format("{}: whether it has kernels for {} is not in the data of {}",
+                                                 torch.version, gpu->title(), known.date));
+        continue;
+      }
       Finding finding = torch_finding(Status::fail, torch);
       add_torch_wheel(f, *torch.environment, finding);
       const TorchWheel wheel = torch_wheel(f, Version::parse(torch.environment->version));
+      const auto rocm = Version::parse(torch.rocm);
       const auto wheel_rocm = wheel.flavour.starts_with("rocm")
                                   ? Version::parse(std::string_view(wheel.flavour).substr(4))
                                   : std::nullopt;
-      finding.seen(gpu->arch_source, gpu->arch).with("arch", gpu->arch);
-      finding.with("known", fmt::format("{}", fmt::join(*targets, ", ")));
-      finding.with("newer", wheel_rocm && *wheel_rocm > *rocm && wheel.variable.empty() ? "yes" : "no");
+      const bool native = wheel_rocm && wheel.variable.empty();
+      finding.seen(gpu->arch_source, gpu->arch)
+          .seen(kernels.source, fmt::format("{}", fmt::join(kernels.targets, ", ")));
+      finding.with("arch", gpu->arch).with("known", fmt::format("{}", fmt::join(kernels.targets, ", ")));
+      finding.with("newer", native && !wheel.therock && rocm && *wheel_rocm > *rocm ? "yes" : "no");
+      finding.with("therock", native && wheel.therock ? "yes" : "no");
       finding.with("overridable", known.override_10_3_0.contains(gpu->arch) ? "yes" : "no");
       return finding.with("variable", "HSA_OVERRIDE_GFX_VERSION").with("value", "10.3.0");
     }
   }
+  if (!unknown.evidence.empty()) return unknown;
   return any ? pass() : skip();
 });
 

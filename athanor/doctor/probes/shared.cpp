@@ -119,6 +119,7 @@ std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package)
 void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, Finding& finding) {
   const TorchWheel wheel = torch_wheel(facts, Version::parse(environment.version));
   finding.with("wheel", wheel.index.empty() ? "no" : "yes").with("index", wheel.index);
+  finding.with("torch", wheel.package);
   finding.with("python", environment.python()).with("environment", environment.prefix);
 }
 

@@ -42,8 +42,8 @@ const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector
 /// A package of DKMS whose module did not build for the running kernel, with {version}.
 std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package);
 
-/// "yes" and the pip index of the torch wheel that fits this machine and Python as {wheel} and {index};
-/// {wheel} is "no" where none does.
+/// "yes", the pip index of the torch wheel that fits this machine and Python, and what pip is to install from
+/// it as {wheel}, {index} and {torch}; {wheel} is "no" where none does.
 void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, Finding& finding);
 
 /// The first word of a line, or the whole text of a short file, cut to fit a report.

@@ -79,8 +79,7 @@ const AddProbe clock_probe("system.clock", [](const Facts& f) {
   // copy of a machine may be older than that).
   std::string newest_source = "Athanor";
   int64_t newest = 0;
-  if (f.machine().live())
-    newest = parse_time(Compatibility::known().origins.at("cuda").date + " 00:00").value_or(0);
+  if (f.machine().live()) newest = parse_time(Compatibility::built_in().date + " 00:00").value_or(0);
   const std::string log = f.machine().read("/var/log/dpkg.log", size_t{16} << 20).value_or("");
   const std::string last =
       trim(std::string_view(log).substr(log.size() - std::min<size_t>(log.size(), 4096)));
