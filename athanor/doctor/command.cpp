@@ -26,9 +26,11 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.size() <= 12 && std::all_of(text.begin(), text.end(), is_digit);
 }
 
-// "jax[cuda13]": for pip.
+// "jax[cuda13]", "torch==2.12.*": for pip.
 bool is_requirement(std::string_view text) {
-  return is_plain_word(text.substr(0, text.find('['))) && consists_of(text, ".+_~:-[],");
+  const size_t end = std::min(text.find_first_of("[=<>!"), text.size());
+  return text.size() <= 128 && is_plain_word(text.substr(0, end)) &&
+         consists_of(text.substr(end), ".+_~:-[],=<>!*");
 }
 
 // Not "nobody", which many services share, so that what is given to it is given to all of them.
@@ -116,7 +118,7 @@ const std::map<std::string, Rule, std::less<>>& rules() {
     std::map<std::string, Rule, std::less<>> map;
     for (const char* name : {"arch", "branch", "kernel", "needed", "newest", "old", "version"})
       map[name] = text_rule<is_plain_word>;
-    for (const char* name : {"gpu_package", "old_plugin", "package", "packages", "plugin"})
+    for (const char* name : {"gpu_package", "old_plugin", "package", "packages", "plugin", "torch"})
       map[name] = text_rule<is_requirement>;
     for (const char* name : {"gid", "pages", "port"}) map[name] = text_rule<is_number>;
     map["ports"] = text_rule<is_addresses<';'>>;

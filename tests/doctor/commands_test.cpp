@@ -204,6 +204,7 @@ const Values& usual_values() {
                              {"variable", "HIP_VISIBLE_DEVICES"},
                              {"value", "0"},
                              {"package", "torch"},
+                             {"torch", "torch[device-gfx1010]==2.12.*"},
                              {"packages", "jax[cuda13]"},
                              {"gpu_package", "onnxruntime-gpu"},
                              {"plugin", "jax-cuda12-plugin"},
