@@ -3,14 +3,16 @@
 #include <string>
 
 #include "athanor/base/clock.h"
+#include "athanor/kernels/waiting.h"
 
 namespace athanor::cli {
 
 /// On a terminal a line that is written over, and gone when the work is done; elsewhere a line for each
-/// thing, and one now and then for how far that is, or nothing.
+/// thing, and one now and then for how far that is; or only one now and then, so that what is soon done says
+/// nothing; or nothing.
 class Doing {
  public:
-  enum class Elsewhere { lines, nothing };
+  enum class Elsewhere { lines, now_and_then, nothing };
   /// `work`: what all of it is, "measuring".
   explicit Doing(std::string work, Elsewhere elsewhere = Elsewhere::lines);
   ~Doing();
@@ -21,8 +23,11 @@ class Doing {
 
  private:
   std::string work_, what_;
-  bool terminal_, silent_;
+  bool terminal_, silent_, each_;
   Clock::time_point said_ = Clock::now();
 };
+
+/// Shows what a device, a compiler or the tuner makes the program wait for.
+ScopedWaitListener shown_as(Doing& doing);
 
 }  // namespace athanor::cli

@@ -8,8 +8,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/doing.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/cli/usage.h"
+#include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/train/test_set.h"
 
@@ -18,7 +20,7 @@ namespace {
 
 struct EvalOptions {
   std::string checkpoint, data, device = "auto";
-  int64_t batch_size = 0, threads = 0;
+  int64_t batch_size = 0, threads = 0, examples = 0;
   bool json = false;
 };
 
@@ -30,17 +32,32 @@ void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::
               name, "Give the data it was trained on, or alike");
 }
 
+MetricsSum tested(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
+                  int64_t batch_size) {
+  Doing doing("eval on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
+  const ScopedWaitListener waits = shown_as(doing);
+  doing.say("compiling", "");
+  return test_model(*trained.model, trained.device, dataset, batch_size,
+                    static_cast<int>(trained.config.workers), [&](int64_t done) {
+                      doing.say("testing", fmt::format("{} of {} pictures", done, dataset->size()));
+                      return true;
+                    });
+}
+
 int evaluate(const EvalOptions& options) {
+  if (options.examples < 0)
+    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.examples), "--eval-examples",
+                "Give a whole number from 1 on");
   if (options.batch_size < 0)
     throw Error(ErrorCode::usage, fmt::format("{} is too small", options.batch_size), "--batch-size",
                 "Give a whole number from 1 on");
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
-  const auto dataset = open_dataset(data, Split::test, trained.data.normalization);
+  const auto dataset =
+      first_examples(open_dataset(data, Split::test, trained.data.normalization), options.examples);
   check_shapes(trained.data, dataset->spec(), data);
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
-  const MetricsSum sum = test_model(*trained.model, trained.device, dataset, batch_size,
-                                    static_cast<int>(trained.config.workers), [](int64_t) { return true; });
+  const MetricsSum sum = tested(trained, dataset, batch_size);
   if (options.json) {
     const nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
                                         {"data", data},
@@ -54,6 +71,7 @@ int evaluate(const EvalOptions& options) {
   } else {
     std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,
                              trained.path.string())
+              << fmt::format("on {}\n", device_line(trained))
               << fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
                              100 * sum.accuracy(), sum.pictures, data, sum.mean_loss());
   }
@@ -75,11 +93,15 @@ void add_eval(CLI::App& program, int& exit_code) {
       ->option_text("NAME");
   command->add_option("--batch-size", options->batch_size, "pictures at a time (default: the run's)")
       ->option_text("N");
+  command
+      ->add_option("--eval-examples", options->examples,
+                   "only the first so many test pictures (default: all)")
+      ->option_text("N");
   command->add_option("--threads", options->threads, "of the CPU's kernels (default: the run's)")
       ->option_text("N");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {
-    refuse_zero(*command, {"--batch-size", "--threads"});
+    refuse_zero(*command, {"--batch-size", "--eval-examples", "--threads"});
     exit_code = evaluate(*options);
   });
 }

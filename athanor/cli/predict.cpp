@@ -10,6 +10,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/doing.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/formats/image.h"
@@ -95,7 +96,12 @@ int predict(const PredictOptions& options) {
   for (const std::string& file : options.images)
     pictures.push_back(read_picture(file, trained.data, options.invert));
   compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
-  for (Picture& picture : pictures) predict(trained, picture);
+  {
+    Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
+    const ScopedWaitListener waits = shown_as(doing);
+    doing.say("compiling", "");
+    for (Picture& picture : pictures) predict(trained, picture);
+  }
   if (options.json) {
     print_json(pictures, trained.data, options.top);
     return 0;

@@ -62,6 +62,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
          fmt::format("pictures a step (default {})", config.batch_size), "How to train");
   option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
          "How to train");
+  option("--eval-examples", config.eval_examples, "N",
+         "test on the first so many test pictures (default: all)", "How to train");
   option("--optimizer", config.optimizer, "NAME",
          names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer), "How to train");
   option("--lr", config.lr, "X",
@@ -145,7 +147,7 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
-  refuse_zero(command, {"--threads", "--max-steps"});
+  refuse_zero(command, {"--threads", "--max-steps", "--eval-examples"});
   options.config.validate();
   const RunFolder folder = choose_run(command, options);
 

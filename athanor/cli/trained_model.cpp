@@ -1,11 +1,13 @@
 #include "athanor/cli/trained_model.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/cli/doing.h"
 #include "athanor/compile/options.h"
-#include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/train/run_folder.h"
 
@@ -13,20 +15,26 @@ namespace athanor::cli {
 
 TrainedModel load_trained_model(const std::string& path, const std::string& device, int64_t threads) {
   check_threads(threads);
-  const Device chosen = device_option(device);
+  const DeviceChoice choice = device_choice(device);
   const auto file = find_checkpoint(path);
   Checkpoint checkpoint = read_checkpoint(file);
   set_cpu_threads(static_cast<int>(threads > 0 ? threads : checkpoint.threads));
   TuningCache::instance().restore(checkpoint.kernels);
   compile_options().deterministic |= checkpoint.config.deterministic;
   auto model = restore_model(checkpoint, file);
-  model->to(chosen).eval();
+  model->to(choice.device).eval();
   return {.path = file,
           .config = std::move(checkpoint.config),
           .data = std::move(checkpoint.data),
           .steps = checkpoint.state.step,
-          .device = chosen,
+          .device = choice.device,
+          .device_why = choice.why,
           .model = std::move(model)};
+}
+
+std::string device_line(const TrainedModel& trained) {
+  return fmt::format("{}: {} ({})", to_string(trained.device), info_of(trained.device).name,
+                     trained.device_why);
 }
 
 void check_threads(int64_t threads) {
@@ -35,9 +43,13 @@ void check_threads(int64_t threads) {
   config.validate();
 }
 
-Device device_option(const std::string& name) {
+Device device_option(const std::string& name) { return device_choice(name).device; }
+
+DeviceChoice device_choice(const std::string& name) {
+  Doing doing("choosing a device", Doing::Elsewhere::now_and_then);
+  const ScopedWaitListener waits = shown_as(doing);
   try {
-    return choose_device(name).device;
+    return choose_device(name);
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), "--device", error.hint());
   }

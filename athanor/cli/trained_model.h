@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "athanor/kernels/choose_device.h"
 #include "athanor/train/checkpoint.h"
 
 namespace athanor::cli {
@@ -14,6 +15,7 @@ struct TrainedModel {
   ExampleSpec data;
   int64_t steps = 0;
   Device device;
+  std::string device_why;             // "asked for", "the only device here"
   std::unique_ptr<nn::Module> model;  // in evaluation mode
 };
 
@@ -21,9 +23,13 @@ struct TrainedModel {
 /// computes the very numbers that it did there, unless `threads` is not 0. Throws Error.
 TrainedModel load_trained_model(const std::string& path, const std::string& device, int64_t threads);
 
+/// "cpu: AMD Ryzen 9 7950X, 16 cores (the only device here)"
+std::string device_line(const TrainedModel& trained);
+
 /// Checks what `--threads` was given. Throws Error(usage).
 void check_threads(int64_t threads);
-/// parse_device() of what `--device` was given. Throws Error(usage).
+/// choose_device() of what `--device` was given, which is shown where it takes time. Throws Error(usage).
+DeviceChoice device_choice(const std::string& name);
 Device device_option(const std::string& name);
 
 }  // namespace athanor::cli

@@ -11,6 +11,7 @@
 #include "athanor/compile/views.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/tuner.h"
+#include "athanor/kernels/waiting.h"
 
 namespace athanor {
 
@@ -68,7 +69,9 @@ int Plan::kernels_off_device() const {
 
 void choose_kernels(Plan& plan, const CompileOptions& options) {
   const bool measure = options.enabled(Pass::tune) && !options.deterministic;
+  size_t number = 0;
   for (auto& step : plan.steps) {
+    tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan.steps.size()));
     Backend& backend = backend_of(step.device);
     if (step.loops.size() == 1) {
       step.kernel = backend.loop_kernel(step.device.index, step.loops.front());

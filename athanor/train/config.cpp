@@ -48,6 +48,7 @@ void for_each_field(Config& config, F&& f) {
   f("threads", config.threads, keep);
   f("workers", config.workers, may_change);
   f("max_steps", config.max_steps, may_change);
+  f("eval_examples", config.eval_examples, may_change);
   f("checkpoint_every", config.checkpoint_every, may_change);
   f("deterministic", config.deterministic, keep);
   f("check_nan", config.check_nan, may_change);
@@ -138,6 +139,7 @@ void TrainConfig::validate() const {
   check_range("threads", threads, 0, most_threads);
   check_range("workers", workers, 0, most_workers);
   check_range("max_steps", max_steps, 0, INT64_MAX);
+  check_range("eval_examples", eval_examples, 0, INT64_MAX);
   check_number("lr", learning_rate(), false);
   if (learning_rate() == 0) refuse("lr", "a learning rate of 0 learns nothing", "Give a number above 0");
   check_range("warm_up", warm_up, 0, INT32_MAX);
@@ -162,6 +164,7 @@ TrainConfig train_config_from_json(const nlohmann::json& source_json, const std:
   std::vector<std::string> known;
   for_each_field(config, [&](const char* name, auto& field, OnResume) {
     known.emplace_back(name);
+    if (std::string_view(name) == "eval_examples" && !source_json.contains(name)) return;  // an older run's
     try {
       field_from_json(source_json.at(name), field);
     } catch (const std::exception&) {

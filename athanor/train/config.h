@@ -36,9 +36,10 @@ struct TrainConfig {
   double label_smoothing = 0;
   double clip_norm = 0;  // the largest norm of all gradients together; 0: not clipped
   uint64_t seed = 0;
-  int64_t threads = 0;    // of CPU kernels; 0: one for each core
-  int64_t workers = 1;    // threads that make batches
-  int64_t max_steps = 0;  // stop after so many steps; 0: after the epochs. Schedules do not see it
+  int64_t threads = 0;        // of CPU kernels; 0: one for each core
+  int64_t workers = 1;        // threads that make batches
+  int64_t max_steps = 0;      // stop after so many steps; 0: after the epochs. Schedules do not see it
+  int64_t eval_examples = 0;  // test on the first so many test pictures; 0: on all
   CheckpointInterval checkpoint_every;
   bool deterministic = false;  // choose kernels without timing them
   bool check_nan = false;      // after every kernel, look for NaN and infinity
@@ -57,9 +58,9 @@ nlohmann::json to_json(const TrainConfig& config);
 TrainConfig train_config_from_json(const nlohmann::json& json, const std::string& source);
 
 /// The options to go on with: those of the stored run, and of those given now the ones that leave its numbers
-/// as they are (workers, max_steps, checkpoint_every, check_nan, device). `was_given("batch_size")` says
-/// whether the caller gave that field. Throws Error(usage) when one was given another value and would change
-/// the numbers.
+/// as they are (workers, max_steps, eval_examples, checkpoint_every, check_nan, device).
+/// `was_given("batch_size")` says whether the caller gave that field. Throws Error(usage) when one was given
+/// another value and would change the numbers.
 TrainConfig resume_config(const TrainConfig& stored, const TrainConfig& given,
                           const std::function<bool(const std::string& field)>& was_given,
                           const std::filesystem::path& folder);

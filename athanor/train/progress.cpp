@@ -75,6 +75,15 @@ void Progress::show(const std::string& head, double share, const std::string& ta
   shown_ = true;
 }
 
+void Progress::waiting(const std::string& what, const std::string& how_far) {
+  if (!is_time(screen_.interactive ? bar_interval : line_interval)) return;
+  std::string text = how_far.empty() ? what : fmt::format("{}, {}", what, how_far);
+  if (!screen_.interactive) return line(text);
+  text.resize(std::min(text.size(), static_cast<size_t>(std::max(0, screen_.columns - 1))));
+  out_ << "\r\x1b[2K" << faint(text) << std::flush;
+  shown_ = true;
+}
+
 void Progress::started(const RunFacts& facts) {
   facts_ = facts;
   shown_at_ = Clock::now();
@@ -95,10 +104,11 @@ void Progress::started(const RunFacts& facts) {
     line(fmt::format("{}  step {} of {}", strong("resume"), grouped(facts.steps_before),
                      grouped(facts.steps_in_all)));
   line("");
-  if (screen_.interactive && facts.steps_before < facts.steps_in_all) {
-    out_ << faint("compiling the training step and timing kernels ...") << std::flush;
-    shown_ = true;
-  }
+  if (facts.steps_before >= facts.steps_in_all) return;
+  const std::string next = "compiling the training step and timing kernels ...";
+  if (!screen_.interactive) return line(next);
+  out_ << faint(next) << std::flush;
+  shown_ = true;
 }
 
 void Progress::compiled(const StepFacts& facts) {
@@ -132,8 +142,12 @@ void Progress::stepped(const StepMetrics& metrics, double seconds) {
 }
 
 void Progress::tested(int64_t done, int64_t of) {
-  if (screen_.interactive && is_time(bar_interval))
-    show("testing", static_cast<double>(done) / static_cast<double>(of), grouped(done) + " pictures");
+  if (!is_time(screen_.interactive ? bar_interval : line_interval)) return;
+  const double share = static_cast<double>(done) / static_cast<double>(of);
+  if (screen_.interactive)
+    show("testing", share, grouped(done) + " pictures");
+  else
+    line(fmt::format("testing  {:3.0f} %  {} of {} pictures", 100 * share, grouped(done), grouped(of)));
 }
 
 void Progress::epoch_ended(const EpochMetrics& epoch) {

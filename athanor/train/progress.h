@@ -22,6 +22,7 @@ class Progress : public Reporter {
   Progress(std::ostream& out, const Screen& screen) : out_(out), screen_(screen) {}
   ~Progress() override { clear(); }
 
+  void waiting(const std::string& what, const std::string& how_far) override;
   void started(const RunFacts& facts) override;
   void compiled(const StepFacts& facts) override;
   void stepped(const StepMetrics& metrics, double seconds) override;
@@ -43,7 +44,7 @@ class Progress : public Reporter {
   Screen screen_;
   RunFacts facts_;
   bool shown_ = false;  // a bar stands in the last line
-  Clock::time_point shown_at_;
+  Clock::time_point shown_at_ = Clock::now();
   std::deque<double> step_seconds_;  // of the latest steps
   double recent_loss_ = 0, recent_accuracy_ = 0;
   int64_t steps_ = 0;  // that this process made

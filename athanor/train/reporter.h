@@ -36,6 +36,9 @@ struct StepFacts {
 class Reporter {
  public:
   virtual ~Reporter() = default;
+  /// What keeps the run waiting, before it goes on: "timing kernels", "2 of 4 for conv2d". Also before
+  /// started().
+  virtual void waiting(const std::string& /*what*/, const std::string& /*how_far*/) {}
   virtual void started(const RunFacts&) {}
   virtual void compiled(const StepFacts&) {}
   virtual void stepped(const StepMetrics&, double /*seconds*/) {}

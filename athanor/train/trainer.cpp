@@ -14,6 +14,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
 #include "athanor/compile/options.h"
+#include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/choose_device.h"
@@ -85,6 +86,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   if (resume && fs::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
   if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
+  const ScopedWaitListener waits = tell_reporter();
   set_cpu_threads(0);  // devices are compared as a whole, so that --threads changes no choice
   const DeviceChoice choice = from_option(
       "--device", [&] { return device_for(config_.device, checkpoint ? checkpoint->device : ""); });
@@ -95,7 +97,8 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   reset_peak_memory(device_);
 
   train_ = from_option("--data", [&] { return open_dataset(config_.data, Split::train); });
-  test_ = open_dataset(config_.data, Split::test, train_->spec().normalization);
+  test_ = first_examples(open_dataset(config_.data, Split::test, train_->spec().normalization),
+                         config_.eval_examples);
   if (test_->spec().input != train_->spec().input)
     throw Error(ErrorCode::shape,
                 fmt::format("the test pictures are {}, the training pictures {}",
@@ -132,6 +135,11 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
   reporter_.started(facts(device_why_));
+}
+
+ScopedWaitListener Trainer::tell_reporter() {
+  return ScopedWaitListener(
+      [this](const std::string& what, const std::string& how_far) { reporter_.waiting(what, how_far); });
 }
 
 void Trainer::make_model() {
@@ -204,6 +212,7 @@ RunEnd Trainer::run() {
   const std::optional<os::Lock> lock = std::move(lock_);  // until the work ends, in whatever way
   const InterruptScope interrupts;
   const CompileScope options(config_);
+  const ScopedWaitListener waits = tell_reporter();
   std::error_code ignored;
   fs::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
   // Initial values are computed before, so that the first step's plan is the one of all steps.

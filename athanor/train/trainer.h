@@ -11,6 +11,7 @@
 #include "athanor/base/line_log.h"
 #include "athanor/compile/plan.h"
 #include "athanor/data/dataloader.h"
+#include "athanor/kernels/waiting.h"
 #include "athanor/nn/module.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
@@ -55,6 +56,7 @@ class Trainer {
  private:
   enum class Svg { if_old, now };
 
+  ScopedWaitListener tell_reporter();
   uint64_t checkpoint_bytes() const;
   RunFacts facts(const std::string& device_why) const;
   /// A new model and its optimizer, on the device.

@@ -1,6 +1,9 @@
 // Runs of the program on the real Fashion-MNIST.
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <sys/stat.h>
+
+#include <array>
 
 #include <nlohmann/json.hpp>
 #include <random>
@@ -84,8 +87,9 @@ TEST_F(Runs, ShowPlainLinesWithoutATerminal) {
 
 TEST_F(Runs, OfOneSeedAreAlikeWhateverTheWorkers) {
   for (const char* workers : {"0", "1", "3"}) {
-    const Outcome outcome =
-        run_program(folder_.path(), train(workers, {"--max-steps", "25", "--workers", workers, "--quiet"}));
+    const Outcome outcome = run_program(
+        folder_.path(),
+        train(workers, {"--max-steps", "25", "--workers", workers, "--deterministic", "--quiet"}));
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, "");
   }
@@ -94,7 +98,8 @@ TEST_F(Runs, OfOneSeedAreAlikeWhateverTheWorkers) {
 }
 
 TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
-  const Words options{"--max-steps", "60", "--checkpoint-every", "4", "--quiet"};
+  // Two runs, which timing could give other kernels.
+  const Words options{"--max-steps", "60", "--checkpoint-every", "4", "--deterministic", "--quiet"};
   ASSERT_EQ(run_program(folder_.path(), train("whole", options)).exit_code, 0);
   Words resume = train("parts", options);
   resume.push_back("--resume");
@@ -174,6 +179,52 @@ TEST_F(Runs, AreTestedAndUsed) {
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_EQ(bad.out, "");
   EXPECT_NE(bad.err.find("config.json"), std::string::npos) << bad.err;
+}
+
+TEST_F(Runs, AreTestedOnAsManyPicturesAsAreWanted) {
+  const Outcome outcome = run_program(
+      folder_.path(), train("run", {"--max-steps", "3", "--eval-examples", "128", "--deterministic"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("of 128 test pictures are right"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("compiling the training step"), std::string::npos) << "said before it is done";
+
+  const Outcome some =
+      run_program(folder_.path(), {"eval", "run", "--device", "cpu", "--eval-examples", "200", "--json"});
+  ASSERT_EQ(some.exit_code, 0) << some.err;
+  EXPECT_EQ(json::parse(some.out)["pictures"], 200);
+  const Outcome said = run_program(folder_.path(), {"eval", "run", "--eval-examples", "64"});
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_NE(said.out.find("on cpu: "), std::string::npos) << "which device: " << said.out;
+  for (const char* wrong : {"0", "-1"})
+    EXPECT_EQ(run_program(folder_.path(), {"eval", "run", "--eval-examples", wrong}).exit_code, 2) << wrong;
+}
+
+TEST_F(Runs, SayOnATerminalHowFarAnEvaluationIs) {
+  ASSERT_EQ(run_program(folder_.path(), train("run", {"--max-steps", "3", "--eval-examples", "64",
+                                                      "--deterministic", "--quiet"}))
+                .exit_code,
+            0);
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    setenv("ATHANOR_CACHE", (folder_ / "cache").c_str(), 1);
+    setenv("TERM", "xterm", 1);
+    alarm(250);
+    if (chdir(folder_.path().c_str()) == 0)
+      execl(ATHANOR_BINARY_DIR "/athanor", "athanor", "eval", "run", "--device", "cpu", nullptr);
+    _exit(127);
+  }
+  ASSERT_GT(child, 0);
+  std::string seen;
+  std::array<char, 4096> part;
+  for (ssize_t count; (count = read(terminal, part.data(), part.size())) > 0;)
+    seen.append(part.data(), static_cast<size_t>(count));
+  int status = 0;
+  waitpid(child, &status, 0);
+  close(terminal);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(seen.find("eval on cpu: compiling"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("of 10000 pictures"), std::string::npos) << seen;
 }
 
 TEST_F(Runs, StopWhereNothingCanBeWritten) {

@@ -37,6 +37,8 @@ TEST(TrainConfig, RefusesOtherJson) {
   json.erase("seed");
   expect_error(ErrorCode::format, {"seed"}, [&] { train_config_from_json(json, "config.json"); });
   json = to_json(TrainConfig{});
+  json.erase("eval_examples");  // as in runs from before there was such an option
+  EXPECT_EQ(train_config_from_json(json, "config.json"), TrainConfig{});
   json["from_the_future"] = 1;
   expect_error(ErrorCode::format, {"from_the_future", "newer"},
                [&] { train_config_from_json(json, "config.json"); });
@@ -54,6 +56,7 @@ TEST(TrainConfig, ValidatesEveryOption) {
   refused({"--batch-size", "0"}, [](TrainConfig& c) { c.batch_size = 0; });
   refused({"--epochs", "-1"}, [](TrainConfig& c) { c.epochs = -1; });
   refused({"--threads", "100000"}, [](TrainConfig& c) { c.threads = 100000; });
+  refused({"--eval-examples", "-1"}, [](TrainConfig& c) { c.eval_examples = -1; });
   refused({"--workers", "-2"}, [](TrainConfig& c) { c.workers = -2; });
   refused({"--lr", "nan"}, [](TrainConfig& c) { c.lr = std::nan(""); });
   refused({"--lr", "inf"}, [](TrainConfig& c) { c.lr = std::numeric_limits<double>::infinity(); });

@@ -1,6 +1,7 @@
 // Whole runs, on a small dataset made up here.
 #include "athanor/train/trainer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -11,6 +12,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/formats/npy.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/runtime/evaluate.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
@@ -94,6 +96,37 @@ TEST_F(TrainerTest, LearnsAndLeavesItsFiles) {
   EXPECT_EQ(result["epoch_metrics"].size(), 4U);
   EXPECT_GT(result["peak_memory_bytes"], 0);
   EXPECT_LT(result["plans_compiled"], 6) << "steps of one kind need one plan";
+}
+
+TEST_F(TrainerTest, SaysWhatItWaitsFor) {
+  struct Waits : Reporter {
+    void waiting(const std::string& what, const std::string& how_far) override {
+      said.push_back(what + ", " + how_far);
+    }
+    std::vector<std::string> said;
+  } waits;
+  config_.max_steps = 1;
+  clear_plan_cache();  // of other tests
+  Trainer(config_, run_folder("a"), false, waits).run();
+  EXPECT_THAT(waits.said, ::testing::Contains(::testing::StartsWith("choosing kernels, step 1 of ")));
+}
+
+TEST_F(TrainerTest, TestsOnAsManyPicturesAsAreWanted) {
+  config_.max_steps = 2;
+  config_.eval_examples = 12;
+  struct Tested : Reporter {
+    void started(const RunFacts& facts) override { pictures = facts.test_pictures; }
+    void tested(int64_t done, int64_t of) override { last = done, all = of; }
+    int64_t pictures = 0, last = 0, all = 0;
+  } tested;
+  Trainer(config_, run_folder("a"), false, tested).run();
+  EXPECT_EQ(tested.pictures, 12);
+  EXPECT_EQ(tested.last, 12);
+  EXPECT_EQ(tested.all, 12);
+  config_.eval_examples = 0;
+  config_.max_steps = 3;  // a run may change it when it goes on
+  Trainer(config_, run_folder("a"), true, tested).run();
+  EXPECT_EQ(tested.last, 20);
 }
 
 TEST_F(TrainerTest, SameSeedSameFileWhateverTheWorkers) {
