@@ -19,8 +19,12 @@ int list(bool json) {
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const auto& e : entries)
-      all.push_back(
-          {{"kind", e.kind}, {"key", e.key}, {"value", e.value}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+      all.push_back({{"kind", e.kind},
+                     {"key", e.key},
+                     {"value", e.value},
+                     {"bytes", e.bytes},
+                     {"seconds", e.seconds},
+                     {"provisional", e.disturbed}});
     std::cout << nlohmann::ordered_json{{"file", cache.file().string()}, {"entries", all}}.dump() << '\n';
     return 0;
   }
@@ -32,8 +36,10 @@ int list(bool json) {
       continue;
     }
     (e.kind == "winner" ? winners : marked) += 1;
-    std::cout << fmt::format("{}\n    {}{}{}\n", e.key, e.kind == "marked" ? "never to be tried again: " : "",
-                             e.value, e.seconds > 0 ? "  " + format_duration(e.seconds) : "");
+    std::cout << fmt::format("{}\n    {}{}{}{}\n", e.key,
+                             e.kind == "marked" ? "never to be tried again: " : "", e.value,
+                             e.seconds > 0 ? "  " + format_duration(e.seconds) : "",
+                             e.disturbed ? "  (the machine was busy: provisional)" : "");
   }
   std::cout << fmt::format(
       "{}: {} tuning results, {} kernels marked as unusable, {} compiled kernels of {}\n",

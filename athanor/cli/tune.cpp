@@ -123,6 +123,9 @@ int tune(const TuneOptions& options) {
     if (measured.untried > 0)
       std::cout << fmt::format("  {} more not tried: the best is near what this device has reached so far\n",
                                measured.untried);
+    if (measured.disturbed)
+      std::cout << fmt::format("  {}: provisional, to be timed again by a later run\n",
+                               measured.busy ? "the machine was busy" : "the samples differ widely");
     for (const auto& [name, why] : measured.dropped)
       std::cout << fmt::format("  {:>10}  {:>15}  {}: {}\n", "-", "", name, why);
     std::cout.flush();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <sstream>
@@ -16,7 +17,7 @@ namespace athanor {
 namespace {
 
 // Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
-constexpr int schema = 2;
+constexpr int schema = 3;
 
 std::filesystem::path variable(const char* name) {
   const char* value = std::getenv(name);
@@ -70,7 +71,8 @@ bool KernelCache::open() {
         "DROP TABLE IF EXISTS peaks;";
   setup += fmt::format(
       "CREATE TABLE IF NOT EXISTS winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, "
-      "times BLOB);"
+      "times BLOB, spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
+      "CREATE INDEX IF NOT EXISTS alike ON winners(bucket);"
       "CREATE TABLE IF NOT EXISTS peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems "
       "INTEGER);"
       "CREATE TABLE IF NOT EXISTS marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
@@ -81,17 +83,42 @@ bool KernelCache::open() {
   return true;
 }
 
-std::optional<KernelCache::Winner> KernelCache::find_winner(const std::string& key) {
-  const std::scoped_lock lock(mutex_);
-  if (!open()) return {};
-  SqlStatement statement(database_, "SELECT winner, seconds, candidates, times FROM winners WHERE key=?");
-  if (!statement.bind_bytes(key).step()) return {};
-  Winner winner{statement.text(0), statement.real(1), statement.text(2), {}};
-  std::istringstream lines(statement.text(3));
+namespace {
+
+KernelCache::Winner winner_in(SqlStatement& row) {
+  KernelCache::Winner winner{.name = row.text(1),
+                             .seconds = row.real(2),
+                             .candidates = row.text(3),
+                             .times = {},
+                             .spread = row.real(5),
+                             .disturbed = static_cast<int>(row.integer(6)),
+                             .bucket = row.text(7),
+                             .work = row.real(8)};
+  std::istringstream lines(row.text(4));
   double seconds = 0;
   for (std::string name; lines >> seconds && lines.get() && std::getline(lines, name);)
     winner.times.emplace_back(name, seconds);
   return winner;
+}
+
+}  // namespace
+
+std::optional<KernelCache::Winner> KernelCache::find_winner(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  SqlStatement statement(database_, "SELECT * FROM winners WHERE key=?");
+  if (!statement.bind_bytes(key).step()) return {};
+  return winner_in(statement);
+}
+
+std::vector<std::pair<std::string, KernelCache::Winner>> KernelCache::find_alike(const std::string& bucket) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::pair<std::string, Winner>> all;
+  if (!open()) return all;
+  SqlStatement statement(database_, "SELECT * FROM winners WHERE bucket=? ORDER BY key");
+  for (statement.bind_bytes(bucket); statement.step();)
+    all.emplace_back(statement.text(0), winner_in(statement));
+  return all;
 }
 
 void KernelCache::store_winner(const std::string& key, const Winner& winner) {
@@ -99,13 +126,23 @@ void KernelCache::store_winner(const std::string& key, const Winner& winner) {
   std::string times;
   for (const auto& [name, seconds] : winner.times) times += fmt::format("{} {}\n", seconds, name);
   if (open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?)")
+    SqlStatement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")
         .bind_bytes(key)
         .bind_bytes(winner.name)
         .bind(winner.seconds)
         .bind_bytes(winner.candidates)
         .bind_bytes(times)
+        .bind(winner.spread)
+        .bind(int64_t{winner.disturbed})
+        .bind_bytes(winner.bucket)
+        .bind(winner.work)
         .step();
+}
+
+double KernelCache::Peak::least_seconds(double flops, double bytes) const {
+  constexpr int64_t enough = 8;
+  if (problems < enough || flops_per_second <= 0 || bytes_per_second <= 0) return 0;
+  return std::max(flops / flops_per_second, bytes / bytes_per_second);
 }
 
 KernelCache::Peak KernelCache::find_peak(const std::string& environment) {
@@ -202,8 +239,9 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> all;
   if (!open()) return all;
-  for (SqlStatement s(database_, "SELECT key, winner, seconds FROM winners ORDER BY key"); s.step();)
-    all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2)});
+  for (SqlStatement s(database_, "SELECT key, winner, seconds, disturbed FROM winners ORDER BY key");
+       s.step();)
+    all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2), s.integer(3) > 0});
   for (SqlStatement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
     all.push_back({"marked", s.text(0), s.text(1), 0, 0});
   for (SqlStatement s(database_,

@@ -28,14 +28,22 @@ class KernelCache {
     /// Names the candidates and their sources: a winner among others is none among these.
     std::string candidates;
     std::vector<std::pair<std::string, double>> times;  // of all that were timed, names and seconds
+    double spread = 0;                                  // of the winner's samples (see timing.h)
+    int disturbed = 0;   // timings in a row that other work on the machine disturbed: then it is provisional
+    std::string bucket;  // of problems that are alike (see alike.h)
+    double work = 0;     // of the problem, to compare it with those
   };
   std::optional<Winner> find_winner(const std::string& key);
+  /// Those of a bucket, with the keys of their problems.
+  std::vector<std::pair<std::string, Winner>> find_alike(const std::string& bucket);
   void store_winner(const std::string& key, const Winner& winner);
 
   /// The best rates that kernels of a device have reached in all timing: 0 where none was timed.
   struct Peak {
     double flops_per_second = 0, bytes_per_second = 0;
     int64_t problems = 0;  // that were timed
+    /// Of a problem with so much arithmetic and memory traffic; 0 where too few problems were timed to say.
+    double least_seconds(double flops, double bytes) const;
   };
   Peak find_peak(const std::string& environment);
   /// Counts a problem, and raises what it exceeds.
@@ -65,6 +73,7 @@ class KernelCache {
     std::string key, value;
     int64_t bytes = 0;
     double seconds = 0;
+    bool disturbed = false;  // of a winner: found while the machine was busy
   };
   std::vector<Entry> entries();
   void clear();

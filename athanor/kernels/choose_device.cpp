@@ -1,85 +1,148 @@
 #include "athanor/kernels/choose_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+#include <limits>
 #include <vector>
 
 #include "athanor/base/error.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
-#include "athanor/kernels/tuner.h"
+#include "athanor/kernels/timing.h"
+#include "athanor/kernels/waiting.h"
 
 namespace athanor {
 namespace {
 
 constexpr int64_t extent = 512;
 
-// GFLOP/s of the fastest kernel for the product.
-double speed_of(const DeviceInfo& info) {
-  auto& cache = KernelCache::instance();
-  const std::string key = environment_key(info.device) + "|speed";
-  const auto speed = [](double seconds) { return 2.0 * extent * extent * extent / seconds * 1e-9; };
-  if (const auto known = cache.find_winner(key); known && known->seconds > 0) return speed(known->seconds);
+// A new comparison is repeated this often if times are this close, or if it was disturbed.
+constexpr double close_times = 1.25;
+constexpr int repetitions = 2;
+
+Measured time_product(const DeviceInfo& info) {
   const Shape shape{1, extent, extent};
   const OperandDesc operand{DType::f32, shape, {}, contiguous_strides(shape)};
-  const KernelRequest request{.op = &find_op("batch_matmul"),
-                              .attrs = {},
-                              .inputs = {operand, operand},
-                              .output = operand,
-                              .epilogue = {}};
-  const Measured measured = measure(info.device, request);
-  cache.store_winner(key, {.name = measured.winner, .seconds = measured.seconds});
-  return speed(measured.seconds);
+  return measure(info.device, {.op = &find_op("batch_matmul"),
+                               .attrs = {},
+                               .inputs = {operand, operand},
+                               .output = operand,
+                               .epilogue = {}});
 }
 
-// How much faster a CPU's product must be through OpenCL than by kernels of its own: with products alike, a
-// whole training step takes 1.4 times as long there (docs/performance.md).
-constexpr double same_processor = 1.5;
-
+// The host's processor, listed a second time. Its products may be as fast there, but a whole training step
+// takes 1.4 times as long (docs/performance.md).
 bool is_cpu_again(const DeviceInfo& info) { return info.kind == "cpu" && info.device != Device{}; }
+
+// A device and its time, remembered or measured now.
+class Side {
+ public:
+  Side(const DeviceInfo& info, const TimeProduct& time)
+      : info_(info), time_(time), key_(environment_key(info) + "|speed") {
+    if (const auto known = KernelCache::instance().find_winner(key_); known && known->seconds > 0)
+      result_ = *known;
+    if (result_.seconds <= 0 || (result_.disturbed > 0 && result_.disturbed < most_disturbed)) run();
+  }
+
+  const DeviceInfo& info() const { return info_; }
+  bool failed() const { return !failure_.empty(); }
+  const std::string& failure() const { return failure_; }
+  bool timed() const { return runs_ > 0; }
+  bool disturbed() const { return runs_ > 0 && undisturbed_ == 0; }
+  double seconds() const { return result_.seconds; }
+
+  void run() {
+    tell_wait("comparing devices", to_string(info_.device));
+    try {
+      const Measured now = time_(info_);
+      ++runs_;
+      undisturbed_ += !now.disturbed;
+      // Other work can only make a time longer.
+      if (result_.seconds > 0 && result_.seconds < now.seconds) return;
+      result_.name = now.winner;
+      result_.seconds = now.seconds;
+      result_.spread = now.spread;
+    } catch (const Error& error) {
+      failure_ = error.problem();
+    }
+  }
+
+  void store() {
+    if (failed() || runs_ == 0) return;
+    result_.disturbed = undisturbed_ > 0 ? 0 : result_.disturbed + 1;
+    KernelCache::instance().store_winner(key_, result_);
+  }
+
+  std::string speed() const {
+    return fmt::format("{} {:.0f} GFLOP/s", to_string(info_.device),
+                       2.0 * extent * extent * extent / result_.seconds * 1e-9);
+  }
+
+ private:
+  DeviceInfo info_;
+  const TimeProduct& time_;
+  std::string key_, failure_;
+  KernelCache::Winner result_;
+  int runs_ = 0, undisturbed_ = 0;  // of this process
+};
+
+void repeat_where_doubtful(std::vector<Side>& sides) {
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Side& side : sides)
+      if (!side.failed()) best = std::min(best, side.seconds());
+    const auto near = [&](const Side& side) {
+      return !side.failed() && side.seconds() <= close_times * best;
+    };
+    const bool new_and_close =
+        std::ranges::count_if(sides, near) > 1 &&
+        std::ranges::any_of(sides, [&](const Side& s) { return near(s) && s.timed(); });
+    for (Side& side : sides)
+      if (!side.failed() && (side.disturbed() || (new_and_close && near(side)))) side.run();
+  }
+}
 
 }  // namespace
 
-DeviceChoice fastest_of(const std::vector<TimedDevice>& all) {
-  const auto rank = [](const TimedDevice& one) {
-    return is_cpu_again(one.info) ? one.gflops / same_processor : one.gflops;
-  };
-  const TimedDevice* best = nullptr;
-  for (const TimedDevice& one : all)
-    if (one.failure.empty() && (best == nullptr || rank(one) > rank(*best))) best = &one;
+DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProduct& time) {
+  std::vector<DeviceInfo> compared;
+  std::ranges::copy_if(devices, std::back_inserter(compared),
+                       [](const auto& info) { return !is_cpu_again(info); });
+  if (compared.empty()) compared = devices;
   std::vector<std::string> others;
-  const auto speed = [](const TimedDevice& one) {
-    return fmt::format("{} {:.0f} GFLOP/s", to_string(one.info.device), one.gflops);
-  };
-  for (const TimedDevice& one : all) {
-    if (&one == best) continue;
-    if (!one.failure.empty())
-      others.push_back(fmt::format("{} cannot be used: {}", to_string(one.info.device), one.failure));
-    else if (is_cpu_again(one.info) && best->info.device == Device{})
-      others.push_back(speed(one) + ", the same processor");
-    else
-      others.push_back(speed(one));
+  for (const DeviceInfo& info : devices)
+    if (is_cpu_again(info) && compared.size() < devices.size())
+      others.push_back(to_string(info.device) + " is the same processor");
+  const auto and_others = [&] { return others.empty() ? "" : fmt::format("; {}", fmt::join(others, "; ")); };
+  if (compared.size() == 1) return {compared.front().device, "the only device here" + and_others()};
+
+  std::vector<Side> sides;
+  for (const DeviceInfo& info : compared) sides.emplace_back(info, time);
+  repeat_where_doubtful(sides);
+  const Side* best = nullptr;
+  for (Side& side : sides) {
+    side.store();
+    if (!side.failed() && (best == nullptr || side.seconds() < best->seconds())) best = &side;
   }
-  const std::string rest = fmt::format("{}", fmt::join(others, "; "));
-  if (best == nullptr) throw Error(ErrorCode::device, "no device here can be used: " + rest);
-  return {best->info.device,
-          fmt::format("the fastest here, by a product of matrices: {}; {}", speed(*best), rest)};
+  for (const Side& side : sides)
+    if (side.failed())
+      others.push_back(fmt::format("{} cannot be used: {}", to_string(side.info().device), side.failure()));
+    else if (&side != best)
+      others.insert(others.begin(), side.speed() + (side.disturbed() ? " (the machine was busy)" : ""));
+  if (best == nullptr)
+    throw Error(ErrorCode::device, fmt::format("no device here can be used: {}", fmt::join(others, "; ")));
+  return {best->info().device,
+          "the fastest here, by a product of matrices: " + best->speed() +
+              (best->disturbed() ? " (the machine was busy: compared again the next time)" : "") +
+              and_others()};
 }
 
 DeviceChoice choose_device(const std::string& name) {
   if (name != "auto") return {parse_device(name), "asked for"};
-  const auto devices = list_devices();
-  if (devices.size() == 1) return {devices.front().device, "the only device here"};
-  std::vector<TimedDevice> all;
-  for (const DeviceInfo& info : devices) {
-    all.push_back({info, 0, {}});
-    try {
-      all.back().gflops = speed_of(info);
-    } catch (const Error& error) {
-      all.back().failure = error.problem();
-    }
-  }
-  return fastest_of(all);
+  return choose_among(list_devices(), time_product);
 }
 
 }  // namespace athanor

@@ -1,31 +1,31 @@
 // Which device to use: by name, or the fastest by measurement.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "athanor/device/device.h"
+#include "athanor/kernels/tuner.h"
 
 namespace athanor {
 
 struct DeviceChoice {
   Device device;
-  std::string
-      why;  // "asked for", "the only device here", "the fastest here: 190 GFLOP/s; opencl:0 42 GFLOP/s"
+  std::string why;  // "asked for", "the only device here", "the fastest here, ...: opencl:0 900 GFLOP/s; ..."
 };
 
-/// The device that a name means: what parse_device() knows, or "auto", the one with the most arithmetic of a
-/// 512 x 512 product of f32 matrices a second, as measured now or on another day. A CPU that OpenCL lists as
-/// well is used through OpenCL only where that is faster by half. A device that fails is left out, with its
-/// reason in `why`. Throws Error(device).
+/// The device that a name means: what parse_device() knows, or "auto", see choose_among(). Throws
+/// Error(device).
 DeviceChoice choose_device(const std::string& name);
 
-/// A device with the speed of its product; or why it has none.
-struct TimedDevice {
-  DeviceInfo info;
-  double gflops = 0;
-  std::string failure;
-};
-/// What "auto" means where these are all the devices. Throws Error(device) where all fail.
-DeviceChoice fastest_of(const std::vector<TimedDevice>& all);
+/// Seconds of a product of matrices on a device, as measured now. Throws Error where it fails.
+using TimeProduct = std::function<Measured(const DeviceInfo&)>;
+
+/// What "auto" means if these are all the devices: the one that computes a 512 x 512 product of f32 matrices
+/// fastest. Times are remembered with their spread. A new comparison is repeated if it is close or was
+/// disturbed by other work. If it stays disturbed, the next process compares again. The host's own processor
+/// is never used through OpenCL if there is anything else. A device that fails is left out, and `why` says
+/// why. Throws Error(device) if all fail.
+DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProduct& time);
 
 }  // namespace athanor

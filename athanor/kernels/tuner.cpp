@@ -16,25 +16,23 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/alike.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/timing.h"
+#include "athanor/kernels/waiting.h"
 
 namespace athanor {
 namespace {
 
-constexpr size_t most_samples = 5;
-// Short kernels are timed many in a row, as a step runs them: threads that wait for work may start on one
-// core.
-constexpr double least_sample = 5e-3;
-// One that is this much slower than the best so far after one run is not timed again.
+// One that is this much slower than the best so far is not timed further.
 constexpr double hopeless = 2;
+constexpr double no_limit = std::numeric_limits<double>::infinity();
 // The share of the roofline's rate at which nothing better is looked for.
 constexpr double near_roofline = 0.9;
 // Those within this of the best are timed again, at most so many.
 constexpr double close = 1.15;
 constexpr size_t most_finalists = 3;
 constexpr std::chrono::seconds patience{60};
-// Long kernels are timed fewer times: one run of a second says enough.
-constexpr double time_budget = 0.2;
 
 // Random numbers for an operand, over all the elements that its strides reach.
 HostArray numbers_for(const OperandDesc& operand) {
@@ -70,27 +68,14 @@ class Trial {
     return to_doubles(host);
   }
 
-  // Seconds of a run, the median of some samples; of one sample, where that is `limit` or more.
-  double time(const Candidate& candidate, double limit) {
-    int runs = 1;
-    const auto sample = [&] {
-      return backend_of(device_).timed(device_.index, [&] {
-        for (int i = 0; i < runs; ++i) launch(candidate);
-      }) / runs;
-    };
-    const double once = sample();
-    if (once > limit && once > least_sample) return once;
-    runs = static_cast<int>(std::clamp(least_sample / once, 1.0, 1000.0));
-    std::vector<double> seconds;
-    if (runs == 1) seconds.push_back(once);
-    for (double total = once; seconds.empty() || (seconds.size() < most_samples && total < time_budget);) {
-      seconds.push_back(sample());
-      total += seconds.back() * runs;
-      if (seconds.front() > limit) return seconds.front();
-    }
-    const auto middle = seconds.begin() + static_cast<int64_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
-    return *middle;
+  Samples time(const Candidate& candidate, double limit) {
+    return take_samples(
+        [&](int runs) {
+          return backend_of(device_).timed(device_.index, [&] {
+            for (int i = 0; i < runs; ++i) launch(candidate);
+          });
+        },
+        limit);
   }
 
  private:
@@ -178,17 +163,25 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
     else
       winner = KernelCache::instance().find_winner(key);
     if (winner && winner->candidates != candidates) winner.reset();
-    if (winner) known_[key] = *winner;
+    if (winner) take(key, *winner);
   }
   if (winner) used_[key] = winner->name;
   return winner;
 }
 
-void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
+void TuningCache::take(const std::string& key, const KernelCache::Winner& winner) {
   used_[key] = winner.name;
   known_[key] = winner;
+  known_[key].disturbed = 0;
+}
+
+void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
+  take(key, winner);
+  ++timed_;
   KernelCache::instance().store_winner(key, winner);
 }
+
+void TuningCache::start_anew() { *this = TuningCache(); }
 
 void TuningCache::restore(const std::map<std::string, std::string>& winners) {
   for (const auto& [key, winner] : winners) restored_[key] = winner;
@@ -211,25 +204,6 @@ std::string fingerprint(const std::vector<Candidate>& candidates) {
   return KernelCache::hash(all);
 }
 
-// Arithmetic and memory traffic that a request needs at least.
-struct Work {
-  double flops = 0, bytes = 0;
-  explicit Work(const KernelRequest& request) {
-    std::vector<TensorType> types;
-    const auto add = [&](const OperandDesc& operand) {
-      bytes += static_cast<double>(operand.shape.size()) * static_cast<double>(size_of(operand.dtype));
-    };
-    for (const OperandDesc& input : request.inputs) {
-      add(input);
-      types.push_back({input.dtype, input.shape, {}});
-    }
-    add(request.output);
-    if (request.op->flops)
-      flops = static_cast<double>(
-          request.op->flops(types, {request.output.dtype, request.output.shape, {}}, request.attrs));
-  }
-};
-
 // Times the candidates of one request, with all that may go wrong on the way.
 class Contest {
  public:
@@ -239,39 +213,46 @@ class Contest {
         candidates_(candidates),
         environment_(environment_key(device)),
         key_(key_of(device, request)),
-        work_(request),
+        work_(work_of(request)),
         trial_(device, request) {
-    const KernelCache::Peak peak = KernelCache::instance().find_peak(environment_);
-    // A few problems say little of what a device can do.
-    constexpr int64_t enough = 8;
-    if (peak.problems >= enough && peak.flops_per_second > 0 && peak.bytes_per_second > 0)
-      least_seconds_ = std::max(work_.flops / peak.flops_per_second, work_.bytes / peak.bytes_per_second);
+    least_seconds_ = KernelCache::instance().find_peak(environment_).least_seconds(work_.flops, work_.bytes);
   }
 
-  Measured run(const TuningProgress& progress = {}) {
+  /// With `before`, the winner of a disturbed timing: gives up as soon as this timing is disturbed too, {}.
+  std::optional<Measured> run(const TuningProgress& progress = {},
+                              const KernelCache::Winner* before = nullptr) {
     const bool host = device_ == Device{};
+    const bool on_cores = info_of(device_).kind == "cpu";  // others have a clock and cores of their own
+    const auto busy = [&] { return on_cores && load_.share() > busy_share; };
     if (!host) expected_ = host_result(request_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
       if (progress) progress(i + 1, candidates_.size());
+      tell_wait("timing kernels",
+                fmt::format("{} of {} for {}", i + 1, candidates_.size(), request_.op->name));
       host ? enter(i) : enter_marked(i);
-      if (!result_.winner.empty() && near_roofline * result_.seconds < least_seconds_) {
+      if (before != nullptr && busy()) return std::nullopt;
+      if (best_ != nullptr && near_roofline * best_->seconds() < least_seconds_) {
         result_.untried = candidates_.size() - i - 1;
         break;
       }
     }
-    if (result_.winner.empty())
+    if (best_ == nullptr)
       throw Error(
           failure_ ? failure_->code() : ErrorCode::device,
           failure_ ? failure_->problem()
                    : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
           {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
     run_off();
-    TuningCache::instance().remember(
-        key_, {result_.winner, result_.seconds, fingerprint(candidates_), result_.times});
-    if (result_.seconds > 0)
-      KernelCache::instance().raise_peak(environment_, work_.flops / result_.seconds,
-                                         work_.bytes / result_.seconds);
+    finish(busy(), before);
     return std::move(result_);
+  }
+
+  /// Whether this candidate runs and gives the same result as the host. Not for the host itself.
+  bool is_right(size_t i) {
+    expected_ = host_result(request_);
+    only_check_ = true;
+    enter_marked(i);
+    return result_.dropped.empty();
   }
 
  private:
@@ -309,30 +290,65 @@ class Contest {
       result_.dropped.emplace_back(candidates_[i].name, "its results are wrong");
       return;
     }
-    const bool first = result_.winner.empty();
-    const double seconds = trial_.time(
-        candidates_[i], first ? std::numeric_limits<double>::infinity() : hopeless * result_.seconds);
-    result_.times.emplace_back(candidates_[i].name, seconds);
-    if (first || seconds < result_.seconds) result_.seconds = seconds, result_.winner = candidates_[i].name;
+    if (only_check_) return;
+    entries_.push_back(
+        {candidates_[i].name, i, time(i, best_ == nullptr ? no_limit : hopeless * best_->seconds())});
+    best_ = &*std::ranges::min_element(entries_, {}, &Entry::seconds);
   }
 
-  // What else the machine does changes from one candidate's turn to the next: the best ones take turns, and
-  // of each the best time counts.
-  void run_off() {
-    auto& times = result_.times;
-    std::ranges::stable_sort(times, {}, [](const auto& entry) { return entry.second; });
-    size_t finalists = 0;
-    while (finalists < std::min(times.size(), most_finalists) &&
-           times[finalists].second <= close * result_.seconds)
-      ++finalists;
-    if (finalists < 2) return;
-    for (int round = 0; round < 2; ++round)
-      for (auto& [name, seconds] : std::span(times).first(finalists))
-        seconds = std::min(seconds, trial_.time(*std::ranges::find(candidates_, name, &Candidate::name),
-                                                std::numeric_limits<double>::infinity()));
-    std::ranges::stable_sort(times, {}, [](const auto& entry) { return entry.second; });
-    std::tie(result_.winner, result_.seconds) = times.front();
+  Samples time(size_t i, double limit) {
+    Samples samples;
+    load_.during([&] { samples = trial_.time(candidates_[i], limit); });
+    return samples;
   }
+
+  // Other work on the machine changes over time: the best candidates take turns.
+  void run_off() {
+    std::ranges::stable_sort(entries_, {}, &Entry::seconds);
+    size_t finalists = 0;
+    while (finalists < std::min(entries_.size(), most_finalists) &&
+           entries_[finalists].seconds() <= close * entries_.front().seconds())
+      ++finalists;
+    if (finalists > 1)
+      for (int round = 0; round < 2; ++round)
+        for (Entry& entry : std::span(entries_).first(finalists))
+          entry.samples.add(time(entry.candidate, no_limit));
+    std::ranges::stable_sort(entries_, {}, &Entry::seconds);
+  }
+
+  void finish(bool busy, const KernelCache::Winner* before) {
+    for (const Entry& entry : entries_) result_.times.emplace_back(entry.name, entry.seconds());
+    result_.spread = entries_.front().samples.spread();
+    result_.busy = busy;
+    result_.disturbed = busy || result_.spread > wide_spread;
+    if (before != nullptr && result_.disturbed) {
+      // Both timings were disturbed, which can only make times longer: take the shorter ones.
+      for (auto& [name, seconds] : result_.times)
+        for (const auto& [same, earlier] : before->times)
+          if (same == name) seconds = std::min(seconds, earlier);
+      std::ranges::stable_sort(result_.times, {}, [](const auto& one) { return one.second; });
+    }
+    std::tie(result_.winner, result_.seconds) = result_.times.front();
+    TuningCache::instance().remember(
+        key_, {.name = result_.winner,
+               .seconds = result_.seconds,
+               .candidates = fingerprint(candidates_),
+               .times = result_.times,
+               .spread = result_.spread,
+               .disturbed = result_.disturbed ? 1 + (before != nullptr ? before->disturbed : 0) : 0,
+               .bucket = environment_ + "|" + bucket_of(request_),
+               .work = work_.amount()});
+    if (result_.seconds > 0 && !result_.disturbed)
+      KernelCache::instance().raise_peak(environment_, work_.flops / result_.seconds,
+                                         work_.bytes / result_.seconds);
+  }
+
+  struct Entry {
+    std::string name;
+    size_t candidate;
+    Samples samples;
+    double seconds() const { return samples.seconds(); }
+  };
 
   Device device_;
   const KernelRequest& request_;
@@ -341,10 +357,59 @@ class Contest {
   Work work_;
   double least_seconds_ = 0;  // by the roofline; 0 where that is not known
   Trial trial_;
+  LoadMeter load_;
   std::vector<double> expected_;
+  bool only_check_ = false;
+  std::vector<Entry> entries_;
+  const Entry* best_ = nullptr;  // of the entries so far
   Measured result_;
   std::optional<Error> failure_;
 };
+
+// The shapes of a problem's inputs: "[1, 48, 256] [1, 256, 64]".
+std::string shapes_in(const std::string& key) {
+  std::string shapes;
+  const size_t last = key.find(" ->");
+  for (size_t begin = key.find('[', key.rfind('|')); begin < last;) {
+    const size_t end = key.find(']', begin);
+    shapes += (shapes.empty() ? "" : " ") + key.substr(begin, end - begin + 1);
+    begin = key.find('[', end);
+  }
+  return shapes;
+}
+
+size_t place_of(const std::vector<Candidate>& candidates, const std::string& name) {
+  return static_cast<size_t>(std::ranges::find(candidates, name, &Candidate::name) - candidates.begin());
+}
+
+// The winner of the nearest problem of the bucket; none if this problem is worth timing.
+std::optional<Choice> choice_alike(Device device, const KernelRequest& request,
+                                   const std::vector<Candidate>& candidates, const std::string& key) {
+  const std::string environment = environment_key(device);
+  const Work work = work_of(request);
+  Prospect prospect{.candidates = candidates.size()};
+  prospect.compiles = candidates.front().kernel && candidates.front().kernel->generated() != nullptr;
+  prospect.least_seconds =
+      KernelCache::instance().find_peak(environment).least_seconds(work.flops, work.bytes);
+  auto alike = KernelCache::instance().find_alike(environment + "|" + bucket_of(request));
+  std::erase_if(alike,
+                [&](const auto& one) { return place_of(candidates, one.second.name) == candidates.size(); });
+  const auto ratio = [&](const auto& one) {
+    return one.second.work > 0 ? work.amount() / one.second.work : 1;
+  };
+  const auto nearest = std::ranges::min_element(
+      alike, {}, [&](const auto& one) { return std::abs(std::log(std::max(ratio(one), 1e-9))); });
+  if (nearest != alike.end()) prospect.seconds = nearest->second.seconds * ratio(*nearest);
+  prospect.alike = alike.size();
+  if (worth_timing(prospect)) return std::nullopt;
+  if (nearest == alike.end()) return Choice{0, "first of the list: too small to be timed", {}};
+  const size_t index = place_of(candidates, nearest->second.name);
+  if (device != Device{} && !Contest(device, request, candidates).is_right(index)) return std::nullopt;
+  if (nearest->second.disturbed == 0)  // the next process then takes the same
+    KernelCache::instance().store_winner(
+        key, {.name = candidates[index].name, .candidates = fingerprint(candidates)});
+  return Choice{index, fmt::format("as for {}", shapes_in(nearest->first)), {}};
+}
 
 }  // namespace
 
@@ -353,21 +418,41 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = key_of(device, request);
-  if (auto winner = TuningCache::instance().find(key, fingerprint(candidates), measure))
-    for (size_t i = 0; i < candidates.size(); ++i)
-      if (candidates[i].name == winner->name)
-        return {i, fmt::format("remembered as the fastest of {}", candidates.size()),
-                std::move(winner->times)};
+  TuningCache& cache = TuningCache::instance();
+  auto winner = cache.find(key, fingerprint(candidates), measure);
+  const size_t remembered = winner ? place_of(candidates, winner->name) : candidates.size();
+  if (remembered == candidates.size()) winner.reset();
+  const bool again =
+      winner && winner->disturbed > 0 && winner->disturbed < most_disturbed && cache.is_quiet();
+  if (winner && !again)
+    return {remembered,
+            winner->times.empty() && !cache.is_restored(key)
+                ? "remembered from a problem that is alike"
+                : fmt::format("remembered as the fastest of {}", candidates.size()),
+            std::move(winner->times)};
   if (!measure) return {0, "first of the list: tuning is off", {}};
-  Measured measured = Contest(device, request, candidates).run(progress);
-  const auto won = std::ranges::find(candidates, measured.winner, &Candidate::name);
-  std::string why = fmt::format("fastest of {} by timing", measured.times.size());
-  if (measured.untried > 0) why += fmt::format("; near the roofline, {} not tried", measured.untried);
-  return {static_cast<size_t>(won - candidates.begin()), std::move(why), std::move(measured.times)};
+  if (!winner)
+    if (auto alike = choice_alike(device, request, candidates, key)) {
+      cache.take(key, {.name = candidates[alike->index].name, .candidates = fingerprint(candidates)});
+      return *alike;
+    }
+  auto measured = Contest(device, request, candidates).run(progress, winner ? &*winner : nullptr);
+  if (!measured) {
+    cache.found_busy();
+    return {remembered, fmt::format("remembered as the fastest of {}, provisional", candidates.size()),
+            std::move(winner->times)};
+  }
+  std::string why = fmt::format("fastest of {} by timing", measured->times.size());
+  if (winner) why += ", again";
+  if (measured->disturbed)
+    why += measured->busy ? ", provisional (the machine was busy)" : ", provisional (samples differ)";
+  if (measured->untried > 0) why += fmt::format("; near the roofline, {} not tried", measured->untried);
+  return {place_of(candidates, measured->winner), std::move(why), std::move(measured->times)};
 }
 
-std::string environment_key(Device device) {
-  const DeviceInfo info = info_of(device);
+std::string environment_key(Device device) { return environment_key(info_of(device)); }
+
+std::string environment_key(const DeviceInfo& info) {
   std::string key = info.name;
   for (const char* name : {"driver", "vector instructions", "threads", "oneDNN"})
     if (auto found = info.properties.find(name); found != info.properties.end())
@@ -380,7 +465,7 @@ Measured measure(Device device, const KernelRequest& request) {
   if (candidates.empty())
     throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()),
                 {}, "It computes this op from primitives, among which there is nothing to choose.");
-  return Contest(device, request, candidates).run();
+  return *Contest(device, request, candidates).run();
 }
 
 void prepare(const std::vector<const Kernel*>& kernels) {
@@ -389,6 +474,8 @@ void prepare(const std::vector<const Kernel*>& kernels) {
   std::mutex mutex;
   const auto work = [&] {
     for (size_t i = next++; i < kernels.size(); i = next++) try {
+        tell_wait("compiling kernels",
+                  fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
         kernels[i]->prepare();
       } catch (...) {
         const std::scoped_lock lock(mutex);

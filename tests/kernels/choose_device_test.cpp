@@ -3,37 +3,113 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+
 #include "athanor/base/error.h"
+#include "athanor/kernels/timing.h"
+#include "tests/kernels/fake_device.h"
 
 namespace athanor {
 namespace {
 
 using ::testing::HasSubstr;
 
-TimedDevice timed(uint8_t provider, const char* kind, double gflops, const char* failure = "") {
-  TimedDevice one{{}, gflops, failure};
-  one.info.device = {provider, 0};
-  one.info.kind = kind;
-  return one;
+/// Devices that nothing is remembered of, and what their product takes: one time after the other, the last
+/// for ever.
+class ChooseDevice : public ::testing::Test {
+ protected:
+  /// Number 0 is the host's processor.
+  DeviceInfo device(uint8_t number, const char* kind, std::vector<Measured> times) {
+    static const uint8_t provider = testing::FakeDevice::fresh().device().provider;
+    DeviceInfo info;
+    if (number > 0) info.device = {provider, number};
+    info.kind = kind;
+    info.name = "compared device " + std::to_string(number) + " " + serial_;
+    times_[info.name] = std::move(times);
+    return info;
+  }
+  static Measured quiet(double seconds) { return {.winner = "k", .seconds = seconds}; }
+  static Measured busy(double seconds) {
+    return {.winner = "k", .seconds = seconds, .busy = true, .disturbed = true};
+  }
+
+  DeviceChoice choice(const std::vector<DeviceInfo>& devices) {
+    timed_ = 0;
+    return choose_among(devices, [&](const DeviceInfo& info) {
+      ++timed_;
+      auto& times = times_.at(info.name);
+      if (times.empty()) throw Error(ErrorCode::device, "the driver said no");
+      const Measured now = times.front();
+      if (times.size() > 1) times.erase(times.begin());
+      return now;
+    });
+  }
+
+  int timed_ = 0;
+  std::map<std::string, std::vector<Measured>> times_;
+  std::string serial_ = std::to_string(std::random_device()()) + std::to_string(std::random_device()());
+};
+
+TEST_F(ChooseDevice, TakesTheFastestAndRemembersIt) {
+  const std::vector<DeviceInfo> all{device(0, "cpu", {quiet(2e-3)}), device(1, "gpu", {quiet(1e-3)})};
+  EXPECT_EQ(choice(all).device, all[1].device);
+  EXPECT_EQ(timed_, 2);
+  EXPECT_THAT(choice(all).why, HasSubstr("the fastest here"));
+  EXPECT_EQ(timed_, 0);
 }
 
-TEST(ChooseDevice, TakesTheFastest) {
-  EXPECT_EQ(fastest_of({timed(0, "cpu", 200), timed(1, "gpu", 201)}).device, (Device{1, 0}));
-  EXPECT_EQ(fastest_of({timed(0, "cpu", 200), timed(1, "gpu", 90)}).device, Device{});
+TEST_F(ChooseDevice, NeverTakesTheSameProcessorThroughOpenCl) {
+  const std::vector<DeviceInfo> all{device(0, "cpu", {quiet(20e-3)}), device(1, "cpu", {quiet(1e-3)})};
+  const DeviceChoice taken = choice(all);
+  EXPECT_EQ(taken.device, Device{});
+  EXPECT_THAT(taken.why, HasSubstr("the only device here; "));
+  EXPECT_THAT(taken.why, HasSubstr("is the same processor"));
+  EXPECT_EQ(timed_, 0) << "there is nothing to compare";
+  EXPECT_EQ(choice({all[1]}).device, all[1].device) << "unless there is nothing else";
 }
 
-TEST(ChooseDevice, PrefersACpusOwnKernelsWhereOpenClIsLittleFaster) {
-  const DeviceChoice near = fastest_of({timed(0, "cpu", 200), timed(1, "cpu", 240)});
-  EXPECT_EQ(near.device, Device{});
-  EXPECT_THAT(near.why, HasSubstr("240 GFLOP/s, the same processor"));
-  EXPECT_EQ(fastest_of({timed(0, "cpu", 20), timed(1, "cpu", 240)}).device, (Device{1, 0}));
+TEST_F(ChooseDevice, RepeatsACloseComparison) {
+  // The first time of the CPU's is a bad one.
+  const std::vector<DeviceInfo> all{device(0, "cpu", {quiet(1.1e-3), quiet(0.9e-3)}),
+                                    device(1, "gpu", {quiet(1e-3)})};
+  EXPECT_EQ(choice(all).device, Device{});
+  EXPECT_GT(timed_, 2);
+  EXPECT_EQ(choice(all).device, Device{});
+  EXPECT_EQ(timed_, 0) << "what was repeated stands";
 }
 
-TEST(ChooseDevice, LeavesOutWhatFails) {
-  const DeviceChoice choice = fastest_of({timed(0, "cpu", 20), timed(1, "gpu", 0, "the driver said no")});
-  EXPECT_EQ(choice.device, Device{});
-  EXPECT_THAT(choice.why, HasSubstr("the driver said no"));
-  EXPECT_THROW(fastest_of({timed(1, "gpu", 0, "the driver said no")}), Error);
+TEST_F(ChooseDevice, ComparesAgainWhatWasComparedOnABusyMachine) {
+  // A busy process had made the CPU ten times slower than it is.
+  const DeviceInfo gpu = device(1, "gpu", {quiet(2e-3)});
+  const DeviceInfo cpu = device(0, "cpu", {busy(10e-3)});
+  const DeviceChoice first = choice({cpu, gpu});
+  EXPECT_EQ(first.device, gpu.device);
+  EXPECT_THAT(first.why, HasSubstr("busy"));
+  EXPECT_EQ(timed_, 4) << "each once, the CPU twice more";
+  times_[cpu.name] = {quiet(1e-3)};
+  EXPECT_EQ(choice({cpu, gpu}).device, cpu.device);
+  EXPECT_EQ(timed_, 1) << "the other's time stands";
+  EXPECT_EQ(choice({cpu, gpu}).device, cpu.device);
+  EXPECT_EQ(timed_, 0);
+}
+
+TEST_F(ChooseDevice, TakesAMachineThatIsAlwaysBusyAsItIs) {
+  const std::vector<DeviceInfo> all{device(0, "cpu", {busy(10e-3)}), device(1, "gpu", {busy(2e-3)})};
+  for (int process = 0; process < most_disturbed; ++process) {
+    EXPECT_EQ(choice(all).device, all[1].device);
+    EXPECT_GT(timed_, 0);
+  }
+  choice(all);
+  EXPECT_EQ(timed_, 0);
+}
+
+TEST_F(ChooseDevice, LeavesOutWhatFails) {
+  const DeviceInfo cpu = device(0, "cpu", {quiet(1e-3)}), gpu = device(1, "gpu", {});
+  const DeviceChoice taken = choice({cpu, gpu});
+  EXPECT_EQ(taken.device, Device{});
+  EXPECT_THAT(taken.why, HasSubstr("the driver said no"));
+  EXPECT_THROW(choice({gpu, device(2, "gpu", {})}), Error);
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+#include "athanor/kernels/alike.h"
+
+#include <gtest/gtest.h>
+
+namespace athanor {
+namespace {
+
+OperandDesc dense(const Shape& shape) { return {DType::f32, shape, {}, contiguous_strides(shape)}; }
+
+KernelRequest product(int64_t m, int64_t n, int64_t k) {
+  return {.op = &find_op("batch_matmul"),
+          .attrs = {},
+          .inputs = {dense({1, m, k}), dense({1, k, n})},
+          .output = dense({1, m, n}),
+          .epilogue = {}};
+}
+
+TEST(Alike, AreExtentsWithinAFactorOfTwo) {
+  EXPECT_EQ(bucket_of(product(33, 128, 256)), bucket_of(product(64, 128, 256)));
+  EXPECT_NE(bucket_of(product(32, 128, 256)), bucket_of(product(33, 128, 256)));
+  EXPECT_NE(bucket_of(product(33, 128, 256)), bucket_of(product(33, 256, 128)));
+  EXPECT_NE(bucket_of(product(7, 128, 256)), bucket_of(product(8, 128, 256))) << "small ones differ";
+}
+
+TEST(Alike, AreNotOtherLayoutsTypesOrEpilogues) {
+  const KernelRequest plain = product(64, 64, 64);
+  KernelRequest other = plain;
+  other.inputs[1].strides = {4096, 1, 64};
+  EXPECT_NE(bucket_of(plain), bucket_of(other)) << "transposed";
+  other = plain;
+  other.inputs[0].strides = {4096, 0, 1};
+  EXPECT_NE(bucket_of(plain), bucket_of(other)) << "one row, repeated";
+  other = plain;
+  other.inputs[0].dtype = DType::bf16;
+  EXPECT_NE(bucket_of(plain), bucket_of(other));
+  other = plain;
+  other.epilogue.activation = "relu";
+  EXPECT_NE(bucket_of(plain), bucket_of(other));
+  other = plain;
+  other.inputs[0].strides = {0, 64, 1};
+  EXPECT_EQ(bucket_of(plain), bucket_of(other)) << "the stride of one matrix means nothing";
+}
+
+TEST(Alike, LeavesAttributesThatAreExtentsToTheOperands) {
+  KernelRequest a = product(40, 40, 40), b = product(48, 48, 48);
+  a.attrs.set("input_shape", Ints{40, 40}), b.attrs.set("input_shape", Ints{48, 48});
+  EXPECT_EQ(bucket_of(a), bucket_of(b));
+  a.attrs.set("stride", Ints{1, 1}), b.attrs.set("stride", Ints{2, 2});
+  EXPECT_NE(bucket_of(a), bucket_of(b));
+}
+
+TEST(WorthTiming, IsAllThatNothingIsKnownOfUnlessItIsTiny) {
+  EXPECT_TRUE(worth_timing({.candidates = 4}));
+  EXPECT_TRUE(worth_timing({.least_seconds = 1e-4, .candidates = 4}));
+  EXPECT_FALSE(worth_timing({.least_seconds = 1e-7, .candidates = 4}));
+}
+
+TEST(WorthTiming, IsALongKernelButNotEachOfManyShapes) {
+  EXPECT_FALSE(worth_timing({.seconds = 24e-6, .candidates = 4, .alike = 1}));
+  EXPECT_TRUE(worth_timing({.seconds = 10e-3, .candidates = 4, .alike = 1}));
+  EXPECT_FALSE(worth_timing({.seconds = 10e-3, .candidates = 4, .alike = 20}));
+  EXPECT_FALSE(worth_timing({.seconds = 10e-3, .candidates = 20, .alike = 1, .compiles = true}));
+}
+
+}  // namespace
+}  // namespace athanor

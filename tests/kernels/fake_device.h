@@ -1,0 +1,108 @@
+// A device for tests of the tuner: its kernels are the host's, and its clock says what the test wants.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/backends/cpu/memory.h"
+#include "athanor/kernels/kernel.h"
+
+namespace athanor::testing {
+
+class FakeDevice final : public Backend {
+ public:
+  /// Seconds of `runs` runs of a candidate in a row.
+  using Timer = std::function<double(const std::string& candidate, int runs)>;
+
+  /// The device, with a name that nothing remembered belongs to.
+  static FakeDevice& fresh() {
+    static FakeDevice* fake = nullptr;
+    if (fake == nullptr) {
+      auto made = std::unique_ptr<FakeDevice>(new FakeDevice);
+      fake = made.get();
+      fake->provider_ = register_provider(std::move(made));
+    }
+    std::random_device random;
+    fake->serial_ = std::to_string(random()) + std::to_string(random());
+    fake->kind = "cpu";
+    fake->names = {"a", "b", "c"};
+    fake->wrong.clear();
+    return *fake;
+  }
+
+  Device device() const { return {provider_, 0}; }
+  DeviceInfo info() const {
+    DeviceInfo info;
+    info.device = device();
+    info.name = "fake device " + serial_;
+    info.kind = kind;
+    return info;
+  }
+
+  Timer timer;
+  std::string kind;
+  std::vector<std::string> names;  // of candidates
+  std::string wrong;               // the one whose results are wrong
+
+  std::string name() const override { return "fake"; }
+  std::vector<DeviceInfo> devices() override { return {info()}; }
+  std::shared_ptr<Storage> allocate(int, size_t bytes) override {
+    return cpu::allocate_memory(device(), bytes);
+  }
+  std::vector<Candidate> candidates(int, const KernelRequest& request) override {
+    const Candidate host = backend_of(Device{}).candidates(0, request).front();
+    std::vector<Candidate> all;
+    for (const std::string& name : names)
+      all.push_back({name, host.scratch_bytes, std::make_shared<FakeKernel>(*this, name, host.kernel)});
+    return all;
+  }
+  bool has_kernel(const Op&, std::span<const TensorType>, const TensorType&, const Attrs&) override {
+    return true;
+  }
+  std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
+                                        const Attrs&) override {
+    return {};
+  }
+  Candidate loop_kernel(int, const LoopProgram& program) override {
+    return backend_of(Device{}).loop_kernel(0, program);
+  }
+  void synchronize(int) override {}
+  double timed(int, const std::function<void()>& launches) override {
+    runs_ = 0;
+    timing_ = true;
+    launches();
+    timing_ = false;
+    return timer(ran_, runs_);
+  }
+
+ private:
+  class FakeKernel final : public Kernel {
+   public:
+    FakeKernel(FakeDevice& device, std::string name, std::shared_ptr<const Kernel> host)
+        : device_(device), name_(std::move(name)), host_(std::move(host)) {}
+    void run(std::span<void* const> buffers) const override {
+      device_.ran_ = name_;
+      if (++device_.runs_, device_.timing_) return;
+      host_->run(buffers);
+      if (name_ == device_.wrong) *static_cast<float*>(buffers[buffers.size() - 2]) += 1000;
+    }
+
+   private:
+    FakeDevice& device_;
+    std::string name_;
+    std::shared_ptr<const Kernel> host_;
+  };
+
+  FakeDevice() = default;
+  uint8_t provider_ = 0;
+  std::string serial_, ran_;
+  int runs_ = 0;
+  bool timing_ = false;
+};
+
+}  // namespace athanor::testing

@@ -1,0 +1,172 @@
+// What the tuner makes of timings, on a device whose clock the tests set.
+#include "athanor/kernels/tuner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "athanor/kernels/timing.h"
+#include "tests/kernels/fake_device.h"
+
+namespace athanor {
+namespace {
+
+using testing::FakeDevice;
+using ::testing::HasSubstr;
+
+class Tuner : public ::testing::Test {
+ protected:
+  void SetUp() override { next_process(); }
+  void TearDown() override {
+    pretend_load({});
+    TuningCache::instance().start_anew();
+  }
+
+  static void next_process() {
+    TuningCache::instance().start_anew();
+    pretend_load(0.0);
+  }
+
+  static KernelRequest product(int64_t m, int64_t n = 64, int64_t k = 64) {
+    const auto dense = [](const Shape& shape) {
+      return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};
+    };
+    return {.op = &find_op("batch_matmul"),
+            .attrs = {},
+            .inputs = {dense({1, m, k}), dense({1, k, n})},
+            .output = dense({1, m, n}),
+            .epilogue = {}};
+  }
+
+  struct Chosen {
+    std::string name, why;
+  };
+  Chosen chosen(const KernelRequest& request, bool measure = true) {
+    const auto candidates = fake_.candidates(0, request);
+    const Choice choice = choose(fake_.device(), request, candidates, measure);
+    return {candidates[choice.index].name, choice.why};
+  }
+  static int64_t timed() { return TuningCache::instance().timed(); }
+
+  /// "b" is the fastest, on a quiet machine and on a busy one that hides it.
+  void quiet() {
+    fake_.timer = [](const std::string& name, int runs) { return runs * (name == "b" ? 20e-6 : 24e-6); };
+  }
+  void busy() {
+    pretend_load(0.5);
+    fake_.timer = [](const std::string& name, int runs) { return runs * 24e-6 + (name == "b" ? 7e-3 : 0); };
+  }
+
+  FakeDevice& fake_ = FakeDevice::fresh();
+};
+
+TEST_F(Tuner, RemembersWhatAQuietMachineGave) {
+  quiet();
+  EXPECT_EQ(chosen(product(40)).name, "b");
+  EXPECT_EQ(timed(), 1);
+  next_process();
+  const Chosen again = chosen(product(40));
+  EXPECT_EQ(again.name, "b");
+  EXPECT_EQ(again.why, "remembered as the fastest of 3");
+  EXPECT_EQ(timed(), 0);
+}
+
+TEST_F(Tuner, TimesAgainWhatABusyMachineGave) {
+  busy();
+  const Chosen first = chosen(product(40));
+  EXPECT_NE(first.name, "b");
+  EXPECT_THAT(first.why, HasSubstr("provisional (the machine was busy)"));
+
+  next_process(), busy();
+  const Chosen still = chosen(product(40));
+  EXPECT_EQ(still.name, first.name);
+  EXPECT_THAT(still.why, ::testing::EndsWith("provisional"));
+  EXPECT_EQ(timed(), 0) << "nothing better could come of it";
+
+  next_process(), quiet();
+  const Chosen better = chosen(product(40));
+  EXPECT_EQ(better.name, "b");
+  EXPECT_EQ(better.why, "fastest of 3 by timing, again");
+  next_process();
+  EXPECT_EQ(chosen(product(40)).name, "b");
+  EXPECT_EQ(timed(), 0);
+}
+
+TEST_F(Tuner, KeepsItsChoiceWhileTheProcessLives) {
+  busy();
+  const std::string first = chosen(product(40)).name;
+  pretend_load(0.0), quiet();
+  EXPECT_EQ(chosen(product(40)).name, first);
+  EXPECT_EQ(timed(), 1);
+}
+
+TEST_F(Tuner, KeepsTheChoicesOfARunThatIsResumed) {
+  busy();
+  const std::string first = chosen(product(40)).name;
+  const auto run = TuningCache::instance().used();
+  next_process(), quiet();
+  TuningCache::instance().restore(run);
+  EXPECT_EQ(chosen(product(40)).name, first);
+  EXPECT_EQ(timed(), 0);
+}
+
+TEST_F(Tuner, TakesWhatNeverBecomesSteadyInTheEnd) {
+  fake_.timer = [row = 0](const std::string& name, int runs) mutable {
+    return runs * (name == "b" ? 20e-6 : 24e-6) * (++row % 2 == 0 ? 1 : 2);
+  };
+  EXPECT_THAT(chosen(product(40)).why, HasSubstr("provisional (samples differ)"));
+  for (int process = 1; process < most_disturbed; ++process) {
+    next_process();
+    EXPECT_EQ(chosen(product(40)).name, "b");
+    EXPECT_EQ(timed(), 1);
+  }
+  next_process();
+  EXPECT_EQ(chosen(product(40)).why, "remembered as the fastest of 3");
+  EXPECT_EQ(timed(), 0);
+}
+
+TEST_F(Tuner, DoesNotMindTheHostsLoadWhereTheDeviceIsAnother) {
+  fake_.kind = "gpu";
+  quiet();
+  pretend_load(0.5);
+  EXPECT_EQ(chosen(product(40)).why, "fastest of 3 by timing");
+}
+
+TEST_F(Tuner, TimesOneOfNeighbouringShapes) {
+  quiet();
+  for (int64_t rows = 65; rows <= 128; ++rows) EXPECT_EQ(chosen(product(rows)).name, "b") << rows;
+  EXPECT_EQ(timed(), 1);
+  EXPECT_THAT(chosen(product(100)).why, HasSubstr("alike"));
+  next_process();
+  EXPECT_EQ(chosen(product(100)).why, "remembered from a problem that is alike");
+  const Chosen another = chosen(product(66, 65));
+  EXPECT_EQ(another.name, "b");
+  EXPECT_EQ(timed(), 1) << "another bucket";
+  EXPECT_THAT(chosen(product(67, 66)).why, ::testing::Eq("as for [1, 66, 64] [1, 64, 65]"));
+  EXPECT_EQ(timed(), 1);
+}
+
+TEST_F(Tuner, TimesEachShapeWhereKernelsAreLong) {
+  fake_.timer = [](const std::string& name, int runs) { return runs * (name == "b" ? 20e-3 : 24e-3); };
+  chosen(product(65));
+  EXPECT_EQ(chosen(product(128)).why, "fastest of 3 by timing");
+  EXPECT_EQ(timed(), 2);
+}
+
+TEST_F(Tuner, ChecksWhatItTakesFromANeighbour) {
+  quiet();
+  EXPECT_EQ(chosen(product(65)).name, "b");
+  fake_.wrong = "b";
+  EXPECT_NE(chosen(product(128)).name, "b");
+  EXPECT_EQ(timed(), 2);
+}
+
+TEST_F(Tuner, TakesNothingFromNeighboursWithoutTuning) {
+  quiet();
+  EXPECT_EQ(chosen(product(65)).name, "b");
+  const Chosen first = chosen(product(128), false);
+  EXPECT_EQ(first.name, "a");
+  EXPECT_THAT(first.why, HasSubstr("tuning is off"));
+}
+
+}  // namespace
+}  // namespace athanor
