@@ -38,17 +38,18 @@ OperandDesc dense(const Shape& shape, Layout layout = {}) {
 void run_kernel(benchmark::State& state, const Candidate& candidate, const KernelRequest& request,
                 double flops) {
   std::vector<std::shared_ptr<Storage>> owners;
-  std::vector<void*> buffers;
+  std::vector<Binding> buffers;
   const auto add = [&](size_t bytes) {
     owners.push_back(buffer(bytes));
-    buffers.push_back(owners.back()->address());
+    buffers.push_back({owners.back().get(), 0});
   };
   for (const auto& input : request.inputs)
     add(static_cast<size_t>(input.shape.size()) * size_of(input.dtype));
   add(static_cast<size_t>(request.output.shape.size()) * size_of(request.output.dtype));
   if (candidate.scratch_bytes > 0) add(candidate.scratch_bytes);
-  candidate.kernel->run(buffers);
-  for (auto _ : state) candidate.kernel->run(buffers);
+  Queue& queue = queue_of(parse_device("cpu"));
+  candidate.kernel->enqueue(queue, buffers);
+  for (auto _ : state) candidate.kernel->enqueue(queue, buffers);
   if (flops > 0) {
     state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
   } else {

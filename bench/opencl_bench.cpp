@@ -105,19 +105,20 @@ Contestant contestant(Device device, const KernelRequest& request) {
   for (const Candidate& candidate : backend.candidates(device.index, request)) {
     if (candidate.name != measured.winner) continue;
     std::vector<std::shared_ptr<Storage>> memory;
-    std::vector<void*> addresses;
+    std::vector<Binding> buffers;
     const auto add = [&](size_t bytes) {
       std::vector<float> values(bytes / 4 + 1);
       for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 13) * 0.1F - 0.6F;
       memory.push_back(allocate(device, bytes));
       memory.back()->write(values.data(), 0, bytes);
-      addresses.push_back(memory.back()->address());
+      buffers.push_back({memory.back().get(), 0});
     };
     for (const OperandDesc& input : request.inputs) add(static_cast<size_t>(input.shape.size()) * 4);
     add(static_cast<size_t>(request.output.shape.size()) * 4);
     if (candidate.scratch_bytes > 0) add(candidate.scratch_bytes);
-    return {candidate.name, [=, kernel = candidate.kernel] { (void)memory, kernel->run(addresses); },
-            [&backend, device] { backend.synchronize(device.index); }};
+    return {candidate.name,
+            [=, kernel = candidate.kernel] { (void)memory, kernel->enqueue(queue_of(device), buffers); },
+            [device] { queue_of(device).finish(); }};
   }
   throw Error(ErrorCode::internal, "the winner is no candidate: " + measured.winner);
 }
@@ -315,8 +316,8 @@ void bench_rows(const Settings& settings) {
     const Tensor x = values(problem.shape), dy = values(problem.shape);
     for (const Rows& row : problem.rows) {
       if (bandwidth > 0 && row.name.find(settings.only) == std::string::npos) continue;
-      std::vector<Contestant> one = {{row.name, [&] { eval(row.results(x, dy)); },
-                                      [&] { backend_of(device).synchronize(device.index); }}};
+      std::vector<Contestant> one = {
+          {row.name, [&] { eval(row.results(x, dy)); }, [&] { queue_of(device).finish(); }}};
       take_turns(one, settings.rounds);
       const double seconds = median(one[0].seconds);
       const double rate = row.passes * 4 * static_cast<double>(x.size()) / seconds;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace athanor {
@@ -32,6 +33,21 @@ struct DeviceInfo {
   std::map<std::string, Property> properties;
 };
 
+/// A point in a device's work: passed when everything before it is done.
+class Event {
+ public:
+  virtual ~Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  /// Never waits.
+  virtual bool passed() const = 0;
+  /// Waits. Throws Error for what went wrong on the device before this point.
+  virtual void wait() const = 0;
+
+ protected:
+  Event() = default;
+};
+
 /// Memory on a device. Freed with its last owner.
 class Storage {
  public:
@@ -41,11 +57,17 @@ class Storage {
 
   Device device() const { return device_; }
   size_t bytes() const { return bytes_; }
-  /// The address that the device's kernels use; on the CPU an ordinary pointer.
+  /// On the CPU an ordinary pointer; on other devices what their driver calls the memory.
   void* address() const { return address_; }
-  /// Copies between host memory and this memory; waits until the copy is done.
+  /// Copies to host memory, as soon as the content is there; waits until the copy is done.
   virtual void read(void* destination, size_t offset, size_t count) const = 0;
+  /// Copies from host memory, which may change as soon as this returns. The copy itself may still be under
+  /// way: ready() says when it is done.
   virtual void write(const void* source, size_t offset, size_t count) = 0;
+
+  /// The content is there when this has passed; nullptr: it is there.
+  const std::shared_ptr<Event>& ready() const { return ready_; }
+  void set_ready(std::shared_ptr<Event> event) { ready_ = std::move(event); }
 
  protected:
   Storage(Device device, size_t bytes, void* address) : device_(device), bytes_(bytes), address_(address) {}
@@ -54,6 +76,7 @@ class Storage {
   Device device_;
   size_t bytes_;
   void* address_;
+  std::shared_ptr<Event> ready_;
 };
 
 /// One kind of device: the CPU, OpenCL, CUDA, HIP. Each backend registers one when the program starts.

@@ -33,4 +33,6 @@ Backend& backend_of(Device device) {
   return dynamic_cast<Backend&>(provider_of(device));
 }
 
+Queue& queue_of(Device device) { return backend_of(device).queue(device.index); }
+
 }  // namespace athanor

@@ -1,7 +1,6 @@
 // Kernels and their candidates: the contract between the compiler and the backends.
 #pragma once
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include "athanor/device/device.h"
 #include "athanor/graph/op.h"
 #include "athanor/kernels/loop_program.h"
+#include "athanor/kernels/queue.h"
 
 namespace athanor {
 
@@ -65,10 +65,11 @@ struct GpuCandidate;
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// `buffers`: the addresses of the inputs, of the output, and of the scratch memory if the kernel asked for
-  /// some.
-  virtual void run(std::span<void* const> buffers) const = 0;
-  /// Does the first part of the first run in advance: compiles. Threads may prepare several kernels at once.
+  /// Gives the kernel's launches to a queue of its device. `buffers`: the inputs, the output, and the scratch
+  /// memory if the kernel asked for some; they must live until the launches have run. `site` may be nullptr.
+  virtual void enqueue(Queue& queue, std::span<const Binding> buffers,
+                       const CommandSite* site = nullptr) const = 0;
+  /// Does the first part of the first launch in advance: compiles. Threads may prepare several kernels at once.
   virtual void prepare() const {}
   /// The source and launches of a generated GPU kernel; nullptr for others.
   virtual const GpuCandidate* generated() const { return nullptr; }
@@ -96,13 +97,12 @@ class Backend : public DeviceProvider {
   /// A kernel for a fused loop, with buffers as the program numbers them. Every backend can generate every
   /// loop.
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
-  /// Waits until the device has finished everything. Throws Error if something went wrong.
-  virtual void synchronize(int device) = 0;
-  /// Seconds that the device needs for the work that `launches` starts, by its own clock if it has one.
-  virtual double timed(int device, const std::function<void()>& launches) = 0;
+  /// The device's queue for kernels.
+  virtual Queue& queue(int device) = 0;
 };
 
-/// The backend of a device.
+/// The backend of a device, and its queue for kernels.
 Backend& backend_of(Device device);
+Queue& queue_of(Device device);
 
 }  // namespace athanor

@@ -25,11 +25,6 @@ void Trace::add(TraceSpan span) {
   spans_.push_back(std::move(span));
 }
 
-std::string& Trace::label() {
-  thread_local std::string text;
-  return text;
-}
-
 std::string Trace::json() const {
   const std::scoped_lock lock(mutex_);
   auto events = nlohmann::ordered_json::array();

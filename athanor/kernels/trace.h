@@ -29,8 +29,6 @@ class Trace {
   /// The current one, or nullptr if nothing is recorded.
   static Trace* active();
   void add(TraceSpan span);
-  /// The name under which kernels that this thread launches are shown.
-  static std::string& label();
   /// All spans, for chrome://tracing or ui.perfetto.dev.
   std::string json() const;
 

@@ -63,6 +63,7 @@ class Trial {
   // The result of one run.
   std::vector<double> result(const Candidate& candidate) {
     launch(candidate);
+    queue_of(device_).finish();
     HostArray host(request_.output.dtype, request_.output.shape);
     output_->read(host.bytes.data(), 0, host.bytes.size());
     return to_doubles(host);
@@ -71,7 +72,7 @@ class Trial {
   Samples time(const Candidate& candidate, double limit) {
     return take_samples(
         [&](int runs) {
-          return backend_of(device_).timed(device_.index, [&] {
+          return queue_of(device_).timed([&] {
             for (int i = 0; i < runs; ++i) launch(candidate);
           });
         },
@@ -82,11 +83,11 @@ class Trial {
   void launch(const Candidate& candidate) {
     if (!scratch_ || scratch_->bytes() < candidate.scratch_bytes)
       scratch_ = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
-    std::vector<void*> buffers;
-    for (const auto& input : inputs_) buffers.push_back(input->address());
-    buffers.push_back(output_->address());
-    buffers.push_back(scratch_->address());
-    candidate.kernel->run(buffers);
+    std::vector<Binding> buffers;
+    for (const auto& input : inputs_) buffers.push_back({input.get(), 0});
+    buffers.push_back({output_.get(), 0});
+    buffers.push_back({scratch_.get(), 0});
+    candidate.kernel->enqueue(queue_of(device_), buffers);
   }
 
   Device device_;

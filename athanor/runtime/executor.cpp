@@ -9,8 +9,6 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
-#include "athanor/kernels/launch_site.h"
-#include "athanor/kernels/trace.h"
 #include "athanor/runtime/host_op.h"
 
 namespace athanor {
@@ -32,7 +30,7 @@ const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
 class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
-      : plan_(plan), places_(plan.values.size()) {
+      : plan_(plan), queue_(queue_of(plan.device)), places_(plan.values.size()) {
     if (plan.arena_bytes > 0) arena_ = arena(plan.device, plan.arena_bytes).get();
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
@@ -49,23 +47,22 @@ class Run {
         places_[v] = {arena_, plan.values[v].offset};
   }
 
-  void step(const PlanStep& step) {
+  void step(const PlanStep& step, const CommandSite& site) {
+    buffers_.clear();
+    for (const auto& ref : step.buffers) {
+      const Binding& place = places_[static_cast<size_t>(ref.value)];
+      buffers_.push_back({place.storage, place.offset + ref.byte_offset});
+    }
     if (step.on_host) {
-      std::vector<HostOperand> operands;
-      for (const auto& ref : step.buffers) {
-        const Place& place = places_[static_cast<size_t>(ref.value)];
-        operands.push_back({place.storage, place.offset + ref.byte_offset});
-      }
-      const HostOperand output = operands.back();
-      operands.pop_back();
-      run_on_host(*step.request, operands, output);
+      const Binding output = buffers_.back();
+      buffers_.pop_back();
+      queue_.finish();
+      run_on_host(*step.request, buffers_, output);
+      queue_.wait(output.storage->ready());
       return;
     }
-    buffers_.clear();
-    for (const auto& ref : step.buffers)
-      buffers_.push_back(places_[static_cast<size_t>(ref.value)].address() + ref.byte_offset);
-    buffers_.push_back(step.scratch_offset >= 0 ? Place{arena_, step.scratch_offset}.address() : nullptr);
-    step.kernel.kernel->run(buffers_);
+    buffers_.push_back(step.scratch_offset >= 0 ? Binding{arena_, step.scratch_offset} : Binding{});
+    step.kernel.kernel->enqueue(queue_, buffers_, &site);
   }
 
   // The first non-finite element of what a step wrote, as text; "" when all are finite.
@@ -74,7 +71,8 @@ class Run {
       const TensorType& type = plan_.values[static_cast<size_t>(v)].type;
       if (!is_float(type.dtype)) continue;
       HostArray host(type.dtype, type.shape);
-      const Place& place = places_[static_cast<size_t>(v)];
+      const Binding& place = places_[static_cast<size_t>(v)];
+      queue_.finish();
       place.storage->read(host.bytes.data(), static_cast<size_t>(place.offset), host.bytes.size());
       const auto numbers = to_doubles(host);
       for (size_t i = 0; i < numbers.size(); ++i)
@@ -85,33 +83,30 @@ class Run {
     return {};
   }
 
-  std::vector<std::shared_ptr<Storage>> outputs() { return std::move(outputs_); }
+  /// The outputs, whose content is there when all that was launched has run.
+  std::vector<std::shared_ptr<Storage>> outputs() {
+    const std::shared_ptr<Event> done = queue_.record();
+    for (const auto& output : outputs_) output->set_ready(done);
+    return std::move(outputs_);
+  }
 
  private:
-  // Where a value lies: bytes into some storage.
-  struct Place {
-    Storage* storage = nullptr;
-    int64_t offset = 0;
-    std::byte* address() const { return static_cast<std::byte*>(storage->address()) + offset; }
-  };
-
   const Plan& plan_;
-  std::vector<Place> places_;
+  Queue& queue_;
+  std::vector<Binding> places_;  // of the plan's values
   std::vector<std::shared_ptr<Storage>> outputs_;
-  std::vector<void*> buffers_;
+  std::vector<Binding> buffers_;
   Storage* arena_ = nullptr;
 };
 
-class StepSite final : public LaunchSite {
+class StepSite final : public CommandSite {
  public:
-  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) { current() = this; }
-  ~StepSite() override { current() = nullptr; }
-  StepSite(const StepSite&) = delete;
-  StepSite& operator=(const StepSite&) = delete;
+  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) {}
   std::string step() const override {
     return fmt::format("plan step {} ({})", number_, step_.name_and_parts());
   }
   std::string where() const override { return step_.where; }
+  std::string label() const override { return fmt::format("{} {}", number_, step_.name()); }
 
  private:
   const PlanStep& step_;
@@ -131,21 +126,15 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? Clock::now() : Clock::time_point{};
-    Trace* const trace = Trace::active();
-    const double began = trace != nullptr ? trace_clock() : 0;
-    if (trace != nullptr) Trace::label() = fmt::format("{} {}", i, step.name());
     const StepSite site(step, i);
     try {
-      run.step(step);
+      run.step(step, site);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}: {}", site.step(), error.problem()),
                   error.where().empty() ? step.where : error.where(), error.hint());
     }
-    // The host's kernels are done when they return; other devices add their spans by their own clocks.
-    if (trace != nullptr && step.device == Device{})
-      trace->add({"cpu kernels", Trace::label(), began, trace_clock() - began});
     if (times) {
-      backend_of(step.device).synchronize(step.device.index);
+      queue_of(step.device).finish();
       (*times)[i].seconds += seconds_since(start);
       ++(*times)[i].runs;
     }

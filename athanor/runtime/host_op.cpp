@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-RefArray read(const OperandDesc& operand, const HostOperand& from) {
+RefArray read(const OperandDesc& operand, const Binding& from) {
   // From the first to the last element that the strides reach, both counted from where the operand starts.
   int64_t first = 0, last = 0;
   for (int axis = 0; axis < operand.shape.rank(); ++axis) {
@@ -37,7 +37,7 @@ RefArray read(const OperandDesc& operand, const HostOperand& from) {
 
 }  // namespace
 
-void run_on_host(const KernelRequest& request, std::span<const HostOperand> inputs, HostOperand output) {
+void run_on_host(const KernelRequest& request, std::span<const Binding> inputs, Binding output) {
   std::vector<RefArray> arrays;
   for (size_t i = 0; i < inputs.size(); ++i) arrays.push_back(read(request.inputs[i], inputs[i]));
   const RefArray result = request.op->reference(arrays, request.attrs);

@@ -103,24 +103,23 @@ class CpuWorker final : public Worker {
 class GpuWorker final : public Worker {
  public:
   GpuWorker(Device device, GpuAccess access)
-      : device_(device),
-        access_(std::move(access)),
-        backend_(backend_of(device)),
-        report_(backend_.allocate(device.index, (4 * most_errors + 1) * sizeof(int32_t))) {}
+      : access_(std::move(access)),
+        queue_(queue_of(device)),
+        report_(allocate(device, (4 * most_errors + 1) * sizeof(int32_t))) {}
 
   void fill(Storage& block, const Pattern& pattern, uint32_t first) override {
-    std::vector<void*> buffers{block.address()};
-    kernel("memory_fill", block, pattern, first, 1).kernel->run(buffers);
-    backend_.synchronize(device_.index);
+    const std::vector<Binding> buffers{{&block, 0}};
+    kernel("memory_fill", block, pattern, first, 1).kernel->enqueue(queue_, buffers);
+    queue_.finish();
   }
 
   void check(Storage& block, const Pattern& pattern, uint32_t first, uint64_t number,
              MemoryReport& report) override {
     std::vector<int32_t> said(4 * most_errors + 1);
     report_->write(said.data(), 0, said.size() * sizeof(int32_t));
-    std::vector<void*> buffers{block.address(), report_->address()};
-    kernel("memory_check", block, pattern, first, 2).kernel->run(buffers);
-    backend_.synchronize(device_.index);
+    const std::vector<Binding> buffers{{&block, 0}, {report_.get(), 0}};
+    kernel("memory_check", block, pattern, first, 2).kernel->enqueue(queue_, buffers);
+    queue_.finish();
     report_->read(said.data(), 0, said.size() * sizeof(int32_t));
     const auto wrong = static_cast<uint32_t>(said[0]);
     report.wrong_words += wrong;
@@ -155,9 +154,8 @@ class GpuWorker final : public Worker {
     return access_.make({name, {}, 0, {launch}});
   }
 
-  Device device_;
   GpuAccess access_;
-  Backend& backend_;
+  Queue& queue_;
   std::shared_ptr<Storage> report_;
 };
 

@@ -91,17 +91,18 @@ double seconds_of(Device device, const KernelRequest& request, const TuningProgr
   const Candidate& winner = candidates.at(choose(device, request, candidates, true, progress).index);
   const size_t bytes = static_cast<size_t>(request.output.shape.size()) * size_of(request.output.dtype);
   std::vector<std::shared_ptr<Storage>> memory;
-  std::vector<void*> buffers;
+  std::vector<Binding> buffers;
   for (const size_t size : {bytes, bytes, bytes, winner.scratch_bytes}) {
     if (size == 0) continue;
     memory.push_back(allocate(device, size));
     memory.back()->write(std::vector<std::byte>(size).data(), 0, size);
-    buffers.push_back(memory.back()->address());
+    buffers.push_back({memory.back().get(), 0});
   }
   winner.kernel->prepare();
   double least = 1e30;
+  Queue& queue = backend.queue(device.index);
   for (int run = 0; run < 4; ++run)
-    least = std::min(least, backend.timed(device.index, [&] { winner.kernel->run(buffers); }));
+    least = std::min(least, queue.timed([&] { winner.kernel->enqueue(queue, buffers); }));
   return std::max(least, 1e-9);
 }
 

@@ -16,16 +16,16 @@ namespace {
 class Prober {
  public:
   explicit Prober(Device device)
-      : device_(device), access_(gpu_access(device).value()), backend_(backend_of(device)) {
+      : device_(device), access_(gpu_access(device).value()), queue_(queue_of(device)) {
     const int64_t group = access_.traits.max_group_size;
     group_size_ = access_.traits.is_cpu ? 1 : std::min<int64_t>(256, group);
     width_ = access_.traits.is_cpu ? 16 : 4;
     std::vector<float> seed(128);
     for (size_t i = 0; i < seed.size(); ++i)
       seed[i] = i < 32 ? 0.5F : 0.25F;  // a * 0.5 + 0.25 stays near 0.5
-    seed_ = backend_.allocate(device.index, seed.size() * sizeof(float));
+    seed_ = allocate(device, seed.size() * sizeof(float));
     seed_->write(seed.data(), 0, seed.size() * sizeof(float));
-    out_ = backend_.allocate(device.index, 64 * 16 * sizeof(float));
+    out_ = allocate(device, 64 * 16 * sizeof(float));
   }
 
   bool knows_waves() const { return access_.waves; }
@@ -44,10 +44,10 @@ class Prober {
   }
 
   // The best of some runs, by the device's clock.
-  double best(const Candidate& candidate, std::vector<void*> buffers, int runs = 4) const {
+  double best(const Candidate& candidate, const std::vector<Binding>& buffers, int runs = 4) const {
     double least = 1e30;
     for (int i = 0; i < runs; ++i)
-      least = std::min(least, backend_.timed(device_.index, [&] { candidate.kernel->run(buffers); }));
+      least = std::min(least, queue_.timed([&] { candidate.kernel->enqueue(queue_, buffers); }));
     return std::max(least, 1e-9);
   }
 
@@ -60,7 +60,7 @@ class Prober {
     const auto seconds_of = [&](int64_t groups, int64_t iterations) {
       Defines all = defines;
       all.set("ITERATIONS", iterations);
-      return best(kernel(name, all, groups, 2), {seed_->address(), out_->address()});
+      return best(kernel(name, all, groups, 2), {{seed_.get(), 0}, {out_.get(), 0}});
     };
     // A group alone should work for some milliseconds.
     int64_t iterations = 1024;
@@ -111,7 +111,7 @@ class Prober {
 
   Measurement bandwidth() const {
     const uint64_t bytes = std::min<uint64_t>(uint64_t{256} << 20, access_.largest_buffer / 4) / 4096 * 4096;
-    const auto from = backend_.allocate(device_.index, bytes), to = backend_.allocate(device_.index, bytes);
+    const auto from = allocate(device_, bytes), to = allocate(device_, bytes);
     Defines defines;
     const auto count = static_cast<int64_t>(bytes / sizeof(float)) / width_;
     defines.set("WIDTH", std::to_string(width_)).set("COUNT", count);
@@ -119,7 +119,7 @@ class Prober {
     const int64_t groups = std::max<int64_t>(
         1, std::min<int64_t>(count / group_size_, int64_t{access_.traits.compute_units} * 32));
     const double seconds =
-        best(kernel("probe_copy", defines, groups, 2), {from->address(), to->address()}, 6);
+        best(kernel("probe_copy", defines, groups, 2), {{from.get(), 0}, {to.get(), 0}}, 6);
     return {"bandwidth_gb_s",
             2 * static_cast<double>(bytes) / seconds * 1e-9,
             fmt::format("copying {} MiB, read and written", bytes >> 20),
@@ -132,14 +132,14 @@ class Prober {
     Defines defines;
     int64_t rounds = 16;
     const int64_t groups = int64_t{access_.traits.compute_units} * 4;
-    const auto memory = backend_.allocate(device_.index, bytes);
+    const auto memory = allocate(device_, bytes);
     const std::vector<float> ones(bytes / sizeof(float), 1);
     memory->write(ones.data(), 0, bytes);
     double seconds = 0;
     do {
       Defines constants;
       constants.set("WIDTH", std::to_string(width_)).set("COUNT", count).set("ROUNDS", rounds *= 4);
-      seconds = best(kernel("probe_read", constants, groups, 2), {memory->address(), out_->address()});
+      seconds = best(kernel("probe_read", constants, groups, 2), {{memory.get(), 0}, {out_.get(), 0}});
     } while (seconds < 2e-3 && rounds < (1 << 20));
     return {"cache_bandwidth_gb_s",
             static_cast<double>(bytes * rounds * groups) / seconds * 1e-9,
@@ -149,13 +149,13 @@ class Prober {
 
   std::vector<Measurement> link() const {
     constexpr size_t bytes = size_t{64} << 20;
-    const auto there = backend_.allocate(device_.index, bytes);
+    const auto there = allocate(device_, bytes);
     std::vector<std::byte> here(bytes, std::byte{1});
     double to = 1e30, from = 1e30;
     for (int i = 0; i < 4; ++i) {
       auto start = Clock::now();
       there->write(here.data(), 0, bytes);
-      backend_.synchronize(device_.index);
+      queue_.finish();
       to = std::min(to, seconds_since(start));
       start = Clock::now();
       there->read(here.data(), 0, bytes);
@@ -169,18 +169,18 @@ class Prober {
     Defines defines;
     defines.set("WIDTH", "1").set("ITERATIONS", 1);
     const Candidate least = kernel("probe_rate", defines, 1, 2);
-    std::vector<void*> buffers{seed_->address(), out_->address()};
+    const std::vector<Binding> buffers{{seed_.get(), 0}, {out_.get(), 0}};
     constexpr int launches = 500;
-    backend_.synchronize(device_.index);
+    queue_.finish();
     auto start = Clock::now();
-    for (int i = 0; i < launches; ++i) least.kernel->run(buffers);
-    backend_.synchronize(device_.index);
+    for (int i = 0; i < launches; ++i) least.kernel->enqueue(queue_, buffers);
+    queue_.finish();
     const double queued = seconds_since(start) / launches;
     double trip = 1e30;
     for (int i = 0; i < 50; ++i) {
       start = Clock::now();
-      least.kernel->run(buffers);
-      backend_.synchronize(device_.index);
+      least.kernel->enqueue(queue_, buffers);
+      queue_.finish();
       trip = std::min(trip, seconds_since(start));
     }
     return {{"launch_us", queued * 1e6, "launches one after the other, each", {}},
@@ -188,11 +188,11 @@ class Prober {
   }
 
   Measurement wave_width() const {
-    const auto answer = backend_.allocate(device_.index, 64);
+    const auto answer = allocate(device_, 64);
     const Candidate asked = kernel("probe_wave", {}, 1, 1);
-    std::vector<void*> buffers{answer->address()};
-    asked.kernel->run(buffers);
-    backend_.synchronize(device_.index);
+    const std::vector<Binding> buffers{{answer.get(), 0}};
+    asked.kernel->enqueue(queue_, buffers);
+    queue_.finish();
     int32_t width = 0;
     answer->read(&width, 0, sizeof width);
     return {"wave_width", static_cast<double>(width), "sub-group of a running kernel", {}};
@@ -201,7 +201,7 @@ class Prober {
  private:
   Device device_;
   GpuAccess access_;
-  Backend& backend_;
+  Queue& queue_;
   int64_t group_size_ = 1, width_ = 1;
   std::shared_ptr<Storage> seed_, out_;
 };

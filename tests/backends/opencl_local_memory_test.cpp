@@ -1,5 +1,6 @@
-// The local memory that a launch declares is what the compiled kernel uses.
-#include "athanor/backends/opencl/device.h"
+// The local memory that a launch says it takes is what the compiled kernel takes.
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/backends/opencl/driver.h"
 #include "athanor/base/os/library.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/ops/ops.h"
@@ -46,8 +47,9 @@ TEST(OpenClLocalMemory, IsWhatLaunchesSay) {
       reinterpret_cast<decltype(&clGetKernelWorkGroupInfo)>(library.find("clGetKernelWorkGroupInfo"));
   ASSERT_NE(ask, nullptr);
   for (const DeviceInfo& info : opencl_devices()) {
-    opencl::ClDevice& device = *opencl::devices(info.device.provider)[static_cast<size_t>(info.device.index)];
-    GpuTraits traits = device.traits();
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    auto& driver = dynamic_cast<opencl::OpenClDriver&>(device.driver());
+    GpuTraits traits = device.facts().traits;
     traits.is_cpu = false;
     traits.max_group_size = std::min<int64_t>(traits.max_group_size, 256);
     int with_local_memory = 0;
@@ -59,8 +61,8 @@ TEST(OpenClLocalMemory, IsWhatLaunchesSay) {
         const std::string source = render(launch, GpuTarget::opencl);
         const char* text = source.c_str();
         cl_int code = CL_SUCCESS;
-        cl_program program = api.CreateProgramWithSource(device.context(), 1, &text, nullptr, &code);
-        cl_device_id id = device.id();
+        cl_program program = api.CreateProgramWithSource(driver.context(), 1, &text, nullptr, &code);
+        cl_device_id id = driver.id();
         ASSERT_EQ(api.BuildProgram(program, 1, &id, "-cl-std=CL1.2 -w", nullptr, nullptr), CL_SUCCESS)
             << candidate.name;
         cl_kernel kernel = api.CreateKernel(program, launch.name.c_str(), &code);

@@ -1,38 +1,41 @@
-// Generated loops on OpenCL devices, compared with a plain interpreter, in the shapes for CPUs and for GPUs.
-#include "athanor/backends/opencl/launch.h"
+// Generated loops on OpenCL devices against a plain interpreter, in the shapes that suit a CPU and those for
+// GPUs.
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/backends/gpu/kernel.h"
 #include "tests/backends/loop_programs.h"
 #include "tests/backends/opencl.h"
 
 namespace athanor::testing {
 namespace {
 
-/// Runs a candidate on a device, on copies of the memory, and returns these.
-Memory run_on(opencl::ClDevice& device, const GpuCandidate& generated, const Memory& start) {
-  const Candidate candidate = opencl::make_candidate(device, generated, {});
+/// Runs a candidate on copies of the memory on a device, and brings them back.
+Memory run_on(gpu::GpuDevice& device, const GpuCandidate& generated, const Memory& start) {
+  const Candidate candidate = gpu::make_candidate(device, generated, {});
   std::vector<std::shared_ptr<Storage>> storage;
-  std::vector<void*> addresses;
+  std::vector<Binding> buffers;
   for (const auto& bytes : start.data) {
-    storage.push_back(allocate(device.device(), std::max<size_t>(1, bytes.size())));
+    storage.push_back(allocate(device.id(), std::max<size_t>(1, bytes.size())));
     storage.back()->write(bytes.data(), 0, bytes.size());
-    addresses.push_back(storage.back()->address());
+    buffers.push_back({storage.back().get(), 0});
   }
-  const auto scratch = allocate(device.device(), std::max<size_t>(1, candidate.scratch_bytes));
-  addresses.push_back(scratch->address());
-  candidate.kernel->run(addresses);
+  const auto scratch = allocate(device.id(), std::max<size_t>(1, candidate.scratch_bytes));
+  buffers.push_back({scratch.get(), 0});
+  candidate.kernel->enqueue(device.kernels(), buffers);
+  device.kernels().finish();
   Memory result = start;
   for (size_t b = 0; b < storage.size(); ++b)
     storage[b]->read(result.data[b].data(), 0, result.data[b].size());
   return result;
 }
 
-void check_on(opencl::ClDevice& device, const LoopProgram& program, const Memory& start, double tolerance) {
+void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& start, double tolerance) {
   Memory want = start;
   reference::Interpreter(program, want.addresses()).run();
-  GpuTraits gpu = device.traits();
+  GpuTraits gpu = device.facts().traits;
   gpu.is_cpu = !gpu.is_cpu;
   gpu.max_group_size = std::min<int64_t>(64, gpu.max_group_size);
   gpu.compute_units = 4;
-  for (const GpuTraits& traits : {device.traits(), gpu})
+  for (const GpuTraits& traits : {device.facts().traits, gpu})
     for (const GpuCandidate& candidate : gpu_loop_candidates(program, traits)) {
       std::string description = candidate.name;
       for (const auto& [name, value] : candidate.parameters)
@@ -46,7 +49,7 @@ void check_everywhere(const LoopProgram& program, double tolerance = 2e-4, doubl
   std::mt19937 rng(7);
   const Memory start = memory_for(program, rng, low, high);
   for (const DeviceInfo& info : opencl_devices()) {
-    check_on(*opencl::devices(info.device.provider)[info.device.index], program, start, tolerance);
+    check_on(gpu::gpu_device(info.device), program, start, tolerance);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
@@ -67,8 +70,7 @@ TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
     Ints space;
     std::vector<bool> reduced;
   };
-  // Rows; columns; both between other dimensions; everything at once (split into parts); one element;
-  // nothing.
+  // Rows, columns, both between others, everything at once (split into parts), one element, nothing.
   const Case cases[] = {{{37, 129}, {false, true}},        {{129, 37}, {true, false}},
                         {{3, 50, 7}, {true, false, true}}, {{70001}, {true}},
                         {{20000, 3}, {true, false}},       {{1, 5}, {false, true}},
@@ -76,8 +78,7 @@ TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
   for (const Case& one : cases)
     for (const Prim prim : {Prim::sum, Prim::prod, Prim::reduce_max, Prim::reduce_min})
       for (const DType type : {DType::f32, DType::i32}) {
-        // Each kind of reduction in two shapes, and each shape as a sum, because every combination is a
-        // kernel to compile.
+        // Every kind in two shapes, every shape as a sum: each is a kernel to compile.
         if (&one > &cases[1] && (prim != Prim::sum || type != DType::f32)) continue;
         Builder b(one.space, one.reduced);
         const int x = b.load(0, type, dense(one.space));
@@ -103,7 +104,7 @@ TEST(OpenClLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
     for (size_t i = 0; i < n; ++i) values[i] = std::floor(values[i]);  // many equals
     values[n / 2] = std::nanf("");
     for (const DeviceInfo& info : opencl_devices()) {
-      check_on(*opencl::devices(info.device.provider)[info.device.index], b.p, start, 0);
+      check_on(gpu::gpu_device(info.device), b.p, start, 0);
       if (HasFatalFailure()) return;
     }
   }
@@ -137,7 +138,7 @@ TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
     for (const int64_t extent : {0, 70001, 1, 3, 17, 256, 1000, 4097, 129}) {
       LoopProgram p = scaled_sum(extent, type);
       Memory own = memory_for(p, rng);
-      // Buffers are numbered together; all loops share the third one, k.
+      // Buffers are numbered together, and the third is everyone's k.
       std::vector<int> number;
       for (size_t b = 0; b < own.data.size(); ++b) {
         const bool shared = b == 2 && !programs.empty();
@@ -149,13 +150,13 @@ TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
     }
     for (LoopProgram& p : programs) p.buffers = static_cast<int>(start.data.size());
     for (const DeviceInfo& info : opencl_devices()) {
-      opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
-      GpuTraits gpu = device.traits();
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      GpuTraits gpu = device.facts().traits;
       gpu.is_cpu = !gpu.is_cpu;
       Memory want = start;
       for (const LoopProgram& p : programs)
-        want = run_on(device, gpu_loop_candidates(p, device.traits()).front(), want);
-      for (const GpuTraits& traits : {device.traits(), gpu}) {
+        want = run_on(device, gpu_loop_candidates(p, device.facts().traits).front(), want);
+      for (const GpuTraits& traits : {device.facts().traits, gpu}) {
         const Memory got = run_on(device, gpu_joined_loops(programs, traits), start);
         for (size_t b = 0; b < want.data.size(); ++b) EXPECT_EQ(got.data[b], want.data[b]) << "buffer " << b;
       }

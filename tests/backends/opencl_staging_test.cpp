@@ -1,21 +1,18 @@
-// Uploads through pinned memory: their pieces, the order of these, and the memory around them.
-#include "athanor/backends/opencl/staging.h"
-
+// Uploads through pinned memory: pieces, their order, and what lies beside them.
 #include <numeric>
 
-#include "athanor/backends/opencl/device.h"
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/backends/gpu/storage.h"
 #include "tests/backends/opencl.h"
 
 namespace athanor::testing {
 namespace {
 
-using opencl::Staging;
-
 TEST(OpenClStaging, UploadsAnySizeAndNothingBesideIt) {
   ATHANOR_NEEDS_OPENCL();
-  constexpr size_t half = Staging::half_bytes, before = 64, behind = 100;
+  constexpr size_t half = gpu::Staging::half_bytes, before = 64, behind = 100;
   for (const DeviceInfo& info : opencl_devices()) {
-    opencl::ClDevice& device = *opencl::devices(info.device.provider)[static_cast<size_t>(info.device.index)];
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const size_t count : {size_t{0}, size_t{1}, half - 1, half, half + 1, 3 * half + 17}) {
       const auto storage = allocate(info.device, before + count + behind);
       std::vector<uint8_t> want(before + count + behind, 77), got(want.size());
@@ -23,10 +20,12 @@ TEST(OpenClStaging, UploadsAnySizeAndNothingBesideIt) {
       std::vector<uint8_t> source(count);
       uint32_t state = 1;
       for (uint8_t& byte : source) byte = static_cast<uint8_t>((state = state * 1664525 + 1013904223) >> 24);
-      device.staging.upload(device.queue(), device.find(storage->address()).buffer, before, source.data(),
-                            count, nullptr);
+      const gpu::Memory memory = static_cast<gpu::GpuStorage&>(*storage).memory();
+      device.uploads().wait(storage->ready());
+      device.staging.upload(device.uploads(), {memory, before}, source.data(), count);
       std::ranges::copy(source, want.begin() + before);
       std::ranges::fill(source, uint8_t{0});  // it has been read
+      device.uploads().finish();
       storage->read(got.data(), 0, got.size());
       EXPECT_TRUE(got == want) << info.name << ", " << count << " bytes";
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/backends/cpu/memory.h"
+#include "athanor/backends/cpu/queue.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor::testing {
@@ -71,13 +72,9 @@ class FakeDevice final : public Backend {
   Candidate loop_kernel(int, const LoopProgram& program) override {
     return backend_of(Device{}).loop_kernel(0, program);
   }
-  void synchronize(int) override {}
-  double timed(int, const std::function<void()>& launches) override {
-    runs_ = 0;
-    timing_ = true;
-    launches();
-    timing_ = false;
-    return timer(ran_, runs_);
+  Queue& queue(int) override {
+    if (!queue_) queue_ = std::make_unique<FakeQueue>(*this);
+    return *queue_;
   }
 
  private:
@@ -85,11 +82,12 @@ class FakeDevice final : public Backend {
    public:
     FakeKernel(FakeDevice& device, std::string name, std::shared_ptr<const Kernel> host)
         : device_(device), name_(std::move(name)), host_(std::move(host)) {}
-    void run(std::span<void* const> buffers) const override {
+    void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
       device_.ran_ = name_;
       if (++device_.runs_, device_.timing_) return;
-      host_->run(buffers);
-      if (name_ == device_.wrong) *static_cast<float*>(buffers[buffers.size() - 2]) += 1000;
+      host_->enqueue(queue, buffers, site);
+      const Binding& output = buffers[buffers.size() - 2];
+      if (name_ == device_.wrong) *static_cast<float*>(output.storage->address()) += 1000;
     }
 
    private:
@@ -98,7 +96,23 @@ class FakeDevice final : public Backend {
     std::shared_ptr<const Kernel> host_;
   };
 
+  class FakeQueue final : public cpu::CpuQueue {
+   public:
+    explicit FakeQueue(FakeDevice& device) : CpuQueue(device.device()), device_(device) {}
+    double timed(const std::function<void()>& launches) override {
+      device_.runs_ = 0;
+      device_.timing_ = true;
+      launches();
+      device_.timing_ = false;
+      return device_.timer(device_.ran_, device_.runs_);
+    }
+
+   private:
+    FakeDevice& device_;
+  };
+
   FakeDevice() = default;
+  std::unique_ptr<FakeQueue> queue_;
   uint8_t provider_ = 0;
   std::string serial_, ran_;
   int runs_ = 0;

@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "athanor/backends/opencl/launch.h"
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/backends/gpu/kernel.h"
 #include "tests/backends/cpu_kernels.h"
 #include "tests/backends/opencl.h"
 
@@ -53,24 +54,24 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
 
 /// Runs a candidate twice, on poisoned output and scratch memory: the first launch must leave nothing that
 /// changes the second.
-inline std::vector<double> run_on(opencl::ClDevice& device, const GpuCandidate& generated,
+inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& generated,
                                   std::vector<Value>& inputs, const OperandDesc& output) {
-  const Candidate candidate = opencl::make_candidate(device, generated, {});
+  const Candidate candidate = gpu::make_candidate(device, generated, {});
   const size_t bytes = static_cast<size_t>(output.shape.size()) * size_of(output.dtype), margin = 64;
   std::vector<std::shared_ptr<Storage>> storage;
-  std::vector<void*> addresses;
+  std::vector<Binding> buffers;
   const auto add = [&](const void* data, size_t size, size_t offset) {
-    storage.push_back(allocate(device.device(), std::max<size_t>(1, size)));
+    storage.push_back(allocate(device.id(), std::max<size_t>(1, size)));
     storage.back()->write(data, 0, size);
-    addresses.push_back(static_cast<std::byte*>(storage.back()->address()) + offset);
+    buffers.push_back({storage.back().get(), static_cast<int64_t>(offset)});
   };
   for (Value& input : inputs) add(input.memory.data(), input.memory.size(), input.offset);
   const std::vector<std::byte> poison(std::max(bytes + margin, candidate.scratch_bytes), std::byte{0x7f});
   add(poison.data(), bytes + margin, 0);
   const std::shared_ptr<Storage> result = storage.back();
   add(poison.data(), candidate.scratch_bytes, 0);
-  candidate.kernel->run(addresses);
-  candidate.kernel->run(addresses);
+  for (int launch = 0; launch < 2; ++launch) candidate.kernel->enqueue(device.kernels(), buffers);
+  device.kernels().finish();
   std::vector<std::byte> memory(bytes + margin);
   result->read(memory.data(), 0, memory.size());
   EXPECT_EQ(std::memcmp(memory.data() + bytes, poison.data(), margin), 0)
@@ -98,12 +99,12 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : opencl_devices()) {
-    opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
-    GpuTraits gpu = device.traits();
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits gpu = device.facts().traits;
     gpu.is_cpu = !gpu.is_cpu;
     gpu.max_group_size = std::min<int64_t>(256, gpu.max_group_size);
     gpu.compute_units = 4;
-    for (const GpuTraits& traits : {device.traits(), gpu}) {
+    for (const GpuTraits& traits : {device.facts().traits, gpu}) {
       const auto candidates = gpu_candidates(request, traits);
       EXPECT_FALSE(candidates.empty()) << request.key();
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();

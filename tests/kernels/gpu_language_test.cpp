@@ -41,7 +41,7 @@ TEST(GpuLanguage, LanesOfVectors) {
         reinterpret_cast<float*>(x.memory.data())[i] = static_cast<float>(i);
       std::vector<Value> inputs{std::move(x)};
       const Shape shape{4 * width};
-      EXPECT_EQ(run_on(*opencl::devices(info.device.provider)[info.device.index], candidate, inputs,
+      EXPECT_EQ(run_on(gpu::gpu_device(info.device), candidate, inputs,
                        {DType::f32, shape, {}, contiguous_strides(shape)}),
                 reordered(width));
     }

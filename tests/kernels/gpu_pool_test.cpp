@@ -76,8 +76,8 @@ TEST(GpuPool, ANaNStays) {
   KernelRequest request{
       &find_op("max_pool2d"), c.attrs(true), {x.desc}, random_value(DType::f32, c.y(), 1).desc, {}};
   for (const DeviceInfo& info : opencl_devices()) {
-    opencl::ClDevice& device = *opencl::devices(info.device.provider)[info.device.index];
-    for (const GpuCandidate& candidate : gpu_candidates(request, device.traits())) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    for (const GpuCandidate& candidate : gpu_candidates(request, device.facts().traits)) {
       const auto result = run_on(device, candidate, inputs, request.output);
       EXPECT_TRUE(std::isnan(result[0])) << candidate.name;
       EXPECT_FALSE(std::isnan(result[1])) << candidate.name;

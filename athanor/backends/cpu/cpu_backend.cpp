@@ -7,8 +7,8 @@
 #include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
+#include "athanor/backends/cpu/queue.h"
 #include "athanor/backends/cpu/threads.h"
-#include "athanor/base/clock.h"
 
 #if ATHANOR_ONEDNN
 #include "athanor/backends/cpu/onednn/candidates.h"
@@ -61,12 +61,9 @@ std::vector<Layout> CpuBackend::preferred_layouts([[maybe_unused]] const Op& op,
 #endif
 }
 
-void CpuBackend::synchronize(int) {}  // kernels return when they are done
-
-double CpuBackend::timed(int, const std::function<void()>& launches) {
-  const auto start = Clock::now();
-  launches();
-  return seconds_since(start);
+Queue& CpuBackend::queue(int) {
+  static cpu::CpuQueue queue({provider_id, 0});
+  return queue;
 }
 
 Candidate CpuBackend::loop_kernel(int, const LoopProgram& program) {

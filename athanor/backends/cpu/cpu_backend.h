@@ -5,7 +5,7 @@
 namespace athanor {
 
 /// One device, "cpu". Its kernels run on the calling thread and OpenMP's threads (see threads.h), and are
-/// finished when Kernel::run returns. Several threads may run a kernel at once, each with separate buffers.
+/// finished when Kernel::enqueue returns. Several threads may run a kernel at once, each with separate buffers.
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }
@@ -18,8 +18,7 @@ class CpuBackend final : public Backend {
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
-  void synchronize(int device) override;
-  double timed(int device, const std::function<void()>& launches) override;
+  Queue& queue(int device) override;
 
   uint8_t provider_id = 0;  // set by the registration
 };

@@ -1,4 +1,4 @@
-// Kernels that consist of one C++ function.
+// Kernels of the CPU; those that are one C++ function.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,8 +11,15 @@ namespace athanor::cpu {
 /// The addresses that a kernel gets: inputs, output, scratch.
 using Buffers = std::span<void* const>;
 
+/// Kernels of the CPU, which are done when enqueue() returns.
+class CpuKernel : public Kernel {
+ public:
+  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const final;
+  virtual void run(Buffers buffers) const = 0;
+};
+
 template <class F>
-class FunctionKernel final : public Kernel {
+class FunctionKernel final : public CpuKernel {
  public:
   explicit FunctionKernel(F f) : f_(std::move(f)) {}
   void run(Buffers buffers) const override { f_(buffers); }

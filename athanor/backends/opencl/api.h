@@ -32,12 +32,13 @@ namespace athanor::opencl {
   F(EnqueueReadBuffer)              \
   F(EnqueueWriteBuffer)             \
   F(EnqueueFillBuffer)              \
+  F(EnqueueCopyBuffer)              \
+  F(EnqueueBarrierWithWaitList)     \
   F(EnqueueMapBuffer)               \
   F(EnqueueMarkerWithWaitList)      \
   F(WaitForEvents)                  \
   F(GetEventInfo)                   \
   F(GetEventProfilingInfo)          \
-  F(RetainEvent)                    \
   F(ReleaseEvent)                   \
   F(Flush)                          \
   F(Finish)

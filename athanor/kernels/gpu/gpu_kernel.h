@@ -42,7 +42,8 @@ struct GpuLaunch {
     bool operator==(const Argument&) const = default;
   };
   std::vector<Argument> arguments;
-  /// The last parameter is a `GLOBAL int* fault` (not among `arguments`): see FAULT in the language.
+  /// The last parameters (not among `arguments`) are a buffer `fault` and an int `fault_code`, the number
+  /// under which this launch reports: see FAULT in the language.
   bool can_fault = false;
 };
 

@@ -14,7 +14,7 @@ void open_kernel(Code& code, const std::string& name, const std::vector<Paramete
   std::string list;
   for (const Parameter& p : parameters)
     list += fmt::format("{}BUFFER({}, {})", list.empty() ? "" : ", ", p.type, p.name);
-  if (can_fault) list += ", BUFFER(i32, fault)";
+  if (can_fault) list += ", BUFFER(i32, fault), i32 fault_code";
   code.open(fmt::format("KERNEL void {}({})", name, list));
   for (const Parameter& p : parameters) code.line(fmt::format("BIND({}, {});", p.type, p.name));
   if (can_fault) code.line("BIND(i32, fault);");

@@ -20,7 +20,8 @@ constexpr GpuTraits traits{.max_group_size = 256,
 class OfflineKernel final : public Kernel {
  public:
   explicit OfflineKernel(GpuCandidate candidate) : candidate_(std::move(candidate)) {}
-  void run(std::span<void* const>) const override {
+  void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override { refuse(); }
+  [[noreturn]] static void refuse() {
     throw Error(ErrorCode::device, "the device 'offline' is for looking at kernels", {},
                 "'athanor detect' lists those that run");
   }
@@ -68,8 +69,7 @@ class OfflineBackend final : public Backend {
   Candidate loop_kernel(int, const LoopProgram& program) override {
     return made(gpu_loop_candidates(program, traits).front());
   }
-  void synchronize(int) override {}
-  double timed(int, const std::function<void()>&) override { return 0; }
+  Queue& queue(int) override { OfflineKernel::refuse(); }
 
   static Candidate made(GpuCandidate candidate) {
     std::string name = candidate.name;

@@ -14,7 +14,7 @@ struct Sequence::Step {
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
-class Sequence::SequenceKernel final : public Kernel {
+class Sequence::SequenceKernel final : public CpuKernel {
  public:
   void run(Buffers buffers) const override {
     const std::lock_guard lock(mutex_);  // the memory objects have the addresses of one launch at a time

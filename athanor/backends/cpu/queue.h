@@ -1,0 +1,18 @@
+// The CPU's queue: commands run at once, on the thread that gives them.
+#pragma once
+#include "athanor/kernels/queue.h"
+
+namespace athanor::cpu {
+
+class CpuQueue : public Queue {
+ public:
+  explicit CpuQueue(Device device) : Queue(device) {}
+  void copy(Binding to, Binding from, size_t bytes) override;
+  void fill(Binding to, uint8_t value, size_t bytes) override;
+  std::shared_ptr<Event> record() override { return nullptr; }
+  void wait(const std::shared_ptr<Event>& event) override;
+  void finish() override {}
+  double timed(const std::function<void()>& launches) override;
+};
+
+}  // namespace athanor::cpu

@@ -1,0 +1,78 @@
+#include "athanor/backends/gpu/backend.h"
+
+#include "athanor/backends/gpu/kernel.h"
+#include "athanor/backends/gpu/storage.h"
+#include "athanor/kernels/gpu/gpu_access.h"
+
+namespace athanor::gpu {
+namespace {
+
+// What an index that comes from a tensor must stay below, in ops that take some.
+int64_t indexed_extent(const KernelRequest& request) {
+  if (!request.attrs.has("axis")) return 0;
+  const Shape& shape = request.op->prim == Prim::scatter_add ? request.output.shape : request.inputs[0].shape;
+  const int64_t axis = request.attrs.integer("axis");
+  return shape.rank() == 0 ? 0 : shape[static_cast<int>(axis)];
+}
+
+}  // namespace
+
+const std::vector<std::unique_ptr<GpuDevice>>& GpuBackend::all() {
+  std::call_once(listed_, [&] {
+    devices_ = new std::vector<std::unique_ptr<GpuDevice>>;
+    for (auto& driver : list_(provider_id))
+      devices_->push_back(std::make_unique<GpuDevice>(std::move(driver)));
+  });
+  return *devices_;
+}
+
+GpuDevice& GpuBackend::at(int index) { return *all().at(static_cast<size_t>(index)); }
+
+std::vector<DeviceInfo> GpuBackend::devices() {
+  std::vector<DeviceInfo> infos;
+  for (const auto& device : all()) infos.push_back(device->facts().info);
+  return infos;
+}
+
+std::shared_ptr<Storage> GpuBackend::allocate(int index, size_t bytes) {
+  return std::make_shared<GpuStorage>(at(index), at(index).pool.take(bytes), bytes);
+}
+
+std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& request) {
+  std::vector<Candidate> candidates;
+  for (GpuCandidate& candidate : gpu_candidates(request, at(device).facts().traits))
+    candidates.push_back(
+        make_candidate(at(device), std::move(candidate), {request.op->name, indexed_extent(request)}));
+  return candidates;
+}
+
+bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                            const Attrs& attrs) {
+  return gpu_has_kernel(op, inputs, output, attrs);
+}
+
+Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
+  return make_candidate(at(device), gpu_loop_candidates(program, at(device).facts().traits).front(), {});
+}
+
+Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
+
+bool register_backend(const std::string& name, ListDevices list) {
+  auto backend = std::make_unique<GpuBackend>(name, list);
+  GpuBackend& gpu = *backend;
+  gpu.provider_id = register_provider(std::move(backend));
+  register_gpu_access(gpu.provider_id, [&gpu](int index) {
+    GpuDevice& device = gpu.at(index);
+    const Facts& facts = device.facts();
+    return GpuAccess{facts.traits, facts.largest_buffer, facts.waves, [&device](GpuCandidate candidate) {
+                       return make_candidate(device, std::move(candidate), {});
+                     }};
+  });
+  return true;
+}
+
+GpuDevice& gpu_device(Device device) {
+  return dynamic_cast<GpuBackend&>(provider_of(device)).at(device.index);
+}
+
+}  // namespace athanor::gpu

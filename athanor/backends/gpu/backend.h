@@ -1,0 +1,49 @@
+// The backend of every device that is programmed in the kernel language, over any of the drivers.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/kernels/kernel.h"
+
+namespace athanor::gpu {
+
+/// Every device that an interface lists; {} where the interface is not there. `provider` is to stand in their
+/// Device.
+using ListDevices = std::vector<std::unique_ptr<Driver>> (*)(uint8_t provider);
+
+class GpuBackend final : public Backend {
+ public:
+  GpuBackend(std::string name, ListDevices list) : name_(std::move(name)), list_(list) {}
+
+  std::string name() const override { return name_; }
+  std::vector<DeviceInfo> devices() override;
+  std::shared_ptr<Storage> allocate(int index, size_t bytes) override;
+  std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
+  bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const Attrs& attrs) override;
+  std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
+                                        const Attrs&) override {
+    return {};
+  }
+  Candidate loop_kernel(int device, const LoopProgram& program) override;
+  Queue& queue(int device) override;
+
+  GpuDevice& at(int index);
+  uint8_t provider_id = 0;
+
+ private:
+  const std::vector<std::unique_ptr<GpuDevice>>& all();
+  std::string name_;
+  ListDevices list_;
+  std::once_flag listed_;
+  // Never destroyed: storage may outlive the backend, and drivers mind being called while the program ends.
+  std::vector<std::unique_ptr<GpuDevice>>* devices_ = nullptr;
+};
+
+/// Registers a backend for the life of the program; returns true.
+bool register_backend(const std::string& name, ListDevices list);
+/// The device behind an id. Throws std::bad_cast for one of another kind of backend.
+GpuDevice& gpu_device(Device device);
+
+}  // namespace athanor::gpu

@@ -1,0 +1,51 @@
+// A GPU in use: its driver with queues, memory, programs, and what its kernels report.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "athanor/backends/gpu/driver.h"
+#include "athanor/backends/gpu/faults.h"
+#include "athanor/backends/gpu/pool.h"
+#include "athanor/backends/gpu/queue.h"
+#include "athanor/backends/gpu/staging.h"
+#include "athanor/backends/gpu/traces.h"
+
+namespace athanor::gpu {
+
+class Program;
+
+/// Opened when it is first used. Shared by all threads.
+class GpuDevice {
+ public:
+  explicit GpuDevice(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
+
+  const Facts& facts() const { return driver_->facts(); }
+  Device id() const { return facts().info.device; }
+  std::string name() const { return to_string(id()); }
+
+  /// Throws Error(device) where the device cannot be used.
+  Driver& driver();
+  /// For kernels, and for copies to and from the host beside them.
+  GpuQueue& kernels();
+  GpuQueue& uploads();
+  GpuQueue& downloads();
+
+  Pool pool{*this};
+  Staging staging{*this};
+  Faults faults{*this};
+  Traces traces{*this};
+  /// Compiled programs of this process, by source.
+  std::map<std::string, std::shared_ptr<const Program>> programs;
+  std::mutex programs_mutex;
+
+ private:
+  void open();
+  std::unique_ptr<Driver> driver_;
+  std::once_flag opened_;
+  std::unique_ptr<GpuQueue> kernels_, uploads_, downloads_;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,111 @@
+// What a GPU's programming interface must do for Athanor: the functions that OpenCL, CUDA and HIP each have
+// under another name. All else (pools, queues, programs, faults, traces) stands once, in this folder.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "athanor/device/device.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor::gpu {
+
+// What a driver calls its things; nullptr is none.
+using Memory = void*;
+using Stream = void*;    // commands in order
+using Mark = void*;      // a point in a stream
+using Module = void*;    // compiled code
+using Function = void*;  // a kernel in it
+
+/// So many bytes into some memory.
+struct Place {
+  Memory memory = nullptr;
+  size_t offset = 0;
+};
+
+/// Where a command begins and ends; see Driver::interval(). The two may be the same mark.
+struct Span {
+  Mark begin = nullptr, end = nullptr;
+};
+/// Seconds on the driver's own clock.
+struct Interval {
+  double begin = 0, end = 0;
+};
+
+/// What is known of a device before it is opened.
+struct Facts {
+  DeviceInfo info;
+  GpuTraits traits;
+  GpuTarget target = GpuTarget::opencl;
+  /// What compiled programs depend on: names and versions of device, driver and compiler, and its options.
+  std::string fingerprint;
+  uint64_t largest_buffer = 0;      // bytes; 0: no limit but the memory
+  bool waves = false;               // whether kernels may ask for WAVE_WIDTH()
+  bool shares_host_memory = false;  // the device is the host's processor
+  bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
+};
+
+struct Launch {
+  const std::string& name;  // of the kernel, for errors
+  Function function = nullptr;
+  std::array<size_t, 3> groups{}, group_size{};
+  std::span<const Place> buffers;
+  /// For kernels that may report a fault: where to, and as which number. Code 0: the kernel takes neither.
+  Place fault = {};
+  int fault_code = 0;
+};
+
+/// One device of one interface. Functions throw Error(device) for what the driver reports, unless they say
+/// otherwise; several threads may call them. Nothing but facts() may be called before open().
+class Driver {
+ public:
+  virtual ~Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  const Facts& facts() const { return facts_; }
+  virtual void open() = 0;
+
+  /// nullptr where there is none to be had; `why` is then the driver's word.
+  virtual Memory allocate(size_t bytes, std::string& why) = 0;
+  /// Of memory that no command uses any more.
+  virtual void free(Memory memory) noexcept = 0;
+  /// Memory of the host that the device can fetch from by itself, for as long as the process lives.
+  virtual void* pin(size_t bytes) = 0;
+
+  virtual Stream make_stream() = 0;
+  /// Commands. Host memory must stay as it is until they have run. Where `span` is given it is filled in;
+  /// both its marks are then the caller's to release.
+  virtual void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) = 0;
+  virtual void download(Stream stream, void* to, Place from, size_t bytes) = 0;
+  virtual void copy(Stream stream, Place to, Place from, size_t bytes) = 0;
+  virtual void fill(Stream stream, Place to, uint8_t value, size_t bytes) = 0;
+  virtual void launch(Stream stream, const Launch& launch, Span* span) = 0;
+
+  /// A point after all that the stream was given so far; `timed`: interval() may be asked of it.
+  virtual Mark mark(Stream stream, bool timed) = 0;
+  /// What the stream is given from now on waits for the mark, which is of stream `from`.
+  virtual void wait(Stream stream, Mark mark, Stream from) = 0;
+  virtual bool passed(Mark mark) = 0;
+  /// Waits on the host.
+  virtual void await(Mark mark) = 0;
+  virtual void finish(Stream stream) = 0;
+  virtual void release(Mark mark) noexcept = 0;
+  /// Of commands that have run.
+  virtual Interval interval(const Span& span) = 0;
+
+  /// Compiles. `binary` is what load() can make a module of in another process, or "".
+  virtual Module compile(const std::string& source, const std::string& name, std::string& binary) = 0;
+  /// nullptr where the driver refuses: it may after an update.
+  virtual Module load(const std::string& binary) = 0;
+  virtual Function find(Module module, const std::string& name) = 0;
+  virtual void unload(Module module, Function function) noexcept = 0;
+
+ protected:
+  Driver() = default;
+  Facts facts_;
+};
+
+}  // namespace athanor::gpu

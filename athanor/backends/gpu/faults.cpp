@@ -1,0 +1,57 @@
+#include "athanor/backends/gpu/faults.h"
+
+#include <fmt/format.h>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/base/error.h"
+
+namespace athanor::gpu {
+namespace {
+
+using Words = std::array<int32_t, 4>;  // code, index (two words), nothing
+
+}  // namespace
+
+Faults::Report Faults::expect(const FaultSite& site, const CommandSite* command) {
+  const std::scoped_lock lock(mutex_);
+  if (memory_ == nullptr) {
+    std::string why;
+    const Memory memory = device_.driver().allocate(sizeof(Words), why);
+    if (memory == nullptr)
+      throw Error(ErrorCode::out_of_memory,
+                  fmt::format("cannot allocate {} bytes on {} for what kernels report: {}", sizeof(Words),
+                              device_.name(), why));
+    device_.driver().fill(device_.kernels().stream(), {memory, 0}, 0, sizeof(Words));
+    memory_ = memory;
+  }
+  last_ = last_ == INT32_MAX ? 1 : last_ + 1;
+  expected_[static_cast<size_t>(last_) % remembered] = {
+      site, command == nullptr ? std::string() : command->step() + ": ",
+      command == nullptr ? std::string() : command->where()};
+  possible_ = true;
+  return {{memory_, 0}, last_};
+}
+
+void Faults::check() {
+  if (!possible_) return;
+  const std::scoped_lock lock(mutex_);
+  if (!possible_) return;
+  Driver& driver = device_.driver();
+  const Stream stream = device_.kernels().stream();
+  driver.finish(stream);
+  possible_ = false;
+  Words fault{};
+  driver.download(stream, fault.data(), {memory_, 0}, sizeof fault);
+  driver.finish(stream);
+  if (fault[0] == 0) return;
+  driver.fill(stream, {memory_, 0}, 0, sizeof fault);
+  const Expected& expected = expected_[static_cast<size_t>(fault[0]) % remembered];
+  const int64_t index = static_cast<int64_t>(static_cast<uint32_t>(fault[1])) | static_cast<int64_t>(fault[2])
+                                                                                    << 32;
+  throw Error(ErrorCode::value,
+              fmt::format("{}{}: index {} is outside an axis of extent {}", expected.step, expected.site.op,
+                          index, expected.site.extent),
+              expected.where, "Indices must be at least 0 and below the extent.");
+}
+
+}  // namespace athanor::gpu

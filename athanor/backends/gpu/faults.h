@@ -1,0 +1,52 @@
+// What kernels report of the data they were given: FAULT in the kernel language.
+#pragma once
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "athanor/backends/gpu/driver.h"
+#include "athanor/kernels/queue.h"
+
+namespace athanor::gpu {
+
+class GpuDevice;
+
+/// What may go wrong in a kernel: an index of `op` that is outside `extent`.
+struct FaultSite {
+  std::string op;
+  int64_t extent = 0;
+};
+
+class Faults {
+ public:
+  explicit Faults(GpuDevice& device) : device_(device) {}
+  Faults(const Faults&) = delete;
+  Faults& operator=(const Faults&) = delete;
+
+  /// Where a launch that may fault reports to, and its number.
+  struct Report {
+    Place place;
+    int code = 0;
+  };
+  Report expect(const FaultSite& site, const CommandSite* command);
+  /// Throws Error(value) for a fault that was reported by what has run.
+  void check();
+
+ private:
+  struct Expected {
+    FaultSite site;
+    std::string step, where;
+  };
+  // Of the newest launches that may fault, by their number modulo this many.
+  static constexpr size_t remembered = 256;
+
+  GpuDevice& device_;
+  std::mutex mutex_;
+  std::array<Expected, remembered> expected_;
+  int last_ = 0;
+  Memory memory_ = nullptr;
+  std::atomic<bool> possible_ = false;
+};
+
+}  // namespace athanor::gpu

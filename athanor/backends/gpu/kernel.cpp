@@ -1,0 +1,75 @@
+#include "athanor/backends/gpu/kernel.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+
+#include "athanor/backends/gpu/program.h"
+#include "athanor/base/error.h"
+
+namespace athanor::gpu {
+namespace {
+
+class GpuKernel final : public Kernel {
+ public:
+  GpuKernel(GpuDevice& device, GpuCandidate candidate, FaultSite site)
+      : device_(device), candidate_(std::move(candidate)), site_(std::move(site)) {}
+
+  void prepare() const override {
+    std::call_once(prepared_, [&] {
+      for (const GpuLaunch& launch : candidate_.launches) programs_.push_back(program_for(device_, launch));
+    });
+  }
+
+  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
+    prepare();
+    if (queue.device() != device_.id())
+      throw Error(ErrorCode::internal, fmt::format("a kernel of {} was given to a queue of {}",
+                                                   device_.name(), to_string(queue.device())));
+    auto& gpu_queue = static_cast<GpuQueue&>(queue);
+    for (size_t i = 0; i < candidate_.launches.size(); ++i)
+      launch(gpu_queue, candidate_.launches[i], programs_[i]->function(), buffers, site);
+  }
+
+  const GpuCandidate* generated() const override { return &candidate_; }
+
+ private:
+  void launch(GpuQueue& queue, const GpuLaunch& launch, Function function, std::span<const Binding> buffers,
+              const CommandSite* site) const {
+    std::vector<Place> places;
+    places.reserve(launch.arguments.size());
+    for (const GpuLaunch::Argument& argument : launch.arguments) {
+      Place place = queue.place_of(buffers[static_cast<size_t>(argument.buffer)]);
+      place.offset += static_cast<size_t>(argument.byte_offset);
+      places.push_back(place);
+    }
+    Launch order{.name = launch.name, .function = function, .buffers = places};
+    for (size_t d = 0; d < 3; ++d) {
+      order.groups[d] = static_cast<size_t>(launch.groups[d]);
+      order.group_size[d] = static_cast<size_t>(launch.group_size[d]);
+    }
+    if (launch.can_fault) {
+      const Faults::Report report = device_.faults.expect(site_, site);
+      order.fault = report.place;
+      order.fault_code = report.code;
+    }
+    queue.launch(order, [&] { return site == nullptr ? launch.name : site->label(); });
+  }
+
+  GpuDevice& device_;
+  GpuCandidate candidate_;
+  FaultSite site_;
+  mutable std::once_flag prepared_;
+  mutable std::vector<std::shared_ptr<const Program>> programs_;
+};
+
+}  // namespace
+
+Candidate make_candidate(GpuDevice& device, GpuCandidate candidate, const FaultSite& site) {
+  std::string name = candidate.name;
+  for (const auto& [parameter, value] : candidate.parameters) name += fmt::format(" {}={}", parameter, value);
+  const size_t scratch = candidate.scratch_bytes;
+  return {std::move(name), scratch, std::make_shared<GpuKernel>(device, std::move(candidate), site)};
+}
+
+}  // namespace athanor::gpu

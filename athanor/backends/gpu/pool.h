@@ -1,0 +1,39 @@
+// Memory of a GPU that was given back, kept for the next who asks for as much: making and freeing memory
+// waits for the driver on a discrete card.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "athanor/backends/gpu/driver.h"
+
+namespace athanor::gpu {
+
+class GpuDevice;
+
+class Pool {
+ public:
+  explicit Pool(GpuDevice& device) : device_(device) {}
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  struct Block {
+    Memory memory = nullptr;
+    size_t bytes = 0;                 // at least what was asked for
+    std::shared_ptr<Event> released;  // all that used it before has run when this has passed
+  };
+  /// A block, from the pool or new. Throws Error(out_of_memory) with what was asked, in use and there.
+  Block take(size_t bytes);
+  void give_back(Block block) noexcept;
+
+ private:
+  void trim();
+  [[noreturn]] void refuse(size_t bytes, const std::string& why) const;
+
+  GpuDevice& device_;
+  std::mutex mutex_;
+  std::multimap<size_t, Block> free_;
+  size_t free_bytes_ = 0;
+};
+
+}  // namespace athanor::gpu

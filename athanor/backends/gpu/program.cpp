@@ -1,0 +1,47 @@
+#include "athanor/backends/gpu/program.h"
+
+#include "athanor/kernels/cache.h"
+
+namespace athanor::gpu {
+
+Program::Program(GpuDevice& device, const GpuLaunch& launch, const std::string& source) : device_(device) {
+  Driver& driver = device.driver();
+  KernelCache& cache = KernelCache::instance();
+  const std::string key = KernelCache::binary_key(driver.facts().fingerprint, source);
+  const auto from_cache = [&]() -> Module {
+    const std::string binary = cache.find_binary(key);
+    return binary.empty() ? nullptr : driver.load(binary);
+  };
+  module_ = from_cache();
+  if (module_ == nullptr) {
+    const auto turn = KernelCache::turn_to_compile(key);
+    module_ = from_cache();  // another process may have compiled it meanwhile
+    if (module_ == nullptr) {
+      std::string binary;
+      module_ = driver.compile(source, launch.name, binary);
+      count_compilation();
+      if (!binary.empty()) cache.store_binary(key, driver.facts().info.name, launch.name, binary);
+    }
+  }
+  try {
+    function_ = driver.find(module_, launch.name);
+  } catch (...) {
+    driver.unload(module_, nullptr);
+    throw;
+  }
+}
+
+Program::~Program() { device_.driver().unload(module_, function_); }
+
+std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& launch) {
+  const std::string source = render(launch, device.facts().target);
+  {
+    const std::scoped_lock lock(device.programs_mutex);
+    if (auto found = device.programs.find(source); found != device.programs.end()) return found->second;
+  }
+  auto program = std::make_shared<const Program>(device, launch, source);
+  const std::scoped_lock lock(device.programs_mutex);
+  return device.programs.emplace(source, std::move(program)).first->second;
+}
+
+}  // namespace athanor::gpu

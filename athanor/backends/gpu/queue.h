@@ -1,0 +1,70 @@
+// A GPU's queues and the events in them.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "athanor/backends/gpu/driver.h"
+#include "athanor/kernels/queue.h"
+
+namespace athanor::gpu {
+
+class GpuDevice;
+class GpuQueue;
+
+class GpuEvent final : public Event {
+ public:
+  GpuEvent(GpuQueue& queue, Mark mark) : queue_(queue), mark_(mark) {}
+  ~GpuEvent() override;
+  bool passed() const override;
+  void wait() const override;
+
+  GpuQueue& queue() const { return queue_; }
+  Mark mark() const { return mark_; }
+
+ private:
+  GpuQueue& queue_;
+  Mark mark_;
+};
+
+class GpuQueue final : public Queue {
+ public:
+  /// `lane`: what traces show it as.
+  GpuQueue(GpuDevice& device, Driver& driver, std::string lane);
+
+  void copy(Binding to, Binding from, size_t bytes) override;
+  void fill(Binding to, uint8_t value, size_t bytes) override;
+  std::shared_ptr<Event> record() override;
+  void wait(const std::shared_ptr<Event>& event) override;
+  void finish() override;
+  double timed(const std::function<void()>& launches) override;
+
+  /// A kernel's launch. `label` is asked for only while there is a trace.
+  void launch(const Launch& launch, const std::function<std::string()>& label);
+  /// To and from the host; see Driver.
+  void upload(Place to, const void* from, size_t bytes);
+  void download(void* to, Place from, size_t bytes);
+
+  /// Where a binding lies. The queue waits for its content, unless that has been used here before.
+  Place place_of(const Binding& binding);
+
+  GpuDevice& gpu() { return device_; }
+  Stream stream() const { return stream_; }
+
+ private:
+  GpuDevice& device_;
+  Driver& driver_;
+  std::string lane_;
+  Stream stream_;
+  /// Of launches within timed().
+  struct Timing {
+    std::optional<Span> first, last;
+  };
+  void release(std::optional<Span>& span) noexcept;
+  Timing* timing_ = nullptr;
+  std::mutex timing_mutex_;
+};
+
+}  // namespace athanor::gpu

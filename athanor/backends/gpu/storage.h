@@ -1,0 +1,28 @@
+// Memory of a GPU, from its pool.
+#pragma once
+#include <atomic>
+
+#include "athanor/backends/gpu/device.h"
+
+namespace athanor::gpu {
+
+class GpuStorage final : public Storage {
+ public:
+  GpuStorage(GpuDevice& device, Pool::Block block, size_t bytes);
+  ~GpuStorage() override;
+  void read(void* destination, size_t offset, size_t count) const override;
+  void write(const void* source, size_t offset, size_t count) override;
+
+  Memory memory() const { return block_.memory; }
+  /// Whether the queue of kernels has been given it since it was last written from the host.
+  bool seen() const { return seen_; }
+  void set_seen() { seen_ = used_ = true; }
+
+ private:
+  GpuDevice& gpu_;
+  Pool::Block block_;
+  std::atomic<bool> seen_ = false;
+  std::atomic<bool> used_ = false;  // by the queue of kernels, ever
+};
+
+}  // namespace athanor::gpu

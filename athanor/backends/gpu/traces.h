@@ -1,0 +1,36 @@
+// What ran when on a device, for the trace that is being gathered.
+#pragma once
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "athanor/backends/gpu/driver.h"
+
+namespace athanor::gpu {
+
+class GpuDevice;
+
+class Traces {
+ public:
+  explicit Traces(GpuDevice& device) : device_(device) {}
+  Traces(const Traces&) = delete;
+  Traces& operator=(const Traces&) = delete;
+
+  /// Shows a command in the lane "opencl:0 <lane>" once it has run. Takes the span over.
+  void add(const Span& span, const std::string& lane, std::string name);
+  /// Gives commands that have run to the trace.
+  void finish();
+
+ private:
+  struct Traced {
+    Span span;
+    std::string lane, name;
+  };
+  GpuDevice& device_;
+  std::mutex mutex_;
+  std::vector<Traced> traced_;
+  double clock_offset_ = 0;  // from the device's clock to trace_clock(), once known
+  bool clock_known_ = false;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,111 @@
+// What OpenCL says of a device.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "athanor/backends/opencl/driver.h"
+#include "athanor/backends/opencl/program.h"
+#include "athanor/base/text.h"
+#include "athanor/device/overrides.h"
+
+namespace athanor::opencl {
+namespace {
+
+// A number, or `otherwise` where the driver does not say.
+template <class T>
+T device_number(cl_device_id id, cl_device_info what, T otherwise) {
+  T value{};
+  return api().GetDeviceInfo(id, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : otherwise;
+}
+
+std::string kind_of(cl_device_type type) {
+  if ((type & CL_DEVICE_TYPE_GPU) != 0) return "gpu";
+  if ((type & CL_DEVICE_TYPE_CPU) != 0) return "cpu";
+  return (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator" : "other";
+}
+
+}  // namespace
+
+OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device device)
+    : platform_(platform), id_(id) {
+  DeviceInfo& info = facts_.info;
+  GpuTraits& traits = facts_.traits;
+  info.device = device;
+  info.name = device_text(id, CL_DEVICE_NAME);
+  info.kind = kind_of(device_number<cl_device_type>(id, CL_DEVICE_TYPE, 0));
+  info.memory_bytes = device_number<cl_ulong>(id, CL_DEVICE_GLOBAL_MEM_SIZE, 0);
+  facts_.largest_buffer = device_number<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, info.memory_bytes);
+  facts_.target = GpuTarget::opencl;
+  facts_.shares_host_memory = info.kind == "cpu";
+  facts_.spans_cost_nothing = true;  // every event has its times
+  const std::string extensions = " " + device_text(id, CL_DEVICE_EXTENSIONS) + " ";
+  const auto has = [&](const char* name) {
+    return extensions.find(fmt::format(" {} ", name)) != std::string::npos;
+  };
+  facts_.waves = has("cl_khr_subgroups") || has("cl_intel_subgroups");
+  traits.f64 =
+      has("cl_khr_fp64") || device_number<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG, 0) != 0;
+  traits.f16 = has("cl_khr_fp16");
+  traits.atomics_64 = has("cl_khr_int64_base_atomics");
+  traits.is_cpu = info.kind == "cpu";
+  traits.max_group_size =
+      static_cast<int64_t>(std::max<size_t>(1, device_number<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64)));
+  std::array<size_t, 16> extents{};
+  // Some devices allow fewer work-items along one dimension than in a group.
+  if (api().GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof extents, extents.data(), nullptr) ==
+          CL_SUCCESS &&
+      extents[0] > 0)
+    traits.max_group_size = std::min(traits.max_group_size, static_cast<int64_t>(extents[0]));
+  // A buffer is two arguments, it and where in it to start: see BUFFER in language/opencl.kernel.
+  traits.max_buffers = static_cast<int64_t>(std::clamp<size_t>(
+      device_number<size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024) / (sizeof(cl_mem) + sizeof(cl_ulong)), 8,
+      256));
+  traits.local_bytes = static_cast<int64_t>(device_number<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE, 16384));
+  // A driver may report none or nonsense; the heuristics that read this need at least one.
+  const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
+  traits.compute_units = static_cast<int>(std::clamp<cl_uint>(units, 1, 4096));
+  if (!traits.is_cpu)  // what a user says counts for the choice of grids only
+    if (const auto said = Overrides(Machine()).find("compute_units", {info.name, to_string(device)}))
+      traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
+  const auto property = [&](const char* name, std::string value) {
+    if (!value.empty()) info.properties[name] = {std::move(value), "OpenCL"};
+  };
+  property("platform", platform_text(platform, CL_PLATFORM_NAME));
+  property("driver",
+           platform_text(platform, CL_PLATFORM_VERSION) + ", driver " + device_text(id, CL_DRIVER_VERSION));
+  property("vendor", device_text(id, CL_DEVICE_VENDOR));
+  property("compute units", std::to_string(units));
+  property("memory", format_bytes(info.memory_bytes));
+  property("largest buffer", format_bytes(facts_.largest_buffer));
+  property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
+  property("work-items in a group", std::to_string(traits.max_group_size));
+  property("f64", traits.f64 ? "yes" : "no");
+  property("f16 arithmetic", traits.f16 ? "yes" : "no: f16 is stored, and computed in f32");
+  facts_.fingerprint = fmt::format("{}|{}|{}|{}|{}", platform_text(platform, CL_PLATFORM_NAME),
+                                   platform_text(platform, CL_PLATFORM_VERSION), info.name,
+                                   device_text(id, CL_DRIVER_VERSION), compile_options);
+}
+
+std::vector<std::unique_ptr<gpu::Driver>> list_devices(uint8_t provider) {
+  std::vector<std::unique_ptr<gpu::Driver>> list;
+  cl_uint count = 0;
+  // An installed loader without any driver says "platform not found": no devices, not an error.
+  if (!api().missing.empty() || api().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0)
+    return list;
+  std::vector<cl_platform_id> platforms(count);
+  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return list;
+  for (cl_platform_id platform : platforms) {
+    cl_uint found = 0;
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
+      continue;
+    std::vector<cl_device_id> ids(found);
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
+    for (cl_device_id id : ids)
+      list.push_back(
+          std::make_unique<OpenClDriver>(platform, id, Device{provider, static_cast<uint8_t>(list.size())}));
+  }
+  return list;
+}
+
+}  // namespace athanor::opencl

@@ -1,0 +1,62 @@
+// Queues: how a device is given work. Commands of one queue run in the order in which they were given; those
+// of different queues run side by side, unless one waits for an event of the other.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "athanor/device/device.h"
+
+namespace athanor {
+
+/// An argument of a kernel: so many bytes into memory of the kernel's device. Without storage: none is
+/// needed.
+struct Binding {
+  Storage* storage = nullptr;
+  int64_t offset = 0;
+};
+
+/// What a command is part of: for traces, and for errors that a device reports only later. Asked while the
+/// command is given to the queue, not afterwards.
+class CommandSite {
+ public:
+  virtual ~CommandSite() = default;
+  /// "plan step 3 (take_along in embedding)"
+  virtual std::string step() const = 0;
+  /// The user's line: "train.cpp:12".
+  virtual std::string where() const = 0;
+  /// What a trace shows: "3 take_along".
+  virtual std::string label() const = 0;
+};
+
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  Device device() const { return device_; }
+  /// Copies `bytes` within the device's memory.
+  virtual void copy(Binding to, Binding from, size_t bytes) = 0;
+  /// Sets `bytes` to one value.
+  virtual void fill(Binding to, uint8_t value, size_t bytes) = 0;
+  /// A point after all commands so far; nullptr where they are done already.
+  virtual std::shared_ptr<Event> record() = 0;
+  /// Commands that come later wait for the event, of whatever device; nullptr: for nothing.
+  virtual void wait(const std::shared_ptr<Event>& event) = 0;
+  /// Waits on the host until all commands are done. Throws Error for what went wrong.
+  virtual void finish() = 0;
+  /// Seconds that the device spends on what `launches` gives to this queue, by its own clock where it has
+  /// one.
+  virtual double timed(const std::function<void()>& launches) = 0;
+
+ protected:
+  explicit Queue(Device device) : device_(device) {}
+
+ private:
+  Device device_;
+};
+
+}  // namespace athanor
