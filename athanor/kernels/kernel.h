@@ -69,7 +69,8 @@ class Kernel {
   /// memory if the kernel asked for some; they must live until the launches have run. `site` may be nullptr.
   virtual void enqueue(Queue& queue, std::span<const Binding> buffers,
                        const CommandSite* site = nullptr) const = 0;
-  /// Does the first part of the first launch in advance: compiles. Threads may prepare several kernels at once.
+  /// Does the first part of the first launch in advance: compiles. Threads may prepare several kernels at
+  /// once.
   virtual void prepare() const {}
   /// The source and launches of a generated GPU kernel; nullptr for others.
   virtual const GpuCandidate* generated() const { return nullptr; }

@@ -5,7 +5,8 @@
 namespace athanor {
 
 /// One device, "cpu". Its kernels run on the calling thread and OpenMP's threads (see threads.h), and are
-/// finished when Kernel::enqueue returns. Several threads may run a kernel at once, each with separate buffers.
+/// finished when Kernel::enqueue returns. Several threads may run a kernel at once, each with separate
+/// buffers.
 class CpuBackend final : public Backend {
  public:
   std::string name() const override { return "cpu"; }

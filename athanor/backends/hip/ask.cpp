@@ -5,7 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "athanor/base/os/library.h"
+#include "athanor/backends/hip/library.h"
 #include "athanor/device/runtimes.h"
 
 namespace athanor::hip {
@@ -13,27 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Each generation of HIP has the compiler target at another offset in the structure.
-std::string target_of(const os::Library& hip, int device) {
-  std::array<char, 8192> properties{};  // more than any of the structures
-  struct Generation {
-    const char* function;
-    size_t place;  // of gcnArchName
-  };
-  for (const Generation& generation :
-       {Generation{"hipGetDevicePropertiesR0600", 1160}, Generation{"hipGetDeviceProperties", 396}}) {
-    const auto get = reinterpret_cast<int (*)(void*, int)>(hip.find(generation.function));
-    if (get == nullptr) continue;
-    if (get(properties.data(), device) != 0) return {};
-    const std::string text = properties.data() + generation.place;
-    return text.starts_with("gfx") ? text.substr(0, 64) : std::string();
-  }
-  return {};
-}
-
 json ask() {
-  const os::Library hip({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so",
-                         "/opt/rocm/lib/libamdhip64.so", "amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"});
+  const os::Library& hip = hip_library();
   if (!hip) return {{"error", "no HIP runtime library (libamdhip64.so)"}};
   const auto get_count = reinterpret_cast<int (*)(int*)>(hip.find("hipGetDeviceCount"));
   const auto get_version = reinterpret_cast<int (*)(int*)>(hip.find("hipRuntimeGetVersion"));

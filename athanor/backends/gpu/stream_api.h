@@ -1,0 +1,111 @@
+// CUDA's driver API and HIP as one table: their functions differ in name, and hardly in anything else. Types
+// are those of cuda.h and hip_runtime_api.h, which need not be installed: handles are pointers, enums are
+// ints.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "athanor/base/os/library.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor::gpu {
+
+/// Numbers of device attributes, which the two count differently.
+struct StreamAttributes {
+  int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors, integrated;
+};
+
+struct StreamApi {
+  /// Why the interface cannot be used; "" where it can.
+  std::string missing;
+
+  GpuTarget target;
+  StreamAttributes attributes;
+  int out_of_memory = 2, not_ready = 600;  // codes, the same in both
+
+  int (*init)(unsigned) = nullptr;
+  int (*driver_version)(int*) = nullptr;
+  int (*device_count)(int*) = nullptr;
+  int (*device_name)(char*, int, int) = nullptr;
+  int (*device_memory)(size_t*, int) = nullptr;
+  int (*device_attribute)(int*, int attribute, int) = nullptr;
+  int (*device_pci_address)(char*, int, int) = nullptr;
+  int (*error_name)(int, const char**) = nullptr;
+  /// Makes the device current in the calling thread. CUDA: of a context that retain() has given.
+  int (*retain)(void** context, int device) = nullptr;  // nullptr: the interface has none to retain
+  int (*set_context)(void* context) = nullptr;
+  int (*set_device)(int device) = nullptr;
+
+  int (*memory_allocate)(void**, size_t) = nullptr;
+  int (*memory_free)(void*) = nullptr;
+  int (*memory_info)(size_t* free, size_t* total) = nullptr;
+  int (*host_allocate)(void**, size_t, unsigned flags) = nullptr;
+
+  int (*stream_create)(void**, unsigned flags) = nullptr;
+  int (*stream_synchronize)(void*) = nullptr;
+  int (*stream_wait)(void* stream, void* event, unsigned flags) = nullptr;
+  int (*event_create)(void**, unsigned flags) = nullptr;
+  int (*event_record)(void* event, void* stream) = nullptr;
+  int (*event_query)(void*) = nullptr;
+  int (*event_synchronize)(void*) = nullptr;
+  int (*event_elapsed)(float* milliseconds, void* from, void* to) = nullptr;
+  int (*event_destroy)(void*) = nullptr;
+
+  int (*copy_to_device)(void* to, const void* from, size_t, void* stream) = nullptr;
+  int (*copy_to_host)(void* to, void* from, size_t, void* stream) = nullptr;
+  int (*copy_on_device)(void* to, void* from, size_t, void* stream) = nullptr;
+  int (*fill)(void* to, unsigned char, size_t, void* stream) = nullptr;
+  int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
+
+  int (*module_load)(void**, const void* image) = nullptr;
+  int (*module_function)(void**, void* module, const char* name) = nullptr;
+  int (*module_unload)(void*) = nullptr;
+
+  /// What a device's compiler calls it: "sm_86", "gfx1100". "" where that cannot be found out.
+  std::string (*architecture)(const StreamApi& api, int device) = nullptr;
+};
+
+/// NVRTC and hipRTC.
+struct CompilerApi {
+  /// Why there is none, and the package that brings it; "" where there is one.
+  std::string missing;
+  std::string version;  // "NVRTC 13.0"
+
+  int (*create)(void** program, const char* source, const char* name, int, const char* const*,
+                const char* const*) = nullptr;
+  int (*compile)(void* program, int count, const char* const* options) = nullptr;
+  int (*log_size)(void*, size_t*) = nullptr;
+  int (*log)(void*, char*) = nullptr;
+  int (*destroy)(void**) = nullptr;
+  const char* (*error_text)(int) = nullptr;
+  /// What may be loaded, best first: machine code, then what the driver compiles further.
+  struct Form {
+    int (*size)(void*, size_t*) = nullptr;
+    int (*get)(void*, char*) = nullptr;
+  };
+  std::vector<Form> forms;
+  /// For the device's architecture.
+  std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
+};
+
+/// Finds functions in a library by the names that a table gives them; remembers the first that it lacks.
+class Finder {
+ public:
+  explicit Finder(const os::Library& library) : library_(library) {}
+  template <class F>
+  Finder& find(F*& function, const char* name) {
+    function = reinterpret_cast<F*>(library_.find(name));
+    if (function == nullptr && lacking_.empty()) lacking_ = name;
+    return *this;
+  }
+  const std::string& lacking() const { return lacking_; }
+
+ private:
+  const os::Library& library_;
+  std::string lacking_;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,236 @@
+#include "athanor/backends/gpu/stream_driver.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "athanor/base/error.h"
+
+namespace athanor::gpu {
+namespace {
+
+constexpr unsigned stream_non_blocking = 1, event_disable_timing = 2;
+
+void* address_of(const Place& place) { return static_cast<std::byte*>(place.memory) + place.offset; }
+
+}  // namespace
+
+std::string StreamDriver::error_name(int code) const {
+  const char* name = nullptr;
+  if (api_.error_name != nullptr && api_.error_name(code, &name) == 0 && name != nullptr)
+    return fmt::format("{} ({})", name, code);
+  return fmt::format("error {}", code);
+}
+
+void StreamDriver::check(int code, const std::string& doing) const {
+  if (code == 0) return;
+  const bool memory = code == api_.out_of_memory;
+  throw Error(
+      memory ? ErrorCode::out_of_memory : ErrorCode::device,
+      fmt::format("{}: cannot {}: {}", to_string(facts_.info.device), doing, error_name(code)), {},
+      memory ? "Use a smaller batch or model, or close other programs that use the device."
+             : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
+}
+
+void StreamDriver::enter() const {
+  check(context_ != nullptr ? api_.set_context(context_) : api_.set_device(number_), "use the device");
+}
+
+void StreamDriver::open() {
+  const std::string doing = fmt::format("use {}", facts_.info.name);
+  if (!compiler_.missing.empty())
+    throw Error(ErrorCode::device, fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device),
+                                               facts_.info.name, compiler_.missing));
+  if (api_.retain != nullptr) check(api_.retain(&context_, number_), doing);
+  enter();
+  check(api_.event_create(&start_, 0), doing);
+  check(api_.event_record(start_, nullptr), doing);
+}
+
+Memory StreamDriver::allocate(size_t bytes, std::string& why) {
+  enter();
+  Memory memory = nullptr;
+  const int code = api_.memory_allocate(&memory, bytes);
+  if (code == 0) return memory;
+  why = error_name(code);
+  return nullptr;
+}
+
+void StreamDriver::free(Memory memory) noexcept {
+  try {
+    enter();
+    api_.memory_free(memory);
+  } catch (const std::exception&) {
+    // A device that is lost has no memory to free.
+  }
+}
+
+void* StreamDriver::pin(size_t bytes) {
+  enter();
+  void* memory = nullptr;
+  check(api_.host_allocate(&memory, bytes, 0), "pin memory of the host");
+  return memory;
+}
+
+Stream StreamDriver::make_stream() {
+  enter();
+  Stream stream = nullptr;
+  check(api_.stream_create(&stream, stream_non_blocking), "make a stream");
+  return stream;
+}
+
+Mark StreamDriver::mark(Stream stream, bool timed) {
+  enter();
+  Mark event = nullptr;
+  check(api_.event_create(&event, timed ? 0 : event_disable_timing), "make an event");
+  const int code = api_.event_record(event, stream);
+  if (code != 0) api_.event_destroy(event);
+  check(code, "record an event");
+  return event;
+}
+
+void StreamDriver::upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) {
+  enter();
+  if (span != nullptr) span->begin = mark(stream, true);
+  check(api_.copy_to_device(address_of(to), from, bytes, stream), "copy to the device");
+  if (span != nullptr) span->end = mark(stream, true);
+}
+
+void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
+  enter();
+  check(api_.copy_to_host(to, address_of(from), bytes, stream), "copy from the device");
+}
+
+void StreamDriver::copy(Stream stream, Place to, Place from, size_t bytes) {
+  enter();
+  check(api_.copy_on_device(address_of(to), address_of(from), bytes, stream), "copy on the device");
+}
+
+void StreamDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
+  enter();
+  check(api_.fill(address_of(to), value, bytes, stream), "fill memory");
+}
+
+void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
+  enter();
+  std::vector<void*> addresses;
+  addresses.reserve(launch.buffers.size() + 1);
+  for (const Place& place : launch.buffers)
+    addresses.push_back(place.memory == nullptr ? nullptr : address_of(place));
+  int code = launch.fault_code;
+  if (code != 0) addresses.push_back(address_of(launch.fault));
+  std::vector<void*> arguments;
+  arguments.reserve(addresses.size() + 1);
+  for (void*& address : addresses) arguments.push_back(static_cast<void*>(&address));
+  if (code != 0) arguments.push_back(&code);
+  if (span != nullptr) span->begin = mark(stream, true);
+  const auto extent = [](size_t value) { return static_cast<unsigned>(value); };
+  check(api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
+                    extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
+                    extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr),
+        fmt::format("launch the kernel '{}'", launch.name));
+  if (span != nullptr) span->end = mark(stream, true);
+}
+
+void StreamDriver::wait(Stream stream, Mark mark, Stream) {
+  enter();
+  check(api_.stream_wait(stream, mark, 0), "let a stream wait");
+}
+
+bool StreamDriver::passed(Mark mark) {
+  enter();
+  return api_.event_query(mark) != api_.not_ready;  // other errors are told to who waits
+}
+
+void StreamDriver::await(Mark mark) {
+  enter();
+  check(api_.event_synchronize(mark), "go on: its work failed");
+}
+
+void StreamDriver::finish(Stream stream) {
+  enter();
+  check(api_.stream_synchronize(stream), "go on: its work failed");
+}
+
+void StreamDriver::release(Mark mark) noexcept { api_.event_destroy(mark); }
+
+Interval StreamDriver::interval(const Span& span) {
+  enter();
+  const auto seconds = [&](Mark from, Mark to) {
+    float milliseconds = 0;
+    check(api_.event_elapsed(&milliseconds, from, to), "tell when a command ran");
+    return static_cast<double>(milliseconds) * 1e-3;
+  };
+  // Floats of long runs are coarse: the command's own time is asked for apart.
+  const double begin = seconds(start_, span.begin);
+  return {begin, begin + (span.begin == span.end ? 0 : seconds(span.begin, span.end))};
+}
+
+Module StreamDriver::load(const std::string& binary) {
+  enter();
+  Module module = nullptr;
+  return api_.module_load(&module, binary.c_str()) == 0 ? module : nullptr;
+}
+
+Module StreamDriver::compile(const std::string& source, const std::string& name, std::string& binary) {
+  const std::string doing =
+      fmt::format("{} cannot compile the kernel '{}'", to_string(facts_.info.device), name);
+  const auto must = [&](int code, const std::string& log = {}) {
+    if (code != 0)
+      throw Error(ErrorCode::device,
+                  fmt::format("{}: {}{}{}", doing,
+                              compiler_.error_text != nullptr ? compiler_.error_text(code) : "error",
+                              log.empty() ? "" : "\n", log),
+                  {}, "Please report it with this log. The driver's version is in 'athanor detect'.");
+  };
+  void* program = nullptr;
+  must(compiler_.create(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr));
+  const std::unique_ptr<void*, int (*)(void**)> destroyed(&program, compiler_.destroy);
+  std::vector<const char*> options;
+  const std::vector<std::string> words = compiler_.options(architecture_);
+  for (const std::string& word : words) options.push_back(word.c_str());
+  if (const int code = compiler_.compile(program, static_cast<int>(options.size()), options.data());
+      code != 0) {
+    size_t size = 0;
+    std::string log;
+    if (compiler_.log_size(program, &size) == 0 && size > 1) {
+      log.resize(size);
+      compiler_.log(program, log.data());
+      log.resize(std::min<size_t>(log.find('\0'), 2000));
+    }
+    must(code, log);
+  }
+  for (size_t i = form_; i < compiler_.forms.size(); ++i) {
+    const CompilerApi::Form& form = compiler_.forms[i];
+    size_t size = 0;
+    if (form.size(program, &size) != 0 || size == 0) continue;
+    binary.assign(size, '\0');
+    if (form.get(program, binary.data()) != 0) continue;
+    if (const Module module = load(binary); module != nullptr) {
+      form_ = i;  // a driver that refused the better one for this kernel will do so for all
+      return module;
+    }
+  }
+  throw Error(ErrorCode::device,
+              fmt::format("{}: the driver loads nothing that {} makes for {}", doing, compiler_.version,
+                          architecture_),
+              {}, "The compiler may be newer than the driver: 'athanor doctor' compares their versions");
+}
+
+Function StreamDriver::find(Module module, const std::string& name) {
+  enter();
+  Function function = nullptr;
+  check(api_.module_function(&function, module, name.c_str()), fmt::format("find the kernel '{}'", name));
+  return function;
+}
+
+void StreamDriver::unload(Module module, Function) noexcept {
+  try {
+    enter();
+    api_.module_unload(module);
+  } catch (const std::exception&) {
+    // A device that is lost has no modules.
+  }
+}
+
+}  // namespace athanor::gpu

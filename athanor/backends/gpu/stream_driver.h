@@ -1,0 +1,60 @@
+// CUDA and HIP as a driver of the GPU backend, over their tables of functions.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "athanor/backends/gpu/driver.h"
+#include "athanor/backends/gpu/stream_api.h"
+
+namespace athanor::gpu {
+
+class StreamDriver final : public Driver {
+ public:
+  StreamDriver(const StreamApi& api, const CompilerApi& compiler, int number, Device device);
+
+  void open() override;
+  Memory allocate(size_t bytes, std::string& why) override;
+  void free(Memory memory) noexcept override;
+  void* pin(size_t bytes) override;
+  Stream make_stream() override;
+  void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) override;
+  void download(Stream stream, void* to, Place from, size_t bytes) override;
+  void copy(Stream stream, Place to, Place from, size_t bytes) override;
+  void fill(Stream stream, Place to, uint8_t value, size_t bytes) override;
+  void launch(Stream stream, const Launch& launch, Span* span) override;
+  Mark mark(Stream stream, bool timed) override;
+  void wait(Stream stream, Mark mark, Stream from) override;
+  bool passed(Mark mark) override;
+  void await(Mark mark) override;
+  void finish(Stream stream) override;
+  void release(Mark mark) noexcept override;
+  Interval interval(const Span& span) override;
+  Module compile(const std::string& source, const std::string& name, std::string& binary) override;
+  Module load(const std::string& binary) override;
+  Function find(Module module, const std::string& name) override;
+  void unload(Module module, Function function) noexcept override;
+
+ private:
+  /// Calls belong to the device that is current in their thread.
+  void enter() const;
+  void check(int code, const std::string& doing) const;
+  std::string error_name(int code) const;
+
+  const StreamApi& api_;
+  const CompilerApi& compiler_;
+  int number_;
+  std::string architecture_;
+  void* context_ = nullptr;
+  Mark start_ = nullptr;          // from which times are counted
+  std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads
+};
+
+/// Every device that the interface lists; {} where it is missing. `compiler` is only asked for where there is
+/// one.
+std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, const CompilerApi& (*compiler)(),
+                                                  uint8_t provider);
+
+}  // namespace athanor::gpu

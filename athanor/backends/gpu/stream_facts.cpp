@@ -1,0 +1,74 @@
+// What CUDA and HIP say of a device.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "athanor/backends/gpu/stream_driver.h"
+#include "athanor/base/text.h"
+#include "athanor/device/overrides.h"
+
+namespace athanor::gpu {
+
+StreamDriver::StreamDriver(const StreamApi& api, const CompilerApi& compiler, int number, Device device)
+    : api_(api), compiler_(compiler), number_(number), architecture_(api.architecture(api, number)) {
+  DeviceInfo& info = facts_.info;
+  GpuTraits& traits = facts_.traits;
+  info.device = device;
+  info.kind = "gpu";
+  std::array<char, 256> text{};
+  if (api.device_name(text.data(), text.size() - 1, number) == 0) info.name = text.data();
+  size_t bytes = 0;
+  if (api.device_memory(&bytes, number) == 0) info.memory_bytes = bytes;
+  const auto attribute = [&](int which, int otherwise) {
+    int value = 0;
+    return api.device_attribute(&value, which, number) == 0 && value > 0 ? value : otherwise;
+  };
+  facts_.target = api.target;
+  facts_.waves = true;
+  facts_.largest_buffer = info.memory_bytes;
+  traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
+                                   attribute(api.attributes.max_block_x, 256));
+  traits.local_bytes = attribute(api.attributes.shared_memory_per_block, 32 * 1024);
+  const int units = attribute(api.attributes.multiprocessors, 1);
+  traits.compute_units = std::min(units, 4096);
+  if (const auto said = Overrides(Machine()).find("compute_units", {info.name, to_string(device)}))
+    traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
+  traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
+  traits.f64 = traits.f16 = traits.atomics_64 = true;
+  const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
+  const auto property = [&](const char* name, std::string value) {
+    if (!value.empty()) info.properties[name] = {std::move(value), source};
+  };
+  int version = 0;
+  if (api.driver_version != nullptr) api.driver_version(&version);
+  property("driver", fmt::format("{} {}", source, version));
+  property("architecture", architecture_);
+  property("compiler", compiler.missing.empty() ? compiler.version : compiler.missing);
+  property("compute units", std::to_string(units));
+  property("memory", format_bytes(info.memory_bytes));
+  property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
+  property("work-items in a group", std::to_string(traits.max_group_size));
+  property("wave width", std::to_string(attribute(api.attributes.warp_size, 0)));
+  text = {};
+  if (api.device_pci_address != nullptr && api.device_pci_address(text.data(), text.size() - 1, number) == 0)
+    property("PCI address", text.data());
+  facts_.fingerprint =
+      fmt::format("{}|{}|{}|{}|{}", source, version, info.name, architecture_, compiler.version);
+  for (const std::string& option :
+       compiler.missing.empty() ? compiler.options(architecture_) : std::vector<std::string>())
+    facts_.fingerprint += "|" + option;
+}
+
+std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, const CompilerApi& (*compiler)(),
+                                                  uint8_t provider) {
+  std::vector<std::unique_ptr<Driver>> list;
+  int count = 0;
+  if (!api.missing.empty() || api.init(0) != 0 || api.device_count(&count) != 0) return list;
+  for (int number = 0; number < count; ++number)
+    list.push_back(std::make_unique<StreamDriver>(api, compiler(), number,
+                                                  Device{provider, static_cast<uint8_t>(number)}));
+  return list;
+}
+
+}  // namespace athanor::gpu

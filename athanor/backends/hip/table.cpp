@@ -1,0 +1,125 @@
+// HIP and hipRTC as tables of the GPU backend. Names and numbers are those of ROCm's hip_runtime_api.h and
+// hiprtc.h, which need not be installed.
+#include <fmt/format.h>
+
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/backends/gpu/stream_driver.h"
+#include "athanor/backends/hip/library.h"
+
+namespace athanor::hip {
+namespace {
+
+using gpu::CompilerApi;
+using gpu::StreamApi;
+
+const char* (*error_text)(int) = nullptr;
+
+int error_name(int code, const char** name) {
+  *name = error_text(code);
+  return 0;
+}
+
+std::string architecture(const StreamApi&, int device) { return target_of(hip_library(), device); }
+
+StreamApi load() {
+  const os::Library& library = hip_library();
+  StreamApi api{.missing = {},
+                .target = GpuTarget::hip,
+                .attributes = {.max_threads_per_block = 56,
+                               .max_block_x = 26,
+                               .shared_memory_per_block = 74,
+                               .warp_size = 87,
+                               .multiprocessors = 63,
+                               .integrated = 16}};
+  if (!library) {
+    api.missing = "no HIP runtime library: " + library.error();
+    return api;
+  }
+  gpu::Finder finder(library);
+  finder.find(api.init, "hipInit")
+      .find(api.driver_version, "hipRuntimeGetVersion")
+      .find(api.device_count, "hipGetDeviceCount")
+      .find(api.device_name, "hipDeviceGetName")
+      .find(api.device_memory, "hipDeviceTotalMem")
+      .find(api.device_attribute, "hipDeviceGetAttribute")
+      .find(api.device_pci_address, "hipDeviceGetPCIBusId")
+      .find(error_text, "hipGetErrorName")
+      .find(api.set_device, "hipSetDevice")
+      .find(api.memory_allocate, "hipMalloc")
+      .find(api.memory_free, "hipFree")
+      .find(api.memory_info, "hipMemGetInfo")
+      .find(api.host_allocate, "hipHostMalloc")
+      .find(api.stream_create, "hipStreamCreateWithFlags")
+      .find(api.stream_synchronize, "hipStreamSynchronize")
+      .find(api.stream_wait, "hipStreamWaitEvent")
+      .find(api.event_create, "hipEventCreateWithFlags")
+      .find(api.event_record, "hipEventRecord")
+      .find(api.event_query, "hipEventQuery")
+      .find(api.event_synchronize, "hipEventSynchronize")
+      .find(api.event_elapsed, "hipEventElapsedTime")
+      .find(api.event_destroy, "hipEventDestroy")
+      .find(api.copy_to_device, "hipMemcpyHtoDAsync")
+      .find(api.copy_to_host, "hipMemcpyDtoHAsync")
+      .find(api.copy_on_device, "hipMemcpyDtoDAsync")
+      .find(api.fill, "hipMemsetD8Async")
+      .find(api.launch, "hipModuleLaunchKernel")
+      .find(api.module_load, "hipModuleLoadData")
+      .find(api.module_function, "hipModuleGetFunction")
+      .find(api.module_unload, "hipModuleUnload");
+  api.error_name = error_name;
+  api.architecture = architecture;
+  if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
+  return api;
+}
+
+CompilerApi load_compiler() {
+#ifdef _WIN32
+  static const os::Library own({"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc.dll"});
+#else
+  static const os::Library own(
+      {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so", "/opt/rocm/lib/libhiprtc.so"});
+#endif
+  const os::Library& library = own ? own : hip_library();  // HIP 5.2 and older have it inside
+  CompilerApi api;
+  int (*version)(int*, int*) = nullptr;
+  CompilerApi::Form code;
+  gpu::Finder finder(library);
+  finder.find(version, "hiprtcVersion")
+      .find(api.create, "hiprtcCreateProgram")
+      .find(api.compile, "hiprtcCompileProgram")
+      .find(api.log_size, "hiprtcGetProgramLogSize")
+      .find(api.log, "hiprtcGetProgramLog")
+      .find(api.destroy, "hiprtcDestroyProgram")
+      .find(api.error_text, "hiprtcGetErrorString")
+      .find(code.size, "hiprtcGetCodeSize")
+      .find(code.get, "hiprtcGetCode");
+  if (!finder.lacking().empty()) {
+    api.missing =
+        "no hipRTC library (libhiprtc.so), which compiles kernels: install the package hip-runtime-amd or "
+        "hiprtc of ROCm";
+    return api;
+  }
+  int major = 0, minor = 0, runtime = 0;
+  version(&major, &minor);
+  // hipRTC's own version hardly ever changes; the compiler behind it changes with the runtime.
+  reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
+  api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
+  api.forms = {code};
+  api.options = [](const std::string& target) {
+    return std::vector<std::string>{"--offload-arch=" + target, "-O3"};
+  };
+  return api;
+}
+
+const CompilerApi& compiler() {
+  static const CompilerApi instance = load_compiler();
+  return instance;
+}
+
+[[maybe_unused]] const bool table_registered = gpu::register_backend("hip", [](uint8_t provider) {
+  static const StreamApi api = load();
+  return gpu::list_devices(api, compiler, provider);
+});
+
+}  // namespace
+}  // namespace athanor::hip
