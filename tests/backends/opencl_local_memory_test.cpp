@@ -5,7 +5,7 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/ops/ops.h"
 #include "tests/backends/loop_programs.h"
-#include "tests/backends/opencl.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor::testing {
 namespace {
@@ -40,13 +40,14 @@ std::vector<GpuCandidate> candidates_with_local_memory(const GpuTraits& traits) 
 }
 
 TEST(OpenClLocalMemory, IsWhatLaunchesSay) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
+  if (gpu_backend() != "opencl") GTEST_SKIP() << "this asks OpenCL";
   const opencl::Api& api = opencl::api();
   const os::Library library({"libOpenCL.so.1"});
   const auto ask =
       reinterpret_cast<decltype(&clGetKernelWorkGroupInfo)>(library.find("clGetKernelWorkGroupInfo"));
   ASSERT_NE(ask, nullptr);
-  for (const DeviceInfo& info : opencl_devices()) {
+  for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     auto& driver = dynamic_cast<opencl::OpenClDriver&>(device.driver());
     GpuTraits traits = device.facts().traits;

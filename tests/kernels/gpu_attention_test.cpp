@@ -38,28 +38,28 @@ void check(DType dtype, const AttentionCase& c, double tolerance) {
 }
 
 TEST(GpuAttention, OddShapes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const AttentionCase& c : {AttentionCase{{}, 1, 1, 1, 1}, AttentionCase{{2, 3}, 17, 33, 5, 7},
                                  AttentionCase{{3}, 70, 3, 8, 4}, AttentionCase{{1, 2}, 3, 129, 16, 16}})
     check(DType::f32, c, 2e-5);
 }
 
 TEST(GpuAttention, CausalAndMasked) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   check(DType::f32, {{2}, 19, 19, 4, 4, true}, 2e-5);
   check(DType::f32, {{2}, 5, 40, 4, 3, true, true}, 2e-5);
   check(DType::f32, {{}, 33, 17, 6, 6, false, true}, 2e-5);
 }
 
 TEST(GpuAttention, OtherTypes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   check(DType::f64, {{2}, 9, 11, 4, 3}, 1e-12);
   check(DType::bf16, {{2}, 9, 11, 4, 3}, 3e-2);
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
 TEST(GpuAttention, Strides) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const Shape heads{2, 3, 10, 4};
   const Ints strides{10 * 36, 4, 36, 1};
   check_candidates("scaled_dot_product_attention", {{"causal", false}, {"scale", 0.5}},

@@ -51,27 +51,27 @@ const std::vector<ConvCase> three_by_three = {{{2, 8, 8, 6}, {9, 8, 3, 3}, {.pad
                                               {{2, 8, 3, 33}, {17, 8, 3, 3}, {.padding = 2}}};
 
 TEST(GpuConv, Forward) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : odd_cases) check(Kind::forward, DType::f32, c);
 }
 
 TEST(GpuConv, InputGradient) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : odd_cases) check(Kind::input_grad, DType::f32, c);
 }
 
 TEST(GpuConv, WeightGradient) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : odd_cases) check(Kind::weight_grad, DType::f32, c);
 }
 
 TEST(GpuConv, ThreeByThree) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : three_by_three) check(Kind::forward, DType::f32, c);
 }
 
 TEST(GpuConv, ThreeByThreeInputGradient) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const ConvCase& c : three_by_three) check(Kind::input_grad, DType::f32, c);
 }
 
@@ -79,7 +79,7 @@ TEST(GpuConv, ThreeByThreeInputGradient) {
 // runs of one and of several tiles, rows that end within a tile; padding of no, one, and more than two
 // pixels.
 TEST(GpuConv, WinogradRuns) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const std::vector<ConvCase> cases = {{{1, 8, 8, 64}, {8, 8, 3, 3}, {.padding = 1}},
                                        {{2, 8, 28, 28}, {8, 8, 3, 3}, {.padding = 1}},
                                        {{1, 9, 6, 58}, {8, 9, 3, 3}, {}},
@@ -106,7 +106,7 @@ const std::vector<ConvCase> few_channels = {
 };
 
 TEST(GpuConv, FewChannels) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   Kind kind = Kind::forward;
   for (const ConvCase& c : few_channels) {
     check(kind, DType::f32, c, "shifted");
@@ -121,7 +121,7 @@ TEST(GpuConv, FewChannels) {
 }
 
 TEST(GpuConv, OtherTypes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const ConvCase c = {{2, 9, 8, 6}, {8, 9, 3, 3}, {.padding = 1}};
   for (const Kind kind : {Kind::forward, Kind::input_grad, Kind::weight_grad}) check(kind, DType::bf16, c);
   check(Kind::forward, DType::f16, c);
@@ -129,7 +129,7 @@ TEST(GpuConv, OtherTypes) {
 }
 
 TEST(GpuConv, Strides) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const Shape x{2, 4, 8, 9}, w{6, 4, 3, 3}, y{2, 6, 8, 9};
   const Ints x_strides{1, 2 * 8 * 9, 2 * 9, 2}, w_strides{9, 54, 1, 3}, y_strides{72, 144, 1, 8};
   Attrs attrs = conv_attrs({.padding = 1});

@@ -8,7 +8,7 @@
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "tests/backends/cpu_kernels.h"
-#include "tests/backends/opencl.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor::testing {
 
@@ -98,7 +98,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
   KernelRequest request{&find_op(op), attrs, {}, {dtype, shape, {}, contiguous_strides(shape)}, epilogue};
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
-  for (const DeviceInfo& info : opencl_devices()) {
+  for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits gpu = device.facts().traits;
     gpu.is_cpu = !gpu.is_cpu;

@@ -21,8 +21,8 @@ std::vector<double> reordered(int width) {
 }
 
 TEST(GpuLanguage, LanesOfVectors) {
-  ATHANOR_NEEDS_OPENCL();
-  for (const DeviceInfo& info : opencl_devices())
+  ATHANOR_NEEDS_GPU();
+  for (const DeviceInfo& info : gpu_devices())
     for (const int width : {2, 4, 8, 16}) {
       std::string body;
       int at = 0;

@@ -14,7 +14,7 @@ void check(DType dtype, int64_t b, int64_t m, int64_t k, int64_t n) {
 }
 
 TEST(GpuMatmul, OddShapes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{{1, 1, 1, 1},
                                                                       {1, 3, 17, 5},
                                                                       {2, 13, 7, 31},
@@ -28,14 +28,14 @@ TEST(GpuMatmul, OddShapes) {
 }
 
 TEST(GpuMatmul, SplitsALongK) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   check(DType::f32, 1, 16, 2000, 16);
   check({view(DType::f32, {1, 30, 3001}, 1), view(DType::f32, {1, 3001, 20}, 2), view(DType::f32, {20}, 3)},
         {.bias = true, .activation = "relu"});
 }
 
 TEST(GpuMatmul, NothingToDo) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const auto dtype : {DType::f32, DType::bf16, DType::i32}) {
     check(dtype, 1, 5, 0, 3);
     check(dtype, 2, 0, 3, 4);
@@ -45,7 +45,7 @@ TEST(GpuMatmul, NothingToDo) {
 }
 
 TEST(GpuMatmul, EveryType) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const auto dtype :
        {DType::bf16, DType::f16, DType::f64, DType::i64, DType::i32, DType::i8, DType::u8}) {
     check(dtype, 2, 13, 7, 31);
@@ -55,7 +55,7 @@ TEST(GpuMatmul, EveryType) {
 }
 
 TEST(GpuMatmul, Strides) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const int64_t b = 3, m = 17, k = 19, n = 23;
   const Ints a_strides[] = {{m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {2 * m * k, 2 * k, 2}, {0, -k, 1}};
   const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, 0, 1}, {k * n, n, 0}};
@@ -70,7 +70,7 @@ TEST(GpuMatmul, Strides) {
 }
 
 TEST(GpuMatmul, Epilogues) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const std::string activation : {"", "relu", "tanh", "sigmoid"}) {
     check({view(DType::f32, {2, 13, 70}, 1), view(DType::f32, {2, 70, 37}, 2), view(DType::f32, {37}, 3)},
           {.bias = true, .activation = activation});

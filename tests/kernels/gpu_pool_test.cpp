@@ -41,24 +41,24 @@ void check(const PoolCase& c, DType dtype, const Ints& x_strides = {}, const Int
 }
 
 TEST(GpuPool, OddShapes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const PoolCase& c : cases) check(c, DType::f32);
 }
 
 TEST(GpuPool, OtherTypes) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
     for (const PoolCase& c : {cases[0], cases[1]}) check(c, dtype);
 }
 
 TEST(GpuPool, Strides) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   const PoolCase& c = cases[0];
   check(c, DType::f32, {2, 4 * 48, -4, 4 * 8}, {0, 12, 1, 4});
 }
 
 TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   for (const PoolCase& c : cases) {
     const std::vector<double> same(static_cast<size_t>(c.x.size()), 0.5);
     check_candidates("max_pool2d_grad", c.attrs(true),
@@ -67,7 +67,7 @@ TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
 }
 
 TEST(GpuPool, ANaNStays) {
-  ATHANOR_NEEDS_OPENCL();
+  ATHANOR_NEEDS_GPU();
   std::vector<double> values = random_values(16, 1);
   values[5] = std::nan("");
   Value x = make_value(DType::f32, {1, 1, 4, 4}, values);
@@ -75,7 +75,7 @@ TEST(GpuPool, ANaNStays) {
   std::vector<Value> inputs = {x};
   KernelRequest request{
       &find_op("max_pool2d"), c.attrs(true), {x.desc}, random_value(DType::f32, c.y(), 1).desc, {}};
-  for (const DeviceInfo& info : opencl_devices()) {
+  for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const GpuCandidate& candidate : gpu_candidates(request, device.facts().traits)) {
       const auto result = run_on(device, candidate, inputs, request.output);

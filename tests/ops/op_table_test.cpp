@@ -4,12 +4,14 @@
 #include "athanor/compile/options.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/op_harness.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor::testing {
 namespace {
 
-/// The host, or every OpenCL device. Devices are looked up when the test runs, not when it is listed.
-enum class Where : uint8_t { host, opencl };
+/// The host, or every GPU (see gpu_devices.h). Devices are looked up when the test runs, not when it is
+/// listed.
+enum class Where : uint8_t { host, gpu };
 
 struct OpOnDevice {
   const Op* op;
@@ -18,7 +20,7 @@ struct OpOnDevice {
 
 std::vector<OpOnDevice> ops_on_devices() {
   std::vector<OpOnDevice> all;
-  for (const Where where : {Where::host, Where::opencl})
+  for (const Where where : {Where::host, Where::gpu})
     for (const Op* op : all_ops()) all.push_back({op, where});
   return all;
 }
@@ -30,9 +32,8 @@ class OpTable : public ::testing::TestWithParam<OpOnDevice> {
       devices_ = {Device{}};
       return;
     }
-    for (const DeviceInfo& info : list_devices())
-      if (to_string(info.device).starts_with("opencl")) devices_.push_back(info.device);
-    if (devices_.empty()) GTEST_SKIP() << "there is no OpenCL device here";
+    ATHANOR_NEEDS_GPU();
+    for (const DeviceInfo& info : gpu_devices()) devices_.push_back(info.device);
   }
   void TearDown() override { test_device() = {}; }
   template <class Body>
@@ -134,7 +135,7 @@ TEST_P(OpTable, HasRightGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, OpTable, ::testing::ValuesIn(ops_on_devices()), [](const auto& one) {
-  return one.param.op->name + (one.param.where == Where::host ? "" : "_on_opencl");
+  return one.param.op->name + (one.param.where == Where::host ? "" : "_on_gpu");
 });
 
 }  // namespace

@@ -5,8 +5,8 @@ namespace athanor::gpu {
 void GpuDevice::open() {
   driver_->open();
   kernels_ = std::make_unique<GpuQueue>(*this, *driver_, "kernels");
-  uploads_ = std::make_unique<GpuQueue>(*this, *driver_, "uploads");
-  downloads_ = std::make_unique<GpuQueue>(*this, *driver_, "downloads");
+  uploads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
+  downloads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
 }
 
 Driver& GpuDevice::driver() {

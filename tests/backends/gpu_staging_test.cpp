@@ -3,15 +3,15 @@
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/storage.h"
-#include "tests/backends/opencl.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor::testing {
 namespace {
 
-TEST(OpenClStaging, UploadsAnySizeAndNothingBesideIt) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuStaging, UploadsAnySizeAndNothingBesideIt) {
+  ATHANOR_NEEDS_GPU();
   constexpr size_t half = gpu::Staging::half_bytes, before = 64, behind = 100;
-  for (const DeviceInfo& info : opencl_devices()) {
+  for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const size_t count : {size_t{0}, size_t{1}, half - 1, half, half + 1, 3 * half + 17}) {
       const auto storage = allocate(info.device, before + count + behind);

@@ -1,9 +1,9 @@
-// Generated loops on OpenCL devices against a plain interpreter, in the shapes that suit a CPU and those for
+// Generated loops on GPU devices against a plain interpreter, in the shapes that suit a CPU and those for
 // GPUs.
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "tests/backends/loop_programs.h"
-#include "tests/backends/opencl.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor::testing {
 namespace {
@@ -48,14 +48,14 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
 void check_everywhere(const LoopProgram& program, double tolerance = 2e-4, double low = -2, double high = 2) {
   std::mt19937 rng(7);
   const Memory start = memory_for(program, rng, low, high);
-  for (const DeviceInfo& info : opencl_devices()) {
+  for (const DeviceInfo& info : gpu_devices()) {
     check_on(gpu::gpu_device(info.device), program, start, tolerance);
     if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
-TEST(OpenClLoops, RandomProgramsMeanTheSame) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuLoops, RandomProgramsMeanTheSame) {
+  ATHANOR_NEEDS_GPU();
   std::mt19937 rng(2024);
   for (int k = 0; k < 30; ++k) {
     SCOPED_TRACE(k);
@@ -64,8 +64,8 @@ TEST(OpenClLoops, RandomProgramsMeanTheSame) {
   }
 }
 
-TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuLoops, ReductionsOfEveryKindShapeAndSplit) {
+  ATHANOR_NEEDS_GPU();
   struct Case {
     Ints space;
     std::vector<bool> reduced;
@@ -89,8 +89,8 @@ TEST(OpenClLoops, ReductionsOfEveryKindShapeAndSplit) {
       }
 }
 
-TEST(OpenClLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
+  ATHANOR_NEEDS_GPU();
   for (const Ints& space : {Ints{5, 300}, Ints{300, 5}, Ints{1, 50000}}) {
     const bool rows = space[1] > space[0];
     Builder b(space, {!rows, rows});
@@ -103,15 +103,15 @@ TEST(OpenClLoops, ArgmaxTakesTheFirstOfEqualsAndNan) {
     const auto n = static_cast<size_t>(space[0] * space[1]);
     for (size_t i = 0; i < n; ++i) values[i] = std::floor(values[i]);  // many equals
     values[n / 2] = std::nanf("");
-    for (const DeviceInfo& info : opencl_devices()) {
+    for (const DeviceInfo& info : gpu_devices()) {
       check_on(gpu::gpu_device(info.device), b.p, start, 0);
       if (HasFatalFailure()) return;
     }
   }
 }
 
-TEST(OpenClLoops, RandomNumbersAreTheHosts) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuLoops, RandomNumbersAreTheHosts) {
+  ATHANOR_NEEDS_GPU();
   Builder b({4099});
   const int key = b.load(0, DType::i64, {0}), counter = b.index({1}, (int64_t{1} << 40) - 5);
   b.store(b.op(Prim::random_uniform, DType::f32, key, counter), 1, DType::f32, {1});
@@ -129,8 +129,8 @@ LoopProgram scaled_sum(int64_t extent, DType type) {
   return b.p;
 }
 
-TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
-  ATHANOR_NEEDS_OPENCL();
+TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
+  ATHANOR_NEEDS_GPU();
   std::mt19937 rng(5);
   for (const DType type : {DType::f32, DType::bf16}) {
     std::vector<LoopProgram> programs;
@@ -149,7 +149,7 @@ TEST(OpenClLoops, ManyInOneLaunchAreThoseOneByOne) {
       programs.push_back(std::move(p));
     }
     for (LoopProgram& p : programs) p.buffers = static_cast<int>(start.data.size());
-    for (const DeviceInfo& info : opencl_devices()) {
+    for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       GpuTraits gpu = device.facts().traits;
       gpu.is_cpu = !gpu.is_cpu;

@@ -1,0 +1,30 @@
+// Devices for tests of GPU kernels: those of OpenCL, or of the backend in $ATHANOR_TEST_BACKEND ("cuda",
+// "hip"). Without one a test is skipped, by name.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "athanor/device/device.h"
+
+namespace athanor::testing {
+
+inline std::string gpu_backend() {
+  const char* const name = std::getenv("ATHANOR_TEST_BACKEND");
+  return name == nullptr || *name == 0 ? "opencl" : name;
+}
+
+inline std::vector<DeviceInfo> gpu_devices() {
+  std::vector<DeviceInfo> found;
+  for (const DeviceInfo& info : list_devices())
+    if (to_string(info.device).starts_with(gpu_backend() + ":")) found.push_back(info);
+  return found;
+}
+
+#define ATHANOR_NEEDS_GPU()                    \
+  if (athanor::testing::gpu_devices().empty()) \
+  GTEST_SKIP() << "there is no " << athanor::testing::gpu_backend() << " device here"
+
+}  // namespace athanor::testing
