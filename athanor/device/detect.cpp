@@ -37,8 +37,12 @@ Detection detect(const Machine& machine, const DetectOptions& options) {
   take(sightings_of_kfd(machine));
   take(sightings_of_nvidia(machine));
   take(sightings_of_cpu(machine));
+  take(sightings_of_wsl(machine));
   take(sightings_of_runtimes(machine, options, found.runtimes));
   found.devices = merge(sightings, machine);
+  for (FoundDevice& device : found.devices)
+    device.from_windows =
+        device.kind != "cpu" && device.find("pci_id") == nullptr && machine.exists("/dev/dxg");
   add_backends(found.devices, found.runtimes, machine);
   add_overrides(found.devices, machine);
   found.dangers = find_dangers(found.devices, machine);

@@ -16,8 +16,8 @@ using Value = std::variant<bool, int64_t, double, std::string>;
 /// What one source says.
 struct Reading {
   Value value;
-  /// "kfd", "amdgpu", "drm", "pci", "nvidia", "xe", "i915", "proc", "sysfs", "opencl", "cuda", "hip", "nvml",
-  /// "data sheet", "architecture", "probe", "user"
+  /// "kfd", "amdgpu", "drm", "pci", "nvidia", "xe", "i915", "proc", "sysfs", "wsl", "opencl", "cuda", "hip",
+  /// "nvml", "PCI id" (data/gpu_ids.toml), "data sheet", "architecture", "probe", "user"
   std::string source;
   /// What the number means where that is not what the property's name says: "work-group processors".
   std::string meaning;
@@ -40,6 +40,8 @@ struct BackendUse {
 struct FoundDevice {
   std::string name;  // "AMD Radeon RX 6800 XT"
   std::string kind;  // "cpu", "gpu", "accelerator"
+  /// In WSL: Windows' driver runs it, and it is on no bus here.
+  bool from_windows = false;
   std::vector<BackendUse> backends;
   /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
   std::map<std::string, Fact> properties;

@@ -173,7 +173,10 @@ int sm_version(const std::string& architecture) {
 
 void explain_units(FoundDevice& device, const Machine& machine) {
   const std::string arch = device.text("architecture");
-  if (is_apu(arch)) explain_shared_memory(device);
+  if (is_apu(arch)) {
+    device.properties.try_emplace("integrated", Fact{{true, "architecture", {}}, {}, {}});
+    explain_shared_memory(device);
+  }
   const auto found = device.properties.find("compute_units");
   if (found == device.properties.end()) return;
   Fact& fact = found->second;

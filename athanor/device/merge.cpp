@@ -8,6 +8,7 @@
 #include "athanor/base/text.h"
 #include "athanor/device/data_sheet.h"
 #include "athanor/device/explain.h"
+#include "athanor/device/gpu_models.h"
 #include "athanor/device/pci_names.h"
 #include "athanor/device/sighting.h"
 
@@ -16,9 +17,10 @@ namespace {
 
 // Whose word is in use where several say something: who is nearest to the hardware, first.
 int rank_of(const std::string& source) {
-  static const std::vector<std::string> order = {"kfd",    "drm",  "amdgpu", "xe",         "i915",
-                                                 "nvidia", "nvml", "cuda",   "hip",        "proc",
-                                                 "sysfs",  "pci",  "opencl", "data sheet", "architecture"};
+  // A runtime of AMD's repeats what HSA_OVERRIDE_GFX_VERSION tells it; the id does not.
+  static const std::vector<std::string> order = {
+      "kfd", "drm",  "amdgpu", "xe",  "i915", "nvidia", "nvml",       "cuda",        "PCI id",
+      "hip", "proc", "sysfs",  "pci", "wsl",  "opencl", "data sheet", "architecture"};
   return static_cast<int>(std::find(order.begin(), order.end(), source) - order.begin());
 }
 
@@ -159,13 +161,28 @@ std::string name_of(const Group& group, const FoundDevice& device, const DataShe
     if (const std::string name = name_by(group, source); name.find("gfx") == std::string::npos)
       names.push_back(name);  // a bare target is no name
   if (vendor != 0) names.push_back(pci_name(machine, vendor, id));
+  if (const GpuModel* model = find_gpu_model(vendor, id))
+    names.push_back(model->name + (device.find("possible_models") != nullptr ? " series" : ""));
   for (const std::string& name : names)
     if (!name.empty()) return name;
   if (group.kind == "cpu") return "CPU";
-  const std::string arch = device.text("architecture"), models = device.text("possible_models");
-  const std::string chip =
-      trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
-  return models.empty() ? chip : fmt::format("{} (one of: {} or another with this id)", chip, models);
+  const std::string arch = device.text("architecture");
+  return trim(fmt::format("{} GPU {}", group.vendor, arch.empty() ? device.text("pci_id") : arch));
+}
+
+// What the data knows of its PCI id; the architecture only where nothing that asked the chip says it.
+void add_model(std::vector<std::pair<std::string, Reading>>& readings) {
+  std::string id, arch;
+  for (const auto& [property, reading] : readings) {
+    const auto* text = std::get_if<std::string>(&reading.value);
+    if (text != nullptr && property == "pci_id") id = *text;
+    if (text != nullptr && property == "architecture" && rank_of(reading.source) < rank_of("PCI id"))
+      arch = *text;
+  }
+  const GpuModel* model = find_gpu_model(pci_part(id, false), pci_part(id, true));
+  if (model == nullptr) return;
+  if (arch.empty()) readings.push_back({"architecture", {model->arch, "PCI id", {}}});
+  if (model->integrated) readings.push_back({"integrated", {true, "PCI id", {}}});
 }
 
 // Where the revision is missing that would tell which of several products this is.
@@ -191,6 +208,7 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
     if (!one->nvlinks.empty()) device.nvlinks = one->nvlinks;
     if (!one->device.empty() && !listed) device.backends.push_back({one->source, true, one->device, {}});
   }
+  add_model(readings);
   std::stable_sort(readings.begin(), readings.end(), [](const auto& a, const auto& b) {
     return rank_of(a.second.source) < rank_of(b.second.source);
   });

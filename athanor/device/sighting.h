@@ -35,6 +35,7 @@ std::vector<Sighting> sightings_of_kfd(const Machine& machine);
 std::vector<Sighting> sightings_of_pci(const Machine& machine);  // with /sys/class/drm and its drivers' files
 std::vector<Sighting> sightings_of_nvidia(const Machine& machine);  // /proc/driver/nvidia
 std::vector<Sighting> sightings_of_cpu(const Machine& machine);
+std::vector<Sighting> sightings_of_wsl(const Machine& machine);  // /dev/dxg
 /// Asks libraries, or takes what is recorded; see runtimes.h.
 std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const DetectOptions& options,
                                             std::vector<RuntimeState>& states);

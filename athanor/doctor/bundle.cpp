@@ -62,8 +62,9 @@ bool is_looked_at(const std::string& package) {
 
 bool of_gpu(const Facts& facts, const std::string& path) {
   if (!path.starts_with("/sys/bus/pci/")) return true;
-  return std::any_of(facts.gpus().begin(), facts.gpus().end(),
-                     [&](const Gpu& gpu) { return path.find(gpu.address) != std::string::npos; });
+  return std::any_of(facts.gpus().begin(), facts.gpus().end(), [&](const Gpu& gpu) {
+    return !gpu.address.empty() && path.find(gpu.address) != std::string::npos;
+  });
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
         add_file(bundle, redacted(path), redacted(*text));
     }
   for (const Gpu& gpu : facts.gpus())
-    if (!gpu.driver.empty())
+    if (!gpu.driver.empty() && gpu.id != 0)
       bundle += fmt::format("== /sys/bus/pci/devices/{}/driver -> ../../../bus/pci/drivers/{}\n", gpu.address,
                             gpu.driver);
   for (const PythonEnvironment& environment : facts.pythons())
@@ -97,7 +98,7 @@ std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
   for (const std::string& name : machine.environment_names())
     for (const char* prefix :
          {"HSA_", "HIP_", "ROCR_", "CUDA_VISIBLE", "NVIDIA_VISIBLE", "MIOPEN_", "TORCH_BLAS", "PYTORCH_HIP",
-          "PYTORCH_CUDA", "ATHANOR_", "LD_LIBRARY_PATH", "OCL_ICD", "LANG"})
+          "PYTORCH_CUDA", "ATHANOR_", "LD_LIBRARY_PATH", "OCL_ICD", "RUSTICL_", "LANG"})
       if (name.starts_with(prefix))
         variables += redacted(name + "=" + machine.environment(name).value_or("")) + "\n";
   if (!variables.empty()) add_file(bundle, "/proc/self/environ", variables);

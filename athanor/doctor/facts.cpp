@@ -28,7 +28,11 @@ const System& Facts::system() const {
 }
 
 const std::vector<Gpu>& Facts::gpus() const {
-  return once(gpus_, [&] { return read_gpus(machine_); });
+  return once(gpus_, [&] { return gpus_of(detection()); });
+}
+
+const Detection& Facts::detection() const {
+  return once(detection_, [&] { return detect(machine_); });
 }
 
 std::vector<const Gpu*> Facts::gpus(Vendor vendor) const {
@@ -39,7 +43,14 @@ std::vector<const Gpu*> Facts::gpus(Vendor vendor) const {
 }
 
 const NvidiaDriver& Facts::nvidia() const {
-  return once(nvidia_, [&] { return read_nvidia(machine_); });
+  return once(nvidia_, [&] {
+    NvidiaDriver driver = read_nvidia(machine_);
+    // In WSL the driver is Windows', and only its library tells which.
+    for (const FoundDevice& device : detection().devices)
+      if (driver.version.empty() && device.from_windows && device.text("vendor") == "NVIDIA")
+        driver.version = device.text("driver_version"), driver.source = "NVML";
+    return driver;
+  });
 }
 
 const std::vector<PythonEnvironment>& Facts::pythons() const {
@@ -115,10 +126,7 @@ std::vector<std::string> Facts::rocblas_folders() const {
 std::string Facts::machine_kind() const {
   std::set<std::string> chips;
   for (const Gpu& gpu : gpus())
-    chips.insert(fmt::format("{} {}",
-                             gpu.vendor == Vendor::amd      ? "amd"
-                             : gpu.vendor == Vendor::nvidia ? "nvidia"
-                                                            : "intel",
+    chips.insert(fmt::format("{} {}", to_string(gpu.vendor),
                              gpu.arch.empty() ? fmt::format("{:04x}", gpu.id) : gpu.arch));
   std::string kind = chips.empty() ? "no gpu" : fmt::format("{}", fmt::join(chips, " + "));
   const Os& os = system().os;

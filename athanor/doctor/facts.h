@@ -26,6 +26,10 @@ class Facts {
 
   const Machine& machine() const { return machine_; }
   const System& system() const;
+  /// The device list that `athanor detect` prints. On this machine runtimes are asked, each in a child
+  /// process.
+  const Detection& detection() const;
+  /// Its GPUs.
   const std::vector<Gpu>& gpus() const;
   std::vector<const Gpu*> gpus(Vendor vendor) const;
   const NvidiaDriver& nvidia() const;
@@ -63,6 +67,7 @@ class Facts {
   bool new_shell_;
   SelfTest self_test_ = nullptr;
   mutable Once<System> system_;
+  mutable Once<Detection> detection_;
   mutable Once<std::vector<Gpu>> gpus_;
   mutable Once<NvidiaDriver> nvidia_;
   mutable Once<std::vector<PythonEnvironment>> pythons_;

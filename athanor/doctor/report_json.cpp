@@ -64,7 +64,9 @@ Ordered report_json(const Diagnosis& diagnosis, const Facts& facts, Language lan
     gpus.push_back({{"address", printable(gpu.address)},
                     {"name", printable(gpu.name)},
                     {"arch", printable(gpu.arch)},
-                    {"driver", printable(gpu.driver)}});
+                    {"driver", printable(gpu.driver)},
+                    {"vendor", to_string(gpu.vendor)},
+                    {"device", printable(gpu.device)}});
   const auto problems = [&](Verdict verdict) {
     Ordered all = Ordered::array();
     for (const Result* result : diagnosis.with(verdict))

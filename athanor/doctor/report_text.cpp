@@ -170,12 +170,7 @@ void add_head(Writer& writer, const Facts& facts) {
   if (!system.os.name.empty()) about.push_back(system.os.name);
   if (!system.kernel.empty()) about.push_back("Linux " + system.kernel);
   if (!system.container.empty()) about.push_back(system.container);
-  std::map<std::string, int> counts;
-  for (const Gpu& gpu : facts.gpus()) ++counts[gpu.title()];
-  std::vector<std::string> gpus;
-  for (const auto& [title, count] : counts)
-    gpus.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
-  about.push_back(gpus.empty() ? writer.word("no_gpu") : join(gpus));
+  about.push_back(facts.gpus().empty() ? writer.word("no_gpu") : counted_titles(facts.gpus()));
   writer.out += wrapped(printable(join(about, writer.dot())), writer.style().columns, 0) + "\n\n";
 }
 

@@ -367,30 +367,72 @@ TEST_F(RecordedTrees, AreRead) {
     const char *tree, *name, *property, *said;
   };
   for (const Expected& one : {
-           Expected{"amd/phoenix", "AMD GPU gfx1103", "compute_units", "12 kfd"},
-           {"amd/phoenix", "AMD GPU gfx1103", "architecture", "gfx1103 kfd, gfx1103 amdgpu"},
-           {"amd/phoenix", "AMD GPU gfx1103", "l2_cache_bytes", "2.00 MiB kfd"},
-           {"amd/rx5700xt", "AMD GPU 1002:731f (one of: Radeon RX 5700 XT or another with this id)",
-            "clock_mhz", "1900 MHz amdgpu"},
-           {"amd/rx580", "AMD GPU 1002:67df", "memory_bytes", "4.00 GiB amdgpu"},
-           {"amd/rx6600",
-            "AMD GPU 1002:73ff (one of: Radeon RX 6600, Radeon RX 6600 XT or another with this id)",
-            "pcie_link", "16.0 GT/s x16 pci"},
-           {"amd/rx7900xtx",
-            "AMD GPU 1002:744c (one of: Radeon RX 7900 XT, Radeon RX 7900 XTX or another with this id)",
-            "pci_address", "0000:03:00.0 pci"},
-           {"amd/rx9070", "AMD GPU 1002:7550 (one of: Radeon RX 9070 XT or another with this id)",
-            "pcie_link", "32.0 GT/s x16 pci"},
-           {"amd/vega56", "AMD GPU 1002:687f", "memory_bytes", "7.98 GiB amdgpu"},
+           Expected{"amd/phoenix", "AMD Radeon 780M (Phoenix)", "compute_units", "12 kfd"},
+           {"amd/phoenix", "AMD Radeon 780M (Phoenix)", "architecture", "gfx1103 kfd, gfx1103 amdgpu"},
+           {"amd/phoenix", "AMD Radeon 780M (Phoenix)", "l2_cache_bytes", "2.00 MiB kfd"},
+           {"amd/rx5700xt", "AMD Radeon RX 5600/5700 series", "clock_mhz", "1900 MHz amdgpu"},
+           {"amd/rx580", "AMD Radeon RX 470/480/570/580", "memory_bytes", "4.00 GiB amdgpu"},
+           {"amd/rx6600", "AMD Radeon RX 6600 series", "pcie_link", "16.0 GT/s x16 pci"},
+           {"amd/rx7900xtx", "AMD Radeon RX 7900 series", "pci_address", "0000:03:00.0 pci"},
+           {"amd/rx9070", "AMD Radeon RX 9070 series", "pcie_link", "32.0 GT/s x16 pci"},
+           {"amd/vega56", "AMD Radeon RX Vega", "memory_bytes", "7.98 GiB amdgpu"},
            {"nvidia/rtx4080", "NVIDIA GeForce RTX 4080", "kernel_driver", "nvidia pci"},
            {"intel/b580", "Intel Arc B580", "clock_mhz", "2850 MHz xe"},
-           {"intel/a380-xe", "Intel GPU 8086:56a5", "clock_mhz", "2450 MHz xe"},
+           {"intel/a380-xe", "Intel Arc A380", "clock_mhz", "2450 MHz xe"},
        }) {
     const Detection found = detect_tree(one.tree);
     ASSERT_EQ(count_of(found, "gpu"), 1) << one.tree;
     EXPECT_EQ(found.devices[0].name, one.name);
     EXPECT_EQ(said(found.devices[0], one.property), one.said) << one.tree;
   }
+}
+
+// A machine with nothing but a card's PCI id.
+Detection detect_id(const fs::path& root, const std::string& vendor, const std::string& id) {
+  fs::remove_all(root);
+  const fs::path device = root / "sys/bus/pci/devices/0000:03:00.0";
+  fs::create_directories(device);
+  write_file_atomically(device / "class", "0x030000\n");
+  write_file_atomically(device / "vendor", "0x" + vendor + "\n");
+  write_file_atomically(device / "device", "0x" + id + "\n");
+  return detect(Machine(root));
+}
+
+TEST_F(DetectTest, NamesCardsByTheirId) {
+  struct Expected {
+    const char *vendor, *id, *name, *arch;
+    bool integrated;
+  };
+  for (const Expected& one : {
+           Expected{"8086", "56a5", "Intel Arc A380", "acm-g11", false},
+           {"8086", "e20c", "Intel Arc B-Series (Battlemage)", "bmg-g21", false},
+           {"8086", "9a49", "Intel Iris Xe Graphics (Tiger Lake)", "tgllp", true},
+           {"8086", "4680", "Intel UHD Graphics (Alder Lake)", "adl-s", true},
+           {"8086", "64a0", "Intel Arc Graphics (Lunar Lake)", "lnl-m", true},
+           {"1002", "164e", "AMD Radeon Graphics (Raphael)", "gfx1036", true},
+           {"1002", "15bf", "AMD Radeon 780M (Phoenix)", "gfx1103", true},
+           {"10de", "2684", "NVIDIA GeForce RTX 4090", "sm_89", false},
+           {"10de", "1b06", "NVIDIA Pascal", "sm_61", false},
+       }) {
+    const Detection found = detect_id(folder_ / "root", one.vendor, one.id);
+    ASSERT_EQ(count_of(found, "gpu"), 1) << one.id;
+    const FoundDevice& card = found.devices[0];
+    EXPECT_EQ(card.name, one.name);
+    EXPECT_EQ(card.text("architecture"), one.arch);
+    EXPECT_EQ(card.find("integrated") != nullptr, one.integrated) << one.name;
+  }
+  EXPECT_EQ(detect_id(folder_ / "root", "8086", "ffff").devices[0].name, "Intel GPU 8086:ffff");
+}
+
+// With nothing asked, Windows' libcuda still tells that its GPU is NVIDIA's.
+TEST_F(DetectTest, SeesWhatWindowsShows) {
+  const Detection asked = detect_fixture("wsl-rtx4090");
+  ASSERT_EQ(count_of(asked, "gpu"), 1);
+  EXPECT_TRUE(asked.devices[0].from_windows);
+  const Detection silent = detect_fixture("wsl-rtx4090", "== /machine.toml\n");
+  ASSERT_EQ(count_of(silent, "gpu"), 1);
+  EXPECT_EQ(silent.devices[0].name, "NVIDIA GPU");
+  EXPECT_EQ(count_of(detect_fixture("wsl-rtx4090", "== /machine.toml\n--- /dev/dxg\n"), "gpu"), 0);
 }
 
 // No driver, and no revision that would tell which of the products with this id it is.
@@ -402,8 +444,8 @@ TEST_F(DetectTest, NamesWhatACardMayBe) {
     more += "--- " + card + "/" + file + "\n";
   const Detection found = detect_fixture("rx7900xtx", more);
   ASSERT_EQ(count_of(found, "gpu"), 1);
-  EXPECT_EQ(found.devices[0].name,
-            "AMD GPU 1002:744c (one of: Radeon RX 7900 XT, Radeon RX 7900 XTX or another with this id)");
+  EXPECT_EQ(found.devices[0].name, "AMD Radeon RX 7900 series");
+  EXPECT_EQ(said(found.devices[0], "architecture"), "gfx1100 PCI id");
   EXPECT_EQ(said(found.devices[0], "possible_models"), "Radeon RX 7900 XT, Radeon RX 7900 XTX data sheet");
   EXPECT_THAT(note(found.devices[0], "possible_models"), HasSubstr("other products may have the id"));
 }

@@ -32,6 +32,7 @@ Sighting sighting_of(const Machine& machine, const KfdNode& node) {
   seen.kind = "gpu";
   seen.pci = node.pci();
   seen.partition = node.partition();
+  seen.add("kfd_node", Value(static_cast<int64_t>(node.index)));
   if (const uint64_t minor = node.value("drm_render_minor"); minor > 0 && minor < 1U << 20)
     seen.render_minor = as_signed(minor);
   const auto positive = [&](const char* property, uint64_t value) {

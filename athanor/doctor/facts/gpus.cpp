@@ -2,53 +2,79 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "athanor/base/text.h"
-#include "athanor/base/toml.h"
-#include "athanor/device/data_sheet.h"
-#include "athanor/device/kfd.h"
-#include "athanor/device/pci.h"
-#include "athanor/doctor/data.h"
 
 namespace athanor::doctor {
 namespace {
 
-struct Model {
-  int64_t vendor, from, to;
-  std::string arch, name;
-  bool integrated;
-};
-
-const std::vector<Model>& models() {
-  static const std::vector<Model> all = [] {
-    std::vector<Model> list;
-    const auto document = parse_toml(data_file("gpu_ids.toml"), "gpu_ids.toml");
-    for (const auto& one : document.at("range"))
-      list.push_back({one.at("vendor"), one.at("from"), one.value("to", one.at("from").get<int64_t>()),
-                      one.at("arch"), one.at("name"), one.value("integrated", false)});
-    return list;
-  }();
-  return all;
+uint64_t hexadecimal(std::string_view text) {
+  uint64_t value = 0;
+  if (text.starts_with("0x")) text.remove_prefix(2);
+  std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  return value;
 }
 
-std::string nvidia_model(const Machine& machine, const std::string& address) {
-  const std::string file = "/proc/driver/nvidia/gpus/" + address + "/information";
-  for (const std::string& line : split(machine.read(file).value_or(""), '\n'))
-    if (line.starts_with("Model:")) return trim(std::string_view(line).substr(6));
-  return {};
+Vendor vendor_of(const std::string& name) {
+  if (name == "AMD") return Vendor::amd;
+  if (name == "NVIDIA") return Vendor::nvidia;
+  return name == "Intel" ? Vendor::intel : Vendor::other;
+}
+
+// What said the architecture, for people to look it up.
+std::string source_of_arch(const FoundDevice& device, int kfd_node) {
+  const auto fact = device.properties.find("architecture");
+  if (fact == device.properties.end()) return {};
+  const std::string& source = fact->second.in_use.source;
+  if (source == "kfd") return fmt::format("/sys/class/kfd/kfd/topology/nodes/{}/properties", kfd_node);
+  if (source == "PCI id") return "PCI id " + device.text("pci_id");
+  return source;
+}
+
+Gpu gpu_of(const FoundDevice& device, size_t index) {
+  Gpu gpu;
+  gpu.index = index;
+  gpu.address = device.text("pci_address");
+  gpu.part = device.number("partition");
+  gpu.vendor = vendor_of(device.text("vendor"));
+  const std::string id = device.text("pci_id");
+  if (const size_t colon = id.find(':'); colon != std::string::npos)
+    gpu.id = static_cast<uint16_t>(hexadecimal(std::string_view(id).substr(colon + 1)));
+  gpu.driver = device.text("kernel_driver");
+  if (gpu.driver.empty() && device.from_windows) gpu.driver = "dxg";
+  gpu.name = device.name;
+  gpu.arch = device.text("architecture");
+  const Value* integrated = device.find("integrated");
+  const bool* flag = integrated == nullptr ? nullptr : std::get_if<bool>(integrated);
+  gpu.integrated = flag != nullptr && *flag;
+  gpu.kfd_node = static_cast<int>(device.number("kfd_node", -1));
+  gpu.arch_source = source_of_arch(device, gpu.kfd_node);
+  gpu.hive = hexadecimal(device.text("xgmi_hive"));
+  gpu.render_node = device.text("render_node");
+  for (const BackendUse& use : device.backends)
+    if (use.usable && gpu.device.empty()) gpu.device = use.device;
+  return gpu;
 }
 
 }  // namespace
 
+const char* to_string(Vendor vendor) {
+  return vendor == Vendor::amd      ? "amd"
+         : vendor == Vendor::nvidia ? "nvidia"
+         : vendor == Vendor::intel  ? "intel"
+                                    : "other";
+}
+
 std::string Gpu::title() const {
-  const std::string vendor_name = vendor == Vendor::amd      ? "AMD GPU"
-                                  : vendor == Vendor::nvidia ? "NVIDIA GPU"
-                                                             : "Intel GPU";
-  const std::string called = name.empty() ? fmt::format("{} {:04x}", vendor_name, id) : name;
-  return arch.empty() ? called : fmt::format("{} ({})", called, arch);
+  return arch.empty() || name.find(arch) != std::string::npos ? name : fmt::format("{} ({})", name, arch);
+}
+
+std::string Gpu::place() const {
+  if (driver == "dxg") return "Windows' GPU, through /dev/dxg";
+  if (address.empty()) return "seen by a runtime";
+  return part > 0 ? fmt::format("PCI {}, part {}", address, part) : "PCI " + address;
 }
 
 int sm_number(std::string_view arch) {
@@ -58,47 +84,27 @@ int sm_number(std::string_view arch) {
   return number;
 }
 
-std::vector<Gpu> read_gpus(const Machine& machine) {
-  std::map<std::string, KfdNode> nodes;  // by PCI address
-  for (KfdNode& node : kfd_gpus(machine)) nodes.insert_or_assign(node.pci(), std::move(node));
+std::vector<Gpu> gpus_of(const Detection& detection) {
   std::vector<Gpu> gpus;
-  for (const PciDevice& device : find_pci_devices(machine)) {
-    Gpu gpu;
-    gpu.address = device.address;
-    gpu.vendor = device.vendor == pci_vendor::amd      ? Vendor::amd
-                 : device.vendor == pci_vendor::nvidia ? Vendor::nvidia
-                                                       : Vendor::intel;
-    gpu.id = static_cast<uint16_t>(device.device);
-    gpu.driver = device.driver;
-    for (const Model& model : models())
-      if (model.vendor == device.vendor && gpu.id >= model.from && gpu.id <= model.to) {
-        gpu.arch = model.arch;
-        gpu.name = model.name;
-        gpu.integrated = model.integrated;
-        gpu.arch_source = fmt::format("PCI id {:04x}:{:04x}", device.vendor, gpu.id);
-        break;
-      }
-    DeviceTraits traits;
-    traits.pci_vendor = static_cast<uint32_t>(device.vendor);
-    traits.pci_device = gpu.id;
-    if (device.revision >= 0) traits.pci_revision = static_cast<uint32_t>(device.revision);
-    // The very model, where its data sheet is known.
-    if (const DataSheet* sheet = find_data_sheet(traits)) gpu.name = sheet->name;
-    if (const auto node = nodes.find(gpu.address); node != nodes.end() && gpu.vendor == Vendor::amd) {
-      gpu.kfd_node = node->second.index;
-      gpu.hive = node->second.value("hive_id");
-      if (const std::string gfx = node->second.gfx(); !gfx.empty()) {
-        gpu.arch = gfx;
-        gpu.arch_source = node->second.folder + "/properties";
-      }
-    }
-    if (gpu.vendor == Vendor::nvidia)
-      if (const std::string model = nvidia_model(machine, gpu.address); !model.empty()) gpu.name = model;
-    if (const int64_t minor = render_minor_of(machine, device); minor >= 0)
-      gpu.render_node = fmt::format("/dev/dri/renderD{}", minor);
-    gpus.push_back(std::move(gpu));
-  }
+  for (const FoundDevice& device : detection.devices)
+    if (device.kind != "cpu") gpus.push_back(gpu_of(device, gpus.size()));
   return gpus;
+}
+
+std::string counted_titles(const std::vector<Gpu>& gpus) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const Gpu& gpu : gpus) {
+    const auto known =
+        std::find_if(counts.begin(), counts.end(), [&](const auto& one) { return one.first == gpu.title(); });
+    if (known == counts.end())
+      counts.emplace_back(gpu.title(), 1);
+    else
+      ++known->second;
+  }
+  std::vector<std::string> all;
+  for (const auto& [title, count] : counts)
+    all.push_back(count > 1 ? fmt::format("{} x {}", count, title) : title);
+  return join(all);
 }
 
 }  // namespace athanor::doctor

@@ -1,36 +1,48 @@
-// GPUs as the PCI bus and AMD's kernel driver (KFD) list them; no runtime is asked.
+// GPUs as doctor's checks and plans look at them: the devices that `athanor detect` lists, in its order and
+// with its names.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "athanor/device/machine.h"
+#include "athanor/device/detect.h"
 
 namespace athanor::doctor {
 
-enum class Vendor { amd, nvidia, intel };
+enum class Vendor { amd, nvidia, intel, other };
+
+/// "amd", "nvidia", "intel", "other"
+const char* to_string(Vendor vendor);
 
 struct Gpu {
-  std::string address;  // "0000:03:00.0"
-  Vendor vendor = Vendor::amd;
-  uint16_t id = 0;          // PCI device id
-  std::string driver;       // bound to it: "amdgpu", "nouveau", ...; "" for none
-  std::string name;         // of the model, as far as it is known
-  std::string arch;         // "gfx1030", "sm_89"; "" where it is not known
-  std::string arch_source;  // what said so: a KFD node, or the data by PCI id
+  size_t index = 0;     // among the GPUs that detect lists
+  std::string address;  // "0000:03:00.0"; "" for one that is not on a PCI bus here (WSL)
+  int64_t part = 0;     // of a device that is cut into several
+  Vendor vendor = Vendor::other;
+  uint16_t id = 0;          // PCI device id; 0 likewise
+  std::string driver;       // bound to it: "amdgpu", "nouveau", ...; "dxg" in WSL; "" for none
+  std::string name;         // as detect calls it
+  std::string arch;         // "gfx1030", "sm_89", "acm-g11"; "" where it is not known
+  std::string arch_source;  // what said so: a KFD node, the PCI id, a runtime
   bool integrated = false;
   int kfd_node = -1;  // -1: KFD does not list it
   uint64_t hive = 0;  // GPUs with the same one are joined by XGMI; 0 for none
   /// Of /dev/dri/renderD128; "" for none.
   std::string render_node;
+  /// What Athanor's --device takes ("opencl:0"); "" where no backend lists it, or none was asked.
+  std::string device;
 
-  /// "Radeon RX 6800 XT (gfx1030)"
+  /// "AMD Radeon RX 6800 XT (gfx1030)"
   std::string title() const;
+  /// "PCI 0000:03:00.0", "Windows' GPU", ...
+  std::string place() const;
 };
 
-/// In the order of their PCI addresses.
-std::vector<Gpu> read_gpus(const Machine& machine);
+std::vector<Gpu> gpus_of(const Detection& detection);
+
+/// "2 x AMD Radeon RX 7900 XTX (gfx1100), Intel Arc A380 (acm-g11)"
+std::string counted_titles(const std::vector<Gpu>& gpus);
 
 /// {12, 0} of "sm_120" as 120: major * 10 + minor; 0 for what is none.
 int sm_number(std::string_view arch);

@@ -10,6 +10,8 @@ struct NvidiaDriver {
   std::string module_version;   // of the loaded kernel module, "535.161.08"; "" for none
   std::string library_version;  // of libnvidia-ml.so.1, by the file that it leads to
   std::string library;          // that file
+  /// Of the driver that runs: the module's; in WSL that of Windows, which NVML says. "" for none.
+  std::string version, source;
 };
 
 NvidiaDriver read_nvidia(const Machine& machine);

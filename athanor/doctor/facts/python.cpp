@@ -125,7 +125,7 @@ std::vector<PythonEnvironment> read_pythons(const Machine& machine) {
       others.push_back(found.substr(0, found.size() - std::string_view(sign).size()));
   };
   if (!home.empty()) {
-    for (const char* place : {"/*", "/.venv", "/.virtualenvs/*", "/*/.venv", "/*/venv", "/*/env"})
+    for (const char* place : {"/*", "/.venv", "/.virtualenvs/*", "/venvs/*", "/*/.venv", "/*/venv", "/*/env"})
       add(home + place, "/pyvenv.cfg");
     for (const char* place : {"/*conda*", "/*forge*", "/*conda*/envs/*", "/*forge*/envs/*", "/.conda/envs/*"})
       add(home + place, "/conda-meta");

@@ -47,8 +47,8 @@ const AddProbe visible("environment.visible_devices", [](const Facts& f) {
 // Variables that GPU programs read, so that others in a start file are nobody's business.
 bool matters(std::string_view name) {
   for (const char* prefix :
-       {"HSA_", "HIP_", "ROCR_", "ROCM_", "GPU_", "CUDA_", "NVIDIA_", "NCCL_", "RCCL_", "MIOPEN_", "TORCH_",
-        "PYTORCH_", "TF_", "XLA_", "JAX_", "OMP_", "ATHANOR_", "OCL_", "AMD_"})
+       {"HSA_",   "HIP_",     "ROCR_", "ROCM_", "GPU_", "CUDA_", "NVIDIA_",  "NCCL_", "RCCL_",    "MIOPEN_",
+        "TORCH_", "PYTORCH_", "TF_",   "XLA_",  "JAX_", "OMP_",  "ATHANOR_", "OCL_",  "RUSTICL_", "AMD_"})
     if (name.starts_with(prefix)) return true;
   return name == "LD_LIBRARY_PATH";
 }

@@ -223,7 +223,7 @@ std::string toolkit_version(const Machine& machine, const std::string& folder) {
 }
 
 const AddProbe toolkit("nvidia.toolkit.driver", [](const Facts& f) {
-  const auto driver = Version::parse(f.nvidia().module_version);
+  const auto driver = Version::parse(f.nvidia().version);
   const std::string version = toolkit_version(f.machine(), "/usr/local/cuda");
   const auto parsed = Version::parse(version);
   if (!driver || !parsed) return skip();
@@ -236,10 +236,10 @@ const AddProbe toolkit("nvidia.toolkit.driver", [](const Facts& f) {
       newest = one.version.text();
   return fail()
       .seen("/usr/local/cuda/version.json", shortened(version))
-      .seen("/proc/driver/nvidia/version", f.nvidia().module_version)
+      .seen(f.nvidia().source, f.nvidia().version)
       .with("toolkit", parsed->first(2).text())
       .with("needed", needed->text())
-      .with("driver", f.nvidia().module_version)
+      .with("driver", f.nvidia().version)
       .with("newest", newest.empty() ? "-" : newest);
 });
 

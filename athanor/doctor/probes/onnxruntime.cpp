@@ -98,7 +98,7 @@ const AddProbe onnx_gpu("python.onnxruntime.gpu", [](const Facts& f) {
 });
 
 const AddProbe onnx_driver("python.onnxruntime.driver", [](const Facts& f) {
-  const auto there = Version::parse(f.nvidia().module_version);
+  const auto there = Version::parse(f.nvidia().version);
   const auto all = installed(f, "onnxruntime-gpu");
   for (const Installed& one : all) {
     const Needs needs = needs_of(f, one);
@@ -106,9 +106,9 @@ const AddProbe onnx_driver("python.onnxruntime.driver", [](const Facts& f) {
     const auto needed = cuda ? Compatibility::known().oldest_driver(*cuda) : std::nullopt;
     if (!there || !needed || *there >= *needed) continue;
     return finding_of(Status::fail, one)
-        .seen("/proc/driver/nvidia/version", f.nvidia().module_version)
+        .seen(f.nvidia().source, f.nvidia().version)
         .with("needed", needed->text())
-        .with("driver", f.nvidia().module_version)
+        .with("driver", f.nvidia().version)
         .with("cuda", std::to_string(needs.cuda));
   }
   return all.empty() || !there ? skip() : pass();
