@@ -91,6 +91,7 @@ struct Compatibility {
   std::vector<TorchGfx> torch_gfx;
   std::string torch_index;
   Version oldest_torch_xpu;
+  std::set<std::string> xpu_targets;  // Intel's chips that torch's XPU wheels are made for
   std::vector<TheRock> therock;
   std::set<std::string> therock_tested;
   std::map<std::string, std::set<std::string>> therock_families;  // by name in lower case: "gfx110x-all"

@@ -222,6 +222,7 @@ Compatibility from_json(const Json& json) {
   read_torch(all, document.at("pytorch"));
   read_therock(all, document.at("therock"));
   all.oldest_torch_xpu = document.at("xpu").at("oldest_torch").version();
+  all.xpu_targets = document.at("xpu").at("targets").names();
   all.tensorflow = frameworks(document.at("tensorflow"));
   read_jax(all, document.at("jax"));
   const Part onnxruntime = document.at("onnxruntime");

@@ -25,8 +25,9 @@ std::set<std::string> with_needs(const std::vector<Check>& checks, std::set<std:
 
 Verdict verdict_of(const Check& check, Status status, bool blocked) {
   if (status == Status::skip) return Verdict::skipped;
-  if (check.severity == Severity::goal && status == Status::pass)
-    return blocked ? Verdict::consequence : Verdict::ok;
+  // A goal that fails by itself is one that nobody has installed anything for.
+  if (check.severity == Severity::goal)
+    return blocked ? Verdict::consequence : status == Status::pass ? Verdict::ok : Verdict::skipped;
   if (status == Status::pass) return Verdict::ok;
   if (blocked) return Verdict::consequence;
   return status == Status::warn || check.severity == Severity::warning ? Verdict::warning : Verdict::problem;

@@ -14,7 +14,7 @@ class Facts;
 enum class Status {
   pass,
   warn,  // not wrong, but worth knowing
-  fail,
+  fail,  // of a goal: nothing is installed that could do it
   skip,  // does not apply here; with evidence: applies, but cannot be seen for what the evidence says
 };
 

@@ -150,6 +150,16 @@ TEST(DetectsMachines, AreDiagnosedWithoutFalseAlarms) {
   }
 }
 
+TEST(Wsl, ShowsTheGpuOfWindows) {
+  const UnpackedMachine machine("wsl-rtx4090");
+  const Facts facts(*machine);
+  const Diagnosis diagnosis = diagnose(checks(), facts);
+  EXPECT_THAT(ids(diagnosis.with(Verdict::warning)), ElementsAreArray(Ids{"wsl.opencl"}));
+  const std::string text = report_text(diagnosis, facts, {});
+  EXPECT_THAT(text, ::testing::HasSubstr("NVIDIA GeForce RTX 4090 (sm_89)"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("no GPU found")));
+}
+
 TEST(Checks, HaveAMachineEach) {
   std::set<std::string> seen;
   for (const std::string& name : machine_names()) {

@@ -58,7 +58,7 @@ const AddProbe cudnn("python.tensorflow.cudnn", [](const Facts& f) {
 });
 
 const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) {
-  const auto driver = Version::parse(f.nvidia().module_version);
+  const auto driver = Version::parse(f.nvidia().version);
   const auto all = installed(f, "tensorflow");
   for (const Installed& one : all) {
     const auto* release = Compatibility::find(Compatibility::known().tensorflow, one.version);
@@ -66,9 +66,9 @@ const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) 
     const auto needed = Compatibility::known().oldest_driver(release->cuda.front());
     if (!needed || *driver >= *needed) continue;
     return finding_of(Status::fail, one)
-        .seen("/proc/driver/nvidia/version", f.nvidia().module_version)
+        .seen(f.nvidia().source, f.nvidia().version)
         .with("needed", needed->text())
-        .with("driver", f.nvidia().module_version)
+        .with("driver", f.nvidia().version)
         .with("cuda", release->cuda.front().text());
   }
   return all.empty() || !driver ? skip() : pass();
@@ -130,16 +130,10 @@ const AddProbe jax_plugin("python.jax.plugin", [](const Facts& f) {
   const auto all = installed(f, "jax");
   if (all.empty() || (nvidia.empty() && (amd.empty() || amd.front()->integrated))) return skip();
   for (const Installed& one : all) {
-    const bool plugin =
-        std::any_of(one.environment->distributions.begin(), one.environment->distributions.end(),
-                    [&](const Distribution& other) {
-                      return other.name.starts_with(nvidia.empty() ? "jax-rocm" : "jax-cuda") &&
-                             other.name.ends_with("-plugin");
-                    });
-    const Distribution* jaxlib = one.environment->find("jaxlib");
-    // Before plugins, jaxlib itself had CUDA or ROCm: "0.4.13+cuda12.cudnn89", "0.4.30+rocm611".
-    const std::string local(jaxlib == nullptr ? "" : local_version(jaxlib->version));
-    if (plugin || local.starts_with(nvidia.empty() ? "rocm" : "cuda")) continue;
+    // An environment for one vendor's GPUs is all that one environment can be.
+    if ((!nvidia.empty() && has_jax_plugin(*one.environment, "cuda")) ||
+        (!amd.empty() && has_jax_plugin(*one.environment, "rocm")))
+      continue;
     Finding finding = finding_of(Status::fail, one);
     finding
         .seen(one.environment->prefix, nvidia.empty() ? "jax-rocm60-plugin, jax-rocm7-plugin: -"
@@ -208,7 +202,7 @@ const AddProbe jax_cudnn("python.jax.cudnn", [](const Facts& f) {
 });
 
 const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
-  const auto driver = Version::parse(f.nvidia().module_version);
+  const auto driver = Version::parse(f.nvidia().version);
   bool any = false;
   for (const Installed& one : installed(f, "jax"))
     for (const auto& row : Compatibility::known().jax_cuda) {
@@ -220,8 +214,8 @@ const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
       finding.with("cuda", std::to_string(row.major)).with("needed", row.driver.text());
       finding.with("oldest", fmt::format("sm_{}", row.oldest_sm));
       if (driver && *driver < row.driver)
-        return finding.seen("/proc/driver/nvidia/version", f.nvidia().module_version)
-            .with("problem", f.nvidia().module_version + " < " + row.driver.text());
+        return finding.seen(f.nvidia().source, f.nvidia().version)
+            .with("problem", f.nvidia().version + " < " + row.driver.text());
       for (const Gpu* gpu : computing_gpus(f, Vendor::nvidia))
         if (const int number = sm_number(gpu->arch); number > 0 && number < row.oldest_sm)
           return finding.seen(gpu->arch_source, gpu->arch).with("problem", gpu->title());

@@ -1,5 +1,8 @@
 // What should work: a goal passes where it applies; the graph says whether something keeps it from working.
-#include "athanor/doctor/probes/shared.h"
+#include <algorithm>
+
+#include "athanor/doctor/opencl_drivers.h"
+#include "athanor/doctor/probes/installed.h"
 #include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
@@ -11,10 +14,16 @@ const AddProbe self_test("device.self_test",
 const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 
 const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
-  Finding finding = pass();
-  const auto gpus = computing_gpus(f);
-  if (gpus.empty()) return skip();
-  return finding.seen("PCI", gpus.front()->title());
+  std::vector<Gpu> used;
+  for (const Gpu& gpu : f.gpus()) {
+    const OpenclUse use = opencl_use(f, gpu);
+    // Where OpenCL was asked, its word counts, and files do not.
+    if (use.state == OpenclUse::State::listed ||
+        (use.state == OpenclUse::State::served && !opencl_answered(f)))
+      used.push_back(gpu);
+  }
+  if (f.gpus().empty()) return skip();
+  return used.empty() ? fail() : pass().seen("OpenCL", counted_titles(used));
 });
 
 // Every torch for AMD's GPUs is newer than the data, and none before it had kernels for the GPUs here.
@@ -35,22 +44,25 @@ bool kernels_unknown(const Facts& f) {
 
 Finding torch_on(const Facts& f, Vendor vendor) {
   const auto gpus = computing_gpus(f, vendor);
+  if (f.torches().empty()) return skip();
   Finding finding = pass();
-  for (const TorchBuild& torch : f.torches()) {
-    const bool fits = vendor == Vendor::amd ? !torch.rocm.empty() : !torch.cuda.empty();
-    if (fits) finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
-  }
+  for (const TorchBuild& torch : f.torches())
+    if (vendor_of(torch) == vendor)
+      finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
   // Nothing is known to be in the way, and nothing that it works either: python.torch.gfx says so.
   if (vendor == Vendor::amd && kernels_unknown(f)) return skip();
-  if (f.torches().empty() || (gpus.empty() && !(f.system().wsl && !finding.evidence.empty()))) return skip();
+  // Which GPU Windows has is not always seen in WSL: then what keeps torch from it is a problem, and else
+  // nothing is known.
+  if (gpus.empty()) return f.system().wsl && !finding.evidence.empty() ? fail() : skip();
+  if (!finding.evidence.empty()) return finding;
   // A small integrated GPU alone is nothing that torch is wanted on.
-  if (finding.evidence.empty() && gpus.front()->integrated) return skip();
-  return finding;
+  return gpus.front()->integrated ? skip() : fail();
 }
 
 const AddProbe torch_amd("works.pytorch.amd", [](const Facts& f) { return torch_on(f, Vendor::amd); });
 const AddProbe torch_nvidia("works.pytorch.nvidia",
                             [](const Facts& f) { return torch_on(f, Vendor::nvidia); });
+const AddProbe torch_intel("works.pytorch.intel", [](const Facts& f) { return torch_on(f, Vendor::intel); });
 
 Finding framework_on(const Facts& f, Vendor vendor, const char* package) {
   const auto gpus = computing_gpus(f, vendor);
@@ -69,8 +81,20 @@ const AddProbe tensorflow("works.tensorflow",
                           [](const Facts& f) { return framework_on(f, Vendor::nvidia, "tensorflow"); });
 const AddProbe tensorflow_amd("works.tensorflow.amd",
                               [](const Facts& f) { return framework_on(f, Vendor::amd, "tensorflow-rocm"); });
-const AddProbe jax("works.jax", [](const Facts& f) { return framework_on(f, Vendor::nvidia, "jax"); });
-const AddProbe jax_amd("works.jax.amd", [](const Facts& f) { return framework_on(f, Vendor::amd, "jax"); });
+
+// JAX computes on the GPUs of those vendors whose plugins are there.
+Finding jax_on(const Facts& f, Vendor vendor) {
+  Finding finding = framework_on(f, vendor, "jax");
+  if (finding.status != Status::pass) return finding;
+  const char* kind = vendor == Vendor::nvidia ? "cuda" : "rocm";
+  const bool any = std::any_of(f.pythons().begin(), f.pythons().end(), [&](const PythonEnvironment& one) {
+    return one.find("jax") != nullptr && has_jax_plugin(one, kind);
+  });
+  return any ? finding : fail();
+}
+
+const AddProbe jax("works.jax", [](const Facts& f) { return jax_on(f, Vendor::nvidia); });
+const AddProbe jax_amd("works.jax.amd", [](const Facts& f) { return jax_on(f, Vendor::amd); });
 
 }  // namespace
 }  // namespace athanor::doctor

@@ -11,6 +11,14 @@ std::vector<Installed> installed(const Facts& f, std::string_view name) {
   return all;
 }
 
+bool has_jax_plugin(const PythonEnvironment& environment, std::string_view kind) {
+  for (const Distribution& one : environment.distributions)
+    if (one.name.starts_with("jax-" + std::string(kind)) && one.name.ends_with("-plugin")) return true;
+  // "0.4.13+cuda12.cudnn89", "0.4.30+rocm611"
+  const Distribution* jaxlib = environment.find("jaxlib");
+  return jaxlib != nullptr && local_version(jaxlib->version).starts_with(kind);
+}
+
 Finding finding_of(Status status, const Installed& one) {
   Finding finding;
   finding.status = status;

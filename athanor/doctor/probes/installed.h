@@ -17,6 +17,9 @@ struct Installed {
 /// Where a package is installed, in a version that can be read.
 std::vector<Installed> installed(const Facts& facts, std::string_view name);
 
+/// Whether JAX's plugin for "cuda" or "rocm" is there, or a jaxlib that has it, as those before plugins had.
+bool has_jax_plugin(const PythonEnvironment& environment, std::string_view kind);
+
 /// With {version}, {environment} and {python}.
 Finding finding_of(Status status, const Installed& one);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "athanor/base/text.h"
+#include "athanor/doctor/opencl_drivers.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
@@ -31,87 +32,94 @@ const AddProbe render("gpu.render.permission", [](const Facts& f) {
   return any ? pass() : skip();
 });
 
-// The GPU that Athanor would use.
-const Gpu* opencl_gpu(const Facts& f) {
-  const auto gpus = computing_gpus(f);
-  return gpus.empty() ? nullptr : gpus.front();
+// GPUs that Athanor would take: an integrated one beside a discrete one may well have no driver.
+std::vector<const Gpu*> opencl_gpus(const Facts& f) {
+  auto gpus = computing_gpus(f);
+  const bool discrete = !gpus.empty() && !gpus.front()->integrated;
+  std::erase_if(gpus, [&](const Gpu* gpu) {
+    return (discrete && gpu->integrated) || opencl_use(f, *gpu).state == OpenclUse::State::impossible;
+  });
+  return gpus;
 }
 
-const AddProbe loader("opencl.loader", [](const Facts& f) {
-  const Gpu* gpu = opencl_gpu(f);
-  if (gpu == nullptr) return skip();
-  for (const std::string& path : f.machine().libraries("libOpenCL.so*"))
-    if (path.find(".so.1") != std::string::npos) return pass().seen("libOpenCL.so.1", path);
-  return fail().seen("libOpenCL.so.1", "-").with("gpu", gpu->title());
+const AddProbe wsl("wsl.opencl", [](const Facts& f) {
+  if (!f.system().wsl) return skip();
+  for (const Gpu& gpu : f.gpus())
+    if (opencl_use(f, gpu).state == OpenclUse::State::impossible)
+      return warn().seen("/dev/dxg", gpu.title()).with("gpu", gpu.title());
+  return f.gpus().empty() ? skip() : pass();
 });
 
-std::string vendors_folder(const Facts& f) {
-  const std::string folder = f.variable("OCL_ICD_VENDORS").value_or("/etc/OpenCL/vendors");
-  return folder.empty() ? "/etc/OpenCL/vendors" : folder;
-}
+const AddProbe loader("opencl.loader", [](const Facts& f) {
+  const auto gpus = opencl_gpus(f);
+  if (gpus.empty()) return skip();
+  for (const std::string& path : f.machine().libraries("libOpenCL.so*"))
+    if (path.find(".so.1") != std::string::npos) return pass().seen("libOpenCL.so.1", path);
+  return fail().seen("libOpenCL.so.1", "-").with("gpu", gpus.front()->title());
+});
 
-struct Icd {
-  std::string file, library;
-};
-
-std::vector<Icd> icds(const Facts& f) {
-  std::vector<Icd> all;
-  for (const std::string& file : f.machine().glob(vendors_folder(f) + "/*.icd"))
-    all.push_back({file, shortened(f.machine().read_line(file).value_or(""))});
-  return all;
-}
-
-bool is_there(const Facts& f, const std::string& library) {
-  if (library.starts_with("/")) return f.machine().exists(library);
-  return !library.empty() && !f.machine().libraries(library).empty();
-}
-
-bool serves(Vendor vendor, const std::string& library) {
-  const std::string name = library.substr(library.rfind('/') + 1);
-  const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
-  // Mesa's drive AMD's and Intel's.
-  if (has("Rusticl") || has("MesaOpenCL")) return vendor != Vendor::nvidia;
-  if (vendor == Vendor::amd) return has("amdocl");
-  if (vendor == Vendor::nvidia) return has("nvidia-opencl");
-  return has("igdrcl") || has("intelocl");
-}
-
-const char* name_of(Vendor vendor) {
-  return vendor == Vendor::amd ? "amd" : vendor == Vendor::nvidia ? "nvidia" : "intel";
+// What was seen of the installed drivers, and {path} and {found}.
+Finding with_drivers(const Facts& f, Finding finding) {
+  std::vector<std::string> found;
+  for (const OpenclDriver& one : opencl_drivers(f)) {
+    finding.seen(one.file, one.library);
+    found.push_back(one.name());
+  }
+  const std::string folder = opencl_vendors_folder(f);
+  if (found.empty()) finding.seen(folder + "/*.icd", "-");
+  return finding.with("path", folder).with("found", found.empty() ? "-" : join(found));
 }
 
 const AddProbe icd("opencl.icd", [](const Facts& f) {
-  const auto gpus = computing_gpus(f);
+  const auto gpus = opencl_gpus(f);
   if (gpus.empty() || f.variable("OCL_ICD_FILENAMES")) return skip();
-  const auto all = icds(f);
-  // An integrated GPU beside a discrete one may well have none.
   for (const Gpu* gpu : gpus) {
-    if (gpu->integrated && !gpus.front()->integrated) continue;
-    if (std::any_of(all.begin(), all.end(), [&](const Icd& one) {
-          return serves(gpu->vendor, one.library) && is_there(f, one.library);
-        }))
-      continue;
-    Finding finding = fail();
-    std::vector<std::string> found;
-    for (const Icd& one : all) {
-      finding.seen(one.file, one.library);
-      found.push_back(one.file.substr(one.file.rfind('/') + 1));
-    }
-    if (all.empty()) finding.seen(vendors_folder(f) + "/*.icd", "-");
-    const std::string& driver = f.nvidia().module_version;
-    return finding.with("gpu", gpu->title())
-        .with("path", vendors_folder(f))
-        .with("found", found.empty() ? "-" : join(found))
-        .with("vendor", name_of(gpu->vendor))
+    if (opencl_use(f, *gpu).state != OpenclUse::State::none) continue;
+    const std::string& driver = f.nvidia().version;
+    return with_drivers(f, fail())
+        .with("gpu", gpu->title())
+        .with("vendor", to_string(gpu->vendor))
         .with("branch", driver.empty() ? "VERSION" : split(driver, '.').front());
   }
   return pass();
 });
 
+const AddProbe rusticl("opencl.rusticl", [](const Facts& f) {
+  bool any = false;
+  for (const Gpu* gpu : opencl_gpus(f)) {
+    const OpenclUse use = opencl_use(f, *gpu);
+    any = any || use.state != OpenclUse::State::none;
+    if (use.state != OpenclUse::State::hidden) continue;
+    const auto now = f.variable(use.variable);
+    return with_drivers(f, fail())
+        .seen("$" + use.variable, now ? shortened(*now) : "-")
+        .with("gpu", gpu->title())
+        .with("driver", rusticl_driver(*gpu))
+        .with("variable", use.variable)
+        .with("value", use.value);
+  }
+  return any ? pass() : skip();
+});
+
+const AddProbe listed("opencl.device", [](const Facts& f) {
+  if (!opencl_answered(f)) return skip();
+  // Who hides some devices means it.
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                           "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "OCL_ICD_FILENAMES"})
+    if (f.variable(name)) return skip();
+  const auto gpus = opencl_gpus(f);
+  for (const Gpu* gpu : gpus)
+    if (gpu->device.empty()) {
+      if (opencl_use(f, *gpu).state != OpenclUse::State::served) continue;  // of which others tell
+      return with_drivers(f, gpu->integrated ? warn() : fail()).with("gpu", gpu->title());
+    }
+  return gpus.empty() ? skip() : pass();
+});
+
 const AddProbe library("opencl.icd.library", [](const Facts& f) {
-  const auto all = icds(f);
-  for (const Icd& one : all)
-    if (!is_there(f, one.library))
+  const auto all = opencl_drivers(f);
+  for (const OpenclDriver& one : all)
+    if (!one.there)
       return fail()
           .seen(one.file, one.library)
           .with("path", one.file)

@@ -46,6 +46,8 @@ std::vector<const Gpu*> torch_gpus(const Facts& f) {
     // A small integrated GPU is no reason to want another torch.
     if (served && (!gpu->integrated || official)) gpus.push_back(gpu);
   }
+  for (const Gpu* gpu : computing_gpus(f, Vendor::intel))
+    if (Compatibility::known().xpu_targets.contains(gpu->arch)) gpus.push_back(gpu);
   return gpus;
 }
 
@@ -65,18 +67,48 @@ const AddProbe flavour("python.torch.flavour", [](const Facts& f) {
   return pass();
 });
 
+// GPUs of a vendor for whose sake somebody may want a torch.
+std::vector<const Gpu*> wanted_gpus(const Facts& f, Vendor vendor_wanted) {
+  if (vendor_wanted != Vendor::intel) return computing_gpus(f, vendor_wanted);
+  auto gpus = torch_gpus(f);
+  std::erase_if(gpus, [](const Gpu* gpu) { return gpu->vendor != Vendor::intel; });
+  return gpus;
+}
+
+constexpr Vendor torch_vendors[] = {Vendor::nvidia, Vendor::amd, Vendor::intel};
+
 const AddProbe vendor("python.torch.vendor", [](const Facts& f) {
-  const bool amd = !computing_gpus(f, Vendor::amd).empty(),
-             nvidia = !computing_gpus(f, Vendor::nvidia).empty();
-  if (f.torches().empty() || amd == nvidia) return skip();
+  const Gpu* here = nullptr;
+  for (const Vendor one : torch_vendors)
+    for (const Gpu* gpu : wanted_gpus(f, one)) here = here == nullptr ? gpu : here;
+  if (f.torches().empty() || here == nullptr) return skip();
   for (const TorchBuild& torch : f.torches()) {
-    const bool right = amd ? torch.cuda.empty() : torch.rocm.empty();
-    if (right || !torch.environment->on_path) continue;
+    const Vendor built_for = vendor_of(torch);
+    if (built_for == Vendor::other || !torch.environment->on_path || !computing_gpus(f, built_for).empty())
+      continue;
     Finding finding = torch_finding(Status::fail, torch);
     add_torch_wheel(f, *torch.environment, finding);
-    return finding.with("gpu", computing_gpus(f, amd ? Vendor::amd : Vendor::nvidia).front()->title());
+    return finding.with("gpu", here->title());
   }
   return pass();
+});
+
+// In a machine with GPUs of several vendors each needs a torch of its own.
+const AddProbe unused("python.torch.unused", [](const Facts& f) {
+  const bool any = std::any_of(f.torches().begin(), f.torches().end(), [&](const TorchBuild& torch) {
+    return vendor_of(torch) != Vendor::other && !computing_gpus(f, vendor_of(torch)).empty();
+  });
+  if (!any) return skip();
+  const auto gpus = torch_gpus(f);
+  for (const Gpu* gpu : gpus) {
+    const auto serves = [&](const TorchBuild& torch) { return vendor_of(torch) == gpu->vendor; };
+    if (gpu->integrated || std::any_of(f.torches().begin(), f.torches().end(), serves)) continue;
+    Finding finding = warn();
+    for (const TorchBuild& torch : f.torches())
+      finding.seen(torch.source, torch.version + (torch.flavour.empty() ? "" : ", " + torch.flavour));
+    return finding.with("gpu", gpu->title()).with("vendor", to_string(gpu->vendor));
+  }
+  return gpus.empty() ? skip() : pass();
 });
 
 const AddProbe gfx("python.torch.gfx", [](const Facts& f) {
@@ -144,7 +176,7 @@ const AddProbe sm("python.torch.sm", [](const Facts& f) {
 });
 
 const AddProbe driver("python.torch.driver", [](const Facts& f) {
-  const auto driver_version = Version::parse(f.nvidia().module_version);
+  const auto driver_version = Version::parse(f.nvidia().version);
   if (!driver_version) return skip();
   bool any = false;
   for (const TorchBuild& torch : f.torches()) {
@@ -155,10 +187,8 @@ const AddProbe driver("python.torch.driver", [](const Facts& f) {
     if (*driver_version >= *needed) continue;
     Finding finding = torch_finding(Status::fail, torch);
     add_torch_wheel(f, *torch.environment, finding);
-    finding.seen("/proc/driver/nvidia/version", f.nvidia().module_version);
-    return finding.with("driver", f.nvidia().module_version)
-        .with("needed", needed->text())
-        .with("cuda", torch.cuda);
+    finding.seen(f.nvidia().source, f.nvidia().version);
+    return finding.with("driver", f.nvidia().version).with("needed", needed->text()).with("cuda", torch.cuda);
   }
   return any ? pass() : skip();
 });

@@ -25,10 +25,17 @@ std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor) {
 
 std::vector<const Gpu*> computing_gpus(const Facts& facts) {
   std::vector<const Gpu*> all;
-  for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel})
+  for (const Vendor vendor : {Vendor::nvidia, Vendor::amd, Vendor::intel, Vendor::other})
     for (const Gpu* gpu : computing_gpus(facts, vendor)) all.push_back(gpu);
   std::stable_partition(all.begin(), all.end(), [](const Gpu* gpu) { return !gpu->integrated; });
   return all;
+}
+
+Vendor vendor_of(const TorchBuild& torch) {
+  return !torch.cuda.empty()      ? Vendor::nvidia
+         : !torch.rocm.empty()    ? Vendor::amd
+         : torch.flavour == "xpu" ? Vendor::intel
+                                  : Vendor::other;
 }
 
 std::string nvswitch_folder(const Facts& facts) {
@@ -85,7 +92,7 @@ std::optional<InstalledRocm> newest_rocm(const Facts& facts) {
 }
 
 const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus) {
-  const auto driver = Version::parse(facts.nvidia().module_version);
+  const auto driver = Version::parse(facts.nvidia().version);
   const Compatibility::JaxCuda* found = nullptr;
   for (const Compatibility::JaxCuda& row : Compatibility::known().jax_cuda) {
     const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {

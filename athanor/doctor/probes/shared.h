@@ -17,8 +17,11 @@ namespace athanor::doctor {
 /// driver leaves alone while it runs others.
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor);
 
-/// The same of every vendor, discrete before integrated.
+/// The same of every vendor, discrete before integrated; of other vendors those that a backend lists.
 std::vector<const Gpu*> computing_gpus(const Facts& facts);
+
+/// Whose GPUs a torch was built for; Vendor::other for the CPU alone, and where it does not say.
+Vendor vendor_of(const TorchBuild& torch);
 
 /// The folder in /sys of a switch that joins NVIDIA's GPUs; "" where there is none.
 std::string nvswitch_folder(const Facts& facts);

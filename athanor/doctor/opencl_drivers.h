@@ -1,0 +1,45 @@
+// OpenCL's installed drivers ("ICDs"), and which of them serves a GPU.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/doctor/facts.h"
+
+namespace athanor::doctor {
+
+struct OpenclDriver {
+  std::string file, library;  // "/etc/OpenCL/vendors/intel.icd" and what it names
+  bool there = false;         // the library is
+
+  bool is_rusticl() const;
+  bool serves(const Gpu& gpu) const;
+  std::string name() const;  // "intel.icd"
+};
+
+/// The folder that the loader takes them from.
+std::string opencl_vendors_folder(const Facts& facts);
+std::vector<OpenclDriver> opencl_drivers(const Facts& facts);
+
+/// How OpenCL gets at a GPU.
+struct OpenclUse {
+  enum class State {
+    listed,      // it was asked, and lists the GPU
+    served,      // a driver for it is installed
+    hidden,      // only Mesa's Rusticl is, which shows devices of the drivers that RUSTICL_ENABLE names
+    none,        // no driver for it is installed
+    impossible,  // nobody makes one: NVIDIA's and AMD's GPUs in WSL
+  } state = State::none;
+  std::string driver;           // "intel.icd", where one serves it
+  std::string variable, value;  // of hidden: RUSTICL_ENABLE, and what it has to be
+};
+OpenclUse opencl_use(const Facts& facts, const Gpu& gpu);
+
+/// What Rusticl calls a GPU's driver: "radeonsi", "iris"; "" for one that it has none for.
+std::string rusticl_driver(const Gpu& gpu);
+/// RUSTICL_ENABLE with `driver` in it.
+std::string rusticl_enable_with(const Facts& facts, const std::string& driver);
+
+/// Whether OpenCL was asked which devices it has.
+bool opencl_answered(const Facts& facts);
+
+}  // namespace athanor::doctor
