@@ -28,7 +28,7 @@ namespace {
 using namespace doctor;
 
 struct DoctorOptions {
-  std::string root, language, plan, form, tried, file, data;
+  std::string root, language, plan, form, tried, file, data, vendor, device;
   std::vector<std::string> only;
   bool json = false, list = false, fix = false, dry_run = false, yes = false, self_test = false;
 };
@@ -65,7 +65,7 @@ std::set<std::string> ids_of(const std::vector<std::string>& names) {
 }
 
 int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
-  const InstallPlan made = make_plan(facts, options.plan);
+  const InstallPlan made = make_plan(facts, options.plan, {options.vendor, options.device});
   if (!options.form.empty()) {
     try {
       std::cout << plan_as(made, options.form);
@@ -151,6 +151,10 @@ int run(const DoctorOptions& options) {
   if (!options.form.empty() && options.plan.empty())
     throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",
                 "Say of which: --plan pytorch --as script");
+  if (options.plan.empty() && !(options.vendor.empty() && options.device.empty()))
+    throw Error(ErrorCode::usage, "--vendor and --device choose the GPU of a plan",
+                options.vendor.empty() ? "--device" : "--vendor",
+                "Say of which: --plan pytorch --vendor amd");
   if (!options.plan.empty()) return plan(options, Facts(machine), style);
   return diagnose_machine(options, machine, style);
 }
@@ -229,6 +233,12 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_flag("--self-test", options->self_test, "compute on every device and compare with the CPU");
   command->add_option("--plan", options->plan, "what to install: pytorch, tensorflow, jax or athanor")
       ->type_name("GOAL");
+  command->add_option("--vendor", options->vendor, "with --plan: for GPUs of amd, nvidia or intel")
+      ->type_name("NAME");
+  command
+      ->add_option("--device", options->device,
+                   "with --plan: for this GPU (its number, address or name), or cpu")
+      ->type_name("NAME");
   command->add_option("--as", options->form, "the plan as script, dockerfile or conda")->type_name("FORM");
   command->add_option("--root", options->root, "a folder with a copy of another machine's files")
       ->type_name("DIR");

@@ -6,72 +6,63 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/doctor/plan_gpus.h"
 #include "athanor/doctor/plan_links.h"
-#include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
+namespace {
 
-void plan_athanor(InstallPlan& plan, const Facts& facts) {
-  const auto gpus = computing_gpus(facts);
-  plan.links.push_back(gpu_link(gpus));
-  plan.packages = {"g++", "cmake", "ninja-build", "ccache", "pkg-config", "git"};
-  if (gpus.empty()) {
-    plan.links.push_back({"backend", "CPU", {"always there", "始终可用"}, {}, false});
-  } else {
-    const Vendor vendor = gpus.front()->vendor;
-    const char* icd = vendor == Vendor::amd      ? "mesa-opencl-icd"
-                      : vendor == Vendor::nvidia ? "nvidia-opencl-icd"
-                                                 : "intel-opencl-icd";
-    if (vendor == Vendor::nvidia) {
-      Link driver = nvidia_driver_link(facts, std::nullopt);
-      if (facts.nvidia().module_version.empty())
-        driver.value = driver.newer.en.empty()
-                           ? "NVIDIA"
-                           : fmt::format("NVIDIA, branch {} at most", last_nvidia_driver(facts)->branch);
-      if (!driver.broken) driver.reason = {"any that serves the card", "任何支持该显卡的版本"};
-      plan.links.push_back(std::move(driver));
-      need_nvidia(plan, facts, std::nullopt);
-    } else {
-      plan.links.push_back({"driver",
-                            gpus.front()->driver.empty() ? "-" : gpus.front()->driver,
-                            {"the kernel's own", "内核自带"},
-                            {},
-                            false});
-      plan.driver_test = "ls /dev/dri/renderD* >/dev/null 2>&1";
-      plan.driver_hint = "no driver runs the GPU; athanor doctor says why";
-    }
-    plan.links.push_back(
-        {"OpenCL",
-         icd,
-         {"Athanor uses GPUs of every vendor through OpenCL 1.2", "Athanor 通过 OpenCL 1.2 使用各厂商的 GPU"},
-         {"CUDA and HIP backends are planned", "CUDA 和 HIP 后端在计划中"},
-         false});
-    // NVIDIA's driver brings its own.
-    if (vendor != Vendor::nvidia) plan.packages.emplace_back(icd);
-    plan.packages.emplace_back("ocl-icd-libopencl1");
-  }
-  plan.links.push_back({"Athanor", ATHANOR_VERSION, {"this one", "当前版本"}, {}, false});
+using Planner = void (*)(InstallPlan&, const Facts&, const Gpus&);
+
+Planner planner_of(const std::string& goal) {
+  if (goal == "pytorch") return plan_pytorch;
+  if (goal == "tensorflow") return plan_tensorflow;
+  if (goal == "jax") return plan_jax;
+  return nullptr;
 }
+
+InstallPlan planned(const Facts& facts, const std::string& goal, const Gpus& gpus) {
+  InstallPlan plan;
+  plan.goal = goal;
+  if (!gpus.empty() && gpus.front()->vendor == Vendor::other) {
+    plan.links.push_back({"GPU",
+                          gpus.front()->name,
+                          {"only Athanor takes it, through OpenCL", "只有 Athanor 可通过 OpenCL 使用它"},
+                          {"Athanor (--plan athanor), or the CPU (--device cpu)",
+                           "改用 Athanor（--plan athanor），或只用 CPU（--device cpu）"},
+                          true});
+    return plan;
+  }
+  planner_of(goal)(plan, facts, gpus);
+  return plan;
+}
+
+// The first that is possible; where none is, the first.
+InstallPlan plan_framework(const Facts& facts, const std::string& goal, const PlanChoice& choice) {
+  const GpuGroups all = gpu_groups(facts, choice);
+  const Gpus* used = &all.groups.front();
+  InstallPlan plan = planned(facts, goal, *used);
+  for (const Gpus& group : all.groups) {
+    if (plan.broken() == nullptr) break;
+    InstallPlan other = planned(facts, goal, group);
+    if (other.broken() == nullptr) plan = std::move(other), used = &group;
+  }
+  describe_gpus(plan, facts, *used, choice, [&](const Gpus& gpus) { return planned(facts, goal, gpus); });
+  return plan;
+}
+
+}  // namespace
 
 const Link* InstallPlan::broken() const {
   const auto link = std::find_if(links.begin(), links.end(), [](const Link& one) { return one.broken; });
   return link == links.end() ? nullptr : &*link;
 }
 
-InstallPlan make_plan(const Facts& facts, const std::string& goal) {
-  InstallPlan plan;
-  plan.goal = goal;
-  if (goal == "pytorch")
-    plan_pytorch(plan, facts);
-  else if (goal == "tensorflow")
-    plan_tensorflow(plan, facts);
-  else if (goal == "jax")
-    plan_jax(plan, facts);
-  else if (goal == "athanor")
-    plan_athanor(plan, facts);
-  else
+InstallPlan make_plan(const Facts& facts, const std::string& goal, const PlanChoice& choice) {
+  if (goal != "athanor" && planner_of(goal) == nullptr)
     throw Error(ErrorCode::usage, fmt::format("there is no plan for '{}'", goal), "--plan",
                 nearest_hint(goal, {"pytorch", "tensorflow", "jax", "athanor"}));
+  InstallPlan plan = goal == "athanor" ? plan_athanor(facts, choice) : plan_framework(facts, goal, choice);
   if (plan.image.empty())
     plan.image = plan.python.empty() ? "debian:12" : fmt::format("python:{}-slim", plan.python);
   return plan;

@@ -58,11 +58,10 @@ void plan_jax_rocm(InstallPlan& plan, const Facts& facts, const std::vector<cons
     plan.links.push_back(
         {"JAX",
          plugin_of(newest),
-         {fmt::format("neither it nor an older plugin has kernels for {} ({})", without->title(),
-                      origin("jax")),
-          fmt::format("它和更早的插件都没有面向 {} 的内核（{}）", without->title(), origin("jax"))},
-         {"another GPU, or PyTorch (--plan pytorch) or Athanor (--plan athanor)",
-          "更换 GPU，或改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor）"},
+         {fmt::format("no release of JAX's plugin has kernels for {} ({})", without->title(), origin("jax")),
+          fmt::format("JAX 插件的各版本都没有面向 {} 的内核（{}）", without->title(), origin("jax"))},
+         {"another GPU, PyTorch (--plan pytorch), Athanor (--plan athanor), or the CPU (--device cpu)",
+          "更换 GPU、改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor），或只用 CPU（--device cpu）"},
          true});
     return;
   }
@@ -98,9 +97,14 @@ void plan_jax_rocm(InstallPlan& plan, const Facts& facts, const std::vector<cons
 
 }  // namespace
 
-void plan_jax(InstallPlan& plan, const Facts& facts) {
-  const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
-  plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
+void plan_jax(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
+  const Gpus none;
+  const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
+  const Gpus &nvidia = vendor == Vendor::nvidia ? gpus : none, &amd = vendor == Vendor::amd ? gpus : none;
+  if (vendor == Vendor::intel) {
+    plan.links.push_back(nothing_for_intel("JAX"));
+    return;
+  }
   plan.check = "import jax; print(jax.__version__, jax.devices())";
   std::string extra;
   if (!nvidia.empty()) {

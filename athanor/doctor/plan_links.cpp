@@ -7,14 +7,6 @@
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
-namespace {
-
-std::string shown(const std::vector<const Gpu*>& gpus) {
-  return gpus.size() > 1 ? fmt::format("{} x {}", gpus.size(), gpus.front()->title()) : gpus.front()->title();
-}
-
-}  // namespace
-
 std::vector<Version> pythons_here(const Facts& facts) {
   std::vector<Version> all;
   for (const PythonEnvironment& environment : facts.pythons())
@@ -49,19 +41,6 @@ Link python_link(const Facts& facts, const Version& python, const std::string& r
   return link;
 }
 
-Link gpu_link(const std::vector<const Gpu*>& gpus) {
-  if (gpus.empty())
-    return {"GPU", "-", {"none was found: everything for the CPU", "未发现 GPU：全部使用 CPU 版"}, {}, false};
-  const Gpu& gpu = *gpus.front();
-  return {
-      "GPU",
-      shown(gpus),
-      {fmt::format("PCI {}, by {}", gpu.address, gpu.arch_source.empty() ? "its id" : gpu.arch_source),
-       fmt::format("PCI {}，依据 {}", gpu.address, gpu.arch_source.empty() ? "设备编号" : gpu.arch_source)},
-      {},
-      false};
-}
-
 const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts) {
   const Compatibility::DriverBranch* oldest = nullptr;
   for (const Gpu* gpu : computing_gpus(facts, Vendor::nvidia))
@@ -71,7 +50,7 @@ const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts) {
 }
 
 Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed) {
-  const std::string& here = facts.nvidia().module_version;
+  const std::string& here = facts.nvidia().version;
   const std::string from = needed ? needed->text() : "?";
   const auto* last = last_nvidia_driver(facts);
   const std::string wanted = last == nullptr ? fmt::format("NVIDIA {} or newer", from)
@@ -120,6 +99,41 @@ Link amd_driver_link(const Facts& facts) {
                  : Text{"not loaded; the kernel brings it", "未加载；内核自带"},
           {"a chip newer than the kernel needs a newer kernel", "比内核新的芯片需要更新的内核"},
           false};
+}
+
+void add_intel_driver_links(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
+  plan.links.push_back({"driver",
+                        gpu.driver.empty() ? "xe or i915" : gpu.driver,
+                        gpu.driver.empty()
+                            ? Text{"not loaded; athanor doctor says why", "未加载；athanor doctor 会说明原因"}
+                            : Text{"the kernel's own driver runs it", "由内核自带驱动运行"},
+                        {},
+                        false});
+  const bool there = !facts.machine().libraries("libze_intel_gpu.so*").empty();
+  plan.links.push_back(
+      {"Level Zero",
+       "libze-intel-gpu1",
+       there ? Text{"installed; PyTorch reaches the GPU through it", "已安装；PyTorch 通过它使用 GPU"}
+             : Text{"to be installed, of Intel's compute runtime: PyTorch reaches the GPU through it; the "
+                    "wheel does not bring it",
+                    "需要安装（Intel 计算运行时的一部分）：PyTorch 通过它使用 GPU，wheel 不包含它"},
+       {},
+       false});
+  plan.driver_test = "ls /dev/dri/renderD* >/dev/null 2>&1 && ldconfig -p | grep -q libze_intel_gpu";
+  plan.driver_hint =
+      "no driver runs the GPU (athanor doctor says why), or Level Zero is missing: sudo apt-get install "
+      "libze1 libze-intel-gpu1";
+  plan.image_packages = {"libze1", "libze-intel-gpu1"};
+}
+
+Link nothing_for_intel(const char* framework) {
+  return {framework,
+          "-",
+          {fmt::format("no release of {} that is kept up has anything for Intel GPUs", framework),
+           fmt::format("{} 没有仍在维护的、支持 Intel GPU 的版本", framework)},
+          {"PyTorch (--plan pytorch), Athanor (--plan athanor), or the CPU (--device cpu)",
+           "改用 PyTorch（--plan pytorch）、Athanor（--plan athanor），或只用 CPU（--device cpu）"},
+          true};
 }
 
 }  // namespace athanor::doctor

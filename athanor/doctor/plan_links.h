@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/doctor/plan.h"
+#include "athanor/doctor/plan_gpus.h"
 
 namespace athanor::doctor {
 
@@ -17,20 +17,24 @@ Version choose_python(const Facts& facts, const Version& oldest, const std::opti
 std::string origin(const char* table);
 
 Link python_link(const Facts& facts, const Version& python, const std::string& range);
-Link gpu_link(const std::vector<const Gpu*>& gpus);
 /// The newest branch of the driver that runs all of the GPUs; nullptr where that is any.
 const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts);
 /// Broken where the loaded one is too new for a GPU.
 Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed);
 Link amd_driver_link(const Facts& facts);
+/// The kernel's driver, and Level Zero, through which PyTorch reaches Intel's GPUs.
+void add_intel_driver_links(InstallPlan& plan, const Facts& facts, const Gpu& gpu);
 /// What a script tests before anything is installed.
 void need_nvidia(InstallPlan& plan, const Facts& facts, const std::optional<Version>& needed);
 void need_amd(InstallPlan& plan);
 
-void plan_pytorch(InstallPlan& plan, const Facts& facts);
-void plan_tensorflow(InstallPlan& plan, const Facts& facts);
-void plan_jax(InstallPlan& plan, const Facts& facts);
-void plan_athanor(InstallPlan& plan, const Facts& facts);
+// For GPUs of one vendor, or for the CPU where there are none of them.
+void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus);
+void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus);
+void plan_jax(InstallPlan& plan, const Facts& facts, const Gpus& gpus);
+InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice);
+/// The link of a framework that has nothing for Intel's GPUs.
+Link nothing_for_intel(const char* framework);
 
 /// TensorFlow and JAX take ROCm from the machine, of a release ("7.2") that a script looks for and that an
 /// image has. Adds its link.

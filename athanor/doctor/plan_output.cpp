@@ -26,6 +26,17 @@ std::string pip_arguments(const InstallPlan& plan) {
   return words;
 }
 
+// What is left out is said where the script runs, too: nobody reads its head then.
+std::string said_of_gpus(const InstallPlan& plan) {
+  std::string lines;
+  for (const Link& link : plan.links)
+    if (link.part.starts_with("GPU") && link.reason.en.starts_with("not used"))
+      lines += fmt::format(
+          "echo {} >&2\n",
+          shell_word(printable(fmt::format("{}: {}: {}", link.part, link.value, link.reason.en))));
+  return lines.empty() ? "" : "\n" + lines;
+}
+
 std::string script(const InstallPlan& plan) {
   std::string text = fmt::format(
       "#!/usr/bin/env bash\n# Made by: athanor doctor --plan {} --as script\n{}set -euo pipefail\n",
@@ -33,13 +44,19 @@ std::string script(const InstallPlan& plan) {
   if (!plan.driver_test.empty())
     text += fmt::format("\nif ! {{ {}; }}; then\n  echo {} >&2\n  exit 1\nfi\n", plan.driver_test,
                         shell_word(plan.driver_hint));
-  if (plan.goal == "athanor")
+  text += said_of_gpus(plan);
+  if (plan.goal == "athanor") {
+    std::string variables;
+    for (const auto& [name, value] : plan.variables)
+      variables += fmt::format("export {0}={1}\necho 'Put this into ~/.profile as well: export {0}={1}'\n",
+                               name, value);
     return text + fmt::format(
                       "\nif [ ! -x ./quickstart ]; then\n  echo 'Run this in a checkout of Athanor.' >&2\n  "
                       "exit 1\nfi\n"
                       "sudo apt-get update\nsudo apt-get install -y "
-                      "--no-install-recommends{}\n./quickstart\nbuild/release/athanor detect\n",
-                      pip_arguments(plan));
+                      "--no-install-recommends{}\n{}./quickstart\nbuild/release/athanor detect\n",
+                      pip_arguments(plan), variables);
+  }
   text += fmt::format(
       "\nvenv=${{1:-\"$HOME/venvs/{}\"}}\nif ! python=$(command -v python{}) || "
       // What pyenv puts on PATH is a program of that name that may run none.
@@ -59,31 +76,41 @@ std::string script(const InstallPlan& plan) {
 std::string dockerfile(const InstallPlan& plan) {
   std::string text =
       fmt::format("# Made by: athanor doctor --plan {} --as dockerfile\n{}", plan.goal, heading(plan));
-  const bool nvidia = plan.driver_test.starts_with("nvidia-smi"),
+  const bool nvidia = plan.driver_test.find("nvidia-smi") != std::string::npos,
              kfd = plan.driver_test.find("/dev/kfd") != std::string::npos;
   const bool render = plan.driver_test.find("/dev/dri") != std::string::npos;
-  text += fmt::format("# docker build -t {0} . && docker run --rm --shm-size=8g{1} {0}\nFROM {2}\n",
-                      plan.goal == "athanor" ? std::string("athanor") : "athanor-" + plan.goal,
-                      nvidia          ? " --gpus all"
-                      : kfd || render ? std::string(kfd ? " --device=/dev/kfd" : "") +
-                                            " --device=/dev/dri --group-add $(stat -c %g /dev/dri/renderD128)"
-                                      : "",
-                      plan.image);
+  text += fmt::format(
+      "# docker build -t {0} . && docker run --rm --shm-size=8g{1} {0}\nFROM {2}\n",
+      plan.goal == "athanor" ? std::string("athanor") : "athanor-" + plan.goal,
+      std::string(nvidia ? " --gpus all" : "") + (kfd ? " --device=/dev/kfd" : "") +
+          (kfd || render ? " --device=/dev/dri --group-add $(stat -c %g /dev/dri/renderD128)" : ""),
+      plan.image);
   if (nvidia) text += "ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n";
   for (const auto& [name, value] : plan.variables) text += fmt::format("ENV {}={}\n", name, value);
+  std::string image_packages;
+  for (const std::string& package : plan.image_packages)
+    if (std::find(plan.packages.begin(), plan.packages.end(), package) == plan.packages.end())
+      image_packages += " " + package;
   if (plan.goal == "athanor")
     return text + fmt::format(
-                      "RUN apt-get update && apt-get install -y --no-install-recommends{}\n"
+                      "RUN apt-get update && apt-get install -y --no-install-recommends{}{}\n{}"
                       "COPY . /athanor\nWORKDIR /athanor\nRUN tools/install-packages build data && cmake "
                       "--preset release -DATHANOR_TESTS=OFF -DATHANOR_EXAMPLES=OFF -DATHANOR_BENCH=OFF && "
                       "cmake --build --preset release\n"
                       "CMD [\"build/release/athanor\", \"detect\"]\n",
-                      pip_arguments(plan));
+                      pip_arguments(plan), image_packages,
+                      // The library comes from the host; what names it does not.
+                      nvidia ? "RUN mkdir -p /etc/OpenCL/vendors && echo libnvidia-opencl.so.1 "
+                               ">/etc/OpenCL/vendors/nvidia.icd\n"
+                             : "");
   // ROCm's images have the system's Python, which does not want packages put beside its own.
   if (plan.image.starts_with("rocm/"))
     text +=
         "RUN apt-get update && apt-get install -y --no-install-recommends python3-venv && python3 -m venv "
         "/venv\nENV PATH=/venv/bin:$PATH\n";
+  if (!image_packages.empty())
+    text +=
+        fmt::format("RUN apt-get update && apt-get install -y --no-install-recommends{}\n", image_packages);
   text += fmt::format("RUN python3 -m pip install --no-cache-dir{}\n", pip_arguments(plan));
   return text + fmt::format("CMD [\"python3\", \"-c\", {}]\n", nlohmann::json(plan.check).dump());
 }
@@ -142,9 +169,20 @@ nlohmann::ordered_json plan_json(const InstallPlan& plan, Language language) {
                      {"reason", link.reason.in(language)},
                      {"newer", link.newer.in(language)},
                      {"broken", link.broken}});
+  auto gpus = nlohmann::ordered_json::array();
+  for (const PlannedGpu& gpu : plan.gpus)
+    gpus.push_back({{"index", gpu.index},
+                    {"name", printable(gpu.name)},
+                    {"address", printable(gpu.address)},
+                    {"vendor", gpu.vendor},
+                    {"use", gpu.use == PlannedGpu::Use::used    ? "used"
+                            : gpu.use == PlannedGpu::Use::apart ? "apart"
+                                                                : "unused"},
+                    {"reason", gpu.reason.in(language)}});
   return {{"schema", 1},
           {"goal", plan.goal},
           {"possible", plan.broken() == nullptr},
+          {"gpus", gpus},
           {"links", links},
           {"python", plan.python},
           {"packages", plan.packages},

@@ -13,6 +13,9 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
   if (wheel.flavour == "cpu")
     return {fmt::format("the newest known ({})", origin("pytorch")),
             fmt::format("已知的最新版本（{}）", origin("pytorch"))};
+  if (wheel.flavour == "xpu")
+    return {fmt::format("the newest known; XPU wheels are made for this GPU ({})", origin("xpu")),
+            fmt::format("已知的最新版本；XPU wheel 支持此 GPU（{}）", origin("xpu"))};
   if (!wheel.therock)
     return {fmt::format("the newest known whose wheels run on this GPU and driver ({})", origin("pytorch")),
             fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
@@ -50,28 +53,31 @@ Text newer_torch(const TorchWheel& wheel) {
 
 }  // namespace
 
-void plan_pytorch(InstallPlan& plan, const Facts& facts) {
-  const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
-  const auto& gpus = nvidia.empty() ? amd : nvidia;
-  plan.links.push_back(gpu_link(gpus));
+void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   // The newest, whatever Pythons are here: another Python is soon installed.
-  const TorchWheel wheel = torch_wheel(facts, std::nullopt);
+  const TorchWheel wheel = torch_wheel(facts, gpus, std::nullopt);
   const std::string cuda = cuda_of_flavour(wheel.flavour);
   const auto needed =
       Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
-  if (!nvidia.empty())
+  const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
+  if (vendor == Vendor::nvidia)
     plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, facts, needed);
-  else if (!amd.empty())
+  else if (vendor == Vendor::amd)
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
+  else if (vendor == Vendor::intel)
+    add_intel_driver_links(plan, facts, *gpus.front());
   if (wheel.index.empty()) {
     const bool driver = wheel.driver_too_old;
     if (driver) plan.links.back().broken = true;
-    plan.links.push_back({"PyTorch",
-                          "-",
-                          wheel.obstacle,
-                          {"a newer driver, another GPU, or Athanor through OpenCL (--plan athanor)",
-                           "更新驱动、更换 GPU，或通过 OpenCL 使用 Athanor（--plan athanor）"},
-                          !driver});
+    plan.links.push_back(
+        {"PyTorch",
+         "-",
+         wheel.obstacle,
+         {"a newer driver, another GPU, Athanor through OpenCL (--plan athanor), or the CPU "
+          "(--device cpu)",
+          "更新驱动、更换 GPU、通过 OpenCL 使用 Athanor（--plan athanor），或只用 CPU（--device "
+          "cpu）"},
+         !driver});
     return;
   }
   const Version newest = Compatibility::known().pytorch.back().version;
@@ -131,12 +137,15 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts) {
       python_link(facts, python, wheel.oldest_python.text() + " - " + wheel.newest_python.text()));
   plan.packages = {fmt::format("{}=={}.*", wheel.package, wheel.version.text())};
   plan.index = wheel.index;
-  plan.check =
-      gpus.empty()
-          ? "import torch; print(torch.__version__); print((torch.ones(2, 2) @ torch.ones(2, "
-            "2)).sum().item())"
-          : "import torch; assert torch.cuda.is_available(), \"no GPU\"; x = torch.ones(64, 64, "
-            "device=\"cuda\"); print(torch.__version__, torch.cuda.get_device_name(0), (x @ x).sum().item())";
+  const char* name = vendor == Vendor::intel ? "xpu" : "cuda";  // ROCm's is called cuda, too
+  plan.check = gpus.empty()
+                   ? "import torch; print(torch.__version__); print((torch.ones(2, 2) @ torch.ones(2, "
+                     "2)).sum().item())"
+                   : fmt::format(
+                         "import torch; assert torch.{0}.is_available(), \"no GPU\"; x = torch.ones(64, 64, "
+                         "device=\"{0}\"); print(torch.__version__, torch.{0}.get_device_name(0), (x @ "
+                         "x).sum().item())",
+                         name);
 }
 
 }  // namespace athanor::doctor

@@ -34,8 +34,8 @@ const Compatibility::Rocm* plan_tensorflow_rocm(InstallPlan& plan, const Facts& 
          "-",
          {fmt::format("no release has TensorFlow for {} ({})", amd.front()->title(), origin("rocm")),
           fmt::format("没有为 {} 提供 TensorFlow 的版本（{}）", amd.front()->title(), origin("rocm"))},
-         {"another GPU, or PyTorch (--plan pytorch) or Athanor (--plan athanor)",
-          "更换 GPU，或改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor）"},
+         {"another GPU, PyTorch (--plan pytorch), Athanor (--plan athanor), or the CPU (--device cpu)",
+          "更换 GPU、改用 PyTorch（--plan pytorch）或 Athanor（--plan athanor），或只用 CPU（--device cpu）"},
          true});
     return nullptr;
   }
@@ -51,11 +51,16 @@ const Compatibility::Rocm* plan_tensorflow_rocm(InstallPlan& plan, const Facts& 
 
 }  // namespace
 
-void plan_tensorflow(InstallPlan& plan, const Facts& facts) {
-  const auto nvidia = computing_gpus(facts, Vendor::nvidia), amd = computing_gpus(facts, Vendor::amd);
-  plan.links.push_back(gpu_link(nvidia.empty() ? amd : nvidia));
+void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
+  const Gpus none;
+  const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
+  const Gpus &nvidia = vendor == Vendor::nvidia ? gpus : none, &amd = vendor == Vendor::amd ? gpus : none;
+  if (vendor == Vendor::intel) {
+    plan.links.push_back(nothing_for_intel("TensorFlow"));
+    return;
+  }
   plan.check = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())";
-  const auto driver = Version::parse(facts.nvidia().module_version);
+  const auto driver = Version::parse(facts.nvidia().version);
   const Compatibility::Framework* release = nullptr;
   if (nvidia.empty() && !amd.empty()) {
     plan.links.push_back(amd_driver_link(facts));

@@ -106,15 +106,47 @@ TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Vers
   return none;
 }
 
+TorchWheel for_intel(const std::vector<const Gpu*>& gpus, const std::optional<Version>& python) {
+  const Compatibility& known = Compatibility::known();
+  const auto without = std::find_if(gpus.begin(), gpus.end(),
+                                    [&](const Gpu* gpu) { return !known.xpu_targets.contains(gpu->arch); });
+  TorchWheel none;
+  if (without != gpus.end()) {
+    none.obstacle = {fmt::format("PyTorch's XPU wheels are not made for {}", (*without)->title()),
+                     fmt::format("PyTorch 的 XPU wheel 不支持 {}", (*without)->title())};
+    return none;
+  }
+  for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release)
+    if (fits(*release, python) && release->version >= known.oldest_torch_xpu) return made(*release, "xpu");
+  return none;
+}
+
 }  // namespace
 
 TorchWheel torch_wheel(const Facts& facts, const std::optional<Version>& python) {
+  TorchWheel first;
+  const auto groups = gpu_groups(facts, {}).groups;
+  for (const Gpus& gpus : groups) {
+    TorchWheel wheel = torch_wheel(facts, gpus, python);
+    if (!wheel.index.empty()) return wheel;
+    if (&gpus == &groups.front()) first = std::move(wheel);
+  }
+  return first;
+}
+
+TorchWheel torch_wheel(const Facts& facts, const std::vector<const Gpu*>& gpus,
+                       const std::optional<Version>& python) {
   const Compatibility& known = Compatibility::known();
   TorchWheel wheel;
-  if (const auto gpus = computing_gpus(facts, Vendor::nvidia); !gpus.empty())
-    wheel = for_nvidia(gpus, Version::parse(facts.nvidia().module_version), python);
-  else if (const auto amd = computing_gpus(facts, Vendor::amd); !amd.empty())
-    wheel = for_amd(amd, python);
+  const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
+  if (vendor == Vendor::nvidia)
+    wheel = for_nvidia(gpus, Version::parse(facts.nvidia().version), python);
+  else if (vendor == Vendor::amd)
+    wheel = for_amd(gpus, python);
+  else if (vendor == Vendor::intel)
+    wheel = for_intel(gpus, python);
+  else if (!gpus.empty())
+    wheel.obstacle = no_kernels(*gpus.front());
   else
     for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend() && wheel.index.empty();
          ++release)

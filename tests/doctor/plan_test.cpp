@@ -173,8 +173,121 @@ TEST(AthanorPlans, WorkForEveryVendor) {
   for (const char* machine :
        {"healthy-rtx4090", "healthy-rx6800xt", "healthy-arc", "healthy-no-gpu", "row14-half-precision"})
     EXPECT_EQ(plan_on(machine, "athanor").broken(), nullptr) << machine;
-  EXPECT_THAT(plan_as(plan_on("healthy-arc", "athanor"), "script"), HasSubstr("intel-opencl-icd"));
+  // With its driver there nothing is to be installed for it here; an image has none.
+  const InstallPlan arc = plan_on("healthy-arc", "athanor");
+  EXPECT_THAT(plan_as(arc, "script"), ::testing::Not(HasSubstr("intel-opencl-icd")));
+  EXPECT_THAT(plan_as(arc, "dockerfile"), HasSubstr("intel-opencl-icd"));
   EXPECT_THROW(plan_as(plan_on("healthy-arc", "athanor"), "conda"), Error);
+}
+
+// A machine of tests/machines, with more files or without some.
+InstallPlan plan_with(const std::string& name, const std::string& goal, const PlanChoice& choice = {}) {
+  const UnpackedMachine machine(name);
+  return make_plan(Facts(*machine), goal, choice);
+}
+
+std::vector<std::string> uses_of(const InstallPlan& plan) {
+  std::vector<std::string> uses;
+  const auto json = plan_json(plan, Language::en);
+  for (const auto& gpu : json.at("gpus")) uses.push_back(gpu.at("use"));
+  return uses;
+}
+
+TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
+  const InstallPlan amd = plan_on("healthy-rx6800xt", "athanor");  // amdocl64
+  EXPECT_THAT(amd.packages, ::testing::Not(::testing::Contains("mesa-opencl-icd")));
+  EXPECT_EQ(link_of(amd, "OpenCL").value, "amdocl64.icd");
+  EXPECT_THAT(plan_as(amd, "dockerfile"), HasSubstr("mesa-opencl-icd"));  // an image does not have it
+  const InstallPlan none = plan_on("row25-no-icd", "athanor");
+  EXPECT_THAT(none.packages, ::testing::Contains("mesa-opencl-icd"));
+  EXPECT_THAT(plan_as(none, "script"), HasSubstr("export RUSTICL_ENABLE=radeonsi\n"));
+  const InstallPlan hidden = plan_on("trap-rusticl-other-driver", "athanor");
+  EXPECT_THAT(hidden.packages, ::testing::Not(::testing::Contains("mesa-opencl-icd")));
+  EXPECT_EQ(link_of(hidden, "variable").value, "RUSTICL_ENABLE=iris:0,radeonsi");
+  EXPECT_TRUE(plan_on("healthy-rusticl", "athanor").variables.empty());
+}
+
+TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
+  const InstallPlan plan = plan_with("wsl-rtx4090", "athanor");
+  EXPECT_THAT(uses_of(plan), ElementsAre("unused"));
+  EXPECT_THAT(plan.gpus.at(0).reason.en, HasSubstr("WSL"));
+  EXPECT_EQ(link_of(plan, "backend").value, "CPU");
+}
+
+TEST(PytorchPlans, SeeWhatWindowsShows) {
+  const InstallPlan plan = plan_with("wsl-rtx4090", "pytorch");
+  EXPECT_THAT(uses_of(plan), ElementsAre("used"));
+  EXPECT_EQ(plan.index, "https://download.pytorch.org/whl/cu128");  // Windows' driver 572: no CUDA 13
+  EXPECT_EQ(link_of(plan, "driver").value, "NVIDIA 572.16");
+  EXPECT_THAT(plan_with("wsl-rtx4090", "jax").packages, ElementsAre("jax[cuda12]"));
+}
+
+TEST(PytorchPlans, HaveXpuWheelsForArc) {
+  for (const char* name : {"arc-a770", "doctor/healthy-arc"}) {
+    const InstallPlan plan = plan_with(name, "pytorch");
+    ASSERT_EQ(plan.broken(), nullptr);
+    EXPECT_EQ(plan.index, "https://download.pytorch.org/whl/xpu") << name;
+    EXPECT_THAT(plan.check, HasSubstr("torch.xpu.is_available()"));
+    EXPECT_THAT(plan_as(plan, "dockerfile"), HasSubstr("--device=/dev/dri"));
+    EXPECT_THAT(plan_as(plan, "dockerfile"), HasSubstr("libze-intel-gpu1"));
+    EXPECT_THAT(plan_as(plan, "conda"), HasSubstr("--index-url https://download.pytorch.org/whl/xpu"));
+  }
+  for (const char* goal : {"jax", "tensorflow"}) {  // which have none, and say so instead of taking the CPU
+    const InstallPlan plan = plan_with("arc-a770", goal);
+    ASSERT_NE(plan.broken(), nullptr) << goal;
+    EXPECT_THAT(plan.broken()->reason.en, HasSubstr("Intel"));
+    EXPECT_EQ(plan_with("arc-a770", goal, {"", "cpu"}).broken(), nullptr);
+  }
+}
+
+TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
+  const std::string name = "doctor/trap-amd-and-nvidia";
+  for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
+    const InstallPlan plan = plan_with(name, goal);
+    EXPECT_THAT(uses_of(plan), ElementsAre("used", "apart")) << goal;  // NVIDIA's is first on the bus
+    EXPECT_THAT(plan.gpus.at(1).reason.en, HasSubstr("environment of its own"));
+    EXPECT_THAT(plan_text(plan, Language::en), HasSubstr("--vendor amd"));
+    EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: AMD Radeon RX 6800"));
+    const InstallPlan amd = plan_with(name, goal, {"amd", ""});
+    EXPECT_THAT(uses_of(amd), ElementsAre("apart", "used")) << goal;
+  }
+  EXPECT_EQ(plan_with(name, "pytorch").index, "https://download.pytorch.org/whl/cu128");
+  EXPECT_EQ(plan_with(name, "pytorch", {"amd", ""}).index, "https://download.pytorch.org/whl/rocm7.2");
+  const InstallPlan athanor = plan_with(name, "athanor");  // one program for both
+  EXPECT_THAT(uses_of(athanor), ElementsAre("used", "used"));
+  EXPECT_THAT(plan_as(athanor, "dockerfile"), HasSubstr("--gpus all --device=/dev/dri"));
+}
+
+TEST(Plans, TakeTheDeviceThatIsAskedFor) {
+  const std::string name = "doctor/trap-amd-and-nvidia";
+  for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800"})
+    EXPECT_EQ(plan_with(name, "pytorch", {"", device}).index, "https://download.pytorch.org/whl/rocm7.2")
+        << device;
+  const InstallPlan cpu = plan_with(name, "pytorch", {"", "cpu"});
+  EXPECT_THAT(cpu.index, HasSubstr("/cpu"));
+  EXPECT_THAT(uses_of(cpu), ElementsAre("unused", "unused"));
+  EXPECT_THAT(cpu.gpus.at(0).reason.en, HasSubstr("the CPU was asked for"));
+  // By the name that detect gives it, and for the integrated one, which no plan takes by itself.
+  EXPECT_THAT(uses_of(plan_with("phoenix-7900xtx", "athanor", {"", "opencl:1"})),
+              ElementsAre("unused", "used"));
+  EXPECT_NE(plan_with("phoenix-7900xtx", "jax", {"", "780M"}).broken(), nullptr);
+  // Eight of the same name are meant together.
+  EXPECT_THAT(plan_text(plan_with("h100x8", "pytorch", {"", "H100"}), Language::en),
+              HasSubstr("8 x NVIDIA H100"));
+  const auto refused = [&](const PlanChoice& choice, const std::string& hint) {
+    try {
+      plan_with(name, "pytorch", choice);
+      ADD_FAILURE() << "taken: " << choice.vendor << choice.device;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::usage);
+      EXPECT_THAT(error.hint(), HasSubstr(hint));
+    }
+  };
+  refused({"", "7"}, "0 NVIDIA GeForceRTX4090");
+  refused({"", "Voodoo"}, "1 AMD Radeon RX 6800");
+  refused({"intel", ""}, "0 NVIDIA GeForceRTX4090");
+  refused({"nvidai", ""}, "nvidia");
+  refused({"amd", "0"}, "1 AMD");
 }
 
 TEST(Plans, ThatAreUnknownAreUsageErrors) {

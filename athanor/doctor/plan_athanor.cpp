@@ -1,0 +1,152 @@
+// Athanor itself, which takes GPUs of every vendor through OpenCL.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/opencl_drivers.h"
+#include "athanor/doctor/plan_gpus.h"
+#include "athanor/doctor/plan_links.h"
+
+namespace athanor::doctor {
+namespace {
+
+using State = OpenclUse::State;
+
+void add_once(std::vector<std::string>& list, const std::string& one) {
+  if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
+}
+
+const char* opencl_package(Vendor vendor) {
+  return vendor == Vendor::amd      ? "mesa-opencl-icd"
+         : vendor == Vendor::nvidia ? "nvidia-opencl-icd"
+                                    : "intel-opencl-icd";
+}
+
+void set_variable(InstallPlan& plan, const std::string& name, const std::string& value) {
+  for (auto& [known, said] : plan.variables)
+    if (known == name) {
+      if (("," + said + ",").find("," + value + ",") == std::string::npos) said += "," + value;
+      return;
+    }
+  plan.variables.emplace_back(name, value);
+}
+
+// The OpenCL driver of one GPU: the one that is there, else the one to install.
+void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGpu& planned) {
+  const OpenclUse use = opencl_use(facts, gpu);
+  Link link{"OpenCL", use.driver, {}, {}, false};
+  planned.use = PlannedGpu::Use::used;
+  planned.reason = {"used", "使用"};
+  if (use.state == State::listed) {
+    planned.reason = {"used: --device " + gpu.device, "使用：--device " + gpu.device};
+    if (link.value.empty()) link.value = "-";
+    link.reason = {"installed, and lists the GPU", "已安装，并列出了该 GPU"};
+  } else if (use.state == State::served && opencl_answered(facts)) {
+    planned.reason = {"used, once OpenCL lists it: athanor doctor",
+                      "使用，但 OpenCL 尚未列出它：athanor doctor"};
+    link.reason = {"installed, but does not list the GPU", "已安装，但没有列出该 GPU"};
+  } else if (use.state == State::served) {
+    link.reason = {"installed; nothing else is needed", "已安装，无需其他驱动"};
+  } else if (use.state == State::hidden) {
+    link.reason = {fmt::format("installed; Rusticl shows the GPU with {}={}", use.variable, use.value),
+                   fmt::format("已安装；设置 {}={} 后 Rusticl 才会列出该 GPU", use.variable, use.value)};
+    set_variable(plan, use.variable, use.value);
+  } else {
+    link.value = opencl_package(gpu.vendor);
+    if (gpu.vendor == Vendor::nvidia) {
+      link.reason = {"to be installed: a part of NVIDIA's driver", "需要安装：NVIDIA 驱动的一部分"};
+    } else {
+      link.reason = {"to be installed: no driver for this GPU is", "需要安装：没有支持该 GPU 的驱动"};
+      add_once(plan.packages, link.value);
+    }
+    if (gpu.vendor == Vendor::amd) {
+      const std::string value = rusticl_enable_with(facts, rusticl_driver(gpu));
+      link.reason.en += fmt::format("; its Rusticl shows the GPU with RUSTICL_ENABLE={}", value);
+      link.reason.zh += fmt::format("；其中的 Rusticl 需要 RUSTICL_ENABLE={}", value);
+      set_variable(plan, "RUSTICL_ENABLE", value);
+    }
+  }
+  if (gpu.vendor != Vendor::other && gpu.vendor != Vendor::nvidia)
+    add_once(plan.image_packages, opencl_package(gpu.vendor));
+  const bool known = std::any_of(plan.links.begin(), plan.links.end(), [&](const Link& other) {
+    return other.part == link.part && other.value == link.value;
+  });
+  if (!known) plan.links.push_back(std::move(link));
+}
+
+void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
+  if (gpu.vendor == Vendor::nvidia) {
+    Link driver = nvidia_driver_link(facts, std::nullopt);
+    if (facts.nvidia().version.empty())
+      driver.value = driver.newer.en.empty()
+                         ? "NVIDIA"
+                         : fmt::format("NVIDIA, branch {} at most", last_nvidia_driver(facts)->branch);
+    if (!driver.broken) driver.reason = {"any that serves the card", "任何支持该显卡的版本"};
+    plan.links.push_back(std::move(driver));
+    const std::string others = plan.driver_test;
+    need_nvidia(plan, facts, std::nullopt);
+    // Any of them is enough.
+    if (!others.empty()) plan.driver_test += " || " + others;
+    return;
+  }
+  plan.links.push_back(
+      {"driver", gpu.driver.empty() ? "-" : gpu.driver, {"the kernel's own", "内核自带"}, {}, false});
+  plan.driver_test +=
+      std::string(plan.driver_test.empty() ? "" : " || ") + "ls /dev/dri/renderD* >/dev/null 2>&1";
+  plan.driver_hint = "no driver runs the GPU; athanor doctor says why";
+}
+
+}  // namespace
+
+InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
+  InstallPlan plan;
+  plan.goal = "athanor";
+  plan.packages = {"g++", "cmake", "ninja-build", "ccache", "pkg-config", "git"};
+  const Gpus chosen = chosen_gpus(facts, choice);
+  std::vector<Vendor> vendors;
+  for (const Gpu& gpu : facts.gpus()) {
+    PlannedGpu planned{
+        gpu.index, gpu.title(), gpu.place(), gpu.address, to_string(gpu.vendor), PlannedGpu::Use::unused, {}};
+    if (std::find(chosen.begin(), chosen.end(), &gpu) == chosen.end()) {
+      planned.reason = {"not used: another device was asked for", "不使用：指定了其他设备"};
+    } else if (const Text why = not_ours(gpu); !why.en.empty()) {
+      planned.reason = why;
+    } else if (opencl_use(facts, gpu).state == State::impossible) {
+      planned.reason = {
+          "not used: in WSL this vendor's driver has no OpenCL, so Athanor computes on the CPU "
+          "there; CUDA and HIP backends are planned",
+          "不使用：WSL 中该厂商的驱动没有 OpenCL，Athanor 在其中只用 CPU；CUDA 和 HIP 后端在计划中"};
+    } else if (gpu.vendor == Vendor::other && gpu.device.empty()) {
+      planned.reason = {"not used: no backend lists it, and no driver for it is known here",
+                        "不使用：没有后端列出它，也没有已知的驱动"};
+    } else {
+      if (std::find(vendors.begin(), vendors.end(), gpu.vendor) == vendors.end()) {
+        vendors.push_back(gpu.vendor);
+        add_driver(plan, facts, gpu);
+      }
+      add_opencl(plan, facts, gpu, planned);
+    }
+    plan.gpus.push_back(std::move(planned));
+  }
+  if (vendors.empty())
+    plan.links.push_back({"backend", "CPU", {"always there", "始终可用"}, {}, false});
+  else
+    add_once(plan.packages, "ocl-icd-libopencl1");
+  if (plan.broken() != nullptr)
+    for (PlannedGpu& gpu : plan.gpus)
+      if (gpu.use == PlannedGpu::Use::used)
+        gpu.use = PlannedGpu::Use::unused, gpu.reason = {"meant, but see below", "拟使用，但见下文"};
+  for (const auto& [name, value] : plan.variables)
+    plan.links.push_back({"variable",
+                          name + "=" + value,
+                          {"Mesa's Rusticl shows devices of the drivers that it names, and no others",
+                           "Mesa 的 Rusticl 只显示其中列出的驱动的设备"},
+                          {},
+                          false});
+  plan.links.push_back({"Athanor", ATHANOR_VERSION, {"this one", "当前版本"}, {}, false});
+  add_gpu_links(plan);
+  return plan;
+}
+
+}  // namespace athanor::doctor

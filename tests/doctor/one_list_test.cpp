@@ -1,0 +1,131 @@
+// detect, doctor and every plan look at one device list: the same GPUs, by the same names, on every machine.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "athanor/device/detect.h"
+#include "athanor/doctor/diagnosis.h"
+#include "athanor/doctor/plan.h"
+#include "athanor/doctor/report.h"
+#include "tests/doctor/fixture.h"
+
+namespace athanor::doctor {
+namespace {
+
+using ::athanor::testing::machines_folder;
+using ::athanor::testing::UnpackedMachine;
+using ::testing::HasSubstr;
+
+std::vector<std::string> all_machines() {
+  std::vector<std::string> names;
+  for (const char* folder : {"", "doctor/"})
+    for (const auto& file : std::filesystem::directory_iterator(machines_folder() / folder))
+      if (file.path().extension() == ".machine") names.push_back(folder + file.path().stem().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class OneList : public ::testing::TestWithParam<std::string> {};
+
+std::vector<const FoundDevice*> gpus_by_detect(const Detection& found) {
+  std::vector<const FoundDevice*> gpus;
+  for (const FoundDevice& device : found.devices)
+    if (device.kind != "cpu") gpus.push_back(&device);
+  return gpus;
+}
+
+TEST_P(OneList, IsWhatDoctorLooksAt) {
+  const UnpackedMachine machine(GetParam());
+  const Detection found = detect(*machine);
+  const auto gpus = gpus_by_detect(found);
+  const Facts facts(*machine);
+  const Diagnosis diagnosis = diagnose(checks(), facts);
+  const auto json = report_json(diagnosis, facts, Language::en);
+  const auto& said = json.at("machine").at("gpus");
+  const std::string text = report_text(diagnosis, facts, {});
+  ASSERT_EQ(said.size(), gpus.size());
+  std::string usable;
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    EXPECT_EQ(said[i].at("name"), gpus[i]->name);
+    EXPECT_EQ(said[i].at("address"), gpus[i]->text("pci_address"));
+    EXPECT_EQ(said[i].at("arch"), gpus[i]->text("architecture"));
+    for (const BackendUse& use : gpus[i]->backends)
+      if (use.usable) usable = use.device;
+  }
+  if (gpus.empty()) {
+    EXPECT_THAT(text, HasSubstr("no GPU found"));
+  }
+  // What detect offers as --device, doctor does not deny; what it finds for nobody, doctor does not promise.
+  const Result* goal = diagnosis.find("works.athanor.gpu");
+  const bool asked = std::any_of(found.runtimes.begin(), found.runtimes.end(), [](const RuntimeState& state) {
+    return state.name == "opencl" && state.answered;
+  });
+  if (asked) {
+    EXPECT_EQ(goal->finding.status == Status::pass, !usable.empty());
+  }
+}
+
+void expect_same_gpus(const InstallPlan& plan, const std::vector<const FoundDevice*>& gpus) {
+  ASSERT_EQ(plan.gpus.size(), gpus.size());
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const PlannedGpu& gpu = plan.gpus[i];
+    EXPECT_EQ(gpu.index, i);
+    EXPECT_THAT(gpu.name, ::testing::StartsWith(gpus[i]->name));
+    EXPECT_EQ(gpu.address, gpus[i]->text("pci_address"));
+    EXPECT_FALSE(gpu.reason.en.empty() || gpu.reason.zh.empty()) << gpu.name;
+  }
+}
+
+// Every form of a plan names every GPU, with what becomes of it.
+void expect_gpus_are_said(const InstallPlan& plan) {
+  std::vector<std::string> forms{plan_text(plan, Language::en), plan_json(plan, Language::en).dump()};
+  if (plan.broken() == nullptr)
+    for (const char* form : {"script", "dockerfile", "conda"})
+      if (plan.goal != "athanor" || std::string(form) != "conda") forms.push_back(plan_as(plan, form));
+  for (const std::string& form : forms) {
+    std::string flat;  // text is wrapped
+    for (const std::string& word : split(form, ' '))
+      if (!word.empty()) flat += (flat.empty() ? "" : " ") + trim(word);
+    for (const PlannedGpu& gpu : plan.gpus) {
+      EXPECT_THAT(form, HasSubstr(gpu.name));
+    }
+  }
+}
+
+TEST_P(OneList, IsWhatPlansSpeakOf) {
+  const UnpackedMachine machine(GetParam());
+  const Detection found = detect(*machine);
+  const auto gpus = gpus_by_detect(found);
+  const Facts facts(*machine);
+  for (const char* goal : {"athanor", "pytorch", "tensorflow", "jax"}) {
+    SCOPED_TRACE(goal);
+    const InstallPlan plan = make_plan(facts, goal);
+    expect_same_gpus(plan, gpus);
+    expect_gpus_are_said(plan);
+    const auto used = std::count_if(plan.gpus.begin(), plan.gpus.end(),
+                                    [](const PlannedGpu& gpu) { return gpu.use == PlannedGpu::Use::used; });
+    // With a GPU here, none of it used, and yet possible: that is for the CPU, and said of each.
+    if (used == 0 && plan.broken() == nullptr)
+      for (const PlannedGpu& gpu : plan.gpus) {
+        EXPECT_THAT(gpu.reason.en, ::testing::AnyOf(HasSubstr("CPU"), HasSubstr("virtual machine"),
+                                                    HasSubstr("no backend lists it")))
+            << gpu.name;
+        EXPECT_THAT(gpu.reason.en, HasSubstr("not used")) << gpu.name;
+      }
+    if (used > 0) {
+      EXPECT_EQ(plan.index.ends_with("/cpu"), false);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Recorded, OneList, ::testing::ValuesIn(all_machines()), [](const auto& instance) {
+  std::string name = instance.param;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace athanor::doctor
