@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/device/machine.h"
+#include "athanor/device/unused.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/timing.h"
@@ -142,7 +144,12 @@ DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProd
 
 DeviceChoice choose_device(const std::string& name) {
   if (name != "auto") return {parse_device(name), "asked for"};
-  return choose_among(list_devices(), time_product);
+  const auto devices = list_devices();
+  DeviceChoice choice = choose_among(devices, time_product);
+  // A GPU that nothing uses is said.
+  if (const std::string unused = unused_gpus(Machine(), devices); !unused.empty())
+    choice.why += "; " + unused;
+  return choice;
 }
 
 }  // namespace athanor
