@@ -67,6 +67,23 @@ bool of_gpu(const Facts& facts, const std::string& path) {
   });
 }
 
+// GPUs of Windows stand in no file: what a runtime said of them, in the form of machine.toml.
+void add_gpus_of_windows(std::string& bundle, const Facts& facts) {
+  std::string tables;
+  for (const FoundDevice& device : facts.detection().devices) {
+    if (!device.from_windows) continue;
+    tables += device.text("vendor") == "NVIDIA" ? "[[nvml]]\n" : "[[hip]]\n";
+    for (const auto& [key, value] : {std::pair{"name", device.name},
+                                     {"vendor", device.text("vendor")},
+                                     {"arch", device.text("architecture")},
+                                     {"driver_version", device.text("driver_version")}})
+      if (!value.empty()) tables += fmt::format("{} = {}\n", key, nlohmann::json(printable(value)).dump());
+  }
+  if (tables.empty()) return;
+  bundle += "== /dev/dxg\n";
+  add_file(bundle, "/machine.toml", tables);
+}
+
 }  // namespace
 
 std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
@@ -90,6 +107,7 @@ std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
       if (is_looked_at(one.name))
         add_file(bundle, redacted(one.folder) + "/METADATA",
                  fmt::format("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", one.name, one.version));
+  add_gpus_of_windows(bundle, facts);
   std::string log;
   for (const char* word : {"amdgpu", "kfd", "NVRM", "nouveau", "i915"})
     for (const std::string& line : facts.log_lines({word}, 20)) log += line + "\n";

@@ -63,6 +63,12 @@ InstallPlan make_plan(const Facts& facts, const std::string& goal, const PlanCho
     throw Error(ErrorCode::usage, fmt::format("there is no plan for '{}'", goal), "--plan",
                 nearest_hint(goal, {"pytorch", "tensorflow", "jax", "athanor"}));
   InstallPlan plan = goal == "athanor" ? plan_athanor(facts, choice) : plan_framework(facts, goal, choice);
+  plan.name = plan.goal;
+  for (const PlannedGpu& gpu : plan.gpus)
+    if (gpu.use == PlannedGpu::Use::used && plan.name == plan.goal &&
+        std::any_of(plan.gpus.begin(), plan.gpus.end(),
+                    [&](const PlannedGpu& other) { return other.vendor != gpu.vendor; }))
+      plan.name += "-" + gpu.vendor;
   if (plan.image.empty())
     plan.image = plan.python.empty() ? "debian:12" : fmt::format("python:{}-slim", plan.python);
   return plan;

@@ -60,12 +60,14 @@ struct PlanChoice {
 
 struct InstallPlan {
   std::string goal;                         // "pytorch"
+  std::string name;                         // of its environment: "pytorch-amd" beside other vendors' GPUs
   std::vector<PlannedGpu> gpus;             // every one of the machine
   std::vector<Link> links;                  // these stand first among them
   std::string python;                       // "3.12"; "" where none is needed
   std::vector<std::string> packages;        // for pip, or for apt where the goal is athanor
   std::vector<std::string> image_packages;  // for apt in an image, which has no driver of the machine's
-  std::string index, find_links;            // pip's --index-url and --find-links; "" for none
+  std::vector<std::pair<std::string, std::string>> image_variables;  // likewise, besides variables
+  std::string index, find_links;  // pip's --index-url and --find-links; "" for none
   std::vector<std::pair<std::string, std::string>> variables;
   std::string image;        // that a Dockerfile starts from
   std::string check;        // Python that says whether the GPU is used

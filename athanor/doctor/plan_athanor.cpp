@@ -69,6 +69,8 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
   }
   if (gpu.vendor != Vendor::other && gpu.vendor != Vendor::nvidia)
     add_once(plan.image_packages, opencl_package(gpu.vendor));
+  if (gpu.vendor == Vendor::amd && plan.variables.empty())
+    plan.image_variables = {{"RUSTICL_ENABLE", rusticl_driver(gpu)}};
   const bool known = std::any_of(plan.links.begin(), plan.links.end(), [&](const Link& other) {
     return other.part == link.part && other.value == link.value;
   });

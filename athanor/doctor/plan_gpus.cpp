@@ -98,16 +98,12 @@ void describe_other(PlannedGpu& planned, const Gpu& gpu, const InstallPlan& plan
                       "不使用：集成显卡，另有独立显卡；为它制定方案：" + command};
   } else {
     planned.use = PlannedGpu::Use::apart;
+    const std::string what = join(alone.packages) + (alone.index.empty() ? "" : " from " + alone.index);
+    const Text why = same_vendor ? Text{"this one has no kernels for it", "本环境没有它的内核"}
+                                 : Text{"one has the kernels of one vendor", "一个环境只含一个厂商的内核"};
     planned.reason = {
-        fmt::format("not used: it needs an environment of its own ({}), for one holds the kernels of one "
-                    "vendor: {}",
-                    join(alone.packages), command),
-        fmt::format("不使用：它需要单独的环境（{}），一个环境只含一个厂商的内核：{}", join(alone.packages),
-                    command)};
-    if (same_vendor)
-      planned.reason = {
-          fmt::format("not used: it needs another wheel, in an environment of its own: {}", command),
-          fmt::format("不使用：它需要另一个 wheel 和单独的环境：{}", command)};
+        fmt::format("not used: it needs an environment of its own ({}), for {}: {}", what, why.en, command),
+        fmt::format("不使用：它需要单独的环境（{}），{}：{}", what, why.zh, command)};
   }
 }
 

@@ -62,7 +62,7 @@ std::string script(const InstallPlan& plan) {
       // What pyenv puts on PATH is a program of that name that may run none.
       "! \"$python\" -c '' 2>/dev/null; then\n"
       "  echo 'Python {} is missing. With uv (docs.astral.sh/uv): uv python install {}' >&2\n  exit 1\nfi\n",
-      plan.goal, plan.python, plan.python, plan.python);
+      plan.name, plan.python, plan.python, plan.python);
   text += "\"$python\" -m venv \"$venv\"\n\"$venv/bin/python\" -m pip install --upgrade pip\n";
   text += fmt::format("\"$venv/bin/python\" -m pip install{}\n", pip_arguments(plan));
   for (const auto& [name, value] : plan.variables) {
@@ -81,12 +81,13 @@ std::string dockerfile(const InstallPlan& plan) {
   const bool render = plan.driver_test.find("/dev/dri") != std::string::npos;
   text += fmt::format(
       "# docker build -t {0} . && docker run --rm --shm-size=8g{1} {0}\nFROM {2}\n",
-      plan.goal == "athanor" ? std::string("athanor") : "athanor-" + plan.goal,
+      plan.goal == "athanor" ? std::string("athanor") : "athanor-" + plan.name,
       std::string(nvidia ? " --gpus all" : "") + (kfd ? " --device=/dev/kfd" : "") +
           (kfd || render ? " --device=/dev/dri --group-add $(stat -c %g /dev/dri/renderD128)" : ""),
       plan.image);
   if (nvidia) text += "ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility\n";
-  for (const auto& [name, value] : plan.variables) text += fmt::format("ENV {}={}\n", name, value);
+  for (const auto& variables : {plan.variables, plan.image_variables})
+    for (const auto& [name, value] : variables) text += fmt::format("ENV {}={}\n", name, value);
   std::string image_packages;
   for (const std::string& package : plan.image_packages)
     if (std::find(plan.packages.begin(), plan.packages.end(), package) == plan.packages.end())
@@ -121,11 +122,11 @@ std::string conda(const InstallPlan& plan) {
                 "Take --as script or --as dockerfile");
   std::string text = fmt::format(
       "# Made by: athanor doctor --plan {0} --as conda\n{1}# conda env create -f environment.yml && conda "
-      "activate athanor-{0}\n",
-      plan.goal, heading(plan));
+      "activate athanor-{2}\n",
+      plan.goal, heading(plan), plan.name);
   text += fmt::format(
       "name: athanor-{}\nchannels:\n  - conda-forge\ndependencies:\n  - python={}\n  - pip\n  - pip:\n",
-      plan.goal, plan.python);
+      plan.name, plan.python);
   if (!plan.index.empty()) text += fmt::format("      - --index-url {}\n", plan.index);
   if (!plan.find_links.empty()) text += fmt::format("      - --find-links {}\n", plan.find_links);
   for (const std::string& package : plan.packages) text += fmt::format("      - \"{}\"\n", package);

@@ -201,6 +201,18 @@ TEST_F(Doctor, PlansWhatCanBeRun) {
             false);
 }
 
+TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
+  const auto plan = json::parse(
+      on("trap-amd-and-nvidia", {"--plan", "pytorch", "--vendor", "amd", "--json"}).out);
+  EXPECT_EQ(plan.at("gpus").at(0).at("use"), "apart");
+  EXPECT_EQ(plan.at("gpus").at(1).at("use"), "used");
+  const Outcome wrong = on("trap-amd-and-nvidia", {"--plan", "jax", "--device", "Voodoo"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("1 AMD Radeon RX 6800 XT (gfx1030) at 0000:03:00.0"));
+  EXPECT_EQ(on("trap-amd-and-nvidia", {"--plan", "jax", "--vendor", "intel"}).exit_code, 2);
+  EXPECT_EQ(on("trap-amd-and-nvidia", {"--device", "1"}).exit_code, 2);  // of which plan?
+}
+
 // The program's own commands that a plan runs are there.
 TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
   const auto words_of_help = [&](const std::vector<std::string>& arguments) {

@@ -250,6 +250,9 @@ TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
     EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: AMD Radeon RX 6800"));
     const InstallPlan amd = plan_with(name, goal, {"amd", ""});
     EXPECT_THAT(uses_of(amd), ElementsAre("apart", "used")) << goal;
+    // One environment does not overwrite the other.
+    EXPECT_THAT(plan_as(plan, "script"), HasSubstr(std::string("/venvs/") + goal + "-nvidia\""));
+    EXPECT_THAT(plan_as(amd, "conda"), HasSubstr(std::string("\nname: athanor-") + goal + "-amd\n"));
   }
   EXPECT_EQ(plan_with(name, "pytorch").index, "https://download.pytorch.org/whl/cu128");
   EXPECT_EQ(plan_with(name, "pytorch", {"amd", ""}).index, "https://download.pytorch.org/whl/rocm7.2");

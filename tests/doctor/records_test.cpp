@@ -204,5 +204,18 @@ TEST(Bundle, SaysNothingPrivateAndCanBeUnpacked) {
   EXPECT_TRUE(unpacked.read("/report.json"));
 }
 
+TEST(Bundle, HasTheGpuOfWindows) {
+  const UnpackedMachine machine("wsl-rtx4090");
+  const Facts facts(*machine);
+  const TemporaryFolder folder;
+  write_file_atomically(folder.path() / "bundle.machine", make_bundle(diagnose(checks(), facts), facts));
+  MachineFixture(folder.path() / "bundle.machine").unpack(folder.path() / "root");
+  const Machine unpacked(folder.path() / "root");
+  const Facts there(unpacked);
+  ASSERT_EQ(there.gpus().size(), 1U);
+  EXPECT_EQ(there.gpus().front().title(), "NVIDIA GeForce RTX 4090 (sm_89)");
+  EXPECT_EQ(there.nvidia().version, "572.16");
+}
+
 }  // namespace
 }  // namespace athanor::doctor

@@ -43,7 +43,11 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   if (const size_t colon = id.find(':'); colon != std::string::npos)
     gpu.id = static_cast<uint16_t>(hexadecimal(std::string_view(id).substr(colon + 1)));
   gpu.driver = device.text("kernel_driver");
-  if (gpu.driver.empty() && device.from_windows) gpu.driver = "dxg";
+  // Not on a bus that is seen here, and yet a driver or runtime lists it.
+  if (gpu.driver.empty() && id.empty())
+    gpu.driver = device.from_windows                    ? "dxg"
+                 : device.find("kfd_node") != nullptr ? "amdgpu"
+                                                      : "?";
   gpu.name = device.name;
   gpu.arch = device.text("architecture");
   const Value* integrated = device.find("integrated");

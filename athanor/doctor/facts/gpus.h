@@ -21,7 +21,7 @@ struct Gpu {
   int64_t part = 0;     // of a device that is cut into several
   Vendor vendor = Vendor::other;
   uint16_t id = 0;          // PCI device id; 0 likewise
-  std::string driver;       // bound to it: "amdgpu", "nouveau", ...; "dxg" in WSL; "" for none
+  std::string driver;       // bound to it: "amdgpu", "nouveau", ...; "dxg" in WSL, "?" unseen; "" for none
   std::string name;         // as detect calls it
   std::string arch;         // "gfx1030", "sm_89", "acm-g11"; "" where it is not known
   std::string arch_source;  // what said so: a KFD node, the PCI id, a runtime
