@@ -116,7 +116,7 @@ bool text_rule(const std::string& text, const Facts&, const OwnFiles&) {
 const std::map<std::string, Rule, std::less<>>& rules() {
   static const auto all = [] {
     std::map<std::string, Rule, std::less<>> map;
-    for (const char* name : {"arch", "branch", "kernel", "needed", "newest", "old", "version"})
+    for (const char* name : {"arch", "branch", "kernel", "needed", "newest", "old", "vendor", "version"})
       map[name] = text_rule<is_plain_word>;
     for (const char* name : {"gpu_package", "old_plugin", "package", "packages", "plugin", "torch"})
       map[name] = text_rule<is_requirement>;

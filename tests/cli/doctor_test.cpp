@@ -202,8 +202,8 @@ TEST_F(Doctor, PlansWhatCanBeRun) {
 }
 
 TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
-  const auto plan = json::parse(
-      on("trap-amd-and-nvidia", {"--plan", "pytorch", "--vendor", "amd", "--json"}).out);
+  const auto plan =
+      json::parse(on("trap-amd-and-nvidia", {"--plan", "pytorch", "--vendor", "amd", "--json"}).out);
   EXPECT_EQ(plan.at("gpus").at(0).at("use"), "apart");
   EXPECT_EQ(plan.at("gpus").at(1).at("use"), "used");
   const Outcome wrong = on("trap-amd-and-nvidia", {"--plan", "jax", "--device", "Voodoo"});

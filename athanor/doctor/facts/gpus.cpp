@@ -45,9 +45,7 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   gpu.driver = device.text("kernel_driver");
   // Not on a bus that is seen here, and yet a driver or runtime lists it.
   if (gpu.driver.empty() && id.empty())
-    gpu.driver = device.from_windows                    ? "dxg"
-                 : device.find("kfd_node") != nullptr ? "amdgpu"
-                                                      : "?";
+    gpu.driver = device.from_windows ? "dxg" : device.find("kfd_node") != nullptr ? "amdgpu" : "?";
   gpu.name = device.name;
   gpu.arch = device.text("architecture");
   const Value* integrated = device.find("integrated");
