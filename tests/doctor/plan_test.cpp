@@ -217,7 +217,7 @@ TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
 TEST(PytorchPlans, SeeWhatWindowsShows) {
   const InstallPlan plan = plan_with("wsl-rtx4090", "pytorch");
   EXPECT_THAT(uses_of(plan), ElementsAre("used"));
-  EXPECT_EQ(plan.index, "https://download.pytorch.org/whl/cu128");  // Windows' driver 572: no CUDA 13
+  EXPECT_THAT(plan.index, HasSubstr("/whl/cu12"));  // Windows' driver 572: no CUDA 13
   EXPECT_EQ(link_of(plan, "driver").value, "NVIDIA 572.16");
   EXPECT_THAT(plan_with("wsl-rtx4090", "jax").packages, ElementsAre("jax[cuda12]"));
 }
@@ -254,8 +254,8 @@ TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
     EXPECT_THAT(plan_as(plan, "script"), HasSubstr(std::string("/venvs/") + goal + "-nvidia\""));
     EXPECT_THAT(plan_as(amd, "conda"), HasSubstr(std::string("\nname: athanor-") + goal + "-amd\n"));
   }
-  EXPECT_EQ(plan_with(name, "pytorch").index, "https://download.pytorch.org/whl/cu128");
-  EXPECT_EQ(plan_with(name, "pytorch", {"amd", ""}).index, "https://download.pytorch.org/whl/rocm7.2");
+  EXPECT_THAT(plan_with(name, "pytorch").index, HasSubstr("/whl/cu12"));
+  EXPECT_THAT(plan_with(name, "pytorch", {"amd", ""}).index, HasSubstr("/whl/rocm"));
   const InstallPlan athanor = plan_with(name, "athanor");  // one program for both
   EXPECT_THAT(uses_of(athanor), ElementsAre("used", "used"));
   EXPECT_THAT(plan_as(athanor, "dockerfile"), HasSubstr("--gpus all --device=/dev/dri"));
@@ -264,8 +264,7 @@ TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
 TEST(Plans, TakeTheDeviceThatIsAskedFor) {
   const std::string name = "doctor/trap-amd-and-nvidia";
   for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800"})
-    EXPECT_EQ(plan_with(name, "pytorch", {"", device}).index, "https://download.pytorch.org/whl/rocm7.2")
-        << device;
+    EXPECT_THAT(plan_with(name, "pytorch", {"", device}).index, HasSubstr("/whl/rocm")) << device;
   const InstallPlan cpu = plan_with(name, "pytorch", {"", "cpu"});
   EXPECT_THAT(cpu.index, HasSubstr("/cpu"));
   EXPECT_THAT(uses_of(cpu), ElementsAre("unused", "unused"));
