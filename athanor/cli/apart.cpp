@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A device that has failed this often has little left to say.
+// After this many failures, a device will hardly give more results.
 constexpr int most_failures = 3;
 
 std::string line_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
@@ -21,7 +21,7 @@ Json to_json(const Measurement& one) {
   return {{"property", one.property}, {"value", one.value}, {"how", one.how}, {"missing", one.missing}};
 }
 
-// Says {"part", "what", "properties"} before each part from `first` on, {"what", "far"} on the way, and its
+// Reports {"part", "what", "properties"} before each part from `first` on, {"what", "far"} during it, and its
 // measurements after it.
 std::string measure_parts(const std::string& device, size_t first, const os::Say& say) {
   const std::vector<ProbePart> parts = probe_parts(parse_device(device));
@@ -37,7 +37,8 @@ std::string measure_parts(const std::string& device, size_t first, const os::Say
   return {};
 }
 
-// Runs `work` in a child; an Error that it throws is said in one piece, the rest is the child's problem.
+// Runs `work` in a child process. An Error that it throws is passed on; any other failure is the answer's
+// problem.
 template <class Work>
 os::ChildAnswer ask_apart(Work work, double patience, const std::function<void(const Json&)>& heard) {
   std::string problem;
@@ -68,7 +69,7 @@ ProbedApart probe_apart(const std::string& device, double patience, const ProbeP
   ProbedApart result;
   size_t next = 0;
   for (int failures = 0; failures < most_failures; ++failures) {
-    std::vector<std::string> open;  // properties of the part that is being measured
+    std::vector<std::string> open;  // properties of the current part
     bool started = false;
     const auto heard = [&](const Json& said) {
       if (said.contains("part")) {
@@ -86,7 +87,7 @@ ProbedApart probe_apart(const std::string& device, double patience, const ProbeP
         [device, next](const os::Say& tell) { return measure_parts(device, next, tell); }, patience, heard);
     if (answer.problem.empty()) return result;
     if (!started) {
-      // Where some was measured already, the device is beyond use from there on.
+      // If some values were measured before, keep them: the device failed after that.
       if (result.measurements.empty()) result.problem = answer.problem;
       return result;
     }

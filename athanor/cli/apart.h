@@ -1,5 +1,5 @@
-// Measuring and testing in child processes: a device that hangs, or whose driver crashes, costs what was left
-// to do with it, and nothing of the others.
+// Measuring and testing in child processes. If a device hangs or its driver crashes, only the rest of its own
+// work is lost, and nothing of other devices.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,20 +10,20 @@
 namespace athanor::cli {
 
 struct ProbedApart {
-  std::vector<Measurement> measurements;  // those that a hang or crash cost say so
-  std::string problem;                    // why the device could not be measured at all; "" when it could
+  std::vector<Measurement> measurements;  // measurements that a hang or crash prevented say so
+  std::string problem;                    // why the device could not be measured at all; "" if it could
 };
 
-/// A part that hangs or crashes is given up, and the next ones measured by another child, until too many have
-/// failed. `patience`: seconds without progress after which a child counts as hung.
+/// Gives up a part that hangs or crashes; another child measures the next parts, until too many have failed.
+/// `patience`: seconds without progress after which a child counts as hung.
 ProbedApart probe_apart(const std::string& device, double patience, const ProbeProgress& say);
 
 struct TestedApart {
   MemoryReport report;
-  std::string problem;  // why it gave no report; "" when it did
+  std::string problem;  // why it gave no report; "" if it did
 };
 
-/// `options` without `disturb`; its progress is told here.
+/// `options` without `disturb`. Progress is reported here.
 TestedApart test_memory_apart(const std::string& device, double patience, const MemoryTestOptions& options);
 
 }  // namespace athanor::cli

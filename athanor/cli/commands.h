@@ -1,4 +1,4 @@
-// The subcommands. Each adds itself to the program, and when it was asked for, runs and sets the exit code.
+// The subcommands. Each adds itself to the program; when it is called, it runs and sets the exit code.
 #pragma once
 #include <string>
 #include <vector>

@@ -45,7 +45,7 @@ struct Line {
   const char* title;
 };
 
-// In the order that people ask.
+// In the order of interest.
 constexpr Line lines[] = {{"possible_models", "one of"},
                           {"architecture", "architecture"},
                           {"family", "family"},
@@ -69,7 +69,7 @@ constexpr Line lines[] = {{"possible_models", "one of"},
                           {"driver_version", "driver version"},
                           {"opencl_driver", "OpenCL driver"}};
 
-// "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that say the same together.
+// "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that agree are joined.
 std::string readings_text(const std::string& property, const Fact& fact, const DetectStyle& style) {
   struct Said {
     std::string text;
@@ -89,7 +89,7 @@ std::string readings_text(const std::string& property, const Fact& fact, const D
   for (const Reading& other : fact.others) add(other, false);
   std::string line;
   for (const Said& said : all) {
-    std::vector<std::string> sources;  // each once, as several platforms may say the same
+    std::vector<std::string> sources;  // each once, because several platforms may agree
     for (const std::string& source : said.sources)
       if (std::find(sources.begin(), sources.end(), source) == sources.end()) sources.push_back(source);
     line += fmt::format("{}{} {}", line.empty() ? "" : style.dot(), said.text,
@@ -153,7 +153,7 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
   bool first = true;
   for (const RuntimeState& state : detection.runtimes) {
     if (!all && (state.problem.starts_with("no ") || state.name == "drm"))
-      continue;  // not installed: the devices say who would need it
+      continue;  // not installed: the devices that need it say so
     if (state.problem == "its answers were not recorded" && !all) continue;
     if (first) text += "\n" + style.bold("Runtimes") + "\n";
     first = false;

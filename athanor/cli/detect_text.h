@@ -7,7 +7,8 @@
 
 namespace athanor::cli {
 
-/// A paragraph a device. Without `all`, what most people need; what sources disagree about always.
+/// A paragraph for each device. Without `all`, only what most people need, and always what sources disagree
+/// about.
 std::string describe(const Detection& detection, const Screen& screen, bool all);
 
 }  // namespace athanor::cli

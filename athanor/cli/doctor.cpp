@@ -200,7 +200,7 @@ void use_data(const std::string& file) {
   }
 }
 
-// Doctor's own codes: 2 for a command line that makes no sense, 3 for what went wrong here.
+// Doctor's exit codes: 2 for a wrong command line, 3 if doctor itself failed.
 int guarded(int (*what)(const DoctorOptions&), const DoctorOptions& options) {
   try {
     if (!options.data.empty()) use_data(options.data);

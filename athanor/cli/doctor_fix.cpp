@@ -68,7 +68,7 @@ class Fixer {
     Applied applied(facts_.machine(), changes);
     const int64_t now = seconds_now();
     records_.add({now, diagnosis_.kind, "applied", result.check->id, offer.fix->id});
-    // Looked at again, as a shell that starts now would have it.
+    // Checks again, as a new shell would see it.
     const Facts after(facts_.machine(), true);
     const Diagnosis again = diagnose(checks(), after, {result.check->id});
     const Result* check = again.find(result.check->id);
@@ -100,7 +100,7 @@ int fix_problems(const Diagnosis& diagnosis, const Facts& facts, Records& record
   size_t left = 0, all = 0;
   for (const Verdict verdict : {Verdict::problem, Verdict::warning})
     for (const Result* result : diagnosis.with(verdict)) {
-      // Warnings that need hands are for the report.
+      // Warnings that need work by hand are only in the report.
       if (verdict == Verdict::warning && automatic(offers(*result)) == nullptr) continue;
       ++all;
       const bool gone = fixer.mend(*result);

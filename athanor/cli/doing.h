@@ -1,4 +1,4 @@
-// What takes time now, said on standard error, for the report is the output.
+// Progress on standard error, because standard output is for the report.
 #pragma once
 #include <string>
 

@@ -37,7 +37,7 @@ Target target_named(const std::string& name) {
               "Give opencl, cuda or hip");
 }
 
-// Bytes of each buffer that a step's kernel is launched with: values, then scratch.
+// The sizes of the buffers of a step's kernel: values, then scratch.
 std::vector<int64_t> buffer_bytes(const Plan& plan, const PlanStep& step) {
   std::vector<int64_t> bytes;
   for (const BufferRef& buffer : step.buffers)

@@ -47,7 +47,7 @@ void predict(const TrainedModel& trained, Picture& picture) {
       softmax((*trained.model)(Tensor::from(picture.input, trained.device))).to_vector<float>();
 }
 
-/// The classes, likeliest first.
+/// The classes, the most likely first.
 std::vector<size_t> ranked(const std::vector<float>& probabilities, int64_t top) {
   std::vector<size_t> order(probabilities.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -95,7 +95,7 @@ int predict(const PredictOptions& options) {
   std::vector<Picture> pictures;
   for (const std::string& file : options.images)
     pictures.push_back(read_picture(file, trained.data, options.invert));
-  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
+  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);

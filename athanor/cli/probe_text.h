@@ -1,4 +1,4 @@
-// What probes and memory tests found, for people and as JSON.
+// The results of probes and memory tests, for people and as JSON.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,7 +12,7 @@ namespace athanor::cli {
 struct ProbedDevice {
   std::string name, device;  // "AMD EPYC", "opencl:0"
   std::vector<Measurement> measurements;
-  std::string problem;  // why it could not be measured, or not to the end; "" when it could
+  std::string problem;  // why it could not be measured completely; "" if it could
 };
 
 struct ProbeResults {
@@ -26,12 +26,12 @@ nlohmann::ordered_json to_json(const ProbeResults& results);
 struct MemoryTest {
   std::string device;    // "": every usable one
   double seconds = 0;    // for each
-  double patience = 90;  // seconds without progress after which one is given up
+  double patience = 90;  // seconds without progress until a measurement is given up
   bool json = false;
 };
 
-/// Tests the memory of devices and prints what came of it. The exit code: 0, or 1 when a word was wrong or a
-/// device could not be tested. The host's memory is tested once, by the CPU backend.
+/// Tests the memory of devices and prints the results. The exit code: 0, or 1 if a word was wrong or a device
+/// could not be tested. The host's memory is tested once, by the CPU backend.
 int test_memories(const Detection& found, const MemoryTest& test);
 
 }  // namespace athanor::cli

@@ -1,4 +1,4 @@
-// What standard output is.
+// What standard output can display.
 #pragma once
 #include "athanor/train/progress.h"
 
@@ -8,7 +8,7 @@ namespace athanor::cli {
 /// colours (unless NO_COLOR is set, see no-color.org).
 Screen screen_of_stdout();
 
-/// Whether TERM says that the terminal cannot write over a line.
+/// Whether TERM says that the terminal cannot overwrite a line.
 bool is_dumb_terminal();
 
 }  // namespace athanor::cli

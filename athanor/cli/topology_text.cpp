@@ -52,7 +52,7 @@ std::vector<LinkGroup> groups_of(const Topology& topology) {
   for (const PeerLink& link : topology.links) {
     if (done.contains({link.kind, link.a, link.b})) continue;
     LinkGroup group{link.kind, {link.a, link.b}, link.count, link.gb_s};
-    // Takes in who is linked with all that are in already.
+    // Adds devices that are linked with all devices of the group.
     for (const PeerLink& other : topology.links)
       for (const size_t next : {other.a, other.b})
         if (std::find(group.devices.begin(), group.devices.end(), next) == group.devices.end() &&

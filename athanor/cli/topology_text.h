@@ -1,4 +1,4 @@
-// How a machine's processors and devices are connected, for people.
+// Text and pictures of how a machine's processors and devices are connected.
 #pragma once
 #include <string>
 
@@ -7,8 +7,7 @@
 
 namespace athanor::cli {
 
-/// Links between devices, brought together: every group in which each has a link of the same kind with each
-/// other.
+/// Links between devices, grouped: in a group, all devices have a link of the same kind with each other.
 struct LinkGroup {
   std::string kind;
   std::vector<size_t> devices;

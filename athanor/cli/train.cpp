@@ -28,7 +28,7 @@ struct TrainOptions {
   bool resume = false, json = false, quiet = false;
 };
 
-/// Keeps the summary, for those who want nothing else.
+/// Keeps only the summary.
 struct KeepSummary : Reporter {
   nlohmann::ordered_json summary;
   void ended(const Summary& ended_summary) override { summary = to_json(ended_summary); }
@@ -52,7 +52,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
   option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")
-      ->check([](const std::string& text) {  // CLI11 would take -1 for the largest number
+      ->check([](const std::string& text) {  // CLI11 would read -1 as the largest number
         return text.starts_with('-') ? text + " is negative: give a whole number from 0 on" : std::string();
       });
 

@@ -16,8 +16,8 @@ const RuntimeState* state_of(const std::vector<RuntimeState>& runtimes, const st
   return found == runtimes.end() ? nullptr : &*found;
 }
 
-// "you may not open /dev/kfd: it is for the group render, and you are not in it"; "" for a file that is open
-// to us.
+// "you may not open /dev/kfd: it is for the group render, and you are not in it"; "" if the user may open the
+// file.
 std::string closed(const Machine& machine, const std::string& path) {
   const Access access = machine.access(path);
   if (access == Access::read_write) return {};

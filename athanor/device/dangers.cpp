@@ -1,4 +1,4 @@
-// Settings that make devices vanish, fault, or look like others.
+// Settings that make devices disappear, fail, or look like others.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ std::string gfx_of_override(const std::string& text) {
   return parts.size() == 3 ? fmt::format("gfx{}{:x}{:x}", parts[0], parts[1], parts[2]) : std::string();
 }
 
-// Chips whose instructions are the same: an override among them works, one to others makes kernels fault.
+// Chips with the same instructions. An override within a family works; one to another family makes kernels
+// fail.
 std::string_view family_of(const std::string& arch) {
   if (arch.starts_with("gfx103")) return "RDNA2";
   if (arch.starts_with("gfx110")) return "RDNA3";
@@ -46,7 +47,7 @@ void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& 
       continue;
     }
     for (const FoundDevice& device : devices) {
-      // Runtimes repeat what they were told; the kernel driver knows.
+      // Runtimes repeat what they were told, so ask the kernel driver.
       const auto known = device.properties.find("architecture");
       if (known == device.properties.end()) continue;
       const std::string& source = known->second.in_use.source;

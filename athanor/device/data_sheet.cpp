@@ -54,7 +54,7 @@ std::set<std::string> words_of(std::string_view name) {
   std::set<std::string> words;
   std::string word;
   const auto end_word = [&] {
-    // Makers and fillers, which some drivers write and others not.
+    // Vendors' names and fillers, which only some drivers write.
     static const std::set<std::string> fillers = {
         "amd", "nvidia", "intel", "r", "tm", "graphics", "geforce", "gpu", "tesla", "corporation", "series"};
     if (!word.empty() && !fillers.contains(word)) words.insert(word);
@@ -77,7 +77,8 @@ bool is_memory_size(const std::string& word) {
          std::all_of(word.begin(), word.end() - 2, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Whether a driver's name means this product: all of its words, and none that makes it another one.
+// Whether a driver's name means this product: it has all of the product's words, and none that makes it
+// another product.
 bool same_name(const std::string& sheet, const std::string& device) {
   static const std::set<std::string> others = {
       "xt", "xtx", "gre",  "ti",   "super", "m",   "s",  "laptop", "mobile", "max", "pcie", "sxm",
@@ -90,15 +91,15 @@ bool same_name(const std::string& sheet, const std::string& device) {
   return !known.empty();
 }
 
-// Sheets count 1e9 or 2^30 bytes, and drivers keep some for themselves.
+// Sheets count 1e9 or 2^30 bytes, and drivers reserve some memory.
 bool memory_fits(const DataSheet& sheet, const DeviceTraits& device) {
   if (device.memory_bytes == 0 || !sheet.memory_gb || sheet.host_link.starts_with("SoC")) return true;
   const double gb = static_cast<double>(device.memory_bytes) / (1 << 30);
   return gb > 0.85 * *sheet.memory_gb && gb < 1.1 * *sheet.memory_gb;
 }
 
-// The only one that compute units and memory leave. When it is not certain that one of them is meant, at
-// least one of the two has to say so.
+// The only product that compute units and memory allow. If it is not certain that one of the products is
+// meant, at least one of the two values must be known.
 const DataSheet* decide(std::vector<const DataSheet*> sheets, const DeviceTraits& device, bool certain) {
   std::erase_if(sheets, [&](const DataSheet* sheet) { return !memory_fits(*sheet, device); });
   if (device.compute_units > 0 && (!certain || sheets.size() > 1))
@@ -166,7 +167,7 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
     for (const DataSheet& sheet : data_sheets())
       if (fits(sheet)) found.push_back(&sheet);
   };
-  // Without its revision a device may also be a product that has the same id and that the table lacks.
+  // Without its revision, a device may also be a product with the same id that the table does not have.
   for (const bool exact : {true, false}) {
     for (const PciRow& row : pci_rows())
       if (row.vendor == device.pci_vendor && row.device == device.pci_device &&
@@ -179,8 +180,8 @@ const DataSheet* find_data_sheet(const DeviceTraits& device) {
   if (!device.name.empty())
     collect([&](const DataSheet& sheet) { return same_name(sheet.name, device.name); });
   if (!found.empty()) return decide(std::move(found), device, true);
-  // Of the same chip, only one with as many units can be meant: others were cut down differently. A device
-  // with an id that the table lacks is a product that the table lacks.
+  // Among products with the same chip, only one with the same number of units can be meant: the others have
+  // other units disabled. If the table does not have a device's id, it does not have the product.
   if (device.arch.empty() || device.compute_units == 0 || device.pci_device != 0) return nullptr;
   collect([&](const DataSheet& sheet) { return sheet.arch == device.arch; });
   return decide(std::move(found), device, false);

@@ -1,4 +1,4 @@
-// What vendors say of their devices: data/gpus.csv, and which of its rows a device is.
+// What vendors say about their devices: data/gpus.csv, and which of its rows belongs to a device.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,14 +14,14 @@ struct DataSheet {
   std::string family;  // "RDNA2 Navi21"
   std::string arch;    // "gfx1030", "sm_89"
   int compute_units = 0;
-  std::string wave_width;  // "32", or "8/16/32" where kernels choose
-  // Per second, in 1e12: without sparsity, 0 where there is no such unit; none where it is not known.
+  std::string wave_width;  // "32", or "8/16/32" if kernels choose
+  // Per second, in 1e12, without sparsity. 0 if there is no such unit; none if it is not known.
   std::optional<double> f32_tflops, f16_vector_tflops, f16_matrix_tflops, bf16_matrix_tflops;
   std::optional<double> memory_gb, bandwidth_gb_s, watts;
   std::string host_link, peer_link, source;
 };
 
-/// What is known of a device; every part may be missing ("" or 0).
+/// What is known about a device. Every part may be missing ("" or 0).
 struct DeviceTraits {
   uint32_t pci_vendor = 0, pci_device = 0;
   std::optional<uint32_t> pci_revision;
@@ -30,25 +30,25 @@ struct DeviceTraits {
   uint64_t memory_bytes = 0;
 };
 
-/// Reads data of the form of data/gpus.csv: lines of '#' are comments, the first other line names the
-/// columns; no value has a comma. Throws Error(format).
+/// Reads data in the format of data/gpus.csv: lines that start with '#' are comments, the first other line
+/// names the columns; no value contains a comma. Throws Error(format).
 std::vector<DataSheet> parse_data_sheets(std::string_view text, const std::string& where);
 
-/// The rows of a table like those: each as long as the first, which names the columns. Throws Error(format).
+/// The rows of such a table, each as long as the first, which names the columns. Throws Error(format).
 std::vector<std::vector<std::string>> parse_table(std::string_view text, const std::string& where);
 
-/// Those that are built in.
+/// The sheets that are built in.
 const std::vector<DataSheet>& data_sheets();
 
-/// The sheet of a device, by PCI id (data/pci_gpus.csv), else by name, else by architecture. Where several
-/// products come into question, compute units and memory decide; nullptr when they do not.
+/// The sheet of a device, by PCI id (data/pci_gpus.csv), else by name, else by architecture. If several
+/// products are possible, compute units and memory decide; nullptr if they cannot.
 const DataSheet* find_data_sheet(const DeviceTraits& device);
 
-/// The products that a device may be whose PCI revision is not known, though several share its id: those that
-/// its memory and compute units do not rule out. Others that the table lacks may have the same id.
+/// The products that a device may be, if several share its PCI id and its revision is not known: those that
+/// its memory and compute units allow. There may be others with this id that the table does not have.
 std::vector<const DataSheet*> possible_data_sheets(const DeviceTraits& device);
 
-/// "gfx1103" for the graphics core "11.0.1" of ip_discovery; "" for one that is not known.
+/// "gfx1103" for the graphics core "11.0.1" of ip_discovery; "" for an unknown one.
 std::string gfx_of_graphics_core(std::string_view version);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Every compute device of a machine, once, with what each source says of it.
+// Every compute device of a machine, once, with what each source says about it.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -26,14 +26,14 @@ struct Reading {
 struct Fact {
   Reading in_use;
   std::vector<Reading> others;
-  /// Why sources disagree, or what to know when reading it; "" for nothing.
+  /// Why sources disagree, or what to know when reading it; may be "".
   std::string note;
 };
 
 struct BackendUse {
   std::string backend;  // "cpu", "opencl", "cuda", "hip"
   bool usable = false;
-  std::string device;  // what --device takes: "opencl:0"; "" when it is not usable
+  std::string device;  // what --device takes: "opencl:0"; "" if the device is not usable
   std::string reason;  // why it is not
 };
 
@@ -45,7 +45,7 @@ struct FoundDevice {
   std::vector<BackendUse> backends;
   /// By name. Numbers end in their unit: _bytes, _mhz, _gb_s (1e9 bytes a second), _tflops.
   std::map<std::string, Fact> properties;
-  /// NVLinks by the PCI address at their other end, of a GPU or a switch (from NVML).
+  /// NVLinks (from NVML), by the PCI address of the GPU or switch at their other end.
   std::map<std::string, int64_t> nvlinks;
 
   /// The value in use; none where nobody says.
@@ -54,13 +54,13 @@ struct FoundDevice {
   std::string text(const std::string& property) const;
 };
 
-/// A setting that makes devices vanish, fault or look like others.
+/// A setting that makes devices disappear, fail or look like others.
 struct Danger {
   std::string setting;  // "HSA_OVERRIDE_GFX_VERSION=10.3.0"
   std::string what, fix;
 };
 
-/// A runtime that was asked.
+/// A runtime that was asked, and its answer.
 struct RuntimeState {
   std::string name;  // "opencl", "hip", "cuda", "nvml"
   bool answered = false;
@@ -68,7 +68,7 @@ struct RuntimeState {
 };
 
 struct Detection {
-  std::vector<FoundDevice> devices;  // GPUs in the order of the bus, the CPU last
+  std::vector<FoundDevice> devices;  // GPUs in the order of the bus, then the CPU
   std::vector<Danger> dangers;
   std::vector<RuntimeState> runtimes;
 };
@@ -79,8 +79,8 @@ struct DetectOptions {
   double seconds = 5;  // for each to answer
 };
 
-/// Reads what there is. Nothing of the machine makes it fail. Properties are never edited: what users say
-/// in devices.toml and ATHANOR_DEVICE_* stands beside them as source "user".
+/// Reads everything there is, and never fails because of the machine. Properties are never changed: what
+/// users say in devices.toml and ATHANOR_DEVICE_* is added with the source "user".
 Detection detect(const Machine& machine, const DetectOptions& options = {});
 
 /// {"schema": 1, "devices": [{"name", "kind", "backends", "properties": {"compute_units": {"value", "source",

@@ -67,7 +67,7 @@ std::string to_string(Device device) {
 Device parse_device(const std::string& name) {
   std::vector<std::string> names;
   const std::string wanted = name.substr(0, name.find(':'));
-  // First the provider that is named: others may take long to look for their devices.
+  // Ask the named provider first: others may take long to look for their devices.
   for (const bool all : {false, true})
     for (const auto& provider : providers()) {
       if (!provider || (!all && provider->name() != wanted)) continue;
@@ -75,7 +75,7 @@ Device parse_device(const std::string& name) {
       for (const auto& info : provider->devices()) {
         const std::string full = to_string(info.device);
         const std::string rest = name.size() > wanted.size() ? name.substr(wanted.size() + 1) : "";
-        // "opencl" means its first device, "opencl:Radeon" the first whose name has that.
+        // "opencl" means its first device, "opencl:Radeon" the first one with that in its name.
         const bool by_name =
             !rest.empty() && provider->name() == wanted && contains_ignoring_case(info.name, rest);
         if (name == full || (name == provider->name() && info.device.index == 0) || by_name)

@@ -1,4 +1,4 @@
-// Devices, what is known of them, and memory on them.
+// Devices, what is known about them, and their memory.
 #pragma once
 #include <compare>
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace athanor {
 
-/// Names a device: which provider (registered backend) and which of its devices. A small value.
+/// Identifies a device: its provider (a registered backend) and its number there. A small value.
 struct Device {
   uint8_t provider = 0;
   uint8_t index = 0;
   auto operator<=>(const Device&) const = default;
 };
 
-/// A value that was read somewhere, and where: {"2", "cpuid"}, {"24.0 GiB", "sysconf"}.
+/// A value and its source: {"2", "cpuid"}, {"24.0 GiB", "sysconf"}.
 struct Property {
   std::string value;
   std::string source;
@@ -85,16 +85,16 @@ class DeviceProvider {
   virtual ~DeviceProvider() = default;
   /// "cpu", "opencl", ...
   virtual std::string name() const = 0;
-  /// Every device that the runtime lists; never throws for a missing runtime, gives {}.
+  /// Every device that the runtime lists. Returns {} if the runtime is missing, and does not throw.
   virtual std::vector<DeviceInfo> devices() = 0;
   /// A device that is not listed, for who names the provider.
   virtual std::optional<DeviceInfo> hidden() { return std::nullopt; }
-  /// Throws Error(out_of_memory) with what was asked and what there is. 64-byte aligned at least; not
-  /// cleared.
+  /// Throws Error(out_of_memory) with how much was asked for and how much there is. The memory is at least
+  /// 64-byte aligned and not cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
 };
 
-/// The id of the provider of the host's own processor: what Device{} names.
+/// The id of the provider of the host's processor, which Device{} means.
 constexpr uint8_t host_provider = 0;
 /// Adds a provider for the life of the program; gives its id for Device::provider: `id`, or the next that is
 /// free when that is -1. (Providers register themselves when the program starts, in no particular order.)
@@ -106,14 +106,15 @@ DeviceInfo info_of(Device device);
 /// "cpu", "opencl:0".
 std::string to_string(Device device);
 
-/// The device that a name means: "cpu", "opencl:1", "opencl" (its first), "opencl:Radeon" (the first with
-/// that in its name) or "gpu" (the first of that kind). Throws Error(device) for an unknown one, with what
-/// there is. ("auto" is for choose_device of kernels/choose_device.h, which measures.)
+/// The device of a name: "cpu", "opencl:1", "opencl" (its first), "opencl:Radeon" (the first with that in its
+/// name) or "gpu" (the first of that kind). Throws Error(device) for an unknown name, with the known ones.
+/// ("auto" is for choose_device of kernels/choose_device.h, which measures.)
 Device parse_device(const std::string& name);
 
 std::shared_ptr<Storage> allocate(Device device, size_t bytes);
 
-/// Bytes now held by Storage objects of a device, and the most that were at once (since reset_peak_memory).
+/// The bytes that Storage objects of a device hold now, and the most that they held at one time (since
+/// reset_peak_memory).
 struct MemoryUse {
   uint64_t current = 0, peak = 0;
 };

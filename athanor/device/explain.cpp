@@ -38,7 +38,7 @@ std::vector<Reading*> readings_of(Fact& fact) {
   return all;
 }
 
-// KFD and DRM count compute units; what launches kernels may count work-group processors, of two units each.
+// KFD and DRM count compute units; runtimes may count work-group processors with two units each.
 bool counts_units(const Reading& reading) { return reading.source == "kfd" || reading.source == "drm"; }
 
 void explain_cpu(FoundDevice& device, Fact& fact) {
@@ -51,7 +51,7 @@ void explain_cpu(FoundDevice& device, Fact& fact) {
 
 constexpr const char* wgp = "work-group processors";
 
-// Only runtimes have been asked: their count is of work-group processors unless they were told otherwise.
+// Only runtimes were asked. They count work-group processors, unless a setting says otherwise.
 void explain_runtimes_only(FoundDevice& device, Fact& fact, const Machine& machine) {
   const Reading* said = by_source(fact, "hip");
   if (said == nullptr) {
@@ -94,7 +94,7 @@ void explain_rdna(FoundDevice& device, Fact& fact, const Machine& machine) {
         "right.";
 }
 
-// KFD says 27 on an integrated GPU that has 8 (gitlab.freedesktop.org/drm/amd issue 127).
+// KFD reports 27 for an integrated GPU that has 8 (gitlab.freedesktop.org/drm/amd issue 127).
 void correct_apu(FoundDevice& device, Fact& fact) {
   const Reading* kfd = by_source(fact, "kfd");
   if (kfd == nullptr || as_integer(*kfd) == nullptr) return;
@@ -124,7 +124,7 @@ void correct_apu(FoundDevice& device, Fact& fact) {
   }
 }
 
-// An integrated GPU has a part of memory set aside, and may use more of it.
+// Part of the memory is reserved for an integrated GPU, which may use more.
 void explain_shared_memory(FoundDevice& device) {
   const auto found = device.properties.find("memory_bytes");
   if (found == device.properties.end()) return;
@@ -135,7 +135,7 @@ void explain_shared_memory(FoundDevice& device) {
   found->second.note = "An integrated GPU: it shares the processor's memory.";
 }
 
-// Intel's OpenCL counts vector engines, data sheets the Xe-cores that have 16 of them, or 8 (Xe2).
+// Intel's OpenCL counts vector engines; data sheets count Xe-cores, which have 16 of them, or 8 (Xe2).
 void explain_xe_cores(FoundDevice& device, Fact& fact) {
   Reading *sheet = by_source(fact, "data sheet"), *engines = by_source(fact, "opencl");
   if (device.text("vendor") != "Intel" || sheet == nullptr || engines == nullptr) return;
@@ -146,7 +146,7 @@ void explain_xe_cores(FoundDevice& device, Fact& fact) {
   fact.note = fmt::format("Each Xe-core has {} vector engines: both counts are right.", *counted / *cores);
 }
 
-// CUDA tells what a kernel may ask for, OpenCL what it has without.
+// CUDA reports how much a kernel may request, OpenCL how much it has without a request.
 void explain_local_memory(Fact& fact) {
   const Reading *cuda = by_source(fact, "cuda"), *opencl = by_source(fact, "opencl");
   if (cuda == nullptr || opencl == nullptr || as_integer(*cuda) == nullptr ||
@@ -190,7 +190,7 @@ void add_features(FoundDevice& device) {
   const int gfx = gfx_major(arch), sm = sm_version(arch);
   if (gfx == 0 && sm == 0) return;
   const auto add = [&](const char* property, const Value& value) {
-    // What the chip can do comes first; a driver may not let kernels do it.
+    // What the chip can do comes first; a driver may not allow kernels to use it.
     Fact& fact = device.properties[property];
     if (!fact.in_use.source.empty()) fact.others.insert(fact.others.begin(), fact.in_use);
     fact.in_use = {value, "architecture", {}};

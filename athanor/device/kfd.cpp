@@ -13,7 +13,7 @@ uint64_t kfd_value(const KfdProperties& properties, const char* name) {
   return found == properties.end() ? 0 : found->second;
 }
 
-// location_id holds bus, device and function; its top bits number the parts of a partitioned device.
+// location_id has bus, device and function; its top bits number the parts of a partitioned device.
 std::string KfdNode::pci() const { return pci_address(value("domain"), value("location_id") & 0xffff); }
 int64_t KfdNode::partition() const { return static_cast<int64_t>(value("location_id") >> 28 & 0xf); }
 std::string KfdNode::gfx() const { return gfx_name(value("gfx_target_version")); }

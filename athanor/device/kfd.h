@@ -1,5 +1,5 @@
-// What AMD's compute driver lists in /sys/class/kfd: a folder ("node") for each CPU socket and each GPU, or
-// part of one.
+// AMD's compute driver lists in /sys/class/kfd a folder ("node") for each CPU socket and each GPU, or part of
+// one.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -13,7 +13,7 @@ namespace athanor {
 
 using KfdProperties = std::map<std::string, uint64_t>;
 
-/// 0 where it is not said.
+/// 0 if there is no such property.
 uint64_t kfd_value(const KfdProperties& properties, const char* name);
 
 struct KfdNode {
@@ -23,16 +23,16 @@ struct KfdNode {
 
   uint64_t value(const char* name) const { return kfd_value(properties, name); }
   std::string pci() const;    // "0000:03:00.0"
-  int64_t partition() const;  // of a device that is cut into several
-  std::string gfx() const;    // "gfx1030"; "" where it is not said
+  int64_t partition() const;  // of a device that is split into several
+  std::string gfx() const;    // "gfx1030"; "" if it is not given
 };
 
-/// Those of GPUs. Nodes without SIMDs are CPUs.
+/// The nodes of GPUs. Nodes without SIMDs are CPUs.
 std::vector<KfdNode> kfd_gpus(const Machine& machine);
 
-/// "name value" lines, as KFD writes them; what is no number is left out.
+/// Reads "name value" lines as KFD writes them; leaves out values that are not numbers.
 KfdProperties parse_kfd_properties(std::string_view text);
-/// "gfx90a" for the 90010 of KFD; "" for what is no such number.
+/// "gfx90a" for KFD's 90010; "" for a number that is none of these.
 std::string gfx_name(uint64_t target_version);
 /// "0000:03:00.0" for a domain and bus << 8 | device << 3 | function.
 std::string pci_address(uint64_t domain, uint64_t location);

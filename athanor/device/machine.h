@@ -36,7 +36,7 @@
 
 namespace athanor {
 
-/// How this machine's user may use a file.
+/// How this machine's user can use a file.
 enum class Access { missing, none, read, write, read_write };
 
 struct FileStatus {
@@ -53,21 +53,21 @@ struct DiskSpace {
 
 struct User {
   uint32_t uid = 0, gid = 0;
-  std::set<uint32_t> groups;  // `gid` and the supplementary ones
-  std::string name;           // "" where /etc/passwd has none
+  std::set<uint32_t> groups;  // `gid` and the supplementary groups
+  std::string name;           // "" if /etc/passwd has none
   std::string home;
 };
 
-/// Paths are absolute, as on the machine itself ("/sys/class/drm"). Nothing here throws for what the machine
-/// is like: what is missing, unreadable, endless or malformed is an empty answer. Symbolic links, absolute
-/// ones too, are followed inside the root and never lead out of it.
+/// Paths are absolute, as on the machine itself ("/sys/class/drm"). Nothing here throws because of the
+/// machine: for a missing, unreadable, endless or malformed file the answer is empty. Symbolic links, also
+/// absolute ones, are followed inside the root and never lead out of it.
 class Machine {
  public:
   /// This machine, with this process's environment and user.
   Machine();
-  /// The machine recorded in a folder. The environment is that of machine.toml and proc/self/environ (with
-  /// NUL or newlines between variables), nothing of this process's; the user that of proc/self/status, else
-  /// root. Throws Error(io) where `root` is no folder, Error(format) for a malformed machine.toml.
+  /// The machine recorded in a folder. Its environment comes from machine.toml and proc/self/environ (with
+  /// NUL or newlines between variables), not from this process. The user is that of proc/self/status, else
+  /// root. Throws Error(io) if `root` is not a folder, and Error(format) for a malformed machine.toml.
   explicit Machine(std::filesystem::path root);
 
   /// Whether this is the machine we run on, so that libraries can be loaded and devices asked.
@@ -81,12 +81,12 @@ class Machine {
   std::optional<std::string> read_line(std::string_view path) const;
   /// A number in decimal, or hexadecimal with 0x.
   std::optional<int64_t> read_number(std::string_view path) const;
-  /// Names in a folder, sorted so that "card2" stands before "card10".
+  /// The names in a folder, sorted so that "card2" comes before "card10".
   std::vector<std::string> list(std::string_view folder) const;
   /// Paths matching a pattern with * and ? within folder names ("/sys/class/drm/card*/device"), sorted
   /// likewise.
   std::vector<std::string> glob(std::string_view pattern) const;
-  /// What a symbolic link says, unresolved.
+  /// The target of a symbolic link, as written.
   std::optional<std::string> link(std::string_view path) const;
   /// The path with every link in it followed; none where it leads nowhere.
   std::optional<std::string> resolve(std::string_view path) const;
@@ -106,15 +106,15 @@ class Machine {
   /// Seconds since 1970.
   int64_t now() const;
 
-  /// The kernel's log (/dev/kmsg, else /var/log/dmesg, /var/log/kern.log or syslog), newest last; none where
-  /// it may not be read.
+  /// The kernel's log (/dev/kmsg, else /var/log/dmesg, /var/log/kern.log or syslog), newest last; none if it
+  /// cannot be read.
   std::optional<std::string> kernel_log() const;
 
   /// Where the dynamic linker would find a library ("libcuda.so*"), by LD_LIBRARY_PATH, /etc/ld.so.conf and
   /// its usual folders; nothing is loaded. More than one copy: in the order that it would take them.
   std::vector<std::string> libraries(std::string_view name_pattern) const;
 
-  /// machine.toml of a recorded machine as JSON text ("{}" where it has none).
+  /// machine.toml of a recorded machine as JSON text ("{}" if it has none).
   const std::string& recorded() const;
 
  private:

@@ -1,4 +1,4 @@
-// Where the dynamic linker would look, by ld.so(8).
+// Where the dynamic linker would look, according to ld.so(8).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 constexpr size_t most_folders = 1000;
 
 void add_folders_of(const Machine& machine, const std::string& file, std::vector<std::string>& folders) {
-  // Files that include each other are read once.
+  // Each file is read once, even if files include each other.
   std::vector<std::string> files{file};
   std::set<std::string> seen;
   for (size_t i = 0; i < files.size() && folders.size() < most_folders; ++i) {

@@ -19,7 +19,7 @@ class Reader {
     throw Error(ErrorCode::format, problem, where_, "athanor/device/machine.h describes the file");
   }
 
-  /// A table of `parent`, empty where it has none.
+  /// A table of `parent`, empty if there is none.
   json table(const json& parent, const char* name) const {
     const auto found = parent.find(name);
     if (found == parent.end()) return json::object();

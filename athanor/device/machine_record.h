@@ -1,4 +1,4 @@
-// What DIR/machine.toml says of a recorded machine; see machine.h.
+// The contents of DIR/machine.toml of a recorded machine; see machine.h.
 #pragma once
 #include "athanor/device/machine.h"
 
@@ -15,13 +15,13 @@ struct Machine::Record {
   std::map<std::string, std::string> environment;
   std::optional<int64_t> now;
 
-  /// Throws Error(format) where a value is not of the kind that machine.h tells.
+  /// Throws Error(format) if a value is not of the kind that machine.h describes.
   static Record parse(std::string_view text, const std::string& where);
-  /// Of the longest folder that `path` lies under.
+  /// The disk of the longest folder that contains `path`.
   std::optional<DiskSpace> disk_of(std::string_view path) const;
 };
 
-/// Whether `path` is `folder` or lies under it.
+/// Whether `path` is `folder` or inside it.
 bool lies_under(std::string_view path, std::string_view folder);
 
 }  // namespace athanor

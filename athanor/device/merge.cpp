@@ -1,4 +1,4 @@
-// Sightings of the same device become one device.
+// Combines sightings of the same device into one device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::string text_in(const Sighting& sighting, const std::string& property) {
   return {};
 }
 
-// Whether the group has been seen by this source already, as far as sources say everything once. Several
+// Whether this source has already reported the group's device. A source reports each device once, but several
 // OpenCL platforms may have the same device.
 bool has_seen(const Group& group, const Sighting& sighting) {
   return std::any_of(group.seen.begin(), group.seen.end(), [&](const Sighting* other) {
@@ -54,7 +54,7 @@ bool is_same(const Group& group, const Sighting& sighting) {
   if (!sighting.pci.empty() && !group.pci.empty())
     return sighting.pci == group.pci && !has_seen(group, sighting) &&
            (sighting.source != "kfd" || sighting.partition == group.partition);
-  // One of them does not say where it is: the first that could be meant.
+  // One of the two does not know its address: take the first group that is possible.
   const std::string vendor = text_in(sighting, "vendor"), arch = text_in(sighting, "architecture");
   return !has_seen(group, sighting) && !vendor.empty() && vendor == group.vendor &&
          (arch.empty() || group.arch.empty() || arch == group.arch);
@@ -75,7 +75,7 @@ void join(Group& group, const Sighting& sighting) {
 }
 
 std::vector<Group> groups_of(const std::vector<Sighting>& sightings) {
-  // Those that say where they are come first, so that the others find them.
+  // Sightings with an address come first, so that the others can find their groups.
   std::vector<const Sighting*> in_order;
   for (const bool placed : {true, false})
     for (const Sighting& one : sightings)
@@ -149,7 +149,7 @@ void add_sheet(FoundDevice& device, const DataSheet& sheet) {
   if (sheet.host_link.starts_with("PCIe")) add("pcie_link_best", sheet.host_link);
 }
 
-// What the vendor calls it, as people know it.
+// The vendor's name, as people know it.
 std::string name_of(const Group& group, const FoundDevice& device, const DataSheet* sheet,
                     const Machine& machine) {
   const uint32_t vendor = pci_part(device.text("pci_id"), false), id = pci_part(device.text("pci_id"), true);

@@ -1,13 +1,13 @@
-// The version of NVIDIA's driver, as its files say it.
+// The version of NVIDIA's driver, as written in its files.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace athanor {
 
-/// Of the loaded module, by the first line of /proc/driver/nvidia/version:
-/// "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.161.08  Sat Feb 17 ..." or, of the open module,
-/// "... NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  ...". "" where there is none.
+/// The version of the loaded module, from the first line of /proc/driver/nvidia/version: "NVRM version:
+/// NVIDIA UNIX x86_64 Kernel Module  535.161.08  Sat Feb 17 ..." or, for the open module, "... NVIDIA UNIX
+/// Open Kernel Module for x86_64  570.86.15  ...". "" if there is none.
 std::string nvidia_module_version(std::string_view text);
 
 /// "535.161.08", the end of a library's name too.

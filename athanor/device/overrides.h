@@ -21,10 +21,10 @@ class Overrides {
   /// Names of what may be overridden.
   static const std::vector<std::string>& properties();
 
-  /// Reads both. What is malformed is left out, and said in problems().
+  /// Reads both. Leaves out malformed entries and lists them in problems().
   explicit Overrides(const Machine& machine);
 
-  /// For the device that goes by any of `names` ("AMD Radeon RX 6800 XT", "0000:03:00.0", "opencl:0").
+  /// The value for the device with any of `names` ("AMD Radeon RX 6800 XT", "0000:03:00.0", "opencl:0").
   std::optional<int64_t> find(const std::string& property, const std::vector<std::string>& names) const;
   const std::vector<std::string>& problems() const { return problems_; }
   bool empty() const { return everywhere_.empty() && by_device_.empty(); }

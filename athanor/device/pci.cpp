@@ -103,12 +103,12 @@ AcsControl parse_acs(std::string_view config) {
       value = value << 8 | static_cast<uint8_t>(config[offset + static_cast<size_t>(i)]);
     return value;
   };
-  // Extended capabilities are a list from byte 256 on: id (16 bits), version (4), offset of the next (12).
+  // Extended capabilities are a list that starts at byte 256: id (16 bits), version (4), offset of the next
+  // (12).
   constexpr size_t begin = 256, end = 4096;
   constexpr uint32_t acs = 0x000d;
   size_t offset = begin;
-  for (size_t steps = 0; steps < (end - begin) / 8;
-       ++steps) {  // no list is longer: this one goes in a circle
+  for (size_t steps = 0; steps < (end - begin) / 8; ++steps) {  // no list is longer: this one is circular
     if (offset + 4 > config.size()) return {};
     const uint32_t head = at(offset, 4);
     if (head == 0xffffffff) return {};  // the device does not answer: it sleeps, or is gone

@@ -1,4 +1,4 @@
-// The devices of the PCI bus that could compute, and the ports between them.
+// The devices on the PCI bus that could compute, and the ports between them.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -17,34 +17,33 @@ constexpr int64_t amd = 0x1002, nvidia = 0x10de, intel = 0x8086;
 struct PciDevice {
   std::string folder;   // in /sys
   std::string address;  // "0000:03:00.0"
-  std::string driver;   // that runs it: "amdgpu", ...; "" for none
+  std::string driver;   // the driver that runs it: "amdgpu", ...; "" for none
   int64_t vendor = 0, device = 0, device_class = 0;
-  int64_t revision = -1;  // -1 where it is not said
+  int64_t revision = -1;  // -1 if it is not given
 };
 
 /// Display controllers and processing accelerators of AMD, NVIDIA and Intel, in the order of their addresses.
-/// Display controllers of servers and virtual machines do not compute; one of another maker is found when a
-/// runtime sees it.
+/// Display controllers of servers and virtual machines do not compute. A device of another vendor is found if
+/// a runtime sees it.
 std::vector<PciDevice> find_pci_devices(const Machine& machine);
 
-/// /dev/dri/renderD128 as 128; -1 where the device has none.
+/// /dev/dri/renderD128 as 128; -1 if the device has none.
 int64_t render_minor_of(const Machine& machine, const PciDevice& device);
 
-/// The ports above a device, from the root port down to the one that it hangs on; empty where /sys does not
-/// say.
+/// The ports above a device, from the root port down to the device's own; empty if /sys does not list them.
 std::vector<std::string> ports_above(const Machine& machine, const std::string& address);
 
-/// The register ACS Control of a port's configuration space, from its first bytes. Access Control Services
-/// decide whether what one device sends another goes straight across a switch or up to the processor.
+/// The ACS Control register in a port's configuration space, read from its first bytes. Access Control
+/// Services decide whether traffic between two devices goes straight through a switch or up to the processor.
 struct AcsControl {
   enum class State {
-    unreadable,  // without root /sys gives 64 of the 4096 bytes
-    absent,      // the port has no ACS: nothing is sent another way
+    unreadable,  // without root, /sys gives 64 of the 4096 bytes
+    absent,      // the port has no ACS, so it redirects nothing
     present,
   } state = State::unreadable;
   uint16_t bits = 0;
 
-  /// Requests from device to device, or the answers to them, are sent up to the processor.
+  /// Whether requests between devices, or the answers to them, are sent up to the processor.
   bool redirects() const {
     return state == State::present && (bits & (request_redirect | completion_redirect));
   }

@@ -37,7 +37,7 @@ std::string pci_name(const Machine& machine, uint32_t vendor, uint32_t device) {
       const std::string_view line = line_at(text, at);
       if (at > start + 1 && !line.starts_with('\t') && !line.starts_with('#')) break;  // another vendor
       if (!line.starts_with(fmt::format("\t{:04x}  ", device))) continue;
-      // "AD102 [GeForce RTX 4090]": people know what is in the brackets.
+      // "AD102 [GeForce RTX 4090]": people know the name in the brackets.
       std::string name = trim(line.substr(7));
       const size_t open = name.rfind('['), close = name.rfind(']');
       if (open != std::string::npos && close != std::string::npos && close > open)

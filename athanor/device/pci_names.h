@@ -1,4 +1,4 @@
-// What files of the machine call a PCI device.
+// The names that the machine's files give to a PCI device.
 #pragma once
 #include <string>
 
@@ -6,9 +6,9 @@
 
 namespace athanor {
 
-/// By libdrm's amdgpu.ids: "AMD Radeon RX 6800 XT"; "" where the machine has none or it does not say.
+/// The name in libdrm's amdgpu.ids: "AMD Radeon RX 6800 XT"; "" if the machine has no such file or entry.
 std::string amdgpu_name(const Machine& machine, uint32_t device, int64_t revision);
-/// By pci.ids: "NVIDIA GeForce RTX 4090"; "" where the machine has none or it does not say.
+/// The name in pci.ids: "NVIDIA GeForce RTX 4090"; "" if the machine has no such file or entry.
 std::string pci_name(const Machine& machine, uint32_t vendor, uint32_t device);
 
 }  // namespace athanor

@@ -5,7 +5,7 @@
 
 namespace athanor {
 
-/// "cpu", "opencl", ... of those that are registered.
+/// The names of registered backends: "cpu", "opencl", ...
 std::vector<std::string> provider_names();
 
 }  // namespace athanor

@@ -17,7 +17,7 @@ std::vector<Runtime>& registered() {
   return all;
 }
 
-// Text and numbers that a runtime gives are not to be trusted more than files.
+// A runtime's text and numbers are trusted no more than those of files.
 std::string text_of(const json& table, const char* name) {
   const auto found = table.find(name);
   return found != table.end() && found->is_string() ? printable(found->get<std::string>()) : std::string();

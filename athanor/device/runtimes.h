@@ -1,4 +1,4 @@
-// Vendors' runtimes, asked what they see. Each backend registers how its own is asked.
+// Vendors' runtimes and the devices they see. Each backend registers how to ask its runtime.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -17,11 +17,11 @@ using AskRuntime = nlohmann::json (*)();
 
 struct Runtime {
   std::string name;     // "opencl"
-  std::string backend;  // whose devices these are; "" for a library that only reports (nvml)
+  std::string backend;  // the backend of these devices; "" for a library that only reports (nvml)
   AskRuntime ask;
 };
 
-/// For the life of the program; returns true.
+/// Registers until the program ends; returns true.
 bool register_runtime(const Runtime& runtime);
 const std::vector<Runtime>& runtimes();
 

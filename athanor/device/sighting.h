@@ -1,4 +1,4 @@
-// What one source sees of one device, before sightings of the same device are brought together.
+// What one source sees of one device, before sightings of the same device are combined.
 #pragma once
 #include <functional>
 
@@ -8,7 +8,7 @@ namespace athanor {
 
 struct Sighting {
   std::string source;
-  std::string kind;  // "gpu", "cpu", "accelerator"; "" where the source cannot tell
+  std::string kind;  // "gpu", "cpu", "accelerator"; "" if the source cannot tell
   std::string name;
   /// What tells devices apart. "0000:03:00.0"; the part of a partitioned device (MI300X in CPX mode);
   /// /dev/dri/renderD128; what the vendor's runtimes agree on. Every one may be missing.
@@ -16,7 +16,7 @@ struct Sighting {
   int64_t partition = 0, render_minor = -1;
   std::vector<std::pair<std::string, Reading>> readings;
   std::map<std::string, int64_t> nvlinks;
-  /// Of a runtime that a backend uses: the device's name there, "opencl:0".
+  /// For a runtime that a backend uses: the device's name there, "opencl:0".
   std::string device;
 
   void add(const std::string& property, Value value, std::string meaning = {}) {
@@ -30,7 +30,7 @@ struct Sighting {
   }
 };
 
-// The sources, a file each in device/sources/. None throws for what a machine is like.
+// The sources, each in a file of device/sources/. None throws because of the machine.
 std::vector<Sighting> sightings_of_kfd(const Machine& machine);
 std::vector<Sighting> sightings_of_pci(const Machine& machine);  // with /sys/class/drm and its drivers' files
 std::vector<Sighting> sightings_of_nvidia(const Machine& machine);  // /proc/driver/nvidia
@@ -40,7 +40,7 @@ std::vector<Sighting> sightings_of_wsl(const Machine& machine);  // /dev/dxg
 std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const DetectOptions& options,
                                             std::vector<RuntimeState>& states);
 
-/// Without control characters: what files and drivers say goes to terminals.
+/// Removes control characters: texts of files and drivers go to terminals.
 std::string printable(std::string text);
 
 /// {processors, {key: value of the first}} of /proc/cpuinfo.
@@ -50,12 +50,12 @@ struct CpuInfo {
 };
 CpuInfo parse_cpuinfo(std::string_view text);
 
-/// One device of them all that see the same one; adds the data sheet, explains conflicts, drops nothing.
+/// Makes one device of all sightings of it. Adds the data sheet, explains conflicts, and drops nothing.
 std::vector<FoundDevice> merge(const std::vector<Sighting>& sightings, const Machine& machine);
 /// Says which backends can use each device, and why not.
 void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
                   const Machine& machine);
-/// Adds what the user says (overrides.h), source "user".
+/// Adds the user's values (overrides.h) with the source "user".
 void add_overrides(std::vector<FoundDevice>& devices, const Machine& machine);
 std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const Machine& machine);
 

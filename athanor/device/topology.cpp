@@ -67,7 +67,7 @@ size_t device_at(const Detection& detection, const std::string& address, int64_t
   return detection.devices.size();
 }
 
-// KFD numbers nodes, and says of each what it is linked to.
+// KFD numbers its nodes and lists the links of each.
 void read_xgmi(const Machine& machine, const Detection& detection, Topology& topology) {
   std::map<uint64_t, size_t> devices;  // by KFD's number
   const std::vector<KfdNode> nodes = kfd_gpus(machine);
@@ -92,7 +92,7 @@ void read_xgmi(const Machine& machine, const Detection& detection, Topology& top
   }
 }
 
-// What NVML said of each GPU's links.
+// Reads what NVML reported about each GPU's links.
 void read_nvlink(const Detection& detection, Topology& topology) {
   std::vector<size_t> on_switch;
   for (size_t i = 0; i < detection.devices.size(); ++i) {

@@ -13,7 +13,7 @@
 namespace athanor::doctor {
 namespace {
 
-// Small texts that probes read. Never a start file, a key or a configuration with secrets in it.
+// Small texts that probes read. Never a start file, a key or a configuration with secrets.
 constexpr const char* patterns[] = {"/etc/os-release",
                                     "/proc/sys/kernel/osrelease",
                                     "/proc/version",
@@ -37,7 +37,7 @@ constexpr const char* patterns[] = {"/etc/os-release",
                                     "/sys/module/nvidia_uvm/initstate"};
 constexpr size_t largest = 64 << 10;
 
-// Lines of a file may not look like the beginning of another.
+// A line of a file must not look like the start of another file.
 bool plain(std::string_view text) {
   return text.find('\0') == std::string_view::npos && text.find("\n== /") == std::string_view::npos &&
          text.find("\n++ /") == std::string_view::npos && text.find("\n--- /") == std::string_view::npos &&
@@ -50,7 +50,7 @@ void add_file(std::string& bundle, const std::string& path, std::string text) {
   bundle += "== " + path + "\n" + text;
 }
 
-// Of Python's packages, those that probes look at: what else somebody has installed is nobody's business.
+// Only the Python packages that probes look at. Other installed packages are private.
 bool is_looked_at(const std::string& package) {
   for (const char* name :
        {"torch", "tensorflow", "tensorflow-rocm", "jax", "jaxlib", "onnxruntime", "onnxruntime-gpu", "numpy"})

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 9> all_layers = {
   throw Error(ErrorCode::format, what, where);
 }
 
-// Every key of a table must be known: a misspelt one would be left out without a word.
+// Every key of a table must be known: a misspelt one would otherwise be ignored silently.
 void know_keys(const Json& table, const std::set<std::string>& known, const std::string& where) {
   if (!table.is_object()) refuse(where, "a table is expected");
   for (const auto& [key, value] : table.items())
@@ -123,7 +123,7 @@ size_t layer_index(const Check& check) {
                              all_layers.begin());
 }
 
-// By layer, and within one what is needed before what needs it, else as they stood.
+// Ordered by layer, then by needs, then as in the files.
 std::vector<Check> in_order(std::vector<Check> all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Check& a, const Check& b) { return layer_index(a) < layer_index(b); });

@@ -1,5 +1,5 @@
-// Checks: what can be wrong with a machine, why, and how to mend it. They are data (data/checks/*.toml); only
-// seeing whether one fails is code (probe.h).
+// Checks: what can be wrong with a machine, why, and how to fix it. They are data (data/checks/*.toml); only
+// deciding whether one fails is code (probe.h).
 #pragma once
 #include <span>
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace athanor::doctor {
 
-/// One way to mend a problem.
+/// One way to fix a problem.
 struct Fix {
-  std::string id;  // "join-group": what its record is kept under, with the check's id
+  std::string id;  // "join-group": the key of its record, together with the check's id
   Text text;       // what it does
   std::vector<std::string> commands;
   bool sudo = false, relogin = false, reboot = false;
@@ -26,29 +26,29 @@ struct Fix {
 enum class Severity {
   error,    // something does not work
   warning,  // something works badly, or will stop working
-  goal,     // not wrong in itself: something that people want to work, as long as what it needs does
+  goal,     // not an error itself: something that people want to work, and that works if its needs hold
 };
 
 struct Check {
   std::string id;     // "amd.kfd.permission"
   std::string layer;  // one of `layers`
   Severity severity = Severity::error;
-  std::vector<std::string> needs;  // ids: where one of them fails, this cannot hold
-  std::string source, date;        // where it was read that this happens, and when
+  std::vector<std::string> needs;  // ids: if one of them fails, this check cannot hold
+  std::string source, date;        // where and when this problem was documented
   Text title;                      // "You may not open {path}"
   Text why;
   std::vector<Fix> fixes;
 };
 
-/// Parts of a machine from the bottom up; what is lower is mended first.
+/// The parts of a machine from the bottom up. Lower parts are fixed first.
 std::span<const std::string_view> layers();
 
-/// The checks of some data files (name, text), in the order to mend them: by layer, what is needed first,
-/// then as they stand in the files. Throws Error(format) for what is malformed: unknown fields, a text that
-/// is missing in a language, an id that is there twice or not at all, needs that go in a circle.
+/// The checks in data files (name, text), in the order to fix them: by layer, then by needs, then as in the
+/// files. Throws Error(format) for malformed data: unknown fields, a text that a language lacks, a duplicate
+/// or missing id, circular needs.
 std::vector<Check> parse_checks(const std::vector<std::pair<std::string, std::string>>& files);
 
-/// The checks that Athanor brings with it.
+/// Athanor's own checks.
 const std::vector<Check>& checks();
 
 }  // namespace athanor::doctor

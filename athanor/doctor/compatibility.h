@@ -1,7 +1,7 @@
 // What goes with what, by data/compatibility.toml or a newer file of that form: drivers, CUDA and ROCm,
 // frameworks, Python.
 //
-// Nothing here says that a version is bad because it is newer than the data: then the answer is "unknown".
+// A version that is newer than the data is never called bad: the answer is "unknown".
 #pragma once
 #include <map>
 #include <optional>
@@ -19,7 +19,7 @@ struct Compatibility {
     Version version, driver;
     int oldest_sm = 0, newest_sm = 0;
   };
-  struct DriverBranch {  // of NVIDIA's: the newest that runs chips below `below_sm`
+  struct DriverBranch {  // of NVIDIA's driver: the newest one for chips below `below_sm`
     int below_sm = 0;
     uint32_t branch = 0;
     std::string chips;  // "Maxwell, Pascal, Volta"
@@ -63,12 +63,12 @@ struct Compatibility {
   struct JaxRocm {
     uint32_t major = 0;         // of ROCm
     std::string plugin, extra;  // "jax-rocm7-plugin", which jax[rocm7-local] brings
-    std::string jax;            // the newest version of which the rest is known
-    Version rocm;               // the oldest release that it runs with
+    std::string jax;            // the newest version for which the rest is known
+    Version rocm;               // the oldest release that it works with
     Version oldest_python, newest_python;
     std::set<std::string> targets;
   };
-  struct OnnxRuntime {  // onnxruntime-gpu, from that version on
+  struct OnnxRuntime {  // onnxruntime-gpu, from this version on
     Version version;
     uint32_t cuda = 0, cudnn = 0;  // major versions
   };
@@ -78,12 +78,12 @@ struct Compatibility {
     std::set<std::string> targets;     // empty: not known
     std::vector<std::string> systems;  // "debian 12"; empty: not known
   };
-  /// Where a table was read, and when.
+  /// The source and date of a table.
   struct Origin {
     std::string source, date;
   };
 
-  std::vector<Toolkit> cuda;                   // every list: the newest last
+  std::vector<Toolkit> cuda;                   // all lists: the newest last
   std::map<uint32_t, Version> minimum_driver;  // by CUDA's major version
   std::vector<DriverBranch> last_branch;       // the oldest chips first
   std::vector<Framework> pytorch, tensorflow;
@@ -120,20 +120,20 @@ struct Compatibility {
   /// Days from `date` to a time in seconds since 1970; none where the time is before it.
   std::optional<int64_t> age_in_days(int64_t now) const;
 
-  /// The release whose first two numbers are those of `version`; nullptr for one that is not in the data.
+  /// The release with the same first two numbers as `version`; nullptr if the data does not have it.
   static const Framework* find(const std::vector<Framework>& releases, const Version& version);
   const Toolkit* toolkit(const Version& version) const;
   const Rocm* rocm_release(const Version& version) const;
-  /// The oldest driver that runs programs of this CUDA version; none where its major version is unknown.
+  /// The oldest driver that runs programs of this CUDA version; none if its major version is unknown.
   std::optional<Version> oldest_driver(const Version& cuda_version) const;
   /// The last branch of NVIDIA's driver for a compute capability (61); nullptr where newer ones run it too.
   const DriverBranch* last_driver(int sm) const;
-  /// nullptr for what is older or newer than the data.
+  /// nullptr for versions older or newer than the data.
   const OnnxRuntime* onnxruntime_gpu(const Version& version) const;
   /// Compute capabilities that a torch wheel has kernels for; none where they are unknown.
   struct SmRange {
     int oldest = 0, newest = 0;
-    bool certain = false;  // read for this very wheel, not only from what its toolkit can compile
+    bool certain = false;  // read for this wheel, and not only derived from what its toolkit can compile
   };
   std::optional<SmRange> torch_sm(const Version& torch, const Version& cuda_version) const;
   enum class Has { no, yes, unknown };

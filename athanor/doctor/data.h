@@ -1,4 +1,4 @@
-// Doctor's facts that are not of this machine: files of data/, which the library brings with it.
+// Doctor's facts that do not depend on the machine: files of data/, which are built into the library.
 #pragma once
 #include <string>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace athanor::doctor {
 
-/// Files under a folder of data/ ("checks/"), by name, with their text; sorted.
+/// The files in a folder of data/ ("checks/"): names and texts, sorted.
 std::vector<std::pair<std::string, std::string>> data_files(std::string_view folder);
 
 /// The text of one file ("compatibility.toml"). Throws Error(internal) for an unknown one.

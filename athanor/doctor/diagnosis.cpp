@@ -15,7 +15,7 @@
 namespace athanor::doctor {
 namespace {
 
-// The ids and all that they need, directly or not.
+// The ids and everything that they need, directly or indirectly.
 std::set<std::string> with_needs(const std::vector<Check>& checks, std::set<std::string> ids) {
   // Backwards, what needs stands behind what is needed.
   for (auto check = checks.rbegin(); check != checks.rend(); ++check)
@@ -82,7 +82,7 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
     if (asked || result.verdict == Verdict::problem) diagnosis.results.push_back(std::move(result));
   }
   if (!only.empty())
-    // A needed check that failed is only of interest where something that was asked for fails by it.
+    // A needed check that failed matters only if a requested check fails because of it.
     std::erase_if(diagnosis.results, [&](const Result& result) {
       return only.count(result.check->id) == 0 && diagnosis.consequences_of(*result.check).empty();
     });

@@ -1,7 +1,7 @@
 // Which checks fail on a machine, and which of them are the causes.
 //
-// A check that fails while everything that it needs holds is a root cause. One that fails because of another
-// is that one's consequence: mending the cause comes first, and often is all there is to do.
+// A check that fails although everything it needs holds is a root cause. A check that fails because of
+// another is a consequence of it. Fix the cause first; often nothing else is left to do.
 #pragma once
 #include <functional>
 #include <set>
@@ -20,7 +20,7 @@ struct Result {
   const Check* check = nullptr;
   Finding finding;
   Verdict verdict = Verdict::ok;
-  std::vector<const Check*> causes;  // of a consequence: the root causes, in the order to mend them
+  std::vector<const Check*> causes;  // of a consequence: the root causes, in the order to fix them
 
   /// A text of the check with the finding's values in it.
   std::string text(const Text& text, Language language) const {
@@ -28,7 +28,7 @@ struct Result {
   }
 };
 
-/// A fix with its placeholders filled, and how it fared on machines of this kind.
+/// A fix with its placeholders filled in, and its record on machines of this kind.
 struct Offer {
   const Fix* fix = nullptr;
   std::vector<std::string> commands;
@@ -39,14 +39,14 @@ struct Offer {
 };
 
 struct Diagnosis {
-  std::vector<Result> results;  // in the order to mend them
+  std::vector<Result> results;  // in the order to fix them
   Values common;                // values that every text may use
   std::string kind;             // of machine
   double seconds = 0;
 
   std::vector<const Result*> with(Verdict verdict) const;
   const Result* find(std::string_view id) const;
-  /// Whether nothing is wrong: warnings may be.
+  /// Whether there are no problems. There may be warnings.
   bool well() const { return with(Verdict::problem).empty(); }
   /// Those that apply here and could not be seen: skipped, with what stood in the way as evidence.
   std::vector<const Result*> unknown() const;
@@ -56,21 +56,21 @@ struct Diagnosis {
 
 using Look = std::function<Finding(const Check&)>;
 
-/// Runs the checks in their order. `only` takes some ids and what they need; everything where it is empty.
-/// What is needed but was not asked for is among the results only where it is a cause.
+/// Runs the checks in their order. `only` selects some ids and their needs; empty: all. A needed check that
+/// was not selected is in the results only if it is a cause.
 Diagnosis diagnose(const std::vector<Check>& checks, const Look& look,
                    const std::set<std::string>& only = {});
 
-/// With the registered probes. An exception of a probe is an Error(internal) that names its check.
+/// Uses the registered probes. An exception of a probe becomes an Error(internal) that names its check.
 Diagnosis diagnose(const std::vector<Check>& checks, const Facts& facts,
                    const std::set<std::string>& only = {});
 
-/// How often a fix was tried and worked: fills `tried` and `worked`.
+/// How often a fix was tried and how often it worked: fills `tried` and `worked`.
 using Record = std::function<void(const Check&, Offer&)>;
 
 /// The fixes of a result that apply here, the one with the best record first. The measure is Laplace's rule
-/// of succession, (worked + 1) / (tried + 2): an untried fix counts as one half, so that one that failed
-/// falls behind it and one that worked once stands before it. Equals stay in the order of the data.
+/// of succession, (worked + 1) / (tried + 2). An untried fix counts as one half, so a fix that failed comes
+/// after it and one that worked comes before it. Equal fixes keep the order of the data.
 std::vector<Offer> offers(const Result& result, const Record& record = {});
 
 const char* to_string(Verdict verdict);

@@ -60,7 +60,7 @@ const std::vector<PythonEnvironment>& Facts::pythons() const {
 const std::vector<TorchBuild>& Facts::torches() const {
   return once(torches_, [&] {
     std::vector<TorchBuild> builds;
-    std::set<std::string> seen;  // an environment may show another's packages
+    std::set<std::string> seen;  // one environment may include another's packages
     for (const PythonEnvironment& environment : pythons())
       if (auto build = read_torch(machine_, environment);
           build && seen.insert(environment.find("torch")->folder).second)
@@ -101,7 +101,7 @@ bool Facts::has_module(std::string_view name) const {
   const std::string folder = "/sys/module/" + std::string(name);
   if (!machine_.exists(folder)) return false;
   const auto state = machine_.read_line(folder + "/initstate");
-  return !state || *state == "live";  // what is built in has no state
+  return !state || *state == "live";  // built-in modules have no state
 }
 
 std::vector<std::string> Facts::rocm_folders() const {

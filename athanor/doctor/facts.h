@@ -1,4 +1,4 @@
-// What the probes ask of a machine: each fact is read when it is first asked for, and once.
+// What the probes ask about a machine. Each fact is read once, at its first use.
 #pragma once
 #include <map>
 #include <optional>
@@ -20,8 +20,8 @@ namespace athanor::doctor {
 
 class Facts {
  public:
-  /// `new_shell`: variables as a shell that starts now would have them, which is what a fix in a start file
-  /// changes; otherwise those of this process.
+  /// `new_shell`: use variables as a new shell would have them, which is what a fix in a start file changes;
+  /// otherwise those of this process.
   explicit Facts(const Machine& machine, bool new_shell = false) : machine_(machine), new_shell_(new_shell) {}
 
   const Machine& machine() const { return machine_; }
@@ -34,11 +34,11 @@ class Facts {
   std::vector<const Gpu*> gpus(Vendor vendor) const;
   const NvidiaDriver& nvidia() const;
   const std::vector<PythonEnvironment>& pythons() const;
-  /// Of the environments that have one.
+  /// The builds of torch, of environments that have one.
   const std::vector<TorchBuild>& torches() const;
   const std::vector<Setting>& shell() const;
   const Packages& packages() const;
-  /// The newest `most` lines of the kernel's log with all of the parts in them, oldest first.
+  /// The newest `most` lines of the kernel's log that contain all of the parts, oldest first.
   std::vector<std::string> log_lines(const std::vector<std::string_view>& parts, size_t most = 3) const;
 
   std::optional<std::string> variable(const std::string& name) const;
@@ -48,13 +48,13 @@ class Facts {
   /// Every folder with shared libraries of rocBLAS' kernels: of ROCm and of each torch.
   std::vector<std::string> rocblas_folders() const;
 
-  /// What device.self_test runs; without it that check is skipped. Not part of the facts themselves, because
-  /// computing takes the whole library, and time.
+  /// What device.self_test runs; without it that check is skipped. It is not one of the facts, because
+  /// computing needs the whole library, and time.
   using SelfTest = Finding (*)();
   void set_self_test(SelfTest test) { self_test_ = test; }
   SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
 
-  /// "amd gfx1030, debian 12": what machines that are mended alike have in common.
+  /// "amd gfx1030, debian 12": fixes that work on one machine of a kind should work on the others.
   std::string machine_kind() const;
   /// {user}, {home}, {distro} (Os::family), {os} (Os::id), {wsl}, {kernel}: what every text may use.
   Values common_values() const;
@@ -77,7 +77,7 @@ class Facts {
   mutable Once<std::vector<std::string>> log_;
 };
 
-/// The file with variables that `--fix` writes, and that the user's start file reads.
+/// The file with variables that `--fix` writes and the user's start file reads.
 std::string environment_file(const Machine& machine);
 
 }  // namespace athanor::doctor

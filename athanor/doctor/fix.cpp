@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* marker = "# added by athanor doctor";
 
-// Where a path of the examined machine is on this one's disk; links in it are followed inside the root.
+// The path on this machine's disk for a path of the examined machine. Links are followed inside the root.
 fs::path on_disk(const Machine& machine, const std::string& path) {
   const std::string real = machine.resolve(path).value_or(path);
   return machine.root() / fs::path(real).relative_path();
@@ -26,7 +26,7 @@ std::string with_line(std::string text, const std::string& line) {
   return text + line + '\n';
 }
 
-// The environment file with what was said of a variable before taken out, and this line added.
+// The environment file without earlier lines for a variable, and with this line added.
 std::string environment_with(const std::string& text, const std::string& variable, const std::string& line) {
   std::string kept;
   for (const std::string& old : split(text, '\n')) {
@@ -126,7 +126,7 @@ Applied::~Applied() {
   for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) try {
       (*undo)();
     } catch (const std::exception&) {
-      // What cannot be put back stays as it is; the backup is beside it.
+      // A file that cannot be restored stays as it is; its backup is beside it.
     }
 }
 

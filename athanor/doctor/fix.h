@@ -16,22 +16,22 @@
 
 namespace athanor::doctor {
 
-/// A change of one file, with what it takes to put it back. Paths are of the examined machine.
+/// A change to one file, and what is needed to undo it. Paths are those of the examined machine.
 struct Change {
   enum class Kind { write, move } kind = Kind::write;
   std::string path;
-  std::string text;  // the whole new content; of a move: the new path
-  std::string note;  // what it is, for people: "export A=1"
+  std::string text;  // the complete new content; for a move: the new path
+  std::string note;  // a description for people: "export A=1"
 };
 
 /// What an action would change, all of it in own_files.h's files; nothing for an unknown one, where it is
 /// done already, and where the user has no files of their own.
 std::vector<Change> changes_of(const Facts& facts, const Result& result, const Offer& offer);
 
-/// Makes changes, and takes them back unless `keep()` was called.
+/// Makes changes, and undoes them unless `keep()` was called.
 class Applied {
  public:
-  /// Throws Error(io), with everything as it was.
+  /// Throws Error(io); then everything is as it was.
   Applied(const Machine& machine, const std::vector<Change>& changes);
   ~Applied();
   Applied(const Applied&) = delete;
@@ -42,7 +42,7 @@ class Applied {
   std::vector<std::function<void()>> undo_;
 };
 
-/// The first offer with an action, which is the one that --fix takes; nullptr for none.
+/// The first offer with an action, which --fix uses; nullptr for none.
 const Offer* automatic(const std::vector<Offer>& offers);
 
 }  // namespace athanor::doctor

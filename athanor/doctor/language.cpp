@@ -11,7 +11,7 @@ bool is_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
 }
 
-// Calls plain(text) and placeholder(name) in the order that they stand in.
+// Calls plain(text) and placeholder(name) in the order of the text.
 template <class Plain, class Placeholder>
 void scan(std::string_view text, const Plain& plain, const Placeholder& placeholder) {
   while (!text.empty()) {
@@ -75,7 +75,7 @@ std::string printable(std::string_view text) {
                                                            : 0;
     bool whole = length > 0;
     for (size_t i = 1; i < length; ++i) whole = whole && (byte(at + i) & 0xC0) == 0x80;
-    // Not the shortest form, surrogates, beyond the last character; and C1 controls.
+    // Overlong forms, surrogates, and codes past the last character; also C1 controls.
     const uint8_t second = byte(at + 1);
     whole = whole && !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second >= 0xA0) &&
             !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second >= 0x90) &&
@@ -98,7 +98,7 @@ std::string shell_word(const std::string& value) {
   std::string quoted = "'";
   for (const char c : value) {
     if (c == '\'') quoted += "'\\''";
-    // Control characters would act on the terminal that the command is shown in.
+    // Control characters would affect the terminal that shows the command.
     else if (static_cast<unsigned char>(c) >= 0x20 && c != 0x7F)
       quoted += c;
   }

@@ -74,7 +74,7 @@ struct InstallPlan {
   std::string driver_test;  // shell: succeeds where the driver is there; "" for none
   std::string driver_hint;  // what to do where it is not
 
-  /// The link that makes it impossible; nullptr for none.
+  /// The link that makes the plan impossible; nullptr if it is possible.
   const Link* broken() const;
 };
 
@@ -86,9 +86,9 @@ InstallPlan make_plan(const Facts& facts, const std::string& goal, const PlanCho
 
 std::string plan_text(const InstallPlan& plan, Language language);
 nlohmann::ordered_json plan_json(const InstallPlan& plan, Language language);
-/// The plan as a bash script, a Dockerfile or a conda environment, to be run as it is: `form` is script,
-/// dockerfile or conda. Throws Error(usage) for another, and Error(value) with the link that makes the plan
-/// impossible.
+/// The plan as a bash script, a Dockerfile or a conda environment that can be run as it is. `form` is script,
+/// dockerfile or conda. Throws Error(usage) for another form, and Error(value) naming the broken link if the
+/// plan is impossible.
 std::string plan_as(const InstallPlan& plan, const std::string& form);
 
 }  // namespace athanor::doctor

@@ -15,7 +15,7 @@ std::string plugin_of(const JaxRocm& row) { return fmt::format("{} {}", row.plug
 
 bool has_kernels(const JaxRocm& row, const Gpu* gpu) { return row.targets.contains(gpu->arch); }
 
-// The newest plugin with kernels for every GPU; with `here`, for the ROCm that is installed.
+// The newest plugin with kernels for every GPU; with `here`, for the installed ROCm.
 const JaxRocm* jax_rocm_for(const std::vector<const Gpu*>& gpus, const std::optional<Version>& here) {
   const JaxRocm* found = nullptr;
   for (const JaxRocm& row : Compatibility::known().jax_rocm)
@@ -25,7 +25,7 @@ const JaxRocm* jax_rocm_for(const std::vector<const Gpu*>& gpus, const std::opti
   return found;
 }
 
-// Why the ROCm that is installed does not do, where another one is asked for.
+// Why the installed ROCm cannot be used, if the plan asks for another.
 Text not_with(const Version& here, const std::vector<const Gpu*>& gpus) {
   for (const JaxRocm& row : Compatibility::known().jax_rocm) {
     if (row.major != here.at(0)) continue;
@@ -139,7 +139,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   } else if (!amd.empty()) {
     return plan_jax_rocm(plan, facts, amd);
   }
-  // The newest JAX that a Python here may have, else the newest.
+  // The newest JAX that an installed Python can use, else the newest.
   Version oldest = Compatibility::known().jax_python.back().oldest;
   std::string below;
   const auto here = pythons_here(facts);

@@ -1,4 +1,4 @@
-// Links that several plans have, and the plans that make_plan chooses from.
+// Links that several plans share, and the plans that make_plan chooses from.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace athanor::doctor {
 
-/// Minor versions of the Pythons that are here, the newest first.
+/// The minor versions of the installed Pythons, newest first.
 std::vector<Version> pythons_here(const Facts& facts);
 /// One Python of a range: of those that are here, else the newest but one of the range, for which the
 /// packages that a framework needs are sure to have wheels.

@@ -11,7 +11,7 @@ void plan_rocm(InstallPlan& plan, const std::string& release, const Text& reason
       "ROCm {} must be installed under /opt/rocm, and /dev/kfd open to you: rocm.docs.amd.com, then athanor "
       "doctor",
       release);
-  plan.image = fmt::format("rocm/dev-ubuntu-24.04:{}-complete", release);  // with MIOpen, RCCL and the rest
+  plan.image = fmt::format("rocm/dev-ubuntu-24.04:{}-complete", release);  // with MIOpen, RCCL and the others
 }
 
 }  // namespace athanor::doctor

@@ -9,7 +9,7 @@
 namespace athanor::doctor {
 namespace {
 
-// The newest ROCm row that has TensorFlow, and serves these chips.
+// The newest ROCm row that has TensorFlow and supports these chips.
 const Compatibility::Rocm* rocm_for(const std::vector<const Gpu*>& gpus, const std::optional<Version>& here) {
   const Compatibility::Rocm* found = nullptr;
   for (const Compatibility::Rocm& row : Compatibility::known().rocm) {
@@ -21,7 +21,7 @@ const Compatibility::Rocm* rocm_for(const std::vector<const Gpu*>& gpus, const s
   return found;
 }
 
-// Adds the link of ROCm; nullptr where that is broken.
+// Adds ROCm's link; nullptr if it is broken.
 const Compatibility::Rocm* plan_tensorflow_rocm(InstallPlan& plan, const Facts& facts,
                                                 const std::vector<const Gpu*>& amd) {
   const auto installed = newest_rocm(facts);

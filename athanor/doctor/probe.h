@@ -1,4 +1,4 @@
-// How a check is seen to hold or fail on a machine.
+// How a check decides whether it holds on a machine.
 #pragma once
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@ enum class Status {
   skip,  // does not apply here; with evidence: applies, but cannot be seen for what the evidence says
 };
 
-/// What said so: a file, variable or package, and its words.
+/// The source of a finding: a file, variable or package, and its words.
 struct Evidence {
   std::string source, said;
 };
@@ -44,7 +44,7 @@ inline Finding warn() { return {Status::warn, {}, {}, {}}; }
 inline Finding fail() { return {Status::fail, {}, {}, {}}; }
 inline Finding skip() { return {Status::skip, {}, {}, {}}; }
 
-/// Looks at the machine through the facts, and at nothing else. Never throws for what a machine is like.
+/// Looks at the machine only through the facts. Never throws because of the machine.
 using Probe = Finding (*)(const Facts&);
 
 /// Probes by the id of their check.

@@ -1,4 +1,4 @@
-// What doctor remembers: what it found, what was tried, and whether that helped; by kind of machine.
+// Doctor's memory: what it found, what was tried, and whether that helped, for each kind of machine.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -11,15 +11,15 @@ struct sqlite3;
 
 namespace athanor::doctor {
 
-/// By this computer's clock, since 1970: when a record is made, whichever machine it is of.
+/// Seconds since 1970 by this computer's clock: when a record is made, for whichever machine.
 int64_t seconds_now();
 
-/// A file doctor.db (SQLite). Where it cannot be opened or written nothing is remembered, and nothing else
+/// A file doctor.db (SQLite). If it cannot be opened or written, nothing is remembered, and nothing else
 /// happens.
 class Records {
  public:
   /// doctor.db in $ATHANOR_CACHE (beside athanor.db), else in $XDG_STATE_HOME/athanor or
-  /// ~/.local/state/athanor; empty where there is none of these.
+  /// ~/.local/state/athanor; empty if none of these exists.
   static std::filesystem::path usual_file();
 
   /// `writing` false: what is known is read, and nothing is added. So it is with other machines' files
@@ -43,7 +43,7 @@ class Records {
   /// Whether a check's last event on a kind of machine is one that leaves it failing: "found", "applied" or
   /// "failed".
   bool is_open(const std::string& kind, const std::string& check) const;
-  /// How often a fix was tried on machines of a kind, and worked.
+  /// How often a fix was tried on machines of a kind, and how often it worked.
   void score(const std::string& kind, const Check& check, Offer& offer) const;
   /// The newest first.
   std::vector<Event> history(size_t most = 100) const;

@@ -19,7 +19,7 @@ size_t run_of_hex(std::string_view text) {
   return length;
 }
 
-// Each of these gives how many characters at the start of a text are one, or 0.
+// Each of these returns how many characters at the start of a text are one, or 0.
 
 size_t uuid_at(std::string_view text) {  // 8-4-4-4-12 hexadecimal digits
   size_t at = 0;
@@ -61,7 +61,7 @@ size_t ipv4_at(std::string_view text) {
              : at;
 }
 
-// Eight groups, or fewer with "::". C++ has "a::b" as well: of two groups one must be longer than any such
+// Eight groups, or fewer with "::". C++ has "a::b" too, so of two groups one must be longer than any such
 // name.
 size_t ipv6_at(std::string_view text) {
   size_t at = 0, groups = 0;
@@ -94,7 +94,8 @@ size_t mail_at(std::string_view text) {
   return dot && at > host + 2 ? at : 0;
 }
 
-// "serial: X", "Serial Number: X", "unique_id 0x...": the label; what follows it is the secret.
+// "serial: X", "Serial Number: X", "unique_id 0x...": the length of the label. The text after it is the
+// secret.
 size_t serial_label_at(std::string_view text) {
   for (const std::string_view label : {"serial number", "serial_number", "serialno", "serial", "unique_id",
                                        "machine-id", "machine_id", "asset tag"}) {
@@ -112,7 +113,7 @@ size_t serial_label_at(std::string_view text) {
 
 Redaction::Redaction(const Machine& machine) {
   const auto add = [](auto& names, const std::string& name) {
-    // Shorter names stand in too many words; the system's own say nothing.
+    // Shorter names occur in too many words. The system's own names reveal nothing.
     if (name.size() >= 2 && name != "root" && name != "localhost" && name != "nobody" && name != "home")
       names.insert(name);
   };
@@ -123,7 +124,7 @@ Redaction::Redaction(const Machine& machine) {
     std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), uid);
     if (uid < 1000 || uid >= 65000) continue;
     add(users_, parts[0]);
-    // The full name, and each word of it.
+    // The full name, and each of its words.
     const std::string full = split(parts[4], ',').front();
     add(users_, full);
     for (const std::string& word : split(full, ' '))

@@ -1,4 +1,4 @@
-// Texts of a machine with what says whose it is taken out.
+// Removes from texts of a machine everything that tells whose it is.
 #pragma once
 #include <set>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace athanor::doctor {
 
-/// Takes out the names of the machine's users and hosts, MAC and IP addresses, UUIDs, serial numbers and
-/// e-mail addresses. Each becomes a word in angle brackets: "<user>", "<host>", "<mac>", "<ip>", "<uuid>",
-/// "<serial>", "<mail>".
+/// Replaces the names of the machine's users and hosts, MAC and IP addresses, UUIDs, serial numbers and
+/// e-mail addresses by a word in angle brackets: "<user>", "<host>", "<mac>", "<ip>", "<uuid>", "<serial>",
+/// "<mail>".
 class Redaction {
  public:
-  /// Names from /etc/passwd (those of people: uid 1000 and above, and the user that looks), home folders,
+  /// Takes names from /etc/passwd (people: uid 1000 and above, and the current user), home folders,
   /// /etc/hostname, the kernel's host name and HOSTNAME.
   explicit Redaction(const Machine& machine);
 

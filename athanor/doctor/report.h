@@ -16,7 +16,7 @@ struct Style {
   int columns = 80;
 };
 
-/// Root causes first, in the order to mend them; then warnings; then what works, and what will.
+/// Root causes first, in the order to fix them; then warnings; then what works, and what will.
 std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
                         const Record& record = {});
 
@@ -24,9 +24,8 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
 nlohmann::ordered_json report_json(const Diagnosis& diagnosis, const Facts& facts, Language language,
                                    const Record& record = {});
 
-/// Every check: id, severity and title.
-/// A check's title where nothing has been seen yet: a word stands for each placeholder ("USER may not open
-/// PATH").
+/// Every check: id, severity and title. Each placeholder in a title is replaced by a general word ("USER may
+/// not open PATH").
 std::string listed_title(const Check& check, Language language);
 std::string list_text(const std::vector<Check>& checks, Language language);
 nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
@@ -37,8 +36,8 @@ std::string data_text(int64_t now, Language language);
 /// brings with it), `newest` and `tables`.
 nlohmann::ordered_json data_json(int64_t now);
 
-/// A word or sentence of doctor's own ("why", "mend"), by its name in data/doctor_words.toml, with values
-/// filled in. Throws Error(internal) for an unknown one.
+/// A word or sentence of doctor's own texts ("why", "mend"), by its name in data/doctor_words.toml, with
+/// values filled in. Throws Error(internal) for an unknown name.
 std::string words(std::string_view name, Language language, const Values& values = {});
 
 /// Lines of at most `columns` columns, each with `indent` spaces before it but the first. Chinese characters

@@ -13,11 +13,11 @@
 namespace athanor::doctor {
 namespace {
 
-// The bytes of the UTF-8 character at the start, and the columns that it takes.
+// The bytes of the UTF-8 character at the start, and its width in columns.
 std::pair<size_t, int> character(std::string_view text) {
   const auto first = static_cast<uint8_t>(text[0]);
   const size_t bytes = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // From U+1100 on, what Chinese is written with is wide; accents and arrows below U+2E80 are not.
+  // From U+1100 on, the characters of Chinese are wide; accents and arrows below U+2E80 are not.
   const bool wide =
       bytes == 4 ||
       (bytes == 3 &&
@@ -51,7 +51,7 @@ class Writer {
     if (verdict == Verdict::warning) return "!";
     return style_.unicode ? "✗" : "x";
   }
-  // "  Seen    text", wrapped behind the label.
+  // "  Seen    text", with further lines indented to the text.
   void row(const std::string& label, const std::string& text) {
     constexpr int behind = 10;
     const int pad = std::max(1, behind - 2 - width(label));
@@ -153,7 +153,7 @@ void add_unknown(Writer& writer, const Diagnosis& diagnosis) {
   if (!all.empty()) writer.out += "\n";
 }
 
-// Whoever asks for a test of the devices wants to know which were tested.
+// A user who asks for a test of the devices wants to know which were tested.
 void add_self_test(Writer& writer, const Diagnosis& diagnosis) {
   const Result* result = diagnosis.find("device.self_test");
   if (result == nullptr || result->verdict != Verdict::ok || result->finding.evidence.empty()) return;
@@ -212,7 +212,7 @@ std::string wrapped(std::string_view text, int columns, int indent) {
       space = true;
       continue;
     }
-    // No line begins with a comma or full stop of Chinese.
+    // A line must not begin with a Chinese comma or full stop.
     const bool clings =
         one == "，" || one == "。" || one == "；" || one == "：" || one == "、" || one == "）";
     if (wide == 2 && !clings) place();

@@ -124,7 +124,7 @@ std::string test(Device device) {
 }  // namespace
 
 Finding device_self_test() {
-  // In children, drivers' libraries too: what hangs or crashes there is an answer.
+  // In child processes, drivers' libraries too: a hang or crash there is an answer.
   os::Child lister([] {
     std::string lines;
     for (const DeviceInfo& info : list_devices())

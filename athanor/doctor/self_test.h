@@ -1,4 +1,4 @@
-// Whether devices compute rightly, asked of the devices themselves.
+// Tests on the devices whether they compute correctly.
 #pragma once
 #include "athanor/doctor/probe.h"
 

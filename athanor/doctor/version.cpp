@@ -11,7 +11,7 @@ namespace athanor::doctor {
 std::optional<Version> Version::parse(std::string_view text) {
   if (!text.empty() && text[0] == 'v') text.remove_prefix(1);
   Version version;
-  // No real version has more numbers; a hostile file might.
+  // No real version has more numbers, but a hostile file might.
   while (!text.empty() && version.numbers_.size() < 8) {
     uint32_t number = 0;
     const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -1,4 +1,4 @@
-// Version numbers, compared as numbers.
+// Version numbers, which are compared as numbers.
 #pragma once
 #include <compare>
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace athanor::doctor {
 
-/// The numbers of "535.161.08", "2.9.0+cu128" or "6.1.0-18-amd64": those up to the first character that is
-/// neither digit nor dot. A number that is missing counts as 0, so that 12.4 equals 12.4.0; one too large for
-/// a uint32_t is the largest.
+/// The numbers of "535.161.08", "2.9.0+cu128" or "6.1.0-18-amd64", up to the first character that is neither
+/// a digit nor a dot. A missing number counts as 0, so 12.4 equals 12.4.0. A number that is too large for a
+/// uint32_t becomes the largest.
 class Version {
  public:
   Version() = default;
-  /// None where the text does not start with a number (after one 'v').
+  /// None if the text does not start with a number (after one 'v').
   static std::optional<Version> parse(std::string_view text);
 
   uint32_t at(size_t index) const { return index < numbers_.size() ? numbers_[index] : 0; }
@@ -30,7 +30,7 @@ class Version {
   std::vector<uint32_t> numbers_;
 };
 
-/// What follows the '+' of "2.9.0+cu128": "cu128"; "" where nothing does.
+/// The part after the '+' of "2.9.0+cu128": "cu128"; "" if there is none.
 std::string_view local_version(std::string_view version);
 
 }  // namespace athanor::doctor

@@ -21,7 +21,7 @@ class KernelCache {
  public:
   static KernelCache& instance();
 
-  /// What came of timing a problem's candidates.
+  /// The result of timing a problem's candidates.
   struct Winner {
     std::string name;
     double seconds = 0;
@@ -49,8 +49,8 @@ class KernelCache {
   /// Counts a problem, and raises what it exceeds.
   void raise_peak(const std::string& environment, double flops_per_second, double bytes_per_second);
 
-  /// Candidates are marked before they are tried: a mark that is still there means that trying one killed or
-  /// hung the process, and that it is not to be tried again.
+  /// A candidate is marked before it is tried. If the mark is still there later, trying it killed or hung the
+  /// process, and it must not be tried again.
   bool is_marked(const std::string& key, const std::string& candidate);
   void mark(const std::string& key, const std::string& candidate);
   void unmark(const std::string& key, const std::string& candidate);
@@ -63,9 +63,9 @@ class KernelCache {
   std::string find_binary(const std::string& key);
   void store_binary(const std::string& key, const std::string& device, const std::string& kernel,
                     const std::string& binary);
-  /// Waits until no other process of the user compiles the kernel of this key; hold it until the kernel is
-  /// stored. A driver's own cache may hand a process what another has only begun to write there (PoCL 3.1:
-  /// the binary is then empty inside, and aborts whoever loads it).
+  /// Waits until no other process of the user compiles the kernel with this key. Hold the lock until the
+  /// kernel is stored. Otherwise a driver's own cache may return what another process has only begun to write
+  /// (PoCL 3.1: the binary is then empty inside, and the process that loads it aborts).
   static std::optional<os::Lock> turn_to_compile(const std::string& key);
 
   struct Entry {
@@ -80,7 +80,7 @@ class KernelCache {
   /// A copy of everything in a new file; what a file holds, added to what is here. Throws Error(io|format).
   void export_to(const std::filesystem::path& path);
   void import_from(const std::filesystem::path& path);
-  /// The file, or an empty path where there is nowhere to keep one.
+  /// The file, or an empty path if there is no place for one.
   const std::filesystem::path& file() const { return file_; }
 
  private:

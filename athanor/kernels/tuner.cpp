@@ -41,13 +41,13 @@ HostArray numbers_for(const OperandDesc& operand) {
     last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
   const int64_t count = std::max(last + 1, operand.shape.size());
   std::vector<double> values(static_cast<size_t>(count));
-  uint32_t state = 12345;  // any fixed numbers will do, but zeros would hide mistakes
+  uint32_t state = 12345;  // any fixed numbers work, but zeros would hide mistakes
   for (double& v : values)
     v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
   return from_doubles(operand.dtype, {count}, values);
 }
 
-// A problem laid out in a device's memory, ready to run any candidate.
+// A problem in a device's memory, ready to run any candidate.
 class Trial {
  public:
   Trial(Device device, const KernelRequest& request) : device_(device), request_(request) {
@@ -96,14 +96,14 @@ class Trial {
   std::shared_ptr<Storage> output_, scratch_;
 };
 
-// What the request gives by the host's own kernel; {} where it has none.
+// The request's result by the host's own kernel; {} if it has none.
 std::vector<double> host_result(const KernelRequest& request) {
   const Device host{};
   const auto candidates = backend_of(host).candidates(host.index, request);
   return candidates.empty() ? std::vector<double>() : Trial(host, request).result(candidates.front());
 }
 
-// Ends the program when nobody has called off in time what may hang: a kernel cannot be stopped from outside.
+// Ends the program if a kernel hangs: nothing can stop a kernel from outside.
 class Watchdog {
  public:
   explicit Watchdog(std::string what)
@@ -158,7 +158,7 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
   if (auto found = restored_.find(key); found != restored_.end()) {
     winner = KernelCache::Winner{.name = found->second};
   } else if (measured) {
-    // What this process has taken once it takes again, whatever others have measured since.
+    // If this process has chosen a kernel, it keeps it, whatever others have measured since.
     if (auto known = known_.find(key); known != known_.end())
       winner = known->second;
     else
@@ -194,7 +194,7 @@ std::string key_of(Device device, const KernelRequest& request) {
   return environment_key(device) + "|" + request.key();
 }
 
-// Names the candidates and what they are made of.
+// A text that identifies the candidates and their sources.
 std::string fingerprint(const std::vector<Candidate>& candidates) {
   std::string all;
   for (const Candidate& candidate : candidates) {
@@ -265,7 +265,7 @@ class Contest {
       return;
     }
     {
-      // Who presses Ctrl-C does not mean that the candidate is a bad one.
+      // Pressing Ctrl-C does not mean that the candidate is bad.
       const InterruptScope held;
       cache.mark(key_, candidate.name);
       {
@@ -274,7 +274,7 @@ class Contest {
         try {
           enter(i);
         } catch (const Error& error) {
-          failure_ = error;  // one that this device cannot compile or launch is no choice; others may be
+          failure_ = error;  // the device cannot compile or launch this one; others may work
           result_.dropped.emplace_back(candidate.name, error.problem());
         }
       }

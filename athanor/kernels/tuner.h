@@ -1,4 +1,4 @@
-// The tuner: which candidate runs is measured on the device in hand, checked, and remembered.
+// The tuner: measures on the device which candidate is fastest, checks it, and remembers it.
 #pragma once
 #include <functional>
 #include <map>
@@ -18,14 +18,14 @@ struct Choice {
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
 };
 
-/// Winners by problem key (device, its driver, threads, request): what this run takes, from the KernelCache
-/// or from a run that is resumed.
+/// Winners by problem key (device, its driver, threads, request): those that this run uses, from the
+/// KernelCache or from a run that is resumed.
 class TuningCache {
  public:
   static TuningCache& instance();
 
-  /// The winner, if there is one. One that was restored always counts (by its name alone), one that was
-  /// measured on another day only with `measured`, and only among the same `candidates`.
+  /// The winner, if there is one. A restored winner always counts (by its name alone). One that was measured
+  /// on another day counts only with `measured`, and only among the same `candidates`.
   std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
                                           bool measured);
   void remember(const std::string& key, const KernelCache::Winner& winner);

@@ -15,7 +15,8 @@
 namespace athanor {
 namespace {
 
-// A plan holds an arena layout and kernels, a few hundred KiB; more different steps than this are rare.
+// A plan contains an arena layout and kernels, a few hundred KiB. Programs with more different steps are
+// rare.
 constexpr size_t max_cached_plans = 256;
 
 // Everything that decides the plan, as words that are compared whole.
@@ -28,17 +29,17 @@ struct KeyHash {
   }
 };
 
-// The nodes between what has values and what is asked for.
+// The nodes between those that have values and those that were asked for.
 struct Collected {
   std::vector<Node*> nodes;       // see in_order()
-  std::vector<int> input_places;  // of nodes with a value
+  std::vector<int> input_places;  // for nodes with a value
   std::vector<NodePtr> roots;
   std::vector<bool> donated;  // by input
 };
 
-// Nodes to compute in the order in which they were made, each value right before its first use. A value's own
-// age says nothing: parameters are new after every step, and an older order would make the second step
-// another plan.
+// Orders the nodes to compute by creation, with each value right before its first use. A value's own age does
+// not count: parameters are new after every step, and an order by age would give the second step another
+// plan.
 std::vector<Node*> in_order(std::vector<Node*> nodes) {
   std::erase_if(nodes, [](const Node* node) { return node->value != nullptr; });
   std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
@@ -86,14 +87,14 @@ Collected collect(std::vector<NodePtr> roots) {
     }
   }
   result.nodes = in_order(std::move(result.nodes));
-  // A root that can still be differentiated keeps its history, and with it the values that history refers to.
+  // A root that can still be differentiated keeps its history, and so the values in that history.
   bool history_kept = false;
   for (const auto& root : result.roots) history_kept |= root->requires_grad && !root->spent && !root->slot;
   for (size_t i = 0; i < result.nodes.size(); ++i) {
     const Node* node = result.nodes[i];
     if (!node->value) continue;
     result.input_places.push_back(static_cast<int>(i));
-    // An input that nothing but this evaluation refers to will not be missed: its memory may be taken over.
+    // If only this evaluation refers to an input, its memory may be taken over.
     result.donated.push_back(!history_kept && node->handles.load() == 0 &&
                              node->visit.owners == node->visit.edges && node->value.use_count() == 1);
   }
@@ -179,7 +180,8 @@ std::shared_ptr<const Plan> find_plan(const Collected& collected, Clock::time_po
   return plan;
 }
 
-// What is asked for and everything pending that someone still holds, without doubles and without values.
+// The requested nodes and everything pending that someone still holds, without duplicates and without those
+// that have values.
 std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   std::vector<NodePtr> roots = pending_nodes();
   for (const auto& node : asked)

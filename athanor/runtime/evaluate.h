@@ -1,4 +1,4 @@
-// Evaluation: pending tensors become a plan, looked up or compiled, and run.
+// Evaluation: pending tensors become a plan, which is looked up or compiled, and then run.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,8 @@ namespace athanor {
 /// What evaluation has done on this thread.
 struct EvaluationStats {
   int64_t plans_compiled = 0, plans_reused = 0;
-  double rebuild_seconds = 0;  // collecting the graph and looking the plan up, of evaluations that reused one
+  // for collecting the graph and looking the plan up, in evaluations that reused a plan
+  double rebuild_seconds = 0;
   double compile_seconds = 0, run_seconds = 0;
 };
 const EvaluationStats& evaluation_stats();
@@ -23,7 +24,7 @@ std::shared_ptr<const Plan> last_plan();
 /// Forgets cached plans of this thread.
 void clear_plan_cache();
 
-/// The plan that evaluating these values (and everything pending with them) would run, without running it.
+/// The plan that evaluating these values, and everything pending with them, would run. Does not run it.
 std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values);
 
 }  // namespace athanor

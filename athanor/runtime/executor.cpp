@@ -16,12 +16,12 @@ namespace {
 
 thread_local std::map<const Plan*, std::vector<StepTime>>* profile = nullptr;
 
-// One arena a device and thread, as large as the largest plan needed: plans run one after another.
+// One arena for each device and thread, as large as the largest plan needs. Plans run one after another.
 const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
   thread_local std::map<Device, std::shared_ptr<Storage>> arenas;
   auto& storage = arenas[device];
   if (!storage || static_cast<int64_t>(storage->bytes()) < bytes) {
-    storage = nullptr;  // released first, so that both never exist together
+    storage = nullptr;  // released first, so that both never exist at the same time
     storage = allocate(device, static_cast<size_t>(bytes));
   }
   return storage;

@@ -10,20 +10,21 @@
 
 namespace athanor {
 
-/// Runs every step of the plan. `inputs[i]` is bound to plan input i; gives the outputs: fresh memory, or the
-/// donated input's that an output takes over. Throws Error naming the plan step and the user's line. With
-/// `check_nan`, throws Error(numeric) at the first step whose result has a NaN or an infinity where its
-/// inputs had none. After an error, `begun` says how many steps had been started.
+/// Runs every step of the plan. `inputs[i]` is bound to plan input i. Returns the outputs: new memory, or the
+/// memory of a donated input that an output takes over. Throws Error naming the plan step and the user's
+/// line. With `check_nan`, throws Error(numeric) at the first step that makes a NaN or an infinity from
+/// inputs without any. After an error, `begun` is the number of steps that had been started.
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                                               std::span<const std::shared_ptr<Storage>> inputs,
                                               bool check_nan, size_t& begun);
 
-/// How often and how long each step ran: wall seconds, for `athanor explain --profile` and benches.
+/// How often and how long each step ran, in wall seconds, for `athanor explain --profile` and benchmarks.
 struct StepTime {
   int64_t runs = 0;
   double seconds = 0;
 };
-/// While one lives, execute() on this thread times every step of the plans it runs; `times(plan)` is by step.
+/// While one exists, execute() on this thread times every step of its plans; `times(plan)` lists them by
+/// step.
 class ScopedProfile {
  public:
   ScopedProfile();

@@ -26,13 +26,14 @@ struct Pattern {
   uint32_t value;
 };
 
-// Every bit is 0 and 1, neighbours differ and agree, and no word is where another's should be.
+// Every bit is 0 and 1 at least once, neighbouring bits differ and agree, and every word has a value of its
+// own.
 constexpr Pattern patterns[] = {{"all zeros", 0, 0},           {"all ones", 0, 0xffffffff},
                                 {"0x55555555", 0, 0x55555555}, {"0xaaaaaaaa", 0, 0xaaaaaaaa},
                                 {"own address", 1, 0},         {"random", 2, 1},
                                 {"random, inverted", 3, 1}};
 
-// As memory_test.kernel has it.
+// The same as in memory_test.kernel.
 uint32_t word_of(const Pattern& pattern, uint32_t i) {
   if (pattern.kind == 0) return pattern.value;
   if (pattern.kind == 1) return i;
@@ -161,7 +162,7 @@ class GpuWorker final : public Worker {
 
 Blocks take_memory(Device device, const std::optional<GpuAccess>& access, const MemoryTestOptions& options) {
   uint64_t wanted = static_cast<uint64_t>(options.share * static_cast<double>(info_of(device).memory_bytes));
-  // The host's memory is everybody's: half of it would stop the machine.
+  // Other programs use the host's memory too: testing half of it would stop the machine.
   if (!access || access->traits.is_cpu) wanted = std::min(wanted, uint64_t{1} << 30);
   if (options.most_bytes > 0) wanted = std::min(wanted, options.most_bytes);
   uint64_t each = block_bytes;
@@ -195,7 +196,8 @@ MemoryReport test_memory(Device device, const MemoryTestOptions& options) {
   MemoryReport report;
   for (const auto& block : blocks) report.bytes += block->bytes();
   do {
-    // A whole block's patterns stand before the first is read, so that caches cannot answer for the memory.
+    // Writes a pattern to all blocks before it reads the first, so that caches cannot answer instead of the
+    // memory.
     const Pattern& pattern = patterns[static_cast<size_t>(report.passes) % std::size(patterns)];
     const auto each = [&](auto work) {
       uint32_t first = 0;

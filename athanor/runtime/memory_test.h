@@ -1,4 +1,4 @@
-// A test of a device's memory: patterns are written over as much of it as can be had, and read back.
+// A test of a device's memory: writes patterns to as much of it as possible and reads them back.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,8 +10,8 @@
 namespace athanor {
 
 struct MemoryError {
-  /// Where the word lies: its address as the device's kernels see it (with OpenCL 1.2, which has no
-  /// addresses, in Athanor's numbering of its buffers), the block and the byte in it.
+  /// The place of the word: its address as the device's kernels see it (OpenCL 1.2 has no addresses: there it
+  /// is Athanor's numbering of buffers), the block, and the byte in the block.
   uint64_t address = 0, block = 0, offset = 0;
   uint32_t expected = 0, found = 0;
   std::string pattern;
@@ -28,15 +28,16 @@ struct MemoryReport {
 
 struct MemoryTestOptions {
   double seconds = 10;
-  double share = 0.8;       // of the memory that is free, where that is known
+  double share = 0.8;       // of the free memory, if that is known
   uint64_t most_bytes = 0;  // 0: no limit
-  /// Is told what is done ("pass 3, random") and the seconds so far, before each block is written or read.
+  /// Called before each block is written or read, with the current work ("pass 3, random") and the seconds so
+  /// far.
   std::function<void(const std::string& what, double seconds)> progress;
-  /// Called between writing and reading each pass, with the blocks: for tests, which disturb them.
+  /// Called between writing and reading in each pass, with the blocks. For tests, which change them.
   std::function<void(const std::vector<std::shared_ptr<Storage>>&)> disturb;
 };
 
-/// Tests until the time is up, and at least one pass. Throws Error(out_of_memory) where no memory can be had.
+/// Tests until the time is over, but at least one pass. Throws Error(out_of_memory) if there is no memory.
 MemoryReport test_memory(Device device, const MemoryTestOptions& options);
 
 }  // namespace athanor

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double enough = 0.7;
 
-// The reading of a source other than the probe, as a number.
+// A property's value as a number, from a source other than the probe.
 std::optional<std::pair<double, std::string>> said_of(const FoundDevice& device, const std::string& property,
                                                       const std::string& by = {}) {
   const auto found = device.properties.find(property);
@@ -32,7 +32,7 @@ std::optional<std::pair<double, std::string>> said_of(const FoundDevice& device,
   return std::nullopt;
 }
 
-// The best of what probes of several backends measured.
+// The best measurement, if probes of several backends measured.
 std::optional<double> measured_of(const FoundDevice& device, const std::string& property) {
   const auto found = device.properties.find(property);
   if (found == device.properties.end()) return std::nullopt;
@@ -84,7 +84,7 @@ std::vector<std::string> causes_of(const FoundDevice& device, const std::string&
   return causes;
 }
 
-// Of the fastest kernel; which that is, is remembered.
+// Seconds of the fastest kernel, which is remembered.
 double seconds_of(Device device, const KernelRequest& request, const TuningProgress& progress) {
   Backend& backend = backend_of(device);
   const std::vector<Candidate> candidates = backend.candidates(device.index, request);
@@ -106,7 +106,7 @@ double seconds_of(Device device, const KernelRequest& request, const TuningProgr
   return std::max(least, 1e-9);
 }
 
-// Of the fastest product of matrices, by Athanor's kernels.
+// The rate of the fastest matrix product with Athanor's kernels.
 ProbePart product_rate(Device device, DType dtype) {
   const std::string property = fmt::format("{}_product_tflops", to_string(dtype));
   const std::string what = fmt::format("product of matrices in {}", to_string(dtype));
@@ -127,7 +127,7 @@ ProbePart product_rate(Device device, DType dtype) {
               const double n = static_cast<double>(extent), rate = 2 * n * n * n / seconds * 1e-12;
               if (rate > best) best = rate, best_extent = extent;
               if (seconds > 5e-3)
-                break;  // long enough; a larger one would take minutes to choose a kernel for
+                break;  // long enough; choosing a kernel for a larger one would take minutes
             }
             return {{property, best, fmt::format("product of {0} x {0} matrices", best_extent), {}}};
           }};
@@ -191,7 +191,7 @@ std::vector<Shortfall> find_shortfalls(const FoundDevice& device) {
   compare("f16_product_tflops", f16 ? f16 : said_of(device, "f16_tflops", "data sheet"));
   auto bf16 = said_of(device, "bf16_matrix_tflops", "data sheet");
   compare("bf16_product_tflops", std::move(bf16));
-  // What launches kernels counts in units, or in work-group processors of two units.
+  // Launches count units, or work-group processors with two units each.
   if (auto units = said_of(device, "compute_units"); units && device.kind != "cpu") {
     if (device.text("launch_mode") == "WGP") units->first /= 2;
     compare("concurrency", std::move(units));

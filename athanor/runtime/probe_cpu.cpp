@@ -1,4 +1,4 @@
-// Probes of the processor, with a thread on every core that this process may use.
+// Probes of the processor, with one thread on every core that this process may use.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// Seconds until `threads` threads have each done their part; the best of some runs.
+// Seconds until `threads` threads have all done their part; the best of some runs.
 template <class Work>
 double best_of(int threads, int runs, Work work) {
   double least = 1e30;
@@ -34,7 +34,7 @@ double best_of(int threads, int runs, Work work) {
   return least;
 }
 
-// Where the optimizer cannot see that nobody looks.
+// A result goes here, so that the compiler cannot remove its computation.
 std::atomic<uint64_t> sink{0};
 
 double seconds_of_chain(int threads) {

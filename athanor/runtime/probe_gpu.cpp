@@ -1,4 +1,4 @@
-// Probes of devices that are programmed in the kernel language.
+// Probes of devices that run the kernel language.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,11 +51,11 @@ class Prober {
     return std::max(least, 1e-9);
   }
 
-  // Arithmetic alone: the best rate of more and more groups, and how many times a single one's that is.
+  // Arithmetic alone: the best rate with more and more groups, and its ratio to the rate of a single group.
   struct Rate {
     double best = 0, units = 1;
   };
-  // `operations`: of a group in one iteration.
+  // `operations`: of one group in one iteration.
   Rate rate_of(const char* name, const Defines& defines, double operations) const {
     const auto seconds_of = [&](int64_t groups, int64_t iterations) {
       Defines all = defines;

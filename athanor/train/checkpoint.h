@@ -1,4 +1,4 @@
-// Checkpoints: all that a run is, in one safetensors file.
+// Checkpoints: the whole state of a run, in one safetensors file.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,36 +16,37 @@
 
 namespace athanor {
 
-/// Where a run stands between two steps.
+/// The state of a run between two steps.
 struct RunState {
-  int64_t step = 0;                  // steps made; the schedule's position too
+  int64_t step = 0;                  // steps made so far; also the position in the schedule
   LoaderState loader;                // the next batch
   Generator::State random;           // of default_generator()
-  uint64_t metrics_bytes = 0;        // of metrics.jsonl that belong to the steps made
-  MetricsSum epoch_sum;              // of the epoch under way
+  uint64_t metrics_bytes = 0;        // of metrics.jsonl, for the steps made so far
+  MetricsSum epoch_sum;              // of the current epoch
   std::vector<EpochMetrics> epochs;  // those that are done
-  double train_seconds = 0;          // spent on steps, by all the processes that worked on the run
+  double train_seconds = 0;          // spent on steps, by all processes that worked on the run
 };
 
-/// A model's file holds the tensors "model.NAME" and "optimizer.NAME"; the rest is JSON in its metadata. It
-/// can be read with any safetensors library: safetensors.numpy.load_file(path)["model.fc1.weight"].
+/// A model's file has the tensors "model.NAME" and "optimizer.NAME"; the rest is JSON in its metadata. Any
+/// safetensors library can read it: safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
-  std::string device = {};  // that the run was on, like "cpu": results depend on it
-  int64_t threads = 0;      // that the kernels ran with: results depend on it
+  std::string device = {};  // the run's device, like "cpu": results depend on it
+  int64_t threads = 0;      // the kernels' number of threads: results depend on it
   ExampleSpec data;         // what the model was trained on: shape, classes, normalisation
   RunState state;
   std::map<std::string, std::string> kernels;  // the tuner's choices, for TuningCache::restore()
   nn::StateDict model, optimizer;
 };
 
-/// Writes it atomically: a crash leaves the checkpoint before or this one. Throws Error(io).
+/// Writes the file atomically: after a crash there is either the old checkpoint or this one. Throws
+/// Error(io).
 void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint);
 
 /// Throws Error(io), and Error(format) for a file that is truncated, corrupt or not a checkpoint of Athanor.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-/// The model of a checkpoint, with its values. Throws Error(format) when they do not fit it.
+/// The model of a checkpoint, with its values. Throws Error(format) if they do not fit it.
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 }  // namespace athanor

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 constexpr int64_t most_threads = 1024, most_workers = 256;
 
-/// May a resumed run give this field another value?
+/// Whether a resumed run may change this field.
 enum class OnResume { keep, may_change };
 
 /// Calls f(name, field, on_resume) for every field: the one list that reading, writing and comparing share.
@@ -87,7 +87,7 @@ void check_range(const std::string& field, int64_t value, int64_t least, int64_t
     refuse(field, fmt::format("{} is too large", value), fmt::format("Give at most {}", most));
 }
 
-/// `share`: must lie in [0, 1); otherwise in [0, infinity).
+/// `share`: the value must lie in [0, 1); otherwise in [0, infinity).
 void check_number(const std::string& field, double value, bool share) {
   if (!std::isfinite(value)) refuse(field, fmt::format("{} is not a finite number", value), "Give a number");
   if (value < 0 || (share && value >= 1))

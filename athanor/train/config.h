@@ -1,4 +1,4 @@
-// What a training run is told: every option of `athanor train`, with its default.
+// The options of a training run: every option of `athanor train`, with its default.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// When a run saves itself besides the end of each epoch: every so many steps, or every so many seconds.
+/// When a run saves a checkpoint, besides the end of each epoch: after a number of steps, or of seconds.
 struct CheckpointInterval {
   double seconds = 30;
   int64_t steps = 0;  // 0: by seconds
@@ -19,8 +19,8 @@ struct CheckpointInterval {
 CheckpointInterval parse_checkpoint_interval(const std::string& text);
 std::string to_string(const CheckpointInterval& interval);
 
-/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on. Those that
-/// resume_config() does not let change are what a run's numbers depend on.
+/// The options of a run. Field `batch_size` is the option `--batch-size`, and so on. A run's numbers depend
+/// on the options that resume_config() does not allow to change.
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
   std::string data = "fashion-mnist";  // as open_dataset() takes it
@@ -29,7 +29,7 @@ struct TrainConfig {
   int64_t batch_size = 128;
   std::string optimizer = "sgd";  // see optim::optimizer_names()
   std::optional<double> lr;       // the largest learning rate of the schedule; none: default_lr(optimizer)
-  double momentum = 0.9;          // of sgd (Nesterov's, unless it is 0)
+  double momentum = 0.9;          // for sgd (Nesterov, unless it is 0)
   double weight_decay = 5e-4;     // adamw: decoupled; others: added to the gradient
   std::string schedule = "one-cycle";  // see optim::schedule_names()
   int64_t warm_up = 0;                 // steps on the way up to lr; one-cycle has its own
@@ -54,7 +54,7 @@ struct TrainConfig {
 double default_lr(const std::string& optimizer);
 
 nlohmann::json to_json(const TrainConfig& config);
-/// Throws Error(format) naming `source` for a field that is missing, unknown or of another type.
+/// Throws Error(format) naming `source` if a field is missing, unknown or of another type.
 TrainConfig train_config_from_json(const nlohmann::json& json, const std::string& source);
 
 /// The options to go on with: those of the stored run, and of those given now the ones that leave its numbers

@@ -8,7 +8,7 @@
 namespace athanor {
 namespace {
 
-/// One channel: rows of brightnesses, 0 to 255.
+/// One channel: rows of brightness values, 0 to 255.
 struct Plane {
   int64_t height, width;
   std::vector<float> pixels;

@@ -1,17 +1,17 @@
-// Any picture, made into what a model sees.
+// Turns any picture into a model's input.
 #pragma once
 #include "athanor/data/dataset.h"
 #include "athanor/graph/host_array.h"
 
 namespace athanor {
 
-/// A picture as read_image() gives it, u8 [height, width, 1 or 3], as f32 [C, H, W] of `spec.input`: cut to
-/// the aspect ratio around its middle, scaled (each new pixel a mean weighted by distance over the pixels it
-/// covers, as Pillow's BILINEAR), made grey (ITU-R BT.601) or three alike channels where needed, and
-/// normalised as the training pictures were. With `invert`, light and dark are exchanged first.
+/// Turns a picture of read_image(), u8 [height, width, 1 or 3], into f32 [C, H, W] of `spec.input`: cut to
+/// the aspect ratio around its middle, scaled (each new pixel is a mean, weighted by distance, of the pixels
+/// it covers, as in Pillow's BILINEAR), made grey (ITU-R BT.601) or three equal channels if needed, and
+/// normalised like the training pictures. With `invert`, light and dark are exchanged first.
 HostArray fit_image(const HostArray& picture, const ExampleSpec& spec, bool invert);
 
-/// The mean brightness of the picture's outermost pixels, 0 to 255: what its background looks like.
+/// The mean brightness of the picture's outermost pixels, 0 to 255. This shows its background.
 double border_brightness(const HostArray& picture);
 
 }  // namespace athanor

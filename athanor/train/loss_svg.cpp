@@ -15,7 +15,7 @@ namespace {
 
 constexpr double width = 920, height = 660;
 constexpr double left = 70, right = width - 84;
-constexpr double most_points = 1400;  // of a line: about two a pixel
+constexpr double most_points = 1400;  // of a line: about two for each pixel
 
 // Colours are those of one blue and one orange that keep their contrast on white and on near-black.
 constexpr std::string_view style = R"(
@@ -56,7 +56,7 @@ Line running_mean(const Line& line) {
   return means;
 }
 
-/// The least and the greatest of each of a few hundred stretches: looks like the whole line.
+/// The minimum and maximum of each of a few hundred sections: looks like the whole line.
 Line thinned(const Line& line) {
   const auto stretch = static_cast<size_t>(std::ceil(2 * static_cast<double>(line.size()) / most_points));
   if (stretch <= 2) return line;
@@ -91,7 +91,7 @@ std::string grouped(double number) {
   return text;
 }
 
-/// One pair of axes with a quantity's curves.
+/// A pair of axes with the curves of one quantity.
 struct Panel {
   std::string name, id;
   double top, bottom;  // pixels

@@ -1,4 +1,4 @@
-// What a run measures about its learning, step by step and epoch by epoch.
+// What a run measures about its learning, for each step and each epoch.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -8,19 +8,19 @@
 
 namespace athanor {
 
-/// One line of metrics.jsonl. Nothing in it depends on time, so that two runs with the same numbers have the
-/// same file, byte for byte; how long steps took is in summary.json.
+/// One line of metrics.jsonl. Nothing in it depends on time, so two runs with the same numbers have the same
+/// file, byte for byte. Times of steps are in summary.json.
 struct StepMetrics {
   int64_t step = 0;     // from 1
   int64_t epoch = 0;    // from 1
-  double loss = 0;      // of the step's batch, before the step's update
-  double accuracy = 0;  // share of the batch that was right, before the update
+  double loss = 0;      // of the step's batch, before the update
+  double accuracy = 0;  // share of the batch that was correct, before the update
   double lr = 0;        // learning rate of the update
   bool operator==(const StepMetrics&) const = default;
 };
 
-/// {"step":1,"epoch":1,"loss":2.3025851249694824,...}: numbers with all their digits, reading them gives them
-/// back.
+/// {"step":1,"epoch":1,"loss":2.3025851249694824,...}: numbers with all digits, so that reading them gives
+/// the same values.
 std::string to_line(const StepMetrics& metrics);
 /// The lines of a metrics.jsonl. Throws Error(io), and Error(format) naming the line.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
@@ -37,8 +37,7 @@ struct MetricsSum {
   bool operator==(const MetricsSum&) const = default;
 };
 
-/// An epoch's means over the training pictures, as they were seen, and the result on the test pictures after
-/// it.
+/// An epoch's means over the training pictures during training, and the result on the test pictures after it.
 struct EpochMetrics {
   int64_t epoch = 0, step = 0;  // its number, from 1, and its last step
   double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;

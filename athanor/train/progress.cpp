@@ -11,8 +11,8 @@ namespace athanor {
 namespace {
 
 constexpr double bar_interval = 0.1, line_interval = 10;  // seconds
-constexpr size_t rate_steps = 100;                        // the rate is a mean over so many
-constexpr double recent = 0.05;                           // weight of the newest step in what is shown
+constexpr size_t rate_steps = 100;                        // the rate is the mean over this many steps
+constexpr double recent = 0.05;                           // weight of the newest step in the displayed values
 
 /// "60,000"
 std::string grouped(int64_t number) {
@@ -63,7 +63,7 @@ std::string Progress::bar(double share, int cells) const {
   return "\x1b[36m" + done + "\x1b[0m" + faint(rest);
 }
 
-// The bar takes what the words leave.
+// The bar takes the space that the words leave.
 void Progress::show(const std::string& head, double share, const std::string& tail) {
   const int room = screen_.columns - 1 - static_cast<int>(head.size() + tail.size()) - 4;
   std::string text = head + "  " + tail;
@@ -112,7 +112,7 @@ void Progress::started(const RunFacts& facts) {
 }
 
 void Progress::compiled(const StepFacts& facts) {
-  if (steps_ > 0) return;  // a plan that differs in the order of its inputs only: nothing new
+  if (steps_ > 0) return;  // a plan that differs only in the order of its inputs: nothing new
   line(faint(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
                          format_duration(facts.compile_seconds), facts.kernels,
                          format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes)))));

@@ -1,4 +1,4 @@
-// What `athanor train` shows: the device, a progress bar, a line an epoch, and the result.
+// The display of `athanor train`: the device, a progress bar, a line for each epoch, and the result.
 #pragma once
 #include <deque>
 #include <ostream>
@@ -9,14 +9,14 @@
 
 namespace athanor {
 
-/// What the output can show.
+/// What the output can display.
 struct Screen {
   bool interactive = false;  // a terminal, where a line can be written over; else plain lines now and then
   bool unicode = false, color = false;
   int columns = 80;
 };
 
-/// Reports to people.
+/// Reports for people.
 class Progress : public Reporter {
  public:
   Progress(std::ostream& out, const Screen& screen) : out_(out), screen_(screen) {}
@@ -29,7 +29,7 @@ class Progress : public Reporter {
   void tested(int64_t done, int64_t of) override;
   void epoch_ended(const EpochMetrics& epoch) override;
   void ended(const Summary& summary) override;
-  /// Takes the progress bar away, so that something else can be printed.
+  /// Removes the progress bar, so that something else can be printed.
   void clear();
 
  private:

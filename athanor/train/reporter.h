@@ -1,4 +1,4 @@
-// What a run tells whoever watches it.
+// What a run reports while it runs.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@ struct RunFacts {
   int64_t threads = 0, parameters = 0;
   int64_t train_pictures = 0, test_pictures = 0;
   ExampleSpec data;
-  int64_t steps_before = 0;  // made by the run that is gone on with
+  int64_t steps_before = 0;  // made earlier by the run that is resumed
   int64_t steps_in_epoch = 0;
   int64_t steps_in_all = 0;  // when nothing stops it
 };
@@ -32,7 +32,7 @@ struct StepFacts {
   int64_t kernels = 0, planned_memory_bytes = 0;
 };
 
-/// Calls come from the thread that trains, which waits for them.
+/// Calls come from the training thread, which waits for them.
 class Reporter {
  public:
   virtual ~Reporter() = default;

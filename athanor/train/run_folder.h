@@ -1,4 +1,4 @@
-// The folder of a run, and what lies in it.
+// The folder of a run, and its files.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// Names, and whether they can be used; filling the files is up to others.
+/// The names of the files, and whether they can be used. Others fill the files.
 struct RunFolder {
   std::filesystem::path path;
 
@@ -22,16 +22,16 @@ struct RunFolder {
   std::filesystem::path loss_svg() const { return path / "loss.svg"; }
   std::filesystem::path lock() const { return path / ".lock"; }
 
-  /// Whether a run was begun here.
+  /// Whether a run was started here.
   bool has_run() const;
   /// Whether it made steps, which a new run would lose.
   bool has_steps() const;
-  /// Makes the folder, if need be. Throws Error(io) when that cannot be or nothing can be written into it.
+  /// Makes the folder if necessary. Throws Error(io) if that fails or nothing can be written into it.
   void create() const;
   /// Keeps other processes from working on the run. Throws Error(io) when one does.
   os::Lock take_lock() const;
-  /// Throws Error(io) when the disk has no room for a checkpoint of so many bytes beside the one before it,
-  /// which is removed when the new one is whole.
+  /// Throws Error(io) if the disk has no room for a checkpoint of this size beside the previous one, which is
+  /// removed only after the new one is complete.
   void check_space(uint64_t bytes) const;
 };
 
@@ -41,8 +41,8 @@ RunFolder new_run_folder(const TrainConfig& config);
 /// The run in ./runs whose checkpoint is the newest.
 std::optional<RunFolder> newest_run();
 
-/// The checkpoint that a path means: the file, the folder of a run, or, for "", the newest run's. Throws
-/// Error(io) when there is none.
+/// The checkpoint that a path means: the file itself, the checkpoint in a run's folder, or, for "", the
+/// newest run's. Throws Error(io) if there is none.
 std::filesystem::path find_checkpoint(const std::string& path);
 
 /// Throws Error(io) and Error(format).

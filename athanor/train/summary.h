@@ -1,4 +1,4 @@
-// What a run came to: summary.json, and the last lines that `athanor train` prints.
+// The results of a run: summary.json, and the last lines that `athanor train` prints.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -31,12 +31,12 @@ struct Summary {
   int64_t kernels_total = 0, kernels_off_device = 0;  // of that plan
   int64_t plans_compiled = 0;
   double compile_seconds = 0;
-  int64_t compilations = 0;  // kernels compiled from source: 0 when all came from the cache
+  int64_t compilations = 0;  // kernels compiled from source: 0 if all came from the cache
 };
 
 nlohmann::ordered_json to_json(const Summary& summary);
 
-/// The middle value; of an even number, the mean of the two. 0 for none.
+/// The middle value; for an even number of values, the mean of the two middle ones. 0 for none.
 double median(std::vector<double> values);
 
 }  // namespace athanor

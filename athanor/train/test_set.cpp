@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t ignored_label = -100;
 
-/// `batch` with zeros and ignored labels up to `size` pictures.
+/// `batch`, filled up to `size` pictures with zeros and ignored labels.
 Batch filled_up(Batch batch, int64_t size) {
   const int64_t count = batch.labels.shape[0];
   if (count == size) return batch;

@@ -19,7 +19,7 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   if (!(low < high)) return {};
   const double step = round_up((high - low) / count);
   std::vector<double> ticks;
-  // Counted, not summed up, so that errors do not pile up.
+  // Counts instead of adding, so that errors do not accumulate.
   const double slack = 1e-9 * step;
   for (double n = std::ceil((low - slack) / step); n * step <= high + slack; ++n)
     ticks.push_back(n == 0 ? 0.0 : n * step);

@@ -4,8 +4,7 @@
 
 namespace athanor {
 
-/// Multiples of 1, 2 or 5 times a power of ten within [low, high]: about `count` of them. {} unless low <
-/// high.
+/// About `count` multiples of 1, 2 or 5 times a power of ten within [low, high]. {} unless low < high.
 std::vector<double> nice_ticks(double low, double high, int count);
 
 }  // namespace athanor

@@ -31,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Drawing reads every step so far, so it is not done with each of a long run's many checkpoints.
+// Drawing reads all steps so far, so not every checkpoint of a long run draws.
 constexpr double seconds_between_drawings = 10;
 
 /// What `find` gives; names that it does not know are mistakes of the option's.
@@ -54,8 +54,7 @@ std::string why_device(const std::string& asked, const DeviceChoice& choice) {
   return why;
 }
 
-/// Numbers differ between devices, so "auto" goes on with the one that the run was on, where that is still
-/// there.
+/// Numbers differ between devices, so "auto" continues on the run's device if it is still there.
 DeviceChoice device_for(const std::string& asked, const std::string& before) {
   if (asked == "auto" && !before.empty())
     for (const DeviceInfo& info : list_devices())
@@ -63,7 +62,7 @@ DeviceChoice device_for(const std::string& asked, const std::string& before) {
   return choose_device(asked);
 }
 
-/// The options of this thread's compiler while the run lasts.
+/// Sets the options of this thread's compiler while the run lasts.
 class CompileScope {
  public:
   explicit CompileScope(const TrainConfig& config) : before_(compile_options()) {
@@ -315,7 +314,8 @@ void Trainer::stop_without_memory(const Error& error) {
   const uint64_t all = info_of(device_).memory_bytes, used = memory_use(device_).current;
   std::string problem = error.problem(), hint = error.hint();
   try {
-    // Memory of a plan is affine in the batch, but for the kernels' scratch: two small plans tell it.
+    // The memory of a plan is affine in the batch size, except for the kernels' scratch. Two small plans give
+    // the line.
     const ScopedDisable untuned("tune");
     // The step that failed goes with the model that it was to update: what is pending would be planned along.
     ahead_.reset();
@@ -328,7 +328,7 @@ void Trainer::stop_without_memory(const Error& error) {
                          static_cast<double>(small);
     const double fixed = one - slope * static_cast<double>(small);
     const double planned = fixed + slope * static_cast<double>(config_.batch_size);
-    // A device that refuses although it says to have enough has what it gave, and no more.
+    // If a device refuses memory although it reports enough: it has what it has given, and no more.
     const double room =
         planned < static_cast<double>(all) ? static_cast<double>(used) : static_cast<double>(all);
     problem += fmt::format(". A step of batch {} is planned to need {}; {} of {} are free",
@@ -339,7 +339,7 @@ void Trainer::stop_without_memory(const Error& error) {
                                    std::min(batch, config_.batch_size - 1))
                      : "Not even one picture fits: use a smaller model";
   } catch (const Error&) {
-    // Where not even a small plan can be made there is nothing to add.
+    // If not even a small plan can be made, there is nothing to add.
   }
   throw Error(error.code(), problem, error.where(), hint);
 }

@@ -81,7 +81,7 @@ class Trainer {
   void write_svg() const;
   void finish();
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch);
-  /// Adds what a step is planned to need, and the largest batch that would fit.
+  /// Adds how much memory a step needs according to its plan, and the largest batch that would fit.
   [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
@@ -100,7 +100,7 @@ class Trainer {
   LoaderState ahead_from_;
   std::optional<LineLog> log_;
   RunState state_;
-  std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and those before
+  std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and earlier ones
   std::vector<StepMetrics> metrics_;            // of the whole run
   std::shared_ptr<const Plan> plan_;            // of the last step
   std::optional<MetricsSum> tested_;            // after the last step, when it was

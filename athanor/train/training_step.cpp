@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// The logits' handle ends here, so that they need not outlive the plan.
+// The logits' handle ends here, so that they need not live longer than the plan.
 PendingStep forward(nn::Module& model, const Tensor& pictures, const Tensor& labels, double label_smoothing) {
   const Tensor logits = model(pictures);
   return {cross_entropy(logits, labels, {.label_smoothing = label_smoothing}),

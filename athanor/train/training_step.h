@@ -1,4 +1,4 @@
-// One step of training, as part of the graph.
+// One training step, as part of the graph.
 #pragma once
 #include <memory>
 #include <vector>
@@ -16,21 +16,21 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
 
 struct StepOptions {
   double label_smoothing = 0;
-  double clip_norm = 0;  // 0: gradients are not clipped
+  double clip_norm = 0;  // 0: no clipping
 };
 
-/// What a step reports, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
+/// The results of a step, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
 /// and update.
 struct PendingStep {
   Tensor loss;     // f32: the mean cross-entropy of the batch
-  Tensor correct;  // i64: how many pictures were right
+  Tensor correct;  // i64: how many pictures were classified correctly
 };
 
-/// Extends the graph by a step of `optimizer` on a batch: pictures [N, C, H, W], labels i64[N].
+/// Extends the graph by one step of `optimizer` on a batch: pictures [N, C, H, W], labels i64[N].
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
                           const Tensor& labels, const StepOptions& options = {});
 
-/// The same two numbers without gradients and update; set the model to eval() before. Labels of -100 do not
+/// The same two numbers, without gradients and update. Set the model to eval() before. Labels of -100 do not
 /// count.
 PendingStep test_step(nn::Module& model, const Tensor& pictures, const Tensor& labels);
 

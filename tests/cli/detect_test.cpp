@@ -153,7 +153,7 @@ TEST_F(DetectWithBadOpenCl, AnswersForMisreportedProperties) {
   }
 }
 
-// Whether what has no such fault was given up for saying nothing: a busy machine does that.
+// Whether a device without such a fault was given up because it was silent, as on a busy machine.
 bool was_too_slow(const json& device, const std::string& silent) {
   const json& all = device.at("measurements");
   if (device.value("problem", "") == silent) return true;
@@ -162,8 +162,8 @@ bool was_too_slow(const json& device, const std::string& silent) {
   return false;
 }
 
-// What hangs or crashes costs its own measurement, and the next ones are made. The patience starts short, for
-// the test's sake, and grows where the machine is too busy for it.
+// A hang or crash loses only its own measurement; the next ones are made. The patience starts short, to keep
+// the test fast, and grows if the machine is too busy.
 TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
   setenv("ATHANOR_FAULT", "stall:probe_rate_i8;kill:gemm", 1);
   json device;

@@ -61,7 +61,7 @@ class Program {
             read_text_file(where_ / "stdout"), read_text_file(where_ / "stderr")};
   }
 
-  /// Waits until `file` has `lines` lines, or the program has ended.
+  /// Waits until `file` has `lines` lines or the program has ended.
   void wait_for_lines(const std::filesystem::path& file, int64_t lines) {
     while (running()) {
       std::error_code missing;

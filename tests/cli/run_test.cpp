@@ -31,7 +31,7 @@ class Runs : public ::testing::Test {
   }
 
   static Words train(const std::string& out, Words more = {}) {
-    // On the CPU: which device "auto" finds fastest may change while other tests run.
+    // On the CPU, because the device that "auto" finds fastest may change while other tests run.
     Words words{"train", "--model", "mlp", "--device", "cpu", "--batch-size", "64", "--threads",
                 "1",     "--seed",  "5",   "--out",    out};
     words.insert(words.end(), more.begin(), more.end());
@@ -158,7 +158,7 @@ TEST_F(Runs, AreTestedAndUsed) {
   for (const Words& where :
        {Words{"eval", "runs/a"}, {"eval", "--checkpoint", "runs/a/checkpoint.safetensors"}, {"eval"}}) {
     Words words = where;
-    // Where it was trained: another device, which may be the fastest, rounds otherwise.
+    // On the device where it was trained: another device, which may be the fastest, rounds differently.
     words.insert(words.end(), {"--json", "--device", "cpu"});
     const Outcome outcome = run_program(folder_.path(), words);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

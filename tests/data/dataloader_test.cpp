@@ -44,7 +44,7 @@ class Numbers : public Dataset {
   ExampleSpec spec_;
 };
 
-/// The examples' indices, batch by batch, of the next `batches`; -1 stands for the end of an epoch.
+/// The examples' indices in the next `batches` batches; -1 means the end of an epoch.
 std::vector<std::vector<int>> take(DataLoader& loader, int batches) {
   std::vector<std::vector<int>> result;
   for (int i = 0; i < batches; ++i) {

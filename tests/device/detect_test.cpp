@@ -1,4 +1,4 @@
-// What `detect` says of whole machines: those in tests/machines, and recorded ones where they are at hand.
+// What `detect` says about whole machines: those in tests/machines, and recorded ones if they are available.
 #include "athanor/device/detect.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +99,7 @@ TEST_F(DetectTest, Rx7900XtxInAHalfSlot) {
   const FoundDevice& card = found.devices.at(0);
   EXPECT_EQ(card.name, "AMD Radeon RX 7900 XTX");
   EXPECT_EQ(card.number("compute_units"), 96);
-  // The slot's, not that between the card's own switch and its GPU, which is always whole.
+  // The slot's link, not the one between the card's switch and its GPU, which always has full width.
   EXPECT_EQ(card.text("pcie_link"), "16.0 GT/s x8");
   EXPECT_EQ(card.text("pcie_link_best"), "16.0 GT/s x16");
   EXPECT_EQ(card.text("matrix_units"), "WMMA");
@@ -306,7 +306,7 @@ TEST_F(DetectTest, IsWrittenAsJson) {
   EXPECT_EQ(json["devices"][0]["backends"][1]["device"], "opencl:0");
 }
 
-// Runtimes are no more to be believed than files.
+// Runtimes are trusted no more than files.
 TEST_F(DetectTest, AnswersForNonsense) {
   for (const char* answer : {"compute_units = -1", "compute_units = 9223372036854775807",
                              "memory_bytes = \"x\"", "pci = \"zz\"", "pci = \"0000:03:00.0\"", "name = 3",

@@ -18,7 +18,7 @@ using ::testing::IsEmpty;
 
 class MachineTest : public ::testing::Test {
  protected:
-  // What a fixture of this text unpacks to.
+  // The machine that a fixture with this text unpacks to.
   Machine machine(const std::string& text) {
     write_file_atomically(folder_ / "x.machine", text);
     std::filesystem::remove_all(folder_ / "root");

@@ -1,4 +1,4 @@
-// Data and code fit together: every check has a probe, every text its languages, the docs their table.
+// Data and code agree: every check has a probe, every text all languages, and the docs a row for each check.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -45,7 +45,7 @@ TEST(Checks, SpeakBothLanguages) {
   }
 }
 
-// The same placeholders in both, so that neither language says less.
+// Both languages have the same placeholders, so that neither says less.
 std::set<std::string> names_in(const std::string& text) {
   const auto names = placeholders(text);
   return {names.begin(), names.end()};

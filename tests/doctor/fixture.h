@@ -1,4 +1,4 @@
-// A machine of tests/machines in a folder of its own, for as long as the test runs.
+// A machine of tests/machines in a separate folder, for the duration of a test.
 #pragma once
 #include <filesystem>
 #include <fstream>
@@ -17,7 +17,7 @@ inline std::filesystem::path machines_folder() {
   return std::filesystem::path(ATHANOR_SOURCE_DIR) / "tests" / "machines";
 }
 
-/// Not brought to the disk, which takes its time.
+/// Does not sync to the disk, which would be slow.
 inline void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
 }

@@ -33,7 +33,7 @@ Look failing(const std::map<std::string, Status>& statuses) {
   };
 }
 
-// python needs driver needs kernel; other is apart.
+// python needs driver, which needs kernel; other needs nothing.
 const std::string chain = check_text("python", "python", "\"driver\"") +
                           check_text("driver", "driver", "\"kernel\"") + check_text("other", "access", "") +
                           check_text("kernel", "kernel", "") +

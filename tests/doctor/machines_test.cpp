@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Recorded, Machines, ::testing::ValuesIn(machine_names()
   return name;
 });
 
-// Machines that were recorded for detect: nothing is made up about them either.
+// Machines recorded for detect: there must be no false alarms on them either.
 TEST(DetectsMachines, AreDiagnosedWithoutFalseAlarms) {
   const std::map<std::string, Ids> problems = {
       {"arc-a770", {}},   {"container-bare", {"container.amd"}},

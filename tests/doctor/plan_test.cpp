@@ -324,7 +324,7 @@ void for_all_plans(Look look) {
   EXPECT_GT(plans, 25);
 }
 
-// A shell reads every script to its end; shellcheck too, where it is.
+// A shell parses every script completely; shellcheck too, if it is installed.
 TEST(Plans, AreValidShell) {
   const TemporaryFolder folder;
   const bool shellcheck = there_is("command -v shellcheck");
@@ -338,7 +338,7 @@ TEST(Plans, AreValidShell) {
   });
 }
 
-// Each line of a Dockerfile is a comment or one of these, and what it runs is shell.
+// Each line of a Dockerfile is a comment or one of these instructions, and its commands are valid shell.
 TEST(Plans, AreValidDockerfiles) {
   const TemporaryFolder folder;
   for_all_plans([&](const InstallPlan& plan, const std::string& name) {

@@ -1,4 +1,4 @@
-// Readers of a machine's files: what they find, and that hostile ones end.
+// Readers of a machine's files: what they find, and that hostile files do not hang them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <map>
@@ -69,7 +69,7 @@ TEST(Torch, IsReadFromItsFiles) {
   EXPECT_EQ(torch_of("2.9.0+cpu", "").flavour, "cpu");
   EXPECT_EQ(torch_of("2.9.0+rocm6.4", "").rocm, "6.4");
   EXPECT_EQ(torch_of("2.6.0+rocm6.2.4", "").rocm, "6.2.4");
-  // PyPI's own wheel says it in version.py alone.
+  // PyPI's own wheel has it only in version.py.
   const TorchBuild pypi = torch_of(
       "2.9.0", "__version__ = '2.9.0+cu128'\ncuda: Optional[str] = '12.8'\nhip: Optional[str] = None\n");
   EXPECT_EQ(pypi.flavour, "cu128");
@@ -166,7 +166,7 @@ using Files = std::map<std::string, std::string>;
 std::string rpm_database(const std::filesystem::path& place, const std::string& glibc) {
   sqlite3* database = open_database(place);
   run_sql(database, "CREATE TABLE 'Packages' (hnum INTEGER PRIMARY KEY AUTOINCREMENT, blob BLOB NOT NULL)");
-  // A header is far longer than its head: names of files.
+  // A header is far longer than its first part, because of the names of files.
   for (const std::string& header :
        {rpm_header("bash", "5.2", "1") + std::string(300'000, 'f'), rpm_header("glibc", glibc, "317.el7")})
     SqlStatement(database, "INSERT INTO Packages (blob) VALUES (?)").bind_bytes(header).run();
@@ -184,7 +184,7 @@ TEST(Packages, AreReadFromTheDatabaseOfRpm) {
               ElementsAre(::testing::Pair("bash", "5.2-1"), ::testing::Pair("glibc", "2.17-317.el7")));
   EXPECT_EQ(facts.packages().record, "/var/lib/rpm/rpmdb.sqlite");
   EXPECT_EQ(diagnose(checks(), facts, {"system.glibc"}).find("system.glibc")->verdict, Verdict::warning);
-  // Nothing was written beside it.
+  // No file was written beside it.
   EXPECT_THAT(machine->list("/var/lib/rpm"), ElementsAre("rpmdb.sqlite"));
 }
 
@@ -270,7 +270,7 @@ TEST(Chips, AreNamedAsTheCompilerDoes) {
   EXPECT_EQ(sm_number("gfx1030"), 0);
 }
 
-// Every file of a machine, broken in the same way, and doctor still comes to an end and says something.
+// Every file of a machine is broken in the same way, and doctor still ends with a report.
 TEST(HostileFiles, NeitherCrashNorHang) {
   const std::string binary("\x00\xff\x7f\x80\x01{{{{====\n\n\r\x1b[31m", 20);
   for (const char* name : {"doctor/healthy-rtx4090", "doctor/row09-wrong-override", "doctor/trap-overridden"})
@@ -286,7 +286,7 @@ TEST(HostileFiles, NeitherCrashNorHang) {
       const Facts facts(broken);
       const Diagnosis diagnosis = diagnose(checks(), facts);
       EXPECT_EQ(diagnosis.results.size(), checks().size()) << name;
-      // What they say neither breaks the report nor acts on the terminal.
+      // Their contents neither break the report nor control the terminal.
       EXPECT_THAT(report_json(diagnosis, facts, Language::en).dump(), Not(HasSubstr("\\u00")));
       EXPECT_THAT(report_text(diagnosis, facts, {}), Not(HasSubstr("\x1b")));
       for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"})

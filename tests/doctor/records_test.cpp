@@ -1,4 +1,4 @@
-// What doctor remembers, mends and gives away.
+// What doctor remembers, fixes and exports.
 #include "athanor/doctor/records.h"
 
 #include <gmock/gmock.h>
@@ -108,7 +108,7 @@ TEST(Fixing, SetsVariablesForNewShells) {
               HasSubstr("/home/ada/.config/athanor/env  # added by athanor doctor\n"));
   EXPECT_EQ(it.text("/home/ada/.bashrc.athanor-backup"), before);
   EXPECT_EQ(it.verdict_in_new_shell(), Verdict::ok);
-  // A second time changes the environment file alone, and does not say anything twice.
+  // A second time changes only the environment file, and writes nothing twice.
   const auto again = changes_of(Facts(*it.machine), *it.result, *it.offer);
   ASSERT_EQ(again.size(), 1U);
   EXPECT_EQ(again.front().text, it.text("/home/ada/.config/athanor/env"));
@@ -148,7 +148,7 @@ TEST(Fixing, LeavesNothingHalfDone) {
   EXPECT_FALSE((*it.machine).exists("/home/ada/.config/athanor/env"));
 }
 
-// Only the user's own files: nothing that --fix can do anywhere writes elsewhere.
+// Only the user's own files: no action of --fix writes anywhere else.
 TEST(Fixing, StaysInTheUsersFiles) {
   for (const auto& file :
        std::filesystem::directory_iterator(::athanor::testing::machines_folder() / "doctor")) {

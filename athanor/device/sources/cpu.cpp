@@ -1,4 +1,5 @@
-// The processors: /proc/cpuinfo, caches and memory. All sockets are one device, as kernels run on all.
+// The processors: /proc/cpuinfo, caches and memory. All sockets are one device, because kernels run on all of
+// them.
 #include <fmt/format.h>
 
 #include <charconv>

@@ -1,5 +1,5 @@
-// The graphics driver's own count of AMD's compute units, which KFD's is checked against. Asked as runtimes
-// are: in a child process, for an ioctl on a card that hangs does not return.
+// The graphics driver's count of AMD's compute units; KFD's count is checked against it. Runs in a child
+// process like runtimes, because an ioctl on a card that hangs does not return.
 #include <charconv>
 #include <nlohmann/json.hpp>
 

@@ -14,7 +14,7 @@ void add_caches(Sighting& seen, const Machine& machine, const std::string& node)
   std::map<uint64_t, int64_t> kib;  // by level
   for (const std::string& file : machine.glob(node + "/caches/*/properties")) {
     const auto cache = parse_kfd_properties(machine.read(file).value_or(""));
-    constexpr uint64_t data = 1;  // a bit of type, beside those for instructions and for CPU and GPU
+    constexpr uint64_t data = 1;  // a bit of type; other bits are for instructions, CPU and GPU
     const uint64_t level = kfd_value(cache, "level"), size = kfd_value(cache, "size");
     if (size > (1U << 30) || (kfd_value(cache, "type") & data) == 0) continue;
     // Level 1 is one a compute unit; 2 and 3 are shared, in several parts on large chips.
@@ -39,7 +39,7 @@ Sighting sighting_of(const Machine& machine, const KfdNode& node) {
     if (value > 0) seen.add(property, Value(as_signed(value)));
   };
   if (const std::string gfx = node.gfx(); !gfx.empty()) seen.add("architecture", Value(gfx));
-  // Not array_count * cu_per_simd_array: that counts units that were cut off at the factory too.
+  // Not array_count * cu_per_simd_array: that includes units that were disabled at the factory.
   const uint64_t simds = node.value("simd_count"), per_cu = node.value("simd_per_cu");
   if (per_cu > 0) positive("compute_units", simds / per_cu);
   positive("simds_per_unit", per_cu);

@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-// Three digits first, then others: not a kernel's version, nor a date.
+// Three digits first, then others: neither a kernel's version nor a date.
 bool looks_like_nvidia_driver(std::string_view word) {
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };
   return word.size() >= 6 && word.size() <= 16 && digit(word[0]) && digit(word[1]) && digit(word[2]) &&
@@ -38,7 +38,7 @@ std::vector<Sighting> sightings_of_nvidia(const Machine& machine) {
       const size_t colon = line.find(':');
       if (colon == std::string::npos) continue;
       const std::string key = trim(line.substr(0, colon)), value = trim(line.substr(colon + 1));
-      // A module without its user-space part says "Unknown" or question marks.
+      // A module without its user-space part reports "Unknown" or question marks.
       if (value.empty() || value == "Unknown" || value.find("??") != std::string::npos) continue;
       if (key == "Model") seen.name = value;
       if (key == "GPU UUID") seen.uuid = value;

@@ -1,4 +1,4 @@
-// Devices on the PCI bus that could compute, with what their kernel drivers write beside them.
+// Devices on the PCI bus that could compute, and what their kernel drivers report about them.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -23,8 +23,8 @@ std::optional<std::string> link_of(const Machine& machine, const std::string& fo
   return fmt::format("{} GT/s x{}", trim(speed->substr(0, speed->find("GT/s"))), *width);
 }
 
-// The folder whose link is that of the slot: many cards have a bridge of their own, and the link behind it
-// says nothing of the slot (AMD: always at its best; Intel Arc: always 2.5 GT/s x1).
+// The folder whose link is that of the slot. Many cards contain a bridge, and the link behind it says nothing
+// about the slot (AMD: always the best; Intel Arc: always 2.5 GT/s x1).
 std::string slot_side(const Machine& machine, const PciDevice& device) {
   std::string best = device.folder;
   auto place = machine.resolve(device.folder);
@@ -33,7 +33,8 @@ std::string slot_side(const Machine& machine, const PciDevice& device) {
     place = place->substr(0, place->rfind('/'));
     const int64_t vendor = machine.read_number(*place + "/vendor").value_or(0);
     const int64_t id = machine.read_number(*place + "/device").value_or(0);
-    // AMD's root ports have another vendor id (1022); Intel's have the same, so its cards' bridges are named.
+    // AMD's root ports have another vendor id (1022). Intel's have the same, so the bridges of its cards are
+    // listed.
     const bool of_card = device.vendor == amd
                              ? vendor == amd
                              : vendor == intel && (id == 0x4fa0 || id == 0x4fa1 || id == 0x4fa4 ||

@@ -29,7 +29,7 @@ std::string from_base64(std::string_view text) {
   return bytes;
 }
 
-// One element of DER (ITU-T X.690): its tag and content; `der` then begins behind it.
+// One element of DER (ITU-T X.690): its tag and content. `der` then starts after it.
 struct Element {
   uint8_t tag = 0;
   std::string_view content;

@@ -1,4 +1,4 @@
-// When the certificates that downloads are checked with run out.
+// When the certificates that downloads are verified with expire.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace athanor::doctor {
 
-/// notAfter of every certificate in a PEM file, in seconds since 1970. What cannot be read is left out.
+/// notAfter of every certificate in a PEM file, in seconds since 1970. Skips what cannot be read.
 std::vector<int64_t> certificate_ends(std::string_view pem);
 
 }  // namespace athanor::doctor

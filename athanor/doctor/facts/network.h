@@ -1,4 +1,4 @@
-// Who listens on which port, by /proc/net/tcp.
+// Which ports are in use, from /proc/net/tcp.
 #pragma once
 #include <cstdint>
 #include <set>

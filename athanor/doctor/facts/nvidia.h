@@ -1,4 +1,4 @@
-// NVIDIA's driver, by its files.
+// NVIDIA's driver, as its files describe it.
 #pragma once
 #include <string>
 

@@ -67,7 +67,7 @@ std::pair<std::string, std::string> parse_pacman_folder(std::string_view name) {
 
 namespace {
 
-// Where rpm keeps it: now, and before.
+// Where rpm keeps its database: now, and earlier.
 constexpr const char* rpm_folders[] = {"/usr/lib/sysimage/rpm", "/var/lib/rpm"};
 
 bool read_rpm(const Machine& machine, const std::string& file, Packages& packages) {
@@ -77,7 +77,7 @@ bool read_rpm(const Machine& machine, const std::string& file, Packages& package
   if (database == nullptr) return false;
   constexpr size_t first_bytes = size_t{64} << 10;
   {
-    // The files of a package stand behind its name, so that the whole of it need not be read.
+    // A package's list of files comes after its name, so the whole header need not be read.
     SqlStatement rows(database, "SELECT rowid FROM Packages LIMIT 100000");
     while (rows.step()) {
       auto [name, version] =
@@ -100,7 +100,7 @@ Packages read_packages(const Machine& machine) {
     if (!packages.versions.empty()) packages.record = dpkg;
   }
   for (const std::string folder : rpm_folders) {
-    // A Debian may have rpm, too; its own record is the better one.
+    // A Debian system may have rpm too; its own record is the better one.
     if (!packages.record.empty() || !packages.unread.empty()) break;
     for (const char* file : {"/rpmdb.sqlite", "/Packages.db", "/Packages"}) {
       if (!machine.exists(folder + file)) continue;

@@ -17,14 +17,14 @@ constexpr size_t most_distributions = 4000;
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 std::string name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// "3.11" of the newest lib/python3.11 that has site-packages or the standard library.
+// "3.11" for the newest lib/python3.11 that has site-packages or the standard library.
 std::string newest_library(const Machine& machine, const std::string& prefix) {
   std::string newest;
   for (const std::string& folder : machine.glob(prefix + "/lib/python3.*")) {
     const std::string version = name_of(folder).substr(6);
     if (!version.empty() && std::all_of(version.begin(), version.end(),
                                         [](char c) { return (c >= '0' && c <= '9') || c == '.'; }))
-      newest = version;  // sorted, so that 3.9 stands before 3.11
+      newest = version;  // sorted so that 3.9 comes before 3.11
   }
   return newest;
 }
@@ -54,7 +54,7 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
   bool system_too = !config;
   for (const auto& [name, value] : parse_assignments(config.value_or(""))) {
     if (trim(name) == "include-system-site-packages") system_too = trim(value) == "true";
-    // Of several lib/python3.* only one is the environment's.
+    // Of several lib/python3.* folders, only one belongs to the environment.
     if (trim(name) == "version" || trim(name) == "version_info") {
       const auto parts = split(trim(value), '.');
       if (parts.size() >= 2 && machine.exists(prefix + "/lib/python" + parts[0] + "." + parts[1]))
@@ -62,7 +62,7 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
     }
   }
   if (environment.kind == "system") {
-    // Which of the installed ones `python3` is.
+    // Which of the installed versions `python3` is.
     const std::string program = machine.resolve(prefix + "/bin/python3").value_or("");
     if (const std::string name = name_of(program); name.starts_with("python3."))
       environment.version = name.substr(6);
@@ -113,7 +113,7 @@ std::vector<PythonEnvironment> read_pythons(const Machine& machine) {
   for (const std::string& folder : split(machine.environment("PATH").value_or("/usr/bin:/bin"), ':')) {
     if (!folder.starts_with("/")) continue;
     if (folder.ends_with("/.pyenv/shims")) {
-      // Shims are scripts; this file says which one they start.
+      // Shims are scripts; this file says which version they start.
       const auto chosen = machine.read_line(folder_of(folder) + "/version");
       if (chosen) on_path.push_back(folder_of(folder) + "/versions/" + split(*chosen, '\n').front());
     } else if (machine.status(folder + "/python3").kind != FileStatus::Kind::missing) {

@@ -1,4 +1,4 @@
-// Python environments and what is installed in them, read from their files: nothing is imported or run.
+// Python environments and their packages, read from files. Nothing is imported or run.
 #pragma once
 #include <map>
 #include <optional>
@@ -21,7 +21,7 @@ struct PythonEnvironment {
   std::string prefix;                      // "/home/u/venv"; "/usr" for the system's Python
   std::string kind;                        // "system", "venv", "conda" or "pyenv"
   std::string version;                     // "3.11", as its library folder says
-  std::vector<std::string> site_packages;  // in the order that Python looks
+  std::vector<std::string> site_packages;  // in Python's search order
   std::vector<Distribution> distributions;
   bool broken = false;  // a venv whose Python is gone
   bool on_path = false;
@@ -29,35 +29,35 @@ struct PythonEnvironment {
   /// The first distribution of that name; nullptr for none.
   const Distribution* find(std::string_view name) const;
   std::vector<const Distribution*> all(std::string_view name) const;
-  /// "/home/u/venv/bin/python", to stand in commands.
+  /// "/home/u/venv/bin/python", for use in commands.
   std::string python() const;
 };
 
 /// Environments on PATH, in $VIRTUAL_ENV and $CONDA_PREFIX, and in the usual places under the user's home and
-/// /opt; the first is the one that `python3` starts.
+/// /opt. The first is the one that `python3` starts.
 std::vector<PythonEnvironment> read_pythons(const Machine& machine);
 
 /// How a torch was built.
 struct TorchBuild {
   const PythonEnvironment* environment = nullptr;
   std::string version;  // "2.9.0+cu128"
-  std::string flavour;  // "cpu", "cu128", "rocm6.4", "xpu"; "" where it does not say
+  std::string flavour;  // "cpu", "cu128", "rocm6.4", "xpu"; "" if it is not given
   std::string cuda;     // "12.8"; "" for none
   std::string rocm;     // "6.4"
   std::string folder;   // of the package; "" where it is missing
-  std::string source;   // the file that said so
+  std::string source;   // the file that this was read from
 };
 
 /// torch in an environment, from its dist-info and torch/version.py; none where it is not installed.
 std::optional<TorchBuild> read_torch(const Machine& machine, const PythonEnvironment& environment);
 
-/// Fields of a METADATA file's head (email headers): names as they stand, values unfolded.
+/// The fields in the head of a METADATA file (email headers): names as written, values unfolded.
 std::vector<std::pair<std::string, std::string>> parse_metadata(std::string_view text);
 
 /// "foo-bar" of "Foo_Bar".
 std::string normalized(std::string_view name);
 
-/// "12.8" of "cu128", "11.8" of "cu118"; "" for what is none.
+/// "12.8" for "cu128", "11.8" for "cu118"; "" for others.
 std::string cuda_of_flavour(std::string_view flavour);
 
 }  // namespace athanor::doctor

@@ -7,8 +7,8 @@
 namespace athanor::doctor {
 namespace {
 
-// The value of "name = 'x'" or "name: Optional[str] = 'x'" in Python source; "" for None and what is not
-// there.
+// The value of "name = 'x'" or "name: Optional[str] = 'x'" in Python source; "" for None, or if there is no
+// such name.
 std::string python_string(std::string_view text, std::string_view name) {
   for (const std::string& raw : split(text, '\n')) {
     const std::string line = trim(raw);
@@ -73,7 +73,7 @@ std::optional<TorchBuild> read_torch(const Machine& machine, const PythonEnviron
   const std::string folder = torch->folder.substr(0, torch->folder.rfind('/')) + "/torch";
   if (machine.exists(folder)) build.folder = folder;
   if (const auto text = machine.read(folder + "/version.py")) {
-    // PyPI's own wheels have no local version: only this file knows their flavour.
+    // PyPI's own wheels have no local version; only this file has their flavour.
     const std::string whole = python_string(*text, "__version__");
     if (!whole.empty()) build.version = whole, build.source = folder + "/version.py";
     if (build.flavour.empty()) build.flavour = local_version(whole);
@@ -85,7 +85,7 @@ std::optional<TorchBuild> read_torch(const Machine& machine, const PythonEnviron
   if (build.flavour.starts_with("rocm"))
     build.rocm = build.flavour.substr(4);
   else if (const auto version = Version::parse(build.rocm))
-    build.rocm = version->first(2).text();  // "6.2.41134-65d174c3e" has the build behind
+    build.rocm = version->first(2).text();  // "6.2.41134-65d174c3e" ends with the build
   if (build.flavour.empty() && !build.cuda.empty()) {
     build.flavour = "cu" + build.cuda;
     build.flavour.erase(std::remove(build.flavour.begin(), build.flavour.end(), '.'), build.flavour.end());

@@ -15,7 +15,7 @@ bool is_name(std::string_view text) {
          });
 }
 
-// The word at the start of `text`, quotes taken off; `text` then begins behind it.
+// The word at the start of `text`, without quotes. `text` then starts after it.
 std::string take_word(std::string_view& text) {
   std::string word;
   char quote = 0;
@@ -49,7 +49,7 @@ class Reader {
     skip_space(text);
     while (!text.empty() && text[0] != '#') {
       statement(text, number);
-      // To the next statement of the line.
+      // Go to the next statement of the line.
       while (!text.empty() && text[0] != ';' && text[0] != '&' && text[0] != '|') text.remove_prefix(1);
       while (!text.empty() && (text[0] == ';' || text[0] == '&' || text[0] == '|')) {
         conditional_ = conditional_ || text[0] != ';';
@@ -82,7 +82,7 @@ class Reader {
         const bool command_follows = [&] {
           std::string_view rest = text;
           skip_space(rest);
-          // "NAME=value command" sets it for that command alone.
+          // "NAME=value command" sets it only for that command.
           return !exporting && !rest.empty() &&
                  std::string_view("#;&|").find(rest[0]) == std::string_view::npos &&
                  rest.find('=') == std::string_view::npos;
@@ -157,7 +157,7 @@ std::vector<Setting> read_shell(const Machine& machine) {
       files.push_back(home + "/" + name);
   for (const std::string& file : files) {
     auto settings = parse_shell(machine.read(file).value_or(""), file);
-    // pam_env reads that file, and exports all of it.
+    // pam_env reads this file and exports all of it.
     if (file == "/etc/environment")
       for (Setting& setting : settings) setting.exported = true;
     all.insert(all.end(), settings.begin(), settings.end());

@@ -11,7 +11,7 @@ namespace athanor::doctor {
 /// /etc/os-release.
 struct Os {
   std::string id, version, name;  // "debian", "12", "Debian GNU/Linux 12 (bookworm)"
-  /// Whose package manager and paths it has: "debian", "fedora", "suse", "arch" or "other".
+  /// The family of its package manager and paths: "debian", "fedora", "suse", "arch" or "other".
   std::string family = "other";
 };
 
@@ -20,8 +20,8 @@ struct System {
   std::string kernel;     // "6.1.0-18-amd64"
   std::string container;  // "docker", "podman", "kubernetes", "lxc", ...; "" outside of one
   bool wsl = false;
-  std::optional<bool> secure_boot;        // none: no UEFI, or it does not say
-  std::vector<std::string> command_line;  // of the kernel, a word each
+  std::optional<bool> secure_boot;        // none: no UEFI, or it is not known
+  std::vector<std::string> command_line;  // the kernel's command line, word by word
 
   /// Whether the kernel was started with a word: "nomodeset", "iommu=pt".
   bool started_with(std::string_view word) const;
@@ -29,7 +29,7 @@ struct System {
 
 System read_system(const Machine& machine);
 
-/// Variables of a file in os-release's format, quotes taken off.
+/// Variables of a file in os-release's format, without quotes.
 std::vector<std::pair<std::string, std::string>> parse_assignments(std::string_view text);
 
 }  // namespace athanor::doctor

@@ -24,7 +24,7 @@ const AddProbe atomics("amd.pci.atomics", [](const Facts& f) {
   return pass();
 });
 
-// The line of a file in modprobe.d that keeps a module from being loaded.
+// The line in a file of modprobe.d that keeps a module from being loaded.
 std::string forbidding_line(std::string_view text, const std::string& module) {
   for (const std::string& raw : split(text, '\n')) {
     std::vector<std::string> words = split(trim(raw), ' ');
@@ -40,7 +40,7 @@ std::string forbidding_line(std::string_view text, const std::string& module) {
 const AddProbe blacklisted("amd.driver.blacklisted", [](const Facts& f) {
   const auto gpus = computing_gpus(f, Vendor::amd);
   if (gpus.empty() || !f.system().container.empty()) return skip();
-  // A module that was loaded all the same (by the initramfs) works.
+  // A module that was loaded anyway (by the initramfs) works.
   if (std::none_of(gpus.begin(), gpus.end(), without_driver)) return pass();
   for (const std::string& word : f.system().command_line)
     if (word == "nomodeset" || word == "amdgpu.modeset=0" ||
@@ -87,7 +87,7 @@ const AddProbe firmware("amd.firmware", [](const Facts& f) {
     const size_t at = line.find("amdgpu/");
     if (at == std::string::npos) continue;
     const std::string file = line.substr(at, line.find_first_of(" '\"", at) - at);
-    // Blobs of the trusted application and for virtual machines are optional.
+    // Blobs for the trusted application and for virtual machines are optional.
     if (file.ends_with("_ta.bin") || file.ends_with("_cap.bin") || file.find("_kicker") != std::string::npos)
       continue;
     if (f.machine().exists("/lib/firmware/" + file)) continue;  // installed since; see the next start

@@ -73,11 +73,11 @@ const AddProbe mixed("amd.mixed", [](const Facts& f) {
     if (!listed[i]->integrated) places.push_back(std::to_string(i));
   }
   finding.with("integrated", (*integrated)->title()).with("gpu", (*discrete)->title());
-  // HIP's variable, not ROCr's: it counts the same and is honoured by every HIP program.
+  // HIP's variable, not ROCr's: it counts in the same way, and every HIP program honours it.
   return finding.with("variable", "HIP_VISIBLE_DEVICES").with("value", join(places, ","));
 });
 
-// Chips that a folder of rocBLAS' kernels is for: "TensileLibrary_lazy_gfx1030.dat".
+// The chips that a folder of rocBLAS' kernels supports: "TensileLibrary_lazy_gfx1030.dat".
 std::set<std::string> chips_of(const Machine& machine, const std::string& folder) {
   std::set<std::string> chips;
   for (const std::string& name : machine.list(folder))
@@ -94,7 +94,7 @@ const AddProbe rocblas("amd.rocblas", [](const Facts& f) {
   const Compatibility& known = Compatibility::known();
   for (const std::string& folder : folders) {
     const auto chips = chips_of(f.machine(), folder);
-    // A torch that lacks them by design is the matter of python.torch.gfx.
+    // python.torch.gfx reports a torch that lacks them by design.
     if (chips.empty() || !folder.starts_with("/opt/rocm")) continue;
     for (const Gpu* gpu : gpus) {
       std::string arch = gpu->arch;
@@ -125,7 +125,7 @@ const AddProbe miopen("amd.miopen.kernels", [](const Facts& f) {
     const std::string folder = rocm + "/share/miopen/db";
     if (!f.machine().exists(folder)) continue;
     for (const Gpu* gpu : gpus)
-      // Only for chips that MIOpen has settings for are there kernels at all.
+      // MIOpen has kernels only for chips that it has settings for.
       if (!gpu->arch.empty() && f.machine().glob(folder + "/" + gpu->arch + "*.kdb").empty() &&
           !f.machine().glob(folder + "/" + gpu->arch + "*").empty())
         return fail().seen(folder, gpu->arch + "*.kdb: -").with("arch", gpu->arch);
@@ -145,7 +145,7 @@ const AddProbe headers("amd.hiprtc.headers", [](const Facts& f) {
   }
   const bool any = !f.machine().list("/usr/include/c++").empty();
   if (newest == 0 || f.machine().exists(fmt::format("/usr/include/c++/{}", newest))) return pass();
-  // Without any, nobody compiles here; HIPRTC has its own then.
+  // Without any C++ headers nobody compiles here, and HIPRTC uses its own.
   if (!any) return pass();
   return fail()
       .seen(folder, "newest")
@@ -161,7 +161,7 @@ const AddProbe hipblaslt("amd.hipblaslt", [](const Facts& f) {
   for (const TorchBuild& torch : f.torches()) {
     const auto version = Version::parse(torch.version);
     if (torch.rocm.empty() || !version || value == "0") continue;
-    // torch 2.5 asked it on every chip; later ones only when told to.
+    // torch 2.5 asked this on every chip; later versions only if told to.
     const bool asks = value == "1" || version->first(2) == Version::parse("2.5");
     for (const Gpu* gpu : gpus)
       if (asks && !gpu->arch.empty() && !known.hipblaslt.contains(gpu->arch))
@@ -203,7 +203,7 @@ const AddProbe memory_apu("amd.memory.apu", [](const Facts& f) {
         const std::string number = trim(std::string_view(line).substr(9));
         std::from_chars(number.data(), number.data() + number.size(), memory);
       }
-    // More than the default of half the memory: someone saw to it.
+    // More than the default of half the memory: somebody has set it.
     if (memory <= 0 || gtt / 1024 > memory / 100 * 55) continue;
     return fail()
         .seen(folder + "/mem_info_vram_total", std::to_string(vram))
@@ -232,7 +232,8 @@ const AddProbe system_known("amd.rocm.system", [](const Facts& f) {
     if (release == nullptr || release->systems.empty()) continue;
     const Os& os = f.system().os;
     const std::string here = os.id + " " + os.version;
-    // "rhel 9" stands for every 9.x. A system newer than any of its kind in the list is unknown, not wrong.
+    // "rhel 9" stands for every 9.x. A system that is newer than all systems of its kind in the list is
+    // unknown, not wrong.
     bool known = false, newer = true;
     for (const std::string& system : release->systems) {
       known = known || here == system || here.starts_with(system + ".");

@@ -29,7 +29,7 @@ const AddProbe visible("environment.visible_devices", [](const Facts& f) {
     int number = -1;
     const auto parsed = std::from_chars(first.data(), first.data() + first.size(), number);
     const bool is_number = parsed.ec == std::errc() && parsed.ptr == first.data() + first.size();
-    // Names ("GPU-8932...", "all") are another matter.
+    // Names ("GPU-8932...", "all") are not checked here.
     const bool named =
         !first.empty() && !is_number && first != "none" && first != "NoDevFiles" && first != "void";
     if (named || (is_number && number >= 0 && number < static_cast<int>(count))) continue;
@@ -75,7 +75,7 @@ const AddProbe overridden("environment.overridden", [](const Facts& f) {
     if (!matters(setting.name) || setting.conditional || setting.unset) continue;
     const Setting* before = last[setting.name];
     last[setting.name] = &setting;
-    // "PATH=$PATH:..." goes on with what was there.
+    // "PATH=$PATH:..." keeps the old value.
     if (before == nullptr || before->value == setting.value ||
         setting.value.find("$" + setting.name) != std::string::npos ||
         setting.value.find("${" + setting.name) != std::string::npos)
@@ -92,7 +92,7 @@ const AddProbe overridden("environment.overridden", [](const Facts& f) {
   return f.shell().empty() ? skip() : pass();
 });
 
-// A folder's file that starts with `name`: "/usr/local/cuda/lib64/libcublasLt.so.11".
+// A file in a folder whose name starts with `name`: "/usr/local/cuda/lib64/libcublasLt.so.11".
 std::string library_in(const Machine& machine, const std::string& folder, const std::string& name) {
   for (const std::string& file : machine.list(folder))
     if (file.starts_with(name + ".so")) return fmt::format("{}/{}", folder, file);
@@ -151,7 +151,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
     return skip().seen(folder, "is no absolute path: another folder wherever Athanor is started");
   const std::string whole = folder;
   const Machine& machine = f.machine();
-  // What is not there yet will be made in the first folder above that is.
+  // A folder that does not exist yet will be made in the first existing folder above it.
   while (folder.size() > 1 && !machine.exists(folder))
     folder = folder.substr(0, std::max<size_t>(1, folder.rfind('/')));
   const auto space = machine.disk(folder);
@@ -216,7 +216,7 @@ const AddProbe certificates("environment.certificates", [](const Facts& f) {
     const auto ends = certificate_ends(*text);
     const auto gone =
         std::count_if(ends.begin(), ends.end(), [&](int64_t end) { return end < machine.now(); });
-    // Bundles always hold a few that have run out; most of them means that nobody renews it.
+    // Bundles always contain a few expired ones. If most have expired, nobody renews the bundle.
     if (!ends.empty() && gone * 2 > static_cast<int64_t>(ends.size()))
       return fmt::format("({} / {} expired, {})", gone, ends.size(),
                          date_text(*std::max_element(ends.begin(), ends.end())));

@@ -46,7 +46,7 @@ const AddProbe cudnn("python.tensorflow.cudnn", [](const Facts& f) {
     const Distribution* library = one.environment->find("nvidia-cudnn-cu12");
     if (release == nullptr || library == nullptr) continue;
     const auto needed = Version::parse(release->cudnn), there = Version::parse(library->version);
-    // Within a major version a newer one will do.
+    // Within a major version, a newer one works.
     if (!needed || !there || (there->at(0) == needed->at(0) && there->first(2) >= needed->first(2))) continue;
     if (there->at(0) > needed->at(0) && there->at(0) > 9) continue;  // newer than the data knows
     return finding_of(Status::fail, one)
@@ -106,13 +106,13 @@ const AddProbe tensorflow_rocm("python.tensorflow.rocm", [](const Facts& f) {
   return all.empty() ? skip() : pass();
 });
 
-// What pip is to install for JAX on these GPUs: {packages}, or with {old} = "0.5.0" that version and its
+// What pip has to install for JAX on these GPUs: {packages}, or with {old} = "0.5.0" that version and its
 // plugin.
 Finding with_jax(const Facts& f, Finding finding) {
   const Compatibility& known = Compatibility::known();
   std::string packages = "jax", old = "no";
   if (const auto gpus = computing_gpus(f, Vendor::nvidia); !gpus.empty()) {
-    // The oldest where driver or GPUs are too old for all: whether they are is for other checks to say.
+    // The oldest one if the driver or the GPUs are too old for all. Other checks report that.
     const auto* row = jax_cuda_for(f, gpus);
     packages = fmt::format("jax[cuda{}]", (row != nullptr ? row : &known.jax_cuda.front())->major);
   } else if (!computing_gpus(f, Vendor::amd).empty()) {
@@ -232,7 +232,7 @@ const AddProbe jax_rocm("python.jax.rocm", [](const Facts& f) {
       any = true;
       const auto rocm = newest_rocm(f);
       const uint32_t major = rocm ? rocm->version.at(0) : 0;
-      // ROCm may come as wheels too ("rocm-sdk-libraries", "amd-rocm-..."): they are of the plugin's version.
+      // ROCm may also come as wheels ("rocm-sdk-libraries", "amd-rocm-..."), with the plugin's version.
       const bool wheels =
           std::any_of(one.environment->distributions.begin(), one.environment->distributions.end(),
                       [](const Distribution& other) {

@@ -66,7 +66,7 @@ const AddProbe torch_intel("works.pytorch.intel", [](const Facts& f) { return to
 
 Finding framework_on(const Facts& f, Vendor vendor, const char* package) {
   const auto gpus = computing_gpus(f, vendor);
-  // A small integrated GPU alone is nothing that a framework is wanted on.
+  // Nobody wants a framework on a small integrated GPU alone.
   if (gpus.empty() || (vendor == Vendor::amd && gpus.front()->integrated)) return skip();
   Finding finding = skip();
   for (const PythonEnvironment& environment : f.pythons())

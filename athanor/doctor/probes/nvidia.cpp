@@ -106,7 +106,7 @@ const AddProbe legacy("nvidia.driver.legacy", [](const Facts& f) {
   const bool loaded = !nvidia.module_version.empty();
   const std::string& there = loaded ? nvidia.module_version : nvidia.library_version;
   const auto driver = Version::parse(there);
-  // Another card may be run by the same driver: then all is well but for this one.
+  // The same driver may run another card: then only this card has a problem.
   const bool runs_another = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
     return gpu->driver == "nvidia" && Compatibility::known().last_driver(sm_number(gpu->arch)) == nullptr;
   });
@@ -147,7 +147,7 @@ const AddProbe in_container("container.nvidia", [](const Facts& f) {
   std::vector<std::string> missing;
   if (!f.machine().exists("/dev/nvidiactl")) missing.emplace_back("/dev/nvidiactl");
   if (f.machine().libraries("libcuda.so*").empty()) missing.emplace_back("libcuda.so.1");
-  // Nothing of it on the host either: then this is not the container's fault.
+  // If the host lacks it too, the container is not the cause.
   if (missing.empty() || (gpu->driver != "nvidia" && !driver_runs(f))) return pass();
   Finding finding = fail();
   for (const std::string& file : missing) finding.seen(file, "-");
@@ -211,7 +211,7 @@ const AddProbe fabric("nvidia.fabric_manager", [](const Facts& f) {
       .with("branch", split(f.nvidia().module_version, '.').front());
 });
 
-// {"12.4.1"} of the version.json that CUDA toolkits have; nvcc's own part, where it is there.
+// "12.4.1" from the version.json of CUDA toolkits; the part of nvcc, if there is one.
 std::string toolkit_version(const Machine& machine, const std::string& folder) {
   const auto text = machine.read(folder + "/version.json");
   const auto document = nlohmann::json::parse(text.value_or(""), nullptr, false);
@@ -261,7 +261,7 @@ const AddProbe nvcc("nvidia.nvcc", [](const Facts& f) {
   const std::string header = "/usr/local/cuda/include/crt/host_config.h";
   const int newest = newest_gcc(machine.read(header).value_or(""));
   if (newest == 0 || !machine.exists("/usr/local/cuda/bin/nvcc")) return skip();
-  // Somebody has chosen a compiler.
+  // The user has chosen a compiler.
   for (const char* name : {"NVCC_CCBIN", "CUDAHOSTCXX", "NVCC_PREPEND_FLAGS"})
     if (f.variable(name)) return pass();
   // "x86_64-linux-gnu-gcc-14"

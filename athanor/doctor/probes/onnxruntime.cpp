@@ -1,4 +1,4 @@
-// ONNX Runtime: which of its packages is installed, and the CUDA and cuDNN that the one for GPUs needs.
+// ONNX Runtime: which of its packages is installed, and which CUDA and cuDNN the GPU package needs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Needs {
   uint32_t cuda = 0, cudnn = 0;  // major versions; 0: not known
 };
 
-// By the wheel's own word ("Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == 'cudnn'"), else by the data.
+// From the wheel itself ("Requires-Dist: nvidia-cudnn-cu12~=9.0; extra == 'cudnn'"), else from the data.
 Needs needs_of(const Facts& f, const Installed& one) {
   constexpr std::string_view cudnn = "nvidia-cudnn-cu";
   for (const auto& [field, value] :
@@ -43,7 +43,7 @@ Needs needs_of(const Facts& f, const Installed& one) {
   return row == nullptr ? Needs{} : Needs{row->cuda, row->cudnn};
 }
 
-// Whether a library is there: as wheel, in a conda environment or on the system.
+// Whether a library is installed: as a wheel, in a conda environment or on the system.
 bool has_library(const Facts& f, const Installed& one, const std::vector<std::string>& wheels, uint32_t major,
                  const std::string& file) {
   for (const std::string& wheel : wheels)
@@ -65,7 +65,7 @@ const AddProbe onnx_gpu("python.onnxruntime.gpu", [](const Facts& f) {
     unknown = unknown || needs.cuda == 0;
     if (needs.cuda == 0) continue;
     std::vector<std::string> missing, packages;
-    // From CUDA 13 on NVIDIA's packages are called without it, but for cuDNN.
+    // From CUDA 13 on, the names of NVIDIA's packages have no such suffix, except cuDNN's.
     const std::string cudnn = fmt::format("nvidia-cudnn-cu{}", needs.cuda);
     const std::string cublas =
         needs.cuda < 13 ? fmt::format("nvidia-cublas-cu{}", needs.cuda) : "nvidia-cublas";

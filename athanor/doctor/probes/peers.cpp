@@ -1,4 +1,4 @@
-// What stands between several GPUs of a machine: IOMMU, PCIe switches, NUMA.
+// What is between several GPUs of a machine: IOMMU, PCIe switches, NUMA.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ size_t most_of_a_vendor(const Facts& f) {
 const AddProbe iommu("system.iommu", [](const Facts& f) {
   const size_t count = most_of_a_vendor(f);
   if (count < 2) return skip();
-  // What the kernel does with each device; kernels before 5.11 do not say.
+  // What the kernel does with each device; kernels before 5.11 do not report it.
   bool said = false;
   for (const Gpu* gpu : computing_gpus(f)) {
     const std::string file = pci_folder(gpu->address) + "/iommu_group/type";
@@ -44,8 +44,8 @@ const AddProbe iommu("system.iommu", [](const Facts& f) {
   return groups == 0 ? pass() : skip().seen("/sys/kernel/iommu_groups", std::to_string(groups));
 });
 
-// Two GPUs below one PCIe switch, and its ports that lead to them: where what one sends the other either goes
-// straight across or is sent up.
+// Two GPUs below one PCIe switch, and its ports that lead to them. Here traffic between the GPUs either goes
+// straight through or is sent up.
 struct SwitchPeers {
   const Gpu *one, *other;
   std::string bridge, port, other_port;
@@ -62,7 +62,7 @@ std::vector<SwitchPeers> switch_peers(const Facts& f) {
         const auto a = ports_above(f.machine(), gpus[i]->address),
                    b = ports_above(f.machine(), gpus[j]->address);
         const auto [left, right] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-        // Under different root ports everything goes by way of the processor, with ACS or without.
+        // Under different root ports, all traffic goes through the processor, with or without ACS.
         if (left == a.begin() || left == a.end() || right == b.end()) continue;
         all.push_back({gpus[i], gpus[j], *(left - 1), *left, *right});
       }
@@ -75,9 +75,9 @@ std::string iommu_group(const Facts& f, const Gpu& gpu) {
   return target.substr(target.rfind('/') + 1);
 }
 
-// What can be told of a pair. A port's own register says it, to root alone. Everybody sees the IOMMU's
-// groups: the kernel parts devices below one switch into different ones only where the switch's ports send
-// everything up. In the same group they may be for other reasons, and without groups nothing is said.
+// What can be known about a pair. Only root can read a port's register. Everybody can read the IOMMU's
+// groups: the kernel puts devices below one switch into different groups only if the switch's ports send
+// everything up. In the same group, they may be affected or not; without groups, nothing is known.
 Finding look_at(const Facts& f, const SwitchPeers& peers) {
   size_t readable = 4096;
   bool all_read = true;
@@ -93,7 +93,7 @@ Finding look_at(const Facts& f, const SwitchPeers& peers) {
   const std::string one = iommu_group(f, *peers.one), other = iommu_group(f, *peers.other);
   const auto& words = f.system().command_line;
   const bool made_up = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with("pcie_acs_override=");  // of patched kernels: groups say nothing then
+    return word.starts_with("pcie_acs_override=");  // set on patched kernels; groups mean nothing then
   });
   if (!one.empty() && !other.empty() && one != other && !made_up)
     return fail()

@@ -33,7 +33,7 @@ Finding torch_finding(Status status, const TorchBuild& torch) {
       .with("flavour", torch.flavour);
 }
 
-// GPUs that torch has wheels for.
+// GPUs that have wheels of torch.
 std::vector<const Gpu*> torch_gpus(const Facts& f) {
   auto gpus = computing_gpus(f, Vendor::nvidia);
   for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
@@ -43,7 +43,7 @@ std::vector<const Gpu*> torch_gpus(const Facts& f) {
     });
     const bool served = official || gpu->arch.empty() || known.override_10_3_0.contains(gpu->arch) ||
                         known.therock_for({gpu->arch}, std::nullopt) != nullptr;
-    // A small integrated GPU is no reason to want another torch.
+    // A small integrated GPU is no reason to need another torch.
     if (served && (!gpu->integrated || official)) gpus.push_back(gpu);
   }
   for (const Gpu* gpu : computing_gpus(f, Vendor::intel))
@@ -58,7 +58,7 @@ const AddProbe flavour("python.torch.flavour", [](const Facts& f) {
                                         [](const TorchBuild& torch) { return torch.flavour != "cpu"; });
   for (const TorchBuild& torch : f.torches()) {
     if (torch.flavour != "cpu") continue;
-    // Beside an environment with one for the GPU this is likely meant so.
+    // If another environment has one for the GPU, this is probably intended.
     if (one_for_gpus && !torch.environment->on_path) continue;
     Finding finding = torch_finding(Status::fail, torch);
     add_torch_wheel(f, *torch.environment, finding);
@@ -120,7 +120,7 @@ const AddProbe gfx("python.torch.gfx", [](const Facts& f) {
     const TorchKernels kernels = torch_kernels(torch);
     for (const Gpu* gpu : computing_gpus(f, Vendor::amd)) {
       any = true;
-      // A wrong override is a check of its own.
+      // A wrong override has its own check.
       if (gpu->arch.empty() || f.variable("HSA_OVERRIDE_GFX_VERSION")) continue;
       const auto has = kernels.has(gpu->arch);
       if (has == Compatibility::Has::yes) continue;
@@ -213,7 +213,7 @@ const AddProbe duplicate("python.libraries.duplicate", [](const Facts& f) {
     for (const char* name : {"torch", "tensorflow", "jax", "jaxlib", "numpy", "onnxruntime", "triton"}) {
       const auto all = environment.all(name);
       if (all.size() < 2) continue;
-      // The system's own packages behind a user's are as they should be, unless it is the same folder.
+      // The system's own packages behind a user's are normal, unless it is the same folder.
       const auto folder = [](const Distribution* one) {
         return one->folder.substr(0, one->folder.rfind('/'));
       };

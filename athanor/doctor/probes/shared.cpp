@@ -14,7 +14,7 @@ namespace athanor::doctor {
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor) {
   std::vector<const Gpu*> all = facts.gpus(vendor);
   std::erase_if(all, [](const Gpu* gpu) { return gpu->driver == "vfio-pci" || gpu->driver == "radeon"; });
-  // One that NVIDIA's driver left to itself while it runs others.
+  // A GPU that NVIDIA's driver ignores while it runs others.
   const auto runs = [](const Gpu* gpu) { return gpu->driver == "nvidia"; };
   if (std::any_of(all.begin(), all.end(), runs))
     std::erase_if(all, [](const Gpu* gpu) { return gpu->vendor == Vendor::nvidia && gpu->driver.empty(); });
@@ -114,7 +114,7 @@ std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package)
   for (const std::string& version : machine.glob(folder + "/*")) {
     const std::string log = version + "/build/make.log";
     const std::string text = machine.read(log, size_t{4} << 20).value_or("");
-    // The head of the log names the kernel that was built for.
+    // The head of the log names the kernel for which the module was built.
     if (text.empty() || (!kernel.empty() && text.find(kernel) == std::string::npos)) continue;
     for (const std::string& line : split(text, '\n'))
       if (line.find(" error: ") != std::string::npos || line.find("*** ") != std::string::npos)
@@ -133,7 +133,7 @@ void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, F
 std::string shortened(std::string_view text, size_t most) {
   std::string line = trim(text.substr(0, text.find('\n')));
   if (line.size() > most) line = line.substr(0, most) + "...";
-  // What is shown on a terminal may not act on it.
+  // Text that is shown on a terminal must not control it.
   std::erase_if(line, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
   return line;
 }

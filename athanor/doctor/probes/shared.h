@@ -26,16 +26,16 @@ Vendor vendor_of(const TorchBuild& torch);
 /// The folder in /sys of a switch that joins NVIDIA's GPUs; "" where there is none.
 std::string nvswitch_folder(const Facts& facts);
 
-/// What a file that the user may not open says: who owns it, and {path}, {group}, {gid} and {kind}, by which
-/// the fix is chosen: "group" (join it), "relogin" (joined, but the session is older), "container" (the group
-/// has no name here), "udev" (nobody but root may).
+/// The finding for a file that the user may not open: who owns it, and {path}, {group}, {gid} and {kind},
+/// which selects the fix: "group" (join it), "relogin" (joined, but the session is older), "container" (the
+/// group has no name here), "udev" (only root may).
 Finding not_permitted(const Facts& facts, const std::string& path);
 
 struct InstalledRocm {
   Version version;
   std::string file;  // that says so
 };
-/// The newest ROCm under /opt; none where there is none.
+/// The newest ROCm in /opt; none if there is none.
 std::optional<InstalledRocm> newest_rocm(const Facts& facts);
 
 /// The newest CUDA with a plugin of JAX that the GPUs, and the driver where one is known, are new enough for;

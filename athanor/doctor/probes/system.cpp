@@ -16,7 +16,7 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 
 const AddProbe modules("kernel.modules", [](const Facts& f) {
   const System& system = f.system();
-  // Containers and WSL have no modules of their own.
+  // Containers and WSL have no kernel modules.
   if (!system.container.empty() || system.wsl || system.kernel.empty()) return skip();
   const auto installed = f.machine().list("/lib/modules");
   if (installed.empty()) return skip();
@@ -34,13 +34,13 @@ const AddProbe secure_boot("kernel.secure_boot", [](const Facts& f) {
            : line.find("amdgpu") != std::string::npos ? "amdgpu"
                                                       : "";
   };
-  // "Loading of unsigned module is rejected", "Loading of module with unavailable key is rejected";
-  // modprobe's words are "Key was rejected by service".
+  // "Loading of unsigned module is rejected", "Loading of module with unavailable key is rejected"; modprobe
+  // says "Key was rejected by service".
   for (const auto& parts : {std::vector<std::string_view>{"Loading of", "module", "is rejected"},
                             std::vector<std::string_view>{"Key was rejected by service"}})
     for (const std::string& line : f.log_lines(parts, 20)) {
       std::string module = module_of(line);
-      // The kernel does not name the module that it rejects; which driver is not there does.
+      // The kernel does not name the rejected module, but a missing driver does.
       for (const Gpu* gpu : computing_gpus(f))
         if (module.empty() && gpu->driver.empty())
           module = gpu->vendor == Vendor::nvidia ? "nvidia" : "amdgpu";
@@ -75,8 +75,8 @@ std::optional<int64_t> parse_time(std::string_view text) {
 }
 
 const AddProbe clock_probe("system.clock", [](const Facts& f) {
-  // What was written when, and cannot have been written in the future: packages, and Athanor's own data (a
-  // copy of a machine may be older than that).
+  // Dates that cannot lie in the future: of packages, and of Athanor's own data (a copy of a machine may be
+  // older than that).
   std::string newest_source = "Athanor";
   int64_t newest = 0;
   if (f.machine().live()) newest = parse_time(Compatibility::built_in().date + " 00:00").value_or(0);
@@ -96,7 +96,7 @@ const AddProbe clock_probe("system.clock", [](const Facts& f) {
       .with("newest", date_text(newest));
 });
 
-// Folders that work needs room in.
+// Folders that need free space for work.
 std::vector<std::string> folders(const Facts& f) {
   std::vector<std::string> all{"/", "/tmp", "/var/tmp"};
   if (!f.machine().user().home.empty()) all.insert(all.begin(), f.machine().user().home);
@@ -170,7 +170,7 @@ const AddProbe shm("system.shm", [](const Facts& f) {
 
 const AddProbe glibc("system.glibc", [](const Facts& f) {
   std::string file, version;
-  // The package's version says it; before 2.34 the library's own name did too.
+  // The package's version tells it; before 2.34, the library's own name did too.
   const Packages& packages = f.packages();
   for (const char* name : {"libc6", "glibc"})
     if (const auto package = packages.versions.find(name); package != packages.versions.end())
