@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 
+#include "athanor/backends/cpu/spinning.h"
 #include "athanor/backends/cpu/threads.h"
 
 #ifdef _OPENMP
@@ -23,6 +24,7 @@ void parallel_for(int64_t count, int64_t work, Body&& body, int max_threads = cp
   constexpr int64_t worthwhile = 16 * 1024;
   const int64_t threads = std::min({int64_t{max_threads}, count, work / worthwhile + 1});
   if (threads > 1 && !omp_in_parallel()) {
+    adapt_waiting();
     std::exception_ptr error;
     int error_thread = -1;
 #pragma omp parallel num_threads(static_cast<int>(threads))

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "athanor/backends/cpu/spinning.h"
 #include "athanor/base/error.h"
 
 #ifdef _OPENMP
@@ -43,6 +44,7 @@ int cpu_threads() {
 
 void use_openmp_threads([[maybe_unused]] int threads) {
 #ifdef _OPENMP
+  cpu::adapt_waiting();
   // OpenMP keeps this setting for each calling thread, so every thread that runs kernels must set it.
   thread_local int current = 0;
   if (current == threads) return;
