@@ -118,7 +118,8 @@ const std::map<std::string, Rule, std::less<>>& rules() {
     std::map<std::string, Rule, std::less<>> map;
     for (const char* name : {"arch", "branch", "kernel", "needed", "newest", "old", "vendor", "version"})
       map[name] = text_rule<is_plain_word>;
-    for (const char* name : {"gpu_package", "old_plugin", "package", "packages", "plugin", "torch"})
+    for (const char* name :
+         {"gpu_package", "old_plugin", "package", "packages", "plugin", "requirement", "torch"})
       map[name] = text_rule<is_requirement>;
     for (const char* name : {"gid", "pages", "port"}) map[name] = text_rule<is_number>;
     map["ports"] = text_rule<is_addresses<';'>>;

@@ -206,6 +206,7 @@ const Values& usual_values() {
                              {"package", "torch"},
                              {"torch", "torch[device-gfx1010]==2.12.*"},
                              {"packages", "jax[cuda13]"},
+                             {"requirement", "numpy<2,>=1.21"},
                              {"gpu_package", "onnxruntime-gpu"},
                              {"plugin", "jax-cuda12-plugin"},
                              {"old_plugin", "jax-rocm60-plugin"},

@@ -29,16 +29,30 @@ std::string newest_library(const Machine& machine, const std::string& prefix) {
   return newest;
 }
 
+// By the name of its record: "torch-2.9.0.dist-info", of old "six-1.16.0-py3.11.egg-info".
+std::optional<Distribution> distribution_of(const std::string& folder, const std::string& name) {
+  const size_t end = name.rfind('.');
+  const std::string_view kind = end == std::string::npos ? "" : std::string_view(name).substr(end);
+  if (kind != ".dist-info" && kind != ".egg-info") return std::nullopt;
+  // A name that begins otherwise is what an interrupted pip has left ("~orch-2.9.0.dist-info").
+  const bool proper = (name[0] >= 'a' && name[0] <= 'z') || (name[0] >= 'A' && name[0] <= 'Z') ||
+                      (name[0] >= '0' && name[0] <= '9') || name[0] == '_';
+  if (!proper) return std::nullopt;
+  std::string stem = name.substr(0, end);
+  if (const size_t python = stem.rfind("-py3."); kind == ".egg-info" && python != std::string::npos)
+    stem.resize(python);
+  const size_t dash = kind == ".dist-info" ? stem.rfind('-') : stem.find('-');
+  if (dash == 0 || (dash == std::string::npos && kind == ".dist-info")) return std::nullopt;
+  return Distribution{normalized(stem.substr(0, dash)),
+                      dash == std::string::npos ? "" : stem.substr(dash + 1),
+                      fmt::format("{}/{}", folder, name)};
+}
+
 void add_distributions(const Machine& machine, PythonEnvironment& environment) {
   for (const std::string& folder : environment.site_packages)
     for (const std::string& name : machine.list(folder)) {
       if (environment.distributions.size() >= most_distributions) return;
-      const size_t end = name.size() > 10 && name.ends_with(".dist-info") ? name.size() - 10 : 0;
-      const size_t dash = end == 0 ? std::string::npos : name.rfind('-', end);
-      if (end == 0 || dash == std::string::npos || dash == 0) continue;
-      Distribution one{normalized(name.substr(0, dash)), name.substr(dash + 1, end - dash - 1),
-                       fmt::format("{}/{}", folder, name)};
-      environment.distributions.push_back(std::move(one));
+      if (auto one = distribution_of(folder, name)) environment.distributions.push_back(std::move(*one));
     }
 }
 

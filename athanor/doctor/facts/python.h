@@ -10,11 +10,11 @@
 
 namespace athanor::doctor {
 
-/// An installed distribution: NAME-VERSION.dist-info.
+/// An installed distribution: NAME-VERSION.dist-info, or .egg-info of old.
 struct Distribution {
   std::string name;     // normalised: lower case, '-' for '_' and '.'
-  std::string version;  // "2.9.0+cu128"
-  std::string folder;   // the dist-info
+  std::string version;  // "2.9.0+cu128"; "" where its name does not say it
+  std::string folder;   // the dist-info or egg-info
 };
 
 struct PythonEnvironment {

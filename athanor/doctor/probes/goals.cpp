@@ -1,6 +1,7 @@
 // What should work: a goal passes where it applies; the graph says whether something keeps it from working.
 #include <algorithm>
 
+#include "athanor/doctor/contradictions.h"
 #include "athanor/doctor/opencl_drivers.h"
 #include "athanor/doctor/probes/installed.h"
 #include "athanor/doctor/torch_kernels.h"
@@ -26,6 +27,12 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   return used.empty() ? fail() : pass().seen("OpenCL", counted_titles(used));
 });
 
+bool lacks_what_it_requires(const Facts& f, const TorchBuild& torch) {
+  const auto all = contradictions(f.machine(), *torch.environment).found;
+  return std::any_of(all.begin(), all.end(),
+                     [](const Contradiction& one) { return one.severe && one.by->name == "torch"; });
+}
+
 // Every torch for AMD's GPUs is newer than the data, and none before it had kernels for the GPUs here.
 bool kernels_unknown(const Facts& f) {
   if (f.variable("HSA_OVERRIDE_GFX_VERSION")) return false;
@@ -47,7 +54,8 @@ Finding torch_on(const Facts& f, Vendor vendor) {
   if (f.torches().empty()) return skip();
   Finding finding = pass();
   for (const TorchBuild& torch : f.torches())
-    if (vendor_of(torch) == vendor)
+    // What torch itself requires and lacks, python.requirements says.
+    if (vendor_of(torch) == vendor && !lacks_what_it_requires(f, torch))
       finding.seen(torch.source, torch.version + ", " + torch.environment->prefix);
   // Nothing is known to be in the way, and nothing that it works either: python.torch.gfx says so.
   if (vendor == Vendor::amd && kernels_unknown(f)) return skip();

@@ -1,0 +1,35 @@
+// Packages of one Python environment that contradict each other: what each says that it requires, against
+// what is installed. pip holds to that only while it installs.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/device/machine.h"
+#include "athanor/doctor/facts/python.h"
+#include "athanor/doctor/pep508.h"
+
+namespace athanor::doctor {
+
+struct Contradiction {
+  const Distribution* by = nullptr;
+  std::string requirement;              // "numpy<2", without its marker
+  std::string version_wanted;           // the same for pip: "numpy<2", without spaces
+  std::string name;                     // of what is required
+  const Distribution* there = nullptr;  // nullptr: not installed
+  bool severe = false;                  // a framework cannot work like this
+  std::vector<std::string> others;      // packages that no version of it suits together with `by`
+
+  std::string found() const;  // "numpy 2.1.0", or "numpy: -"
+};
+
+struct Contradictions {
+  std::vector<Contradiction> found;  // severe ones first
+  std::vector<std::string> unknown;  // "PACKAGE: REQUIREMENT": what might be one
+};
+
+Contradictions contradictions(const Machine& machine, const PythonEnvironment& environment);
+
+/// Variables of markers, as far as the files of the machine tell them.
+MarkerValues marker_values(const Machine& machine, const PythonEnvironment& environment);
+
+}  // namespace athanor::doctor
