@@ -69,6 +69,11 @@ InstallPlan make_plan(const Facts& facts, const std::string& goal, const PlanCho
         std::any_of(plan.gpus.begin(), plan.gpus.end(),
                     [&](const PlannedGpu& other) { return other.vendor != gpu.vendor; }))
       plan.name += "-" + gpu.vendor;
+  std::vector<const Gpu*> used;
+  for (const PlannedGpu& planned : plan.gpus)
+    for (const Gpu& gpu : facts.gpus())
+      if (planned.use == PlannedGpu::Use::used && gpu.index == planned.index) used.push_back(&gpu);
+  plan_room(plan, facts, used);
   if (plan.image.empty())
     plan.image = plan.python.empty() ? "debian:12" : fmt::format("python:{}-slim", plan.python);
   return plan;

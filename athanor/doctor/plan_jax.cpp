@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
 namespace {
@@ -44,6 +45,15 @@ Text not_with(const Version& here, const std::vector<const Gpu*>& gpus) {
           fmt::format("已安装 {}，没有已知的插件", here.text())};
 }
 
+// pip's own ROCm counts for the environment that it is in, and this plan makes another.
+Text none_but_of_pip(const Facts& facts) {
+  for (const PythonEnvironment& environment : facts.pythons())
+    if (const Distribution* rocm = pip_rocm(environment))
+      return {fmt::format("{} {} of pip serves {} alone", rocm->name, rocm->version, environment.prefix),
+              fmt::format("pip 安装的 {} {} 只用于 {}", rocm->name, rocm->version, environment.prefix)};
+  return {"none is installed", "当前没有安装"};
+}
+
 void plan_jax_rocm(InstallPlan& plan, const Facts& facts, const std::vector<const Gpu*>& gpus) {
   plan.links.push_back(amd_driver_link(facts));
   need_amd(plan);
@@ -75,8 +85,7 @@ void plan_jax_rocm(InstallPlan& plan, const Facts& facts, const std::vector<cons
       newer = {fmt::format("ROCm {}, with which JAX {} runs", newest.rocm.text(), newest.jax),
                fmt::format("ROCm {}，可运行 JAX {}", newest.rocm.text(), newest.jax)};
   } else {
-    const Text why =
-        installed ? not_with(installed->version, gpus) : Text{"none is installed", "当前没有安装"};
+    const Text why = installed ? not_with(installed->version, gpus) : none_but_of_pip(facts);
     reason = {"to be installed: " + why.en, "需要安装：" + why.zh};
   }
   plan_rocm(plan, there ? installed->version.first(2).text() : row->rocm.text(), reason, newer);

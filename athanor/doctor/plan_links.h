@@ -40,4 +40,7 @@ Link nothing_for_intel(const char* framework);
 /// image has. Adds its link.
 void plan_rocm(InstallPlan& plan, const std::string& release, const Text& reason, const Text& newer);
 
+/// Adds whether there is room for what the plan installs, on the disk, in memory and in these GPUs' memory.
+void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gpu*>& gpus);
+
 }  // namespace athanor::doctor

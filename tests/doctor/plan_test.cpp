@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "athanor/base/error.h"
+#include "athanor/doctor/room.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor::doctor {
@@ -161,12 +162,51 @@ TEST(JaxPlans, SayWhyAnotherRocmIsNeeded) {
             "to be installed: 6.2.4 is installed, and jax-rocm60-plugin 0.5.0 needs 6.3");
   const InstallPlan none = plan_on("healthy-rx6800xt", "jax");
   EXPECT_EQ(link_of(none, "ROCm").reason.en, "to be installed: none is installed");
+  const UnpackedMachine pip("doctor/healthy-rx6800xt");
+  std::filesystem::create_directories(
+      pip.root() / "home/ada/venv/lib/python3.12/site-packages/rocm_sdk_core-7.14.0.dist-info");
+  EXPECT_EQ(link_of(make_plan(Facts(*pip), "jax"), "ROCm").reason.en,
+            "to be installed: rocm-sdk-core 7.14.0 of pip serves /home/ada/venv alone");
   EXPECT_THAT(link_of(jax_with_rocm("doctor/healthy-rx6800xt", "9.0.0"), "ROCm").reason.en,
               HasSubstr("no plugin is known"));
   const InstallPlan chip = jax_with_rocm("doctor/row14-half-precision", "6.4.3-128");  // gfx1010
   ASSERT_NE(chip.broken(), nullptr);
   EXPECT_EQ(chip.broken()->part, "JAX");
   EXPECT_THAT(chip.broken()->reason.en, HasSubstr("gfx1010"));
+}
+
+TEST(Plans, SayWhetherThereIsRoom) {
+  for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
+    const InstallPlan none = plan_on("trap-no-room", goal);  // 3 GB
+    ASSERT_NE(none.broken(), nullptr) << goal;
+    EXPECT_EQ(none.broken()->part, "room");
+    EXPECT_THAT(none.broken()->reason.en, HasSubstr("2.79 GiB free on the disk")) << goal;
+    EXPECT_THAT(none.broken()->reason.en, HasSubstr("2026-11-22"));
+    EXPECT_THROW(plan_as(none, "script"), Error);
+    const InstallPlan enough = plan_on("healthy-rtx4090", goal);
+    EXPECT_EQ(enough.broken(), nullptr) << goal;
+    EXPECT_THAT(link_of(enough, "room").reason.en, HasSubstr("GiB on the disk")) << goal;
+  }
+  EXPECT_EQ(plan_on("trap-no-room", "athanor").broken(), nullptr);
+  EXPECT_THAT(link_of(plan_on("trap-no-room", "pytorch"), "room").reason.en, HasSubstr("5.08 GiB needed"));
+  // JAX would fit; the ROCm that it needs would not.
+  const InstallPlan rocm = plan_on("trap-no-room-for-rocm", "jax");
+  EXPECT_FALSE(link_of(rocm, "room").broken);
+  EXPECT_TRUE(link_of(rocm, "room for ROCm").broken);
+}
+
+TEST(Room, IsJudgedByWhatIsKnown) {
+  Compatibility::Room need{"x", "cpu", "x", "test", std::nullopt, 10, 20, 30};
+  EXPECT_THAT(shortages(need, {"/", 10, 20, 30}), ::testing::IsEmpty());
+  EXPECT_THAT(shortages(need, {}), ::testing::IsEmpty());  // nothing could be seen
+  const auto all = shortages(need, {"/", 9, 19, 29});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].kind, RoomKind::disk);
+  EXPECT_EQ(all[1].kind, RoomKind::memory);
+  EXPECT_EQ(all[2].kind, RoomKind::vram);
+  EXPECT_EQ(all[2].needed, 30U);
+  need.installed = std::nullopt, need.download = 5;  // at least that
+  EXPECT_THAT(shortages(need, {"/", 4, 20, 30}), ::testing::SizeIs(1));
 }
 
 TEST(AthanorPlans, WorkForEveryVendor) {

@@ -1,0 +1,86 @@
+// The last link of a plan: whether there is room for it.
+#include <fmt/format.h>
+
+#include "athanor/base/text.h"
+#include "athanor/doctor/plan_links.h"
+#include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/room.h"
+
+namespace athanor::doctor {
+namespace {
+
+// Of the room table: what a plan installs, by the packages and the index that it takes them from.
+std::string room_of_plan(const InstallPlan& plan) {
+  const auto has = [&](std::string_view part) {
+    return plan.index.find(part) != std::string::npos ||
+           (!plan.packages.empty() && plan.packages.front().find(part) != std::string::npos);
+  };
+  if (has("cuda12")) return "cuda12";
+  if (has("cuda13")) return "cuda13";
+  if (has("/cu1") || has("and-cuda")) return "cuda";
+  if (has("rocm")) return "rocm";
+  return has("/xpu") ? "xpu" : "cpu";
+}
+
+const char* word_of(RoomKind kind, Language language) {
+  const bool en = language == Language::en;
+  if (kind == RoomKind::disk) return en ? "free on the disk" : "磁盘可用空间";
+  if (kind == RoomKind::memory) return en ? "of memory available" : "可用内存";
+  return en ? "of GPU memory" : "显存";
+}
+
+}  // namespace
+
+void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gpu*>& gpus) {
+  if (plan.goal == "athanor" || plan.broken() != nullptr) return;
+  const Compatibility& known = Compatibility::known();
+  const RoomHere here = room_here(facts, gpus);
+  const Compatibility::Room* need = known.room_for(plan.goal, room_of_plan(plan));
+  Link link{"room", here.disk ? format_bytes(*here.disk) + " free" : "-", {}, {}, false};
+  if (need == nullptr) {
+    link.reason = {fmt::format("how much it takes is not known ({})", origin("room")),
+                   fmt::format("所需空间未知（{}）", origin("room"))};
+    plan.links.push_back(link);
+    return;
+  }
+  const Text takes = room_text(*need);
+  link.reason = {fmt::format("{}: {} takes {} ({}, {})", here.folder, need->what, takes.en, need->source,
+                             known.origins.at("room").date),
+                 fmt::format("{}：{} 需要 {}（{}，{}）", here.folder, need->what, takes.zh, need->source,
+                             known.origins.at("room").date)};
+  for (const Shortage& one : shortages(*need, here)) {
+    link.broken = true;
+    link.reason.en = fmt::format("not enough: {} {}, and {} needed. {}", format_bytes(one.there),
+                                 word_of(one.kind, Language::en), format_bytes(one.needed), link.reason.en);
+    link.reason.zh = fmt::format("不足：{} {}，需要 {}。{}", word_of(one.kind, Language::zh),
+                                 format_bytes(one.there), format_bytes(one.needed), link.reason.zh);
+    link.newer =
+        one.kind == RoomKind::disk
+            ? Text{"more room: another disk for the environment, or an emptied one (pip cache purge)",
+                   "更多空间：把环境放在其他磁盘，或清理磁盘（pip cache purge）"}
+            : Text{"a machine with more of it", "配置更高的机器"};
+  }
+  // pip keeps what it downloads in its cache, under the home too.
+  if (!link.broken && need->installed && need->download && here.disk &&
+      *here.disk < *need->installed + *need->download) {
+    link.reason.en += "; too little to keep the download too: give pip --no-cache-dir";
+    link.reason.zh += "；不足以同时保留下载缓存：请使用 pip --no-cache-dir";
+  }
+  plan.links.push_back(link);
+  if (plan.driver_test.find("/opt/rocm") == std::string::npos || newest_rocm(facts)) return;
+  // ROCm itself is to be installed first.
+  if (const auto* rocm = known.room_for("rocm", "rocm")) {
+    const RoomHere opt = room_here(facts, gpus, true);
+    Link there{"room for ROCm", opt.disk ? format_bytes(*opt.disk) + " free" : "-", {}, {}, false};
+    there.reason = {
+        fmt::format("{}: {} take {} ({})", opt.folder, rocm->what, room_text(*rocm).en, rocm->source),
+        fmt::format("{}：{} 需要 {}（{}）", opt.folder, rocm->what, room_text(*rocm).zh, rocm->source)};
+    there.broken = !shortages(*rocm, opt).empty();
+    if (there.broken)
+      there.newer = {"more room under /opt, or ROCm without what is not needed",
+                     "扩大 /opt 的空间，或只安装所需的 ROCm 组件"};
+    plan.links.push_back(there);
+  }
+}
+
+}  // namespace athanor::doctor
