@@ -81,7 +81,7 @@ OpenclUse opencl_use(const Facts& facts, const Gpu& gpu) {
     use.driver = driver.name();
   }
   if (use.state == State::hidden) use.variable = enable, use.value = rusticl_enable_with(facts, rusticl);
-  if (gpu.device.starts_with("opencl:"))
+  if (!gpu.opencl.empty())
     use = {State::listed, use.driver, {}, {}};  // a Mesa may be built to show it all the same
   else if (gpu.driver == "dxg" && (gpu.vendor == Vendor::nvidia || gpu.vendor == Vendor::amd))
     use = {State::impossible, {}, {}, {}};

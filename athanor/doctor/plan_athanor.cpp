@@ -34,6 +34,11 @@ void set_variable(InstallPlan& plan, const std::string& name, const std::string&
 
 // The OpenCL driver of one GPU: the one that is there, else the one to install.
 void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGpu& planned) {
+  if (gpu.opencl.empty() && !gpu.device.empty()) {
+    planned.use = PlannedGpu::Use::used;
+    planned.reason = {"used: --device " + gpu.device, "使用：--device " + gpu.device};
+    return;
+  }
   const OpenclUse use = opencl_use(facts, gpu);
   Link link{"OpenCL", use.driver, {}, {}, false};
   planned.use = PlannedGpu::Use::used;
@@ -114,11 +119,12 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
       planned.reason = {"not used: another device was asked for", "不使用：指定了其他设备"};
     } else if (const Text why = not_ours(gpu); !why.en.empty()) {
       planned.reason = why;
-    } else if (opencl_use(facts, gpu).state == State::impossible) {
+    } else if (gpu.device.empty() && opencl_use(facts, gpu).state == State::impossible) {
       planned.reason = {
-          "not used: in WSL this vendor's driver has no OpenCL, so Athanor computes on the CPU "
-          "there; CUDA and HIP backends are planned",
-          "不使用：WSL 中该厂商的驱动没有 OpenCL，Athanor 在其中只用 CPU；CUDA 和 HIP 后端在计划中"};
+          "not used: in WSL this vendor's driver has no OpenCL, and neither CUDA nor HIP lists the GPU; "
+          "Athanor "
+          "uses the CPU",
+          "不使用：WSL 中该厂商的驱动没有 OpenCL，CUDA 和 HIP 也没有列出该 GPU；Athanor 使用 CPU"};
     } else if (gpu.vendor == Vendor::other && gpu.device.empty()) {
       planned.reason = {"not used: no backend lists it, and no driver for it is known here",
                         "不使用：没有后端列出它，也没有已知的驱动"};

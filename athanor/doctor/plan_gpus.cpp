@@ -31,7 +31,7 @@ std::string what_is_here(const Facts& facts) {
 }
 
 bool goes_by(const Gpu& gpu, const std::string& name) {
-  return name == gpu.device || name == gpu.address || "0000:" + name == gpu.address;
+  return name == gpu.device || name == gpu.opencl || name == gpu.address || "0000:" + name == gpu.address;
 }
 
 // The GPUs that --device means: one, or several of the same kind by their name.

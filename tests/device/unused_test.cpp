@@ -25,9 +25,11 @@ const DeviceInfo cpu{{}, "a processor", "cpu", 0, {}};
 const DeviceInfo gpu{{1, 0}, "a GPU", "gpu", 0, {}};
 
 TEST(UnusedGpus, AreSaidWithTheReason) {
-  EXPECT_THAT(unused_on("wsl-rtx4090", {cpu}),
-              AllOf(HasSubstr("NVIDIA GeForce RTX 4090 is not used: "), HasSubstr("athanor doctor")));
-  EXPECT_THAT(unused_on("h100x8", {cpu}), HasSubstr("H100"));
+  EXPECT_THAT(unused_on("doctor/healthy-wsl", {cpu}),
+              AllOf(HasSubstr("NVIDIA GPU is not used: "), HasSubstr("athanor doctor")));
+  EXPECT_THAT(
+      unused_on("doctor/trap-amd-and-nvidia", {cpu}),
+      AllOf(HasSubstr("GeForceRTX4090 is not used: "), HasSubstr("AMD Radeon RX 6800 XT is not used: ")));
 }
 
 TEST(UnusedGpus, AreNoneWhereAllAreListed) {
@@ -35,7 +37,7 @@ TEST(UnusedGpus, AreNoneWhereAllAreListed) {
   EXPECT_EQ(unused_on("phoenix-7900xtx", {cpu, gpu, gpu}), "");
   EXPECT_EQ(unused_on("cpu-server", {cpu}), "");
   // The same processor through OpenCL is no GPU.
-  EXPECT_THAT(unused_on("wsl-rtx4090", {cpu, {{1, 0}, "PoCL", "cpu", 0, {}}}), Not(HasSubstr("PoCL")));
+  EXPECT_THAT(unused_on("doctor/healthy-wsl", {cpu, {{1, 0}, "PoCL", "cpu", 0, {}}}), Not(HasSubstr("PoCL")));
 }
 
 }  // namespace

@@ -248,7 +248,8 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
 }
 
 TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
-  const InstallPlan plan = plan_with("wsl-rtx4090", "athanor");
+  EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // by CUDA
+  const InstallPlan plan = plan_on("healthy-wsl", "athanor");
   EXPECT_THAT(uses_of(plan), ElementsAre("unused"));
   EXPECT_THAT(plan.gpus.at(0).reason.en, HasSubstr("WSL"));
   EXPECT_EQ(link_of(plan, "backend").value, "CPU");

@@ -55,8 +55,10 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   gpu.arch_source = source_of_arch(device, gpu.kfd_node);
   gpu.hive = hexadecimal(device.text("xgmi_hive"));
   gpu.render_node = device.text("render_node");
-  for (const BackendUse& use : device.backends)
+  for (const BackendUse& use : device.backends) {
     if (use.usable && gpu.device.empty()) gpu.device = use.device;
+    if (use.usable && use.backend == "opencl") gpu.opencl = use.device;
+  }
   return gpu;
 }
 

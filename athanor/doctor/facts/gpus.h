@@ -32,6 +32,7 @@ struct Gpu {
   std::string render_node;
   /// What Athanor's --device takes ("opencl:0"); "" where no backend lists it, or none was asked.
   std::string device;
+  std::string opencl;  // the same of OpenCL alone: "opencl:0"
 
   /// "AMD Radeon RX 6800 XT (gfx1030)"
   std::string title() const;

@@ -17,14 +17,12 @@ const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   std::vector<Gpu> used;
   for (const Gpu& gpu : f.gpus()) {
-    const OpenclUse use = opencl_use(f, gpu);
-    // Where OpenCL was asked, its word counts, and files do not.
-    if (use.state == OpenclUse::State::listed ||
-        (use.state == OpenclUse::State::served && !opencl_answered(f)))
+    // The word of a runtime that was asked counts more than files.
+    if (!gpu.device.empty() || (opencl_use(f, gpu).state == OpenclUse::State::served && !opencl_answered(f)))
       used.push_back(gpu);
   }
   if (f.gpus().empty()) return skip();
-  return used.empty() ? fail() : pass().seen("OpenCL", counted_titles(used));
+  return used.empty() ? fail() : pass().seen("devices", counted_titles(used));
 });
 
 bool lacks_what_it_requires(const Facts& f, const TorchBuild& torch) {

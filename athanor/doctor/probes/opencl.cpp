@@ -37,7 +37,9 @@ std::vector<const Gpu*> opencl_gpus(const Facts& f) {
   auto gpus = computing_gpus(f);
   const bool discrete = !gpus.empty() && !gpus.front()->integrated;
   std::erase_if(gpus, [&](const Gpu* gpu) {
-    return (discrete && gpu->integrated) || opencl_use(f, *gpu).state == OpenclUse::State::impossible;
+    const bool by_another = gpu->opencl.empty() && !gpu->device.empty();  // CUDA or HIP
+    return by_another || (discrete && gpu->integrated) ||
+           opencl_use(f, *gpu).state == OpenclUse::State::impossible;
   });
   return gpus;
 }
@@ -45,7 +47,7 @@ std::vector<const Gpu*> opencl_gpus(const Facts& f) {
 const AddProbe wsl("wsl.opencl", [](const Facts& f) {
   if (!f.system().wsl) return skip();
   for (const Gpu& gpu : f.gpus())
-    if (opencl_use(f, gpu).state == OpenclUse::State::impossible)
+    if (gpu.device.empty() && opencl_use(f, gpu).state == OpenclUse::State::impossible)
       return warn().seen("/dev/dxg", gpu.title()).with("gpu", gpu.title());
   return f.gpus().empty() ? skip() : pass();
 });
@@ -109,7 +111,7 @@ const AddProbe listed("opencl.device", [](const Facts& f) {
     if (f.variable(name)) return skip();
   const auto gpus = opencl_gpus(f);
   for (const Gpu* gpu : gpus)
-    if (gpu->device.empty()) {
+    if (gpu->opencl.empty()) {
       if (opencl_use(f, *gpu).state != OpenclUse::State::served) continue;  // of which others tell
       return with_drivers(f, gpu->integrated ? warn() : fail()).with("gpu", gpu->title());
     }
