@@ -216,6 +216,7 @@ const Values& usual_values() {
                              {"needed", "9.1"},
                              {"newest", "13"},
                              {"old", "0.5.0"},
+                             {"vendor", "nvidia"},
                              {"version", "2.9.0+rocm6.4"}};
   return all;
 }
