@@ -16,6 +16,7 @@ endif()
 foreach(reader idx npy safetensors image machine doctor)
   add_check(fuzz_${reader} TIMEOUT 120 COMMAND tools/run-fuzzer ${reader} 10)
 endforeach()
+add_check(unpack_machine TIMEOUT 60 COMMAND tests/support/check-unpack-machine)
 add_check(sanitizers TIMEOUT 600 COMMAND tools/run-sanitized)
 set_tests_properties(sanitizers PROPERTIES PROCESSORS 2)
 add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}

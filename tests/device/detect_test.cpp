@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "tests/support/machine_fixture.h"
 #include "tests/support/temp_folder.h"
 
@@ -372,9 +374,9 @@ TEST_F(RecordedTrees, AreRead) {
            {"amd/phoenix", "AMD Radeon 780M (Phoenix)", "l2_cache_bytes", "2.00 MiB kfd"},
            {"amd/rx5700xt", "AMD Radeon RX 5600/5700 series", "clock_mhz", "1900 MHz amdgpu"},
            {"amd/rx580", "AMD Radeon RX 470/480/570/580", "memory_bytes", "4.00 GiB amdgpu"},
-           {"amd/rx6600", "AMD Radeon RX 6600 series", "pcie_link", "16.0 GT/s x16 pci"},
+           {"amd/rx6600", "AMD Radeon RX 6600 series", "pcie_link", "8.0 GT/s x8 amdgpu, 16.0 GT/s x16 pci"},
            {"amd/rx7900xtx", "AMD Radeon RX 7900 series", "pci_address", "0000:03:00.0 pci"},
-           {"amd/rx9070", "AMD Radeon RX 9070 series", "pcie_link", "32.0 GT/s x16 pci"},
+           {"amd/rx9070", "AMD Radeon RX 9070 series", "pcie_link", "16.0 GT/s x16 amdgpu, 32.0 GT/s x16 pci"},
            {"amd/vega56", "AMD Radeon RX Vega", "memory_bytes", "7.98 GiB amdgpu"},
            {"nvidia/rtx4080", "NVIDIA GeForce RTX 4080", "kernel_driver", "nvidia pci"},
            {"intel/b580", "Intel Arc B580", "clock_mhz", "2850 MHz xe"},

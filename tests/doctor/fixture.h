@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "athanor/device/machine.h"
 #include "tests/support/machine_fixture.h"

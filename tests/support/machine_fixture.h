@@ -11,17 +11,16 @@
 //     --- /dev/kfd                            removes a file, a link or a folder with its contents
 //
 // To look at one: tools/unpack-machine NAME DIR && athanor detect --root DIR
+// Of the standard library alone, so that tools/unpack-machine needs nothing but a compiler.
 #pragma once
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include "athanor/base/file.h"
-#include "athanor/base/text.h"
 
 namespace athanor::testing {
 
@@ -56,7 +55,9 @@ class MachineFixture {
 
   void read(const std::filesystem::path& file, const Values& values, int depth) {
     if (depth > 8) throw std::runtime_error("fixtures include each other: " + file.string());
-    std::string text = read_text_file(file);
+    std::ifstream stream(file, std::ios::binary);
+    if (!stream) throw std::runtime_error("cannot be read: " + file.string());
+    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
     for (const auto& [name, value] : values)
       for (size_t at = 0; (at = text.find("{{" + name + "}}", at)) != std::string::npos;)
         text.replace(at, name.size() + 4, value);
@@ -66,9 +67,9 @@ class MachineFixture {
     for (size_t start = 0, end = 0; start < text.size(); start = end) {
       end = std::min(text.find('\n', start), text.size() - 1) + 1;
       const std::string line = text.substr(start, end - start);
-      const std::string words = trim(line);
+      const std::string words = stripped(line);
       if (line.starts_with("include ") && line.find(".machine") != std::string::npos) {
-        include(file, split(words.substr(8), ' '), depth);
+        include(file, words_of(words.substr(8)), depth);
         current = nullptr;
       } else if (line.starts_with("== /")) {
         current = begin(words.substr(3));
@@ -90,6 +91,21 @@ class MachineFixture {
     }
   }
 
+  static std::string stripped(const std::string& text) {
+    const size_t first = text.find_first_not_of(" \t\r\n"), last = text.find_last_not_of(" \t\r\n");
+    return first == std::string::npos ? "" : text.substr(first, last - first + 1);
+  }
+
+  static std::vector<std::string> words_of(const std::string& text) {
+    std::vector<std::string> words;
+    for (size_t at = 0; (at = text.find_first_not_of(" \t\r\n", at)) != std::string::npos;) {
+      const size_t end = std::min(text.find_first_of(" \t\r\n", at), text.size());
+      words.push_back(text.substr(at, end - at));
+      at = end;
+    }
+    return words;
+  }
+
   void include(const std::filesystem::path& file, const std::vector<std::string>& words, int depth) {
     Values values;
     for (size_t i = 1; i < words.size(); ++i)
@@ -103,7 +119,7 @@ class MachineFixture {
     const size_t colon = line.find(':');
     if (colon == std::string::npos) return;
     text.resize(std::stoul(line.substr(0, colon), nullptr, 16), '\0');
-    for (const std::string& byte : split(trim(line.substr(colon + 1)), ' '))
+    for (const std::string& byte : words_of(line.substr(colon + 1)))
       text += static_cast<char>(std::stoul(byte, nullptr, 16));
   }
 
