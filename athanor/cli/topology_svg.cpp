@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string_view>
 
+#include "athanor/base/text_width.h"
 #include "athanor/base/xml.h"
 #include "athanor/cli/topology_text.h"
 
@@ -10,7 +12,8 @@ namespace athanor::cli {
 namespace {
 
 constexpr double margin = 24, title_height = 56, node_width = 500, node_head = 64, gap = 20;
-constexpr double box_width = 226, box_height = 74, box_gap = 16, band_height = 46;
+constexpr double box_width = 226, box_head = 22, line_height = 19, box_gap = 16, band_head = 28;
+constexpr Font plain_font{13, false}, bold_font{13, true}, title_font{21, true};
 
 // Colours twice, and not by names: viewers that are no browsers do not know CSS variables, and draw black.
 constexpr std::string_view style = R"(
@@ -25,40 +28,66 @@ constexpr std::string_view style = R"(
     .wire { stroke: #6ea3ff } .link { fill: #6ea3ff } .band { fill: #2c2119; stroke: #ff9a52 }
   }
 )";
-// As much as fits into a box.
-std::string shortened(const std::string& text, size_t most) {
-  if (text.size() <= most) return text;
-  size_t end = most - 3;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // not within a character
-  return text.substr(0, end) + "...";
+struct TextLine {
+  const char* kind;
+  std::string text;
+};
+
+// What stands in a device's box: a name of up to two lines, where it is, its link.
+std::vector<TextLine> lines_of(const DevicePlace& place, const Detection& detection) {
+  std::vector<TextLine> lines;
+  const auto add = [&](const char* kind, const std::string& text, size_t most) {
+    const Font& font = kind == std::string_view("name") ? bold_font : plain_font;
+    for (std::string& line : text_lines(text, box_width - 24, font, most))
+      lines.push_back({kind, std::move(line)});
+  };
+  add("name", fmt::format("[{}] {}", place.device, detection.devices[place.device].name), 2);
+  const size_t bridges = place.bridges.size();
+  const std::string behind =
+      bridges == 0 ? "" : fmt::format("behind {} bridge{}", bridges, bridges == 1 ? "" : "s");
+  const std::string both = place.address + (behind.empty() ? "" : ", " + behind);
+  if (text_width(both, plain_font) <= box_width - 24) {
+    add("", both, 1);
+  } else {
+    add("", place.address, 1);
+    add("", behind, 1);
+  }
+  if (!place.link.empty()) add("link", "PCIe " + place.link, 1);
+  return lines;
 }
 
 struct Panel {
   std::string title, text;
   std::vector<const DevicePlace*> places;
+  double box_height = 0;  // as its fullest box needs
 };
 
-std::vector<Panel> panels_of(const Topology& topology) {
+std::vector<Panel> panels_of(const Topology& topology, const Detection& detection) {
   std::vector<Panel> panels;
   for (const MemoryNode& node : topology.nodes) {
-    Panel panel{fmt::format("Memory node {}", node.index), describe(node, " · "), {}};
+    Panel panel{fmt::format("Memory node {}", node.index), describe(node, " · "), {}, 0};
     for (const DevicePlace& place : topology.places)
       if (place.node == node.index) panel.places.push_back(&place);
     panels.push_back(std::move(panel));
   }
-  Panel elsewhere{"Near no memory node that the system knows", "", {}};
+  Panel elsewhere{"Near no memory node that the system knows", "", {}, 0};
   for (const DevicePlace& place : topology.places)
     if (std::none_of(topology.nodes.begin(), topology.nodes.end(),
                      [&](const MemoryNode& node) { return node.index == place.node; }))
       elsewhere.places.push_back(&place);
   if (!elsewhere.places.empty()) panels.push_back(std::move(elsewhere));
+  for (Panel& panel : panels)
+    for (const DevicePlace* place : panel.places)
+      panel.box_height =
+          std::max(panel.box_height,
+                   box_head + line_height * static_cast<double>(lines_of(*place, detection).size()) - 5);
   return panels;
 }
 
 double height_of(const Panel& panel) {
   const size_t pairs = (panel.places.size() + 1) / 2;
   const auto rows = static_cast<double>(pairs);
-  return node_head + rows * (box_height + box_gap) + (rows > 0 ? 8 : 0);
+  return node_head + rows * (panel.box_height + box_gap) + (rows > 0 ? 8 : 0);
 }
 
 void add_text(std::string& svg, double x, double y, std::string_view kind, const std::string& text) {
@@ -69,33 +98,31 @@ void add_panel(std::string& svg, const Panel& panel, const Detection& detection,
   svg += fmt::format("<rect class=\"panel\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n", x, y,
                      node_width, height_of(panel));
   add_text(svg, x + 18, y + 26, "head", panel.title);
-  add_text(svg, x + 18, y + 46, "", shortened(panel.text, 76));
+  for (const std::string& line : text_lines(panel.text, node_width - 36, plain_font, 1))
+    add_text(svg, x + 18, y + 46, "", line);
   for (size_t i = 0; i < panel.places.size(); ++i) {
     const DevicePlace& place = *panel.places[i];
-    const size_t line = i / 2;
-    const auto row = static_cast<double>(line), column = static_cast<double>(i % 2);
+    const size_t above = i / 2;
+    const auto row = static_cast<double>(above), column = static_cast<double>(i % 2);
     const double left = x + 20 + column * (box_width + 14),
-                 top = y + node_head + row * (box_height + box_gap);
+                 top = y + node_head + row * (panel.box_height + box_gap);
     // A wire from the node, down the left of the column.
     svg += fmt::format("<path class=\"wire\" d=\"M{} {} V{} H{}\"/>\n", left - 8, y + node_head - 10,
-                       top + box_height / 2, left);
+                       top + panel.box_height / 2, left);
     svg += fmt::format("<rect class=\"box\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"7\"/>\n", left,
-                       top, box_width, box_height);
-    add_text(svg, left + 12, top + 22, "name",
-             shortened(fmt::format("[{}] {}", place.device, detection.devices[place.device].name), 30));
-    add_text(
-        svg, left + 12, top + 42, "",
-        place.address + (place.bridges.empty() ? ""
-                                               : fmt::format(", behind {} bridge{}", place.bridges.size(),
-                                                             place.bridges.size() == 1 ? "" : "s")));
-    if (!place.link.empty()) add_text(svg, left + 12, top + 61, "link", "PCIe " + place.link);
+                       top, box_width, panel.box_height);
+    double below = top + box_head;
+    for (const TextLine& line : lines_of(place, detection)) {
+      add_text(svg, left + 12, below, line.kind, line.text);
+      below += line_height;
+    }
   }
 }
 
 }  // namespace
 
 std::string topology_svg(const Topology& topology, const Detection& detection) {
-  const std::vector<Panel> panels = panels_of(topology);
+  const std::vector<Panel> panels = panels_of(topology, detection);
   const std::vector<LinkGroup> groups = groups_of(topology);
   const size_t columns = panels.size() > 1 ? 2 : 1;
   const double width =
@@ -111,11 +138,14 @@ std::string topology_svg(const Topology& topology, const Detection& detection) {
     y += tallest + gap;
   }
   for (const LinkGroup& group : groups) {
+    const auto lines = text_lines(fmt::format("[{}]  {}", fmt::join(group.devices, "] ["), describe(group)),
+                                  width - 2 * margin - 36, bold_font, 4);
+    const double height = band_head + line_height * static_cast<double>(lines.size()) - 1;
     body += fmt::format("<rect class=\"band\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n",
-                        margin, y, width - 2 * margin, band_height);
-    add_text(body, margin + 18, y + 28, "name",
-             fmt::format("[{}]  {}", fmt::join(group.devices, "] ["), describe(group)));
-    y += band_height + gap;
+                        margin, y, width - 2 * margin, height);
+    for (size_t i = 0; i < lines.size(); ++i)
+      add_text(body, margin + 18, y + band_head + line_height * static_cast<double>(i), "name", lines[i]);
+    y += height + gap;
   }
   std::string name = "This machine";
   for (const FoundDevice& device : detection.devices)
@@ -125,7 +155,8 @@ std::string topology_svg(const Topology& topology, const Detection& detection) {
       "height=\"{1}\">\n<style>{2}</style>\n"
       "<rect width=\"100%\" height=\"100%\" class=\"page\"/>\n",
       width, y + margin - gap, style);
-  add_text(svg, margin, 38, "title", name);
+  for (const std::string& line : text_lines(name, width - 2 * margin, title_font, 1))
+    add_text(svg, margin, 38, "title", line);
   return svg + body + "</svg>\n";
 }
 
