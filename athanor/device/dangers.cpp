@@ -38,7 +38,11 @@ std::string_view family_of(const std::string& arch) {
 void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& machine,
                         std::vector<Danger>& found) {
   for (const std::string& name : machine.environment_names()) {
-    if (!name.starts_with("HSA_OVERRIDE_GFX_VERSION")) continue;
+    // HSA_OVERRIDE_GFX_VERSION_0 is of one GPU. Whatever else begins so is no variable to be unset in a
+    // shell.
+    if (!name.starts_with("HSA_OVERRIDE_GFX_VERSION") ||
+        name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != std::string::npos)
+      continue;
     const std::string value = machine.environment(name).value_or("");
     const std::string pretended = gfx_of_override(value);
     const std::string setting = fmt::format("{}={}", name, value);
@@ -127,6 +131,10 @@ std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const 
   const Overrides overrides(machine);
   for (const std::string& problem : overrides.problems())
     found.push_back({"devices.toml, ATHANOR_DEVICE_...", problem, "see docs/detect.md"});
+  for (Danger& danger : found) {
+    danger.setting = printable(std::move(danger.setting));
+    danger.what = printable(std::move(danger.what));
+  }
   return found;
 }
 

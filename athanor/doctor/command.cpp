@@ -142,6 +142,10 @@ const std::map<std::string, Rule, std::less<>>& rules() {
     map["folder"] = [](const std::string& path, const Facts&, const OwnFiles& own) {
       return path == "/var/tmp" || is_mount_point(own, path);
     };
+    // In no command; where it may stand, there are files that --fix can change.
+    map["home"] = [](const std::string& path, const Facts&, const OwnFiles& own) {
+      return !path.empty() && path == own.home && !own.environment.empty() && !own.start.empty();
+    };
     map["mount_point"] = [](const std::string& path, const Facts&, const OwnFiles& own) {
       return is_mount_point(own, path);
     };

@@ -35,6 +35,7 @@ struct Offer {
   /// The placeholder for which this machine has a value that may not stand in a command; `commands` is then
   /// empty. "" for none.
   std::string withheld;
+  bool automatic = false;  // --fix can do it here
   int tried = 0, worked = 0;
 };
 

@@ -64,7 +64,7 @@ std::vector<Change> variable_changes(const Facts& facts, const std::string& vari
 
 const Offer* automatic(const std::vector<Offer>& offers) {
   for (const Offer& offer : offers)
-    if (!offer.fix->action.empty() && offer.withheld.empty()) return &offer;
+    if (offer.automatic) return &offer;
   return nullptr;
 }
 

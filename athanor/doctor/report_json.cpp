@@ -41,7 +41,7 @@ Ordered problem_of(const Diagnosis& diagnosis, const Result& result, Language la
                      {"relogin", offer.fix->relogin},
                      {"reboot", offer.fix->reboot},
                      {"withheld", offer.withheld},
-                     {"automatic", !offer.fix->action.empty() && offer.withheld.empty()},
+                     {"automatic", offer.automatic},
                      {"tried", offer.tried},
                      {"worked", offer.worked}});
   return {{"id", result.check->id},

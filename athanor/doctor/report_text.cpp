@@ -77,7 +77,7 @@ std::string notes_of(const Writer& writer, const Result& result, const Offer& of
   if (offer.fix->sudo) notes.push_back(writer.word("needs_sudo"));
   if (offer.fix->relogin) notes.push_back(writer.word("relogin"));
   if (offer.fix->reboot) notes.push_back(writer.word("reboot"));
-  if (!offer.fix->action.empty() && offer.withheld.empty()) notes.push_back(writer.word("automatic"));
+  if (offer.automatic) notes.push_back(writer.word("automatic"));
   if (offer.tried > 0)
     notes.push_back(writer.word(
         "record", {{"tried", std::to_string(offer.tried)}, {"worked", std::to_string(offer.worked)}}));

@@ -387,6 +387,10 @@ TEST(Commands, DoNotGiveTheSystemAway) {
     for (const std::string& report : {text, json}) {
       EXPECT_THAT(report, Not(HasSubstr("chown")));
       EXPECT_THAT(report, HasSubstr("export ATHANOR_CACHE=/tmp/athanor-1000"));
+      // Of files in a home that is not there, --fix changes none.
+      EXPECT_EQ(report.find("athanor doctor --fix does this") == std::string::npos &&
+                    report.find("\"automatic\":true") == std::string::npos,
+                account == "nobody" && variables.contains("HOME"));
     }
   }
 }
