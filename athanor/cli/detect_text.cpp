@@ -65,6 +65,7 @@ constexpr Line lines[] = {{"possible_models", "one of"},
                           {"l3_cache_bytes", "L3 cache"},
                           {"pcie_link", "PCIe link now"},
                           {"pcie_link_best", "PCIe link at best"},
+                          {"pcie_link_inside", "PCIe link inside"},
                           {"kernel_driver", "kernel driver"},
                           {"driver_version", "driver version"},
                           {"opencl_driver", "OpenCL driver"}};

@@ -21,7 +21,10 @@ const RuntimeState* state_of(const std::vector<RuntimeState>& runtimes, const st
 std::string closed(const Machine& machine, const std::string& path) {
   const Access access = machine.access(path);
   if (access == Access::read_write) return {};
-  if (access == Access::missing) return fmt::format("there is no {}", path);
+  if (access == Access::missing)
+    return machine.covers(path)
+               ? fmt::format("there is no {}", path)
+               : fmt::format("nothing of /dev was recorded, so not whether there is {}", path);
   const FileStatus status = machine.status(path);
   const std::string group = machine.group_name(status.gid);
   return fmt::format("you may not open {}: it is for the group {}{}", path,
@@ -62,6 +65,8 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
   std::vector<std::string> drivers;
   for (const std::string& name : machine.list("/etc/OpenCL/vendors"))
     if (name.ends_with(".icd")) drivers.push_back(name);
+  if (drivers.empty() && !machine.covers("/etc"))
+    return "its drivers (/etc/OpenCL/vendors) were not recorded";
   if (drivers.empty()) return "no OpenCL driver is installed (none in /etc/OpenCL/vendors)";
   return fmt::format("no OpenCL driver lists it; installed are {}", join(drivers));
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 namespace athanor {
@@ -201,6 +202,35 @@ void add_features(FoundDevice& device) {
   add("matrix_units", std::string(mfma ? "MFMA" : gfx >= 11 ? "WMMA" : sm >= 70 ? "tensor cores" : "none"));
 }
 
+namespace {
+
+// Runtimes round and boost; the kernel's own files should agree.
+void explain_clock(Fact& clock) {
+  const auto of_kernel = [](const std::string& source) {
+    return source == "kfd" || source == "amdgpu" || source == "xe" || source == "i915";
+  };
+  const int64_t* used = as_integer(clock.in_use);
+  for (const Reading& other : clock.others)
+    if (const int64_t* said = as_integer(other); used != nullptr && said != nullptr && clock.note.empty() &&
+                                                 of_kernel(clock.in_use.source) && of_kernel(other.source) &&
+                                                 std::abs(*said - *used) * 50 > *used)
+      clock.note = "The kernel's files contradict each other here; which of them holds is not known.";
+}
+
+void explain_link(Fact& link, const std::string& best) {
+  const std::string* used = std::get_if<std::string>(&link.in_use.value);
+  for (const Reading& other : link.others)
+    if (const std::string* said = std::get_if<std::string>(&other.value);
+        used != nullptr && said != nullptr && *said != *used && link.in_use.source == "amdgpu")
+      link.note = "The driver and PCI contradict each other: PCI's may be the link inside the card. ";
+  // A card that saves power slows its link down.
+  if (used != nullptr && best.find("GT/s") != std::string::npos && best != *used)
+    link.note += "Links slow down when idle; under load it should reach " + best + ".";
+  while (link.note.ends_with(' ')) link.note.pop_back();
+}
+
+}  // namespace
+
 void explain_conflicts(FoundDevice& device) {
   if (const auto units = device.properties.find("compute_units"); units != device.properties.end())
     explain_xe_cores(device, units->second);
@@ -223,18 +253,15 @@ void explain_conflicts(FoundDevice& device) {
       }
     }
   }
-  if (const auto link = device.properties.find("pcie_link"); device.text("vendor") == "Intel" &&
-                                                             link != device.properties.end() &&
-                                                             device.text("pcie_link_best") == "2.5 GT/s x1") {
+  for (const char* clock : {"clock_mhz", "memory_clock_mhz"})
+    if (const auto found = device.properties.find(clock); found != device.properties.end())
+      explain_clock(found->second);
+  if (const auto link = device.properties.find("pcie_link_inside"); link != device.properties.end())
     link->second.note =
-        "The link inside the card, which every Arc shows like this; the slot's is that of the bridge above.";
-    return;
-  }
-  // A card that saves power slows its link down.
+        "Inside the card: every Arc shows this behind its own bridge. The slot's link is that of the bridge, "
+        "which is not seen here.";
   if (const auto link = device.properties.find("pcie_link"); link != device.properties.end())
-    if (const std::string best = device.text("pcie_link_best");
-        best.find("GT/s") != std::string::npos && best != device.text("pcie_link"))
-      link->second.note = "Links slow down when idle; under load it should reach " + best + ".";
+    explain_link(link->second, device.text("pcie_link_best"));
 }
 
 }  // namespace athanor

@@ -128,7 +128,7 @@ Machine::Machine(fs::path root) : root_(std::move(root)) {
   record_ = std::make_shared<const Record>(std::move(record));
   user_ = user_from(read("/proc/self/status").value_or(""));
   add_account(user_, read("/etc/passwd").value_or(""));
-  const std::string variables = read("/proc/self/environ").value_or("");
+  const std::string variables = read_bytes("/proc/self/environ").value_or("");
   const bool lines = variables.find('\0') == std::string::npos;
   add_variables(environment_, split(variables, lines ? '\n' : '\0'));
   for (const auto& [name, value] : record_->environment) environment_[name] = value;
@@ -175,6 +175,18 @@ std::optional<std::string> Machine::follow(std::string_view path, bool last_too)
 }
 
 std::optional<std::string> Machine::read(std::string_view path, size_t limit) const {
+  auto text = read_bytes(path, limit);
+  if (text) text->resize(std::min(text->find('\0'), text->size()));
+  return text;
+}
+
+bool Machine::covers(std::string_view path) const {
+  return live() || exists(path.substr(0, path.find('/', 1)));
+}
+
+bool Machine::covers_libraries() const { return covers("/usr") || covers("/lib") || covers("/lib64"); }
+
+std::optional<std::string> Machine::read_bytes(std::string_view path, size_t limit) const {
   const auto place = follow(path, true);
   if (!place) return std::nullopt;
   if (record_ && record_->files.contains(*place)) {

@@ -75,8 +75,11 @@ class Machine {
   /// "/" for this machine.
   const std::filesystem::path& root() const { return root_; }
 
-  /// The text of a file, at most `limit` bytes of it; none where it is missing or unreadable.
+  /// The text of a file, of at most `limit` bytes of it; none where it is missing or unreadable. It ends at
+  /// the first NUL: some files of /sys are filled up with them to a whole page.
   std::optional<std::string> read(std::string_view path, size_t limit = 1 << 20) const;
+  /// What is no text (a device's configuration space, /proc/self/environ), NULs and all.
+  std::optional<std::string> read_bytes(std::string_view path, size_t limit = 1 << 20) const;
   /// The same without the white space around it: what most files of /sys hold.
   std::optional<std::string> read_line(std::string_view path) const;
   /// A number in decimal, or hexadecimal with 0x.
@@ -91,6 +94,11 @@ class Machine {
   /// The path with every link in it followed; none where it leads nowhere.
   std::optional<std::string> resolve(std::string_view path) const;
   bool exists(std::string_view path) const;
+  /// Whether it can be told what is missing there: on a recorded machine not in a folder of the root ("/dev")
+  /// of which nothing was recorded.
+  bool covers(std::string_view path) const;
+  /// The same of the folders that shared libraries are in.
+  bool covers_libraries() const;
   /// Of what the path leads to; of a link that leads nowhere, the link itself.
   FileStatus status(std::string_view path) const;
   /// From mode, owner and groups; on the live machine by asking the system (access(2)).

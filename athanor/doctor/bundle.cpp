@@ -94,7 +94,7 @@ std::string make_bundle(const Diagnosis& diagnosis, const Facts& facts) {
   std::set<std::string> seen;
   for (const char* pattern : patterns)
     for (const std::string& path : machine.glob(pattern)) {
-      const auto text = machine.read(path, largest);
+      const auto text = machine.read_bytes(path, largest);
       if (text && of_gpu(facts, path) && seen.insert(path).second)
         add_file(bundle, redacted(path), redacted(*text));
     }

@@ -67,12 +67,23 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
   const std::set<std::string> wanted = with_needs(checks, only);
   Diagnosis diagnosis;
   std::map<std::string, std::set<const Check*>> roots;  // of all that went before, by id
+  std::set<std::string> unseen;                         // what applies and could not be looked at
   for (const Check& check : checks) {
     if (!only.empty() && wanted.count(check.id) == 0) continue;
     std::set<const Check*> causes;
     for (const std::string& need : check.needs) causes.insert(roots[need].begin(), roots[need].end());
     Result result{&check, look(check), Verdict::ok, {}};
     result.verdict = verdict_of(check, result.finding.status, !causes.empty());
+    if (result.verdict == Verdict::skipped && !result.finding.evidence.empty()) unseen.insert(check.id);
+    // Nor does it work for all that is known while something that it needs is not.
+    if (result.verdict == Verdict::ok && check.severity == Severity::goal)
+      for (const std::string& need : check.needs)
+        if (unseen.contains(need)) {
+          if (result.verdict == Verdict::ok) result.finding.evidence.clear();
+          result.verdict = Verdict::skipped;
+          result.finding.status = Status::skip;
+          result.finding.seen(need, "not known");
+        }
     if (result.verdict == Verdict::problem) causes = {&check};
     if (result.verdict == Verdict::consequence)
       for (const Check& other : checks)  // in their order
@@ -126,13 +137,16 @@ std::vector<Offer> offers(const Result& result, const Record& record) {
       return value != result.finding.values.end() && value->second == condition.second;
     });
     if (!applies) continue;
-    Offer offer{&fix, {}, {}, 0, 0};
+    Offer offer;
+    offer.fix = &fix;
     for (const std::string& command : fix.commands) {
       offer.commands.push_back(fill(command, result.finding.words));
       for (const std::string& name : placeholders(command))
         if (!result.finding.words.contains(name)) offer.withheld = name;
     }
     if (!offer.withheld.empty()) offer.commands.clear();
+    const bool possible = fix.action == "clear-cache" || result.finding.words.contains("home");
+    offer.automatic = !fix.action.empty() && offer.withheld.empty() && possible;
     if (record) record(*result.check, offer);
     all.push_back(std::move(offer));
   }

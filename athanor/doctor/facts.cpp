@@ -98,6 +98,8 @@ std::optional<std::string> Facts::variable(const std::string& name) const {
 }
 
 bool Facts::has_module(std::string_view name) const {
+  if (std::any_of(gpus().begin(), gpus().end(), [&](const Gpu& gpu) { return gpu.driver == name; }))
+    return true;
   const std::string folder = "/sys/module/" + std::string(name);
   if (!machine_.exists(folder)) return false;
   const auto state = machine_.read_line(folder + "/initstate");

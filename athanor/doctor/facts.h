@@ -42,7 +42,8 @@ class Facts {
   std::vector<std::string> log_lines(const std::vector<std::string_view>& parts, size_t most = 3) const;
 
   std::optional<std::string> variable(const std::string& name) const;
-  bool has_module(std::string_view name) const;  // loaded or built in
+  /// Whether a module is loaded or built in, by /sys/module or by a device that it runs.
+  bool has_module(std::string_view name) const;
   /// Folders of ROCm installations ("/opt/rocm-7.2.0"), newest last.
   std::vector<std::string> rocm_folders() const;
   /// Every folder with shared libraries of rocBLAS' kernels: of ROCm and of each torch.

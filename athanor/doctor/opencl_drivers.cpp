@@ -44,9 +44,13 @@ std::vector<OpenclDriver> opencl_drivers(const Facts& facts) {
   std::vector<OpenclDriver> all;
   for (const std::string& file : facts.machine().glob(opencl_vendors_folder(facts) + "/*.icd")) {
     OpenclDriver one{file, shortened(facts.machine().read_line(file).value_or("")), false};
-    one.there = one.library.starts_with("/")
-                    ? facts.machine().exists(one.library)
-                    : !one.library.empty() && !facts.machine().libraries(one.library).empty();
+    const Machine& machine = facts.machine();
+    if (one.library.starts_with("/") && machine.covers(one.library))
+      one.there = machine.exists(one.library);
+    else if (!machine.covers_libraries())
+      one.there = !one.library.empty();  // of libraries nothing was recorded: as the file says
+    else
+      one.there = !one.library.empty() && !machine.libraries(one.library).empty();
     all.push_back(std::move(one));
   }
   return all;

@@ -162,6 +162,31 @@ TEST(Wsl, ShowsTheGpuOfWindows) {
   EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("no GPU found")));
 }
 
+// Trees of /sys from users' machines, in shared/ beside the checkout: nothing is known of libraries and /dev.
+TEST(RecordedTrees, AreDiagnosedWithoutFalseAlarms) {
+  const auto trees = std::filesystem::path(ATHANOR_SOURCE_DIR) / "../shared/data/sysfs";
+  if (!std::filesystem::exists(trees))
+    GTEST_SKIP() << "no recorded trees (shared/data/sysfs beside the checkout)";
+  for (const char* name : {"amd/rx5700xt", "amd/rx580", "amd/rx6600", "amd/rx7900xtx", "amd/rx9070",
+                           "amd/vega56", "amd/phoenix", "intel/a380-xe", "intel/b580", "nvidia/rtx4080"}) {
+    const ::athanor::testing::TemporaryFolder folder;
+    for (const auto& entry : std::filesystem::directory_iterator(trees / name)) {
+      const std::string part = entry.path().filename();
+      const auto to = folder.path() / "sys/class" / (part == "kfd" ? "kfd" : "drm");
+      std::filesystem::create_directories(to);
+      if (entry.is_directory())
+        std::filesystem::copy(entry.path(), to / part, std::filesystem::copy_options::recursive);
+    }
+    const Machine machine(folder.path());
+    const Facts facts(machine);
+    const Diagnosis diagnosis = diagnose(checks(), facts);
+    EXPECT_EQ(facts.gpus().size(), 1U) << name;
+    EXPECT_THAT(ids(diagnosis.with(Verdict::problem)), IsEmpty()) << name;
+    EXPECT_THAT(ids(diagnosis.with(Verdict::ok), true), ::testing::ElementsAre("works.athanor")) << name;
+    EXPECT_THAT(ids(diagnosis.unknown()), ::testing::Contains("opencl.loader")) << name;
+  }
+}
+
 TEST(Checks, HaveAMachineEach) {
   std::set<std::string> seen;
   for (const std::string& name : machine_names()) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstdlib>
 
 #include "athanor/base/text.h"
 #include "athanor/device/data_sheet.h"
@@ -58,6 +59,63 @@ std::optional<int64_t> largest_clock(const Machine& machine, const std::string& 
   return best;
 }
 
+// What amdgpu says of the link of the slot: lines "1: 8.0GT/s, x8 619Mhz *", the one in use marked. Where
+// lines that differ are marked, which is in use is not known.
+struct DriverLinks {
+  std::optional<std::string> now, best;
+};
+
+DriverLinks driver_links(const Machine& machine, const std::string& file) {
+  DriverLinks links;
+  bool ambiguous = false;
+  double best = 0;
+  for (const std::string& line : split(machine.read(file).value_or(""), '\n')) {
+    const size_t colon = line.find(": "), unit = line.find("GT/s, x");
+    if (colon == std::string::npos || unit == std::string::npos || unit < colon + 3) continue;
+    const std::string speed = line.substr(colon + 2, unit - colon - 2);
+    double gigatransfers = 0;
+    int width = 0;
+    std::from_chars(speed.data(), speed.data() + speed.size(), gigatransfers);
+    std::from_chars(line.data() + unit + 7, line.data() + line.size(), width);
+    if (gigatransfers <= 0 || gigatransfers > 1000 || width <= 0 || width > 32) continue;
+    const std::string link = fmt::format("{} GT/s x{}", speed, width);
+    if (line.find('*') != std::string::npos) {
+      ambiguous = ambiguous || (links.now && *links.now != link);
+      links.now = link;
+    }
+    if (gigatransfers * width > best) best = gigatransfers * width, links.best = link;
+  }
+  if (ambiguous) links.now.reset();
+  return links;
+}
+
+// The largest of a part of pp_od_clk_voltage: lines "1: 2735Mhz" below "OD_SCLK:".
+std::optional<int64_t> largest_allowed(const Machine& machine, const std::string& file,
+                                       std::string_view part) {
+  std::optional<int64_t> best;
+  bool inside = false;
+  for (const std::string& line : split(machine.read(file).value_or(""), '\n')) {
+    const size_t colon = line.find(": ");
+    if (line.ends_with(":") || colon == std::string::npos) inside = trim(line) == part;
+    if (!inside || colon == std::string::npos) continue;
+    const std::string number = trim(line.substr(colon + 2));
+    int64_t value = 0;
+    std::from_chars(number.data(), number.data() + number.size(), value);
+    if (value > 0 && value < 100'000) best = std::max(best.value_or(0), value);
+  }
+  return best;
+}
+
+// Two files of one driver that both say how fast a clock may be.
+void add_clock(Sighting& seen, const Machine& machine, const PciDevice& device, const char* property,
+               const char* levels, const char* part) {
+  const auto by_levels = largest_clock(machine, device.folder + "/" + levels);
+  const auto allowed = largest_allowed(machine, device.folder + "/pp_od_clk_voltage", part);
+  const bool differ = by_levels && allowed && std::abs(*by_levels - *allowed) * 50 > *by_levels;
+  seen.add(property, by_levels, differ ? fmt::format("by {}", levels) : "");
+  if (differ || !by_levels) seen.add(property, allowed, differ ? "by pp_od_clk_voltage" : "");
+}
+
 // The graphics core among the parts that the chip lists of itself: hw_id 11.
 std::string graphics_core(const Machine& machine, const std::string& folder) {
   const std::string place = folder + "/ip_discovery/die/0/11/0";
@@ -79,8 +137,11 @@ Sighting of_amdgpu(const Machine& machine, const PciDevice& device) {
   seen.add("memory_bytes", machine.read_number(folder + "/mem_info_vram_total"));
   seen.add("shared_memory_bytes", machine.read_number(folder + "/mem_info_gtt_total"));
   seen.add("memory_used_bytes", machine.read_number(folder + "/mem_info_vram_used"));
-  seen.add("clock_mhz", largest_clock(machine, folder + "/pp_dpm_sclk"));
-  seen.add("memory_clock_mhz", largest_clock(machine, folder + "/pp_dpm_mclk"));
+  add_clock(seen, machine, device, "clock_mhz", "pp_dpm_sclk", "OD_SCLK:");
+  add_clock(seen, machine, device, "memory_clock_mhz", "pp_dpm_mclk", "OD_MCLK:");
+  const DriverLinks links = driver_links(machine, folder + "/pp_dpm_pcie");
+  seen.add("pcie_link", links.now);
+  seen.add("pcie_link_best", links.best);
   seen.add("vbios", machine.read_line(folder + "/vbios_version"));
   seen.add("partition_mode", machine.read_line(folder + "/current_compute_partition"));
   seen.add("memory_vendor", machine.read_line(folder + "/mem_info_vram_vendor"));
@@ -110,8 +171,11 @@ std::vector<Sighting> sightings_of_pci(const Machine& machine) {
     seen.add("vendor", Value(device.vendor == amd ? "AMD" : device.vendor == nvidia ? "NVIDIA" : "Intel"));
     if (!device.driver.empty()) seen.add("kernel_driver", Value(device.driver));
     const std::string slot = slot_side(machine, device);
-    seen.add("pcie_link", link_of(machine, slot, "current"));
-    seen.add("pcie_link_best", link_of(machine, slot, "max"));
+    const auto link = link_of(machine, slot, "current"), best = link_of(machine, slot, "max");
+    // Every Arc has this link behind its own bridge, so it is none of the slot where that cannot be seen.
+    const bool inside = device.vendor == intel && slot == device.folder && best == "2.5 GT/s x1";
+    seen.add(inside ? "pcie_link_inside" : "pcie_link", link);
+    if (!inside) seen.add("pcie_link_best", best);
     if (const auto node = machine.read_number(device.folder + "/numa_node"); node && *node >= 0)
       seen.add("numa_node", node);
     seen.render_minor = render_minor_of(machine, device);

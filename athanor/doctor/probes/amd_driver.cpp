@@ -125,6 +125,7 @@ bool kfd_lists_gpu(const Facts& f) {
 const AddProbe device("amd.kfd.device", [](const Facts& f) {
   if (!kfd_lists_gpu(f)) return skip();
   if (f.machine().exists("/dev/kfd")) return pass();
+  if (!f.machine().covers("/dev")) return not_recorded("/dev");
   return fail().seen("/dev/kfd", "-").seen("/sys/class/kfd/kfd/topology/nodes", "1+ GPU");
 });
 

@@ -260,6 +260,7 @@ const AddProbe wsl("amd.wsl", [](const Facts& f) {
   const bool library = !f.machine().libraries("librocdxg.so*").empty();
   const bool asked = f.variable("HSA_ENABLE_DXG_DETECTION") == "1";
   if (library && asked) return pass();
+  if (!library && !f.machine().covers_libraries()) return not_recorded("/usr/lib");
   Finding finding = fail();
   finding.seen("librocdxg.so", library ? "+" : "-");
   finding.seen("$HSA_ENABLE_DXG_DETECTION", f.variable("HSA_ENABLE_DXG_DETECTION").value_or("-"));

@@ -182,7 +182,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
 const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
   const std::string folder = cache_folder(f), file = folder + "/athanor.db";
   if (!folder.starts_with("/")) return skip();
-  const auto head = f.machine().read(file, 16);
+  const auto head = f.machine().read_bytes(file, 16);
   if (!head) return skip();
   // A database that nothing was written to yet is empty.
   if (head->empty() || *head == std::string("SQLite format 3\0", 16)) return pass();

@@ -76,7 +76,7 @@ const AddProbe nvidia_dkms("nvidia.driver.dkms", [](const Facts& f) {
 const AddProbe nvidia_loaded("nvidia.driver.loaded", [](const Facts& f) {
   const Gpu* gpu = first_gpu(f);
   if (gpu == nullptr || f.system().wsl) return skip();
-  if (driver_runs(f)) return pass();
+  if (driver_runs(f) || gpu->driver == "nvidia") return pass();
   // nouveau is told of by its own check, which this one needs.
   Finding finding = fail();
   finding.seen("/proc/driver/nvidia/version", "-");

@@ -57,6 +57,7 @@ const AddProbe loader("opencl.loader", [](const Facts& f) {
   if (gpus.empty()) return skip();
   for (const std::string& path : f.machine().libraries("libOpenCL.so*"))
     if (path.find(".so.1") != std::string::npos) return pass().seen("libOpenCL.so.1", path);
+  if (!f.machine().covers_libraries()) return not_recorded("/usr/lib");
   return fail().seen("libOpenCL.so.1", "-").with("gpu", gpus.front()->title());
 });
 
@@ -77,6 +78,7 @@ const AddProbe icd("opencl.icd", [](const Facts& f) {
   if (gpus.empty() || f.variable("OCL_ICD_FILENAMES")) return skip();
   for (const Gpu* gpu : gpus) {
     if (opencl_use(f, *gpu).state != OpenclUse::State::none) continue;
+    if (!f.machine().covers(opencl_vendors_folder(f))) return not_recorded("/etc");
     const std::string& driver = f.nvidia().version;
     return with_drivers(f, fail())
         .with("gpu", gpu->title())

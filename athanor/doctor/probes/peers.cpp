@@ -83,7 +83,7 @@ Finding look_at(const Facts& f, const SwitchPeers& peers) {
   bool all_read = true;
   for (const std::string& port : {peers.port, peers.other_port}) {
     const std::string file = pci_folder(port) + "/config";
-    const std::string config = f.machine().read(file, 4096).value_or("");
+    const std::string config = f.machine().read_bytes(file, 4096).value_or("");
     const AcsControl acs = parse_acs(config);
     if (acs.redirects()) return fail().seen(file, fmt::format("ACSCtl {:#06x}", acs.bits));
     all_read = all_read && acs.state != AcsControl::State::unreadable;

@@ -130,6 +130,8 @@ void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, F
   finding.with("python", environment.python()).with("environment", environment.prefix);
 }
 
+Finding not_recorded(const std::string& folder) { return skip().seen(folder, "nothing of it was recorded"); }
+
 std::string shortened(std::string_view text, size_t most) {
   std::string line = trim(text.substr(0, text.find('\n')));
   if (line.size() > most) line = line.substr(0, most) + "...";

@@ -49,6 +49,9 @@ std::optional<Finding> failed_dkms(const Facts& facts, std::string_view package)
 /// it as {wheel}, {index} and {torch}; {wheel} is "no" where none does.
 void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, Finding& finding);
 
+/// For what cannot be told because a recorded machine has nothing of that folder.
+Finding not_recorded(const std::string& folder);
+
 /// The first word of a line, or the whole text of a short file, cut to fit a report.
 std::string shortened(std::string_view text, size_t most = 120);
 
