@@ -193,12 +193,11 @@ TEST_F(Doctor, PlansWhatCanBeRun) {
   const Outcome script = on("healthy-rtx4090", {"--plan", "pytorch", "--as", "script"});
   EXPECT_EQ(script.exit_code, 0);
   EXPECT_THAT(script.out, StartsWith("#!/usr/bin/env bash\n"));
-  const Outcome impossible = on("row14-half-precision", {"--plan", "tensorflow", "--as", "script"});
+  const Outcome impossible = on("trap-polaris", {"--plan", "pytorch", "--as", "script"});
   EXPECT_EQ(impossible.exit_code, 1);
-  EXPECT_THAT(impossible.err, HasSubstr("gfx1010"));
+  EXPECT_THAT(impossible.err, HasSubstr("gfx803"));
   EXPECT_EQ(impossible.out, "");
-  EXPECT_EQ(json::parse(on("row14-half-precision", {"--plan", "tensorflow", "--json"}).out).at("possible"),
-            false);
+  EXPECT_EQ(json::parse(on("trap-polaris", {"--plan", "pytorch", "--json"}).out).at("possible"), false);
 }
 
 TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
