@@ -51,27 +51,27 @@ int list(bool json) {
 
 void add_cache(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
-      "cache", "Tuning results and compiled kernels that are kept: list, export, import, clear");
+      "cache", "List, export, import or clear stored tuning results and compiled kernels");
   command->require_subcommand(1);
   const auto json = std::make_shared<bool>(false);
-  CLI::App* ls = command->add_subcommand("ls", "List what is kept");
+  CLI::App* ls = command->add_subcommand("ls", "List what is stored");
   ls->add_flag("--json", *json, "print it as JSON");
   ls->callback([json, &exit_code] { exit_code = list(*json); });
   const auto file = std::make_shared<std::string>();
   CLI::App* save =
-      command->add_subcommand("export", "Write everything to a file, for machines like this one");
+      command->add_subcommand("export", "Write everything to a file, for use on machines like this one");
   save->add_option("FILE", *file, "a new file")->required();
   save->callback([file, &exit_code] {
     KernelCache::instance().export_to(*file);
     exit_code = 0;
   });
-  CLI::App* take = command->add_subcommand("import", "Add what a file holds");
+  CLI::App* take = command->add_subcommand("import", "Add the contents of a file");
   take->add_option("FILE", *file, "made by export")->required();
   take->callback([file, &exit_code] {
     KernelCache::instance().import_from(*file);
     exit_code = 0;
   });
-  CLI::App* clear = command->add_subcommand("clear", "Forget everything");
+  CLI::App* clear = command->add_subcommand("clear", "Delete everything");
   clear->callback([&exit_code] {
     KernelCache::instance().clear();
     exit_code = 0;

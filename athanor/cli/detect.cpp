@@ -102,8 +102,8 @@ int run(const DetectOptions& options) {
 }  // namespace
 
 void add_detect(CLI::App& program, int& exit_code) {
-  CLI::App* command =
-      program.add_subcommand("detect", "Every compute device here, and where what is known of it comes from");
+  CLI::App* command = program.add_subcommand(
+      "detect", "List every compute device, what is known about it, and from which source");
   const auto options = std::make_shared<DetectOptions>();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
@@ -120,7 +120,7 @@ void add_detect(CLI::App& program, int& exit_code) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--topology", options->topology,
                     "print how processors, memory and devices are connected");
-  command->add_option("--svg", options->svg, "draw that to a file")->type_name("FILE");
+  command->add_option("--svg", options->svg, "draw this to a file (with --topology)")->type_name("FILE");
   command->add_option("--root", options->root, "look at the machine recorded in this folder")
       ->type_name("DIR");
   command->callback([options, &exit_code] { exit_code = run(*options); });

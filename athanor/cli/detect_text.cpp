@@ -150,7 +150,7 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
   if (!detection.dangers.empty()) text += "\n" + style.bold("Settings to look at") + "\n";
   for (const Danger& danger : detection.dangers)
     text +=
-        fmt::format("  {}\n      {}\n      mend: {}\n", style.bad(danger.setting), danger.what, danger.fix);
+        fmt::format("  {}\n      {}\n      fix:  {}\n", style.bad(danger.setting), danger.what, danger.fix);
   bool first = true;
   for (const RuntimeState& state : detection.runtimes) {
     if (!all && (state.problem.starts_with("no ") || state.name == "drm"))

@@ -220,15 +220,16 @@ int guarded(int (*what)(const DoctorOptions&), const DoctorOptions& options) {
 
 void add_doctor(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
-      "doctor", "Say what keeps devices and frameworks from working on this machine, and how to mend it");
+      "doctor", "Find what keeps devices and frameworks from working on this machine, and how to fix it");
   const auto options = std::make_shared<DoctorOptions>();
   command->add_flag("--json", options->json, "print it as JSON");
-  command->add_option("--only", options->only, "only these checks, and what they need")->type_name("ID");
+  command->add_option("--only", options->only, "run only these checks, and those that they need")
+      ->type_name("ID");
   command->add_flag("--list", options->list, "list the checks");
-  command->add_flag("--fix", options->fix, "mend what can be mended in your own files; the rest as commands");
+  command->add_flag("--fix", options->fix, "fix what is in your own files; print commands for the rest");
   command->add_flag("--dry-run", options->dry_run, "with --fix: only show what it would do");
   command->add_flag("--yes", options->yes, "with --fix: do not ask");
-  command->add_option("--tried", options->tried, "with --only: note whether this fix has helped")
+  command->add_option("--tried", options->tried, "with --only: note whether this fix helped")
       ->type_name("FIX");
   command->add_flag("--self-test", options->self_test, "compute on every device and compare with the CPU");
   command->add_option("--plan", options->plan, "what to install: pytorch, tensorflow, jax or athanor")
@@ -255,7 +256,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
   speak(command);
   command->footer("Exit codes: 0 all well, 1 problems, 2 usage, 3 internal.");
   command->require_subcommand(0, 1);
-  CLI::App* past = command->add_subcommand("history", "What was found and tried, the newest first");
+  CLI::App* past = command->add_subcommand("history", "List what was found and tried, newest first");
   past->add_flag("--json", options->json, "print it as JSON");
   speak(past);
   past->callback([options, &exit_code] { exit_code = guarded(history, *options); });

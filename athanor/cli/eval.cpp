@@ -85,7 +85,7 @@ void add_eval(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<EvalOptions>();
   command
       ->add_option("checkpoint,--checkpoint", options->checkpoint,
-                   "A run's folder or its checkpoint (default: the newest in ./runs)")
+                   "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
   command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's")
       ->option_text("NAME|DIR");

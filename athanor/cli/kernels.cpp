@@ -97,13 +97,13 @@ void add_kernels(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand("kernels", "Look at generated kernels");
   command->require_subcommand(1);
   CLI::App* dump_command =
-      command->add_subcommand("dump", "Write the source of every kernel of a step, and how it is launched");
+      command->add_subcommand("dump", "Write the source and the launch of every kernel of a step");
   const auto options = std::make_shared<DumpOptions>();
   options->step.config.device = "offline";
   add_step_options(*dump_command, options->step);
   dump_command
       ->add_option("--device", options->step.config.device,
-                   "whose kernels: a device here, or (default) a GPU that need not be there")
+                   "a device of this machine (default: a GPU that need not exist)")
       ->option_text("NAME");
   dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)")
       ->option_text("NAME");

@@ -38,7 +38,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   command.add_option("--classes", options.classes, "(default 10)")->option_text("N");
   command.add_option("--threads", config.threads, "of the CPU's kernels (default: one for each core)")
       ->option_text("N");
-  command.add_flag("--inference", options.inference, "the forward pass alone");
+  command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
 }
 

@@ -95,7 +95,7 @@ int predict(const PredictOptions& options) {
   std::vector<Picture> pictures;
   for (const std::string& file : options.images)
     pictures.push_back(read_picture(file, trained.data, options.invert));
-  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures
+  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);
@@ -118,7 +118,7 @@ int predict(const PredictOptions& options) {
 }  // namespace
 
 void add_predict(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("predict", "Say what is in pictures, with a trained model");
+  CLI::App* command = program.add_subcommand("predict", "Classify pictures with a trained model");
   const auto options = std::make_shared<PredictOptions>();
   command->add_option("IMAGE", options->images, "PNG or JPEG files, of any size")
       ->required()

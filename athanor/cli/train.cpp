@@ -52,14 +52,14 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
   option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")
-      ->check([](const std::string& text) {  // CLI11 would read -1 as the largest number
+      ->check([](const std::string& text) {  // CLI11 would take -1 for the largest number
         return text.starts_with('-') ? text + " is negative: give a whole number from 0 on" : std::string();
       });
 
-  option("--epochs", config.epochs, "N", fmt::format("times through the data (default {})", config.epochs),
+  option("--epochs", config.epochs, "N", fmt::format("passes over the data (default {})", config.epochs),
          "How to train");
   option("--batch-size", config.batch_size, "N",
-         fmt::format("pictures a step (default {})", config.batch_size), "How to train");
+         fmt::format("pictures in a step (default {})", config.batch_size), "How to train");
   option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
          "How to train");
   option("--eval-examples", config.eval_examples, "N",
@@ -75,7 +75,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--warm-up", config.warm_up, "N", "steps on the way up to --lr (not with one-cycle)",
          "How to train");
   option("--momentum", config.momentum, "X",
-         fmt::format("of sgd, Nesterov's (default {:g})", config.momentum), "How to train");
+         fmt::format("Nesterov momentum of sgd (default {:g})", config.momentum), "How to train");
   option("--weight-decay", config.weight_decay, "X", fmt::format("(default {:g})", config.weight_decay),
          "How to train");
   option("--label-smoothing", config.label_smoothing, "X",
@@ -84,10 +84,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "largest norm of all gradients together (default: not clipped)", "How to train");
 
   option("--out", options.out, "DIR", "the run's folder (default runs/MODEL-DATA-TIME)", "The run");
-  group(command.add_flag("--resume", options.resume, "go on with the run in --out, to the same numbers"),
+  group(command.add_flag("--resume", options.resume, "continue the run in --out, with the same numbers"),
         "The run");
   option("--checkpoint-every", options.checkpoint_every, "N|Ns",
-         "steps, or seconds (default 30s); also after each epoch", "The run");
+         "save every N steps or N seconds (default 30s); also after each epoch", "The run");
   option("--workers", config.workers, "N",
          fmt::format("threads that make batches (default {})", config.workers), "The run");
   group(command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them"),
@@ -95,11 +95,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
   group(command.add_flag("--check-nan", config.check_nan,
                          "name the first operation that gives NaN or infinity (slow)"),
         "The run");
-  group(command.add_flag("--json", options.json, "print the summary, as one line of JSON, and nothing else"),
-        "Output");
+  group(command.add_flag("--json", options.json, "print only the summary, as one line of JSON"), "Output");
   option("--trace", options.trace, "FILE",
          "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing", "Output");
-  group(command.add_flag("--quiet", options.quiet, "print nothing but errors"), "Output");
+  group(command.add_flag("--quiet", options.quiet, "print only errors"), "Output");
 }
 
 std::string resume_command(const RunFolder& folder) {
@@ -113,7 +112,7 @@ RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
     RunFolder folder{options.out};
     if (folder.has_steps())
       throw Error(ErrorCode::usage, "the folder holds a run already", options.out,
-                  fmt::format("Go on with it by '{}', or choose another --out", resume_command(folder)));
+                  fmt::format("Continue it with '{}', or choose another --out", resume_command(folder)));
     return folder;
   }
   if (options.out.empty()) {
@@ -173,7 +172,7 @@ int train(const CLI::App& command, TrainOptions options) {
 }  // namespace
 
 void add_train(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("train", "Train a model, and keep all of the run in a folder");
+  CLI::App* command = program.add_subcommand("train", "Train a model and keep the run in a folder");
   const auto options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
   command->footer("Ctrl-C finishes the step under way, saves the run and exits with 130.");

@@ -140,11 +140,11 @@ int tune(const TuneOptions& options) {
 
 void add_tune(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
-      "tune", "Time the kernels of a model, a product or a convolution anew, and remember the fastest");
+      "tune", "Time the kernels of a model, a product or a convolution again, and remember the fastest");
   const auto options = std::make_shared<TuneOptions>();
   add_step_options(*command, options->step);
   add_device_option(*command, options->step);
-  command->add_option("--gemm", options->gemm, "a product of matrices instead: MxNxK")->option_text("MxNxK");
+  command->add_option("--gemm", options->gemm, "a matrix product instead: MxNxK")->option_text("MxNxK");
   command
       ->add_option("--conv", options->conv,
                    "a convolution instead, with its gradients: N,C,H,W,O,K[,STRIDE[,PADDING]]")

@@ -20,7 +20,7 @@ std::optional<double> number_from(const std::string& text, const std::string& wh
   const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
   if (end.ec != std::errc() || end.ptr != text.data() + text.size() || !std::isfinite(value) || value < 0 ||
       value > 1e9)
-    throw Error(ErrorCode::format, "'" + text + "' is no number that a device has", where,
+    throw Error(ErrorCode::format, "'" + text + "' is not a number that a device can have", where,
                 "Leave out what is not known");
   return value;
 }

@@ -91,7 +91,7 @@ void explain_rdna(FoundDevice& device, Fact& fact, const Machine& machine) {
   }
   if (device.properties.contains("launch_mode") && device.text("launch_mode") == "WGP")
     fact.note =
-        "Two compute units form a work-group processor, and kernels are launched on those: both counts are "
+        "Two compute units form a work-group processor, on which kernels are launched: both counts are "
         "right.";
 }
 
@@ -153,7 +153,7 @@ void explain_local_memory(Fact& fact) {
   if (cuda == nullptr || opencl == nullptr || as_integer(*cuda) == nullptr ||
       as_integer(*opencl) == nullptr || *as_integer(*cuda) <= *as_integer(*opencl))
     return;
-  fact.note = "A kernel has what OpenCL says; by CUDA it may ask for more.";
+  fact.note = "OpenCL reports what a kernel has; with CUDA it can request more.";
 }
 
 }  // namespace

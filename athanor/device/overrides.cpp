@@ -46,7 +46,7 @@ Overrides::Overrides(const Machine& machine) {
       problems_.push_back(
           fmt::format("{} means nothing. {}", name, nearest_hint(property, {"compute_units"})));
     else if (text.empty() || end.ptr != text.data() + text.size() || value <= 0 || value > largest)
-      problems_.push_back(fmt::format("{}='{}' is no number of units, and is left out", name, text));
+      problems_.push_back(fmt::format("{}='{}' is not a number of units and is left out", name, text));
     else
       everywhere_[property] = value;
   }
@@ -68,7 +68,7 @@ Overrides::Overrides(const Machine& machine) {
           good[property] = value;
         else
           problems_.push_back(
-              fmt::format("{}: '{}' of '{}' is left out: what may be set is compute_units, a number", file,
+              fmt::format("{}: '{}' of '{}' is left out: only compute_units, a number, can be set", file,
                           property, device));
       by_device_.emplace_back(device, std::move(good));
     }

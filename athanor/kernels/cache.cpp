@@ -222,7 +222,7 @@ void KernelCache::store_binary(const std::string& key, const std::string& device
 
 std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
   constexpr std::chrono::milliseconds patience{60'000}, pause{5};
-  constexpr uint64_t files = 64;  // kernels that share a file only wait for each other
+  constexpr uint64_t files = 64;  // kernels that share one only wait for each other
   const auto folder = user_folder() / "compiling";
   if (folder.is_relative()) return std::nullopt;
   try {
@@ -230,7 +230,7 @@ std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
     const auto file = folder / std::to_string(fnv1a(key, 0) % files);
     for (const auto start = Clock::now(); Clock::now() - start < patience; std::this_thread::sleep_for(pause))
       if (auto lock = os::Lock::take(file)) return lock;
-  } catch (const std::exception&) {  // a folder that cannot be written: continue without turns
+  } catch (const std::exception&) {  // a folder that may not be written: all goes on without turns
   }
   return std::nullopt;
 }
@@ -285,7 +285,7 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   if (!imported) run_sql(database_, "ROLLBACK");
   run_sql(database_, "DETACH other");
   if (!imported)
-    throw Error(ErrorCode::format, "this is no exported cache of this version of Athanor", path.string(),
+    throw Error(ErrorCode::format, "this is not an exported cache of this version of Athanor", path.string(),
                 "Make one with: athanor cache export FILE");
 }
 

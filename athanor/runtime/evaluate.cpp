@@ -32,7 +32,7 @@ struct KeyHash {
 // The nodes between those that have values and those that were asked for.
 struct Collected {
   std::vector<Node*> nodes;       // see in_order()
-  std::vector<int> input_places;  // for nodes with a value
+  std::vector<int> input_places;  // of nodes with a value
   std::vector<NodePtr> roots;
   std::vector<bool> donated;  // by input
 };
@@ -77,7 +77,7 @@ Collected collect(std::vector<NodePtr> roots) {
       throw Error(ErrorCode::value,
                   fmt::format("a value was lost when an evaluation failed: {}", *node->lost),
                   node->where.line() == 0 ? std::string() : to_string(node->where),
-                  "It was being updated in place. Assign it anew: load a checkpoint");
+                  "It was being updated in place. Assign a new value: load a checkpoint");
     if (node->op->prim == Prim::input)
       throw Error(ErrorCode::internal, "an input without a value was evaluated", to_string(node->where));
     for (const auto& input : node->inputs) {

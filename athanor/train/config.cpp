@@ -144,7 +144,7 @@ void TrainConfig::validate() const {
   if (learning_rate() == 0) refuse("lr", "a learning rate of 0 learns nothing", "Give a number above 0");
   check_range("warm_up", warm_up, 0, INT32_MAX);
   if (warm_up > 0 && schedule == "one-cycle")
-    refuse("warm_up", "the one-cycle schedule has a warm-up of its own",
+    refuse("warm_up", "the one-cycle schedule has its own warm-up",
            "Choose another --schedule, or leave it out");
   check_number("momentum", momentum, true);
   check_number("weight_decay", weight_decay, false);
@@ -191,7 +191,7 @@ TrainConfig resume_config(const TrainConfig& stored, const TrainConfig& given,
           name,
           fmt::format("{} was given, but the run in '{}' has {}, and another value would change its numbers",
                       wanted[name].dump(), folder.string(), result[name].dump()),
-          fmt::format("Leave {} out to go on with the run, or start another one in another --out",
+          fmt::format("Leave {} out to continue the run, or start another run in another --out",
                       option_name(name)));
     result[name] = wanted[name];
   });

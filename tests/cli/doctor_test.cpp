@@ -68,7 +68,7 @@ TEST_F(Doctor, LeadsWithTheCause) {
   const std::string text = on("row03-kfd-permission", {"--lang", "en"}).out;
   EXPECT_THAT(text, AllOf(HasSubstr("1 problem."), HasSubstr("sudo usermod -aG render ada"),
                           HasSubstr("uid 0, gid 992 (render), mode 0660"),
-                          HasSubstr("Will work when the above is mended"), HasSubstr("(after 1)")));
+                          HasSubstr("Will work after the above is fixed"), HasSubstr("(after 1)")));
   EXPECT_THAT(text, Not(HasSubstr("\x1b[")));  // no terminal, no colours
 }
 
@@ -119,7 +119,7 @@ TEST_F(Doctor, MendsWhatItMay) {
   EXPECT_THAT(unasked.out, HasSubstr("--yes"));
   const Outcome done = on("row09-wrong-override", {"--fix", "--yes", "--lang", "en"});
   EXPECT_EQ(done.exit_code, 0);
-  EXPECT_THAT(done.out, HasSubstr("mended"));
+  EXPECT_THAT(done.out, HasSubstr("fixed"));
   EXPECT_TRUE(std::filesystem::exists(machines_.back()->root() / "home/ada/.config/athanor/env"));
 }
 
@@ -212,7 +212,7 @@ TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
   EXPECT_EQ(on("trap-amd-and-nvidia", {"--device", "1"}).exit_code, 2);  // of which plan?
 }
 
-// The program's own commands that a plan runs are there.
+// The program has all commands that a plan runs.
 TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
   const auto words_of_help = [&](const std::vector<std::string>& arguments) {
     return run_program(folder_.path(), arguments).out;
@@ -251,7 +251,7 @@ TEST_F(Doctor, LooksAtThisMachine) {
 }
 
 TEST_F(Doctor, AsksTheDevicesToCompute) {
-  setenv("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so", 1);  // the CPU alone: PoCL compiles for minutes
+  setenv("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so", 1);  // only the CPU: PoCL compiles for minutes
   const json report = json::parse(run({"--self-test", "--json", "--only", "device.self_test"}).out);
   EXPECT_EQ(report.at("passed"), json::array({"device.self_test"})) << report.dump(1);
   unsetenv("ATHANOR_OPENCL_LIBRARY");
