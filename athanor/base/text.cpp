@@ -4,9 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace athanor {
 namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string in_lower_case(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), lower);
+  return result;
+}
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -27,9 +36,12 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates) {
   std::string_view best;
-  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  const size_t least_far = std::max<size_t>(2, name.size() / 3) + 1;
+  // Case is the smallest of differences: it only decides between names that are otherwise as near.
+  std::pair best_distance{least_far, size_t{0}};
+  const std::string plain = in_lower_case(name);
   for (auto candidate : candidates) {
-    const size_t distance = edit_distance(name, candidate);
+    const std::pair distance{edit_distance(plain, in_lower_case(candidate)), edit_distance(name, candidate)};
     if (distance < best_distance) best = candidate, best_distance = distance;
   }
   return std::string(best);
@@ -97,7 +109,6 @@ bool matches_pattern(std::string_view text, std::string_view pattern) {
 }
 
 bool contains_ignoring_case(std::string_view text, std::string_view part) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
   const auto same = [&](char a, char b) { return lower(a) == lower(b); };
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }

@@ -7,7 +7,8 @@
 
 namespace athanor {
 
-/// The candidate with the smallest edit distance to `name` (Levenshtein), or "" if none is near.
+/// The candidate with the smallest edit distance to `name` (Levenshtein, whatever the case), or "" if none
+/// is near.
 std::string nearest(std::string_view name, const std::vector<std::string_view>& candidates);
 
 /// "Did you mean 'relu'?" if a candidate is near, else "Known: a, b, c".
