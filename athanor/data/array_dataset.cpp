@@ -22,7 +22,7 @@ bool is_channels(int64_t extent) { return extent == 1 || extent == 3; }
 Layout layout_of(const HostArray& images) {
   if (images.dtype != DType::u8)
     throw Error(ErrorCode::dtype, fmt::format("pictures must be u8, these are {}", to_string(images.dtype)),
-                {}, "Save them as bytes from 0 to 255");
+                {}, pictures_hint);
   const Shape& s = images.shape;
   if (s.rank() == 3) return {{1, s[1], s[2]}, false};
   if (s.rank() == 4 && is_channels(s[1])) return {{s[1], s[2], s[3]}, false};
@@ -34,7 +34,8 @@ Layout layout_of(const HostArray& images) {
 std::vector<int64_t> to_labels(const HostArray& labels) {
   if (!is_int(labels.dtype))
     throw Error(ErrorCode::dtype,
-                fmt::format("labels must be integers, these are {}", to_string(labels.dtype)));
+                fmt::format("labels must be integers, these are {}", to_string(labels.dtype)), {},
+                labels_hint);
   if (labels.shape.rank() != 1)
     throw Error(ErrorCode::shape, fmt::format("labels of shape {}", to_string(labels.shape)), {},
                 "They must be [N]");

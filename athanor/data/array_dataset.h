@@ -14,6 +14,12 @@ namespace athanor {
 /// the result depends neither on the order nor on the machine. A constant channel gets stddev 1.
 Normalization measure_normalization(const HostArray& images);
 
+/// What is advised about arrays of element types that a dataset cannot take.
+inline constexpr const char* pictures_hint =
+    "Save them as bytes from 0 to 255: images.astype('uint8'), or (255 * images).astype('uint8') where they "
+    "are from 0 to 1";
+inline constexpr const char* labels_hint = "Save them as whole numbers: labels.astype('int64')";
+
 struct ArrayDatasetOptions {
   std::vector<std::string> class_names;
   int64_t classes = 0;  // 0: the number of names, or without names the largest label + 1

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,9 @@ const std::vector<NamedDataset>& named_datasets() {
   return datasets;
 }
 
+constexpr const char* renumber_hint =
+    "Number the classes from 0 on, in all files alike: np.unique(labels, return_inverse=True)[1]";
+
 /// More classes than any picture dataset has: a label above it is no label.
 constexpr int64_t most_classes = 65536;
 
@@ -58,6 +62,8 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+fs::path without_end_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
+
 /// The names that a file may have: as in MNIST's archive, as some tools unpack it, and as NumPy arrays.
 std::vector<std::string> file_names(Split split, bool labels) {
   const std::string idx =
@@ -74,13 +80,24 @@ struct FileArray {
   HostArray array;
 };
 
+/// The reader of NumPy files knows more element types than are of use here: what it advises would be refused
+/// next.
+HostArray read_numbers(const fs::path& path, bool labels) {
+  try {
+    return read_npy(path);
+  } catch (const Error& error) {
+    if (error.hint().find("astype") == std::string::npos) throw;
+    throw Error(error.code(), error.problem(), error.where(), labels ? labels_hint : pictures_hint);
+  }
+}
+
 FileArray read_array(const fs::path& folder, Split split, bool labels, std::string_view how_to_get) {
   const std::vector<std::string> names = file_names(split, labels);
   for (const std::string& name : names) {
     const fs::path path = folder / name;
     std::error_code ignored;
     if (fs::exists(path, ignored))
-      return {path, path.extension() == ".npy" ? read_npy(path) : read_idx(path)};
+      return {path, path.extension() == ".npy" ? read_numbers(path, labels) : read_idx(path)};
   }
   throw Error(ErrorCode::io,
               fmt::format("the {} {} are missing: none of the files {} is there",
@@ -89,15 +106,38 @@ FileArray read_array(const fs::path& folder, Split split, bool labels, std::stri
               folder.string(), std::string(how_to_get));
 }
 
+/// The first labels: "0, 1000, 2000" or "3, 17, 20, ...".
+std::string show_labels(const std::set<double>& labels) {
+  constexpr size_t shown = 5;
+  std::vector<std::string> text;
+  for (const double label : labels)
+    if (text.size() < shown) text.push_back(fmt::format("{:.0f}", label));
+  return join(text) + (labels.size() > shown ? ", ..." : "");
+}
+
 /// 1 + the largest of `labels`; throws if that is not plausible.
 int64_t count_classes(const FileArray& labels) {
+  if (!is_int(labels.array.dtype)) return 0;  // refused with all else that does not fit
   const std::vector<double> values = to_doubles(labels.array);
-  const double largest = values.empty() ? -1 : *std::max_element(values.begin(), values.end());
+  const std::set<double> found(values.begin(), values.end());
+  if (found.empty()) return 0;
+  const double largest = *found.rbegin();
   if (largest >= static_cast<double>(most_classes))
     throw Error(
         ErrorCode::value,
         fmt::format("label {:.0f} is out of range: at most {} classes are supported", largest, most_classes),
-        labels.path.string());
+        labels.path.string(), renumber_hint);
+  // A class without a picture is nothing unusual. But where each label comes twice or more on average, chance
+  // leaves out fewer than half of the classes (exp(-2) is a seventh).
+  const auto different = static_cast<double>(found.size());
+  if (*found.begin() >= 0 && 2 * different < largest + 1 &&
+      2 * different <= static_cast<double>(values.size()))
+    throw Error(
+        ErrorCode::value,
+        fmt::format("the labels are not numbered one by one: of the {:.0f} classes up to label {:.0f}, "
+                    "{} have pictures ({})",
+                    largest + 1, largest, found.size(), show_labels(found)),
+        labels.path.string(), renumber_hint);
   return static_cast<int64_t>(largest) + 1;
 }
 
@@ -140,6 +180,24 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split,
 }
 
 }  // namespace
+
+std::string from_any_folder(const std::string& name_or_folder) {
+  const auto is_it = [&](const NamedDataset& dataset) { return dataset.name == name_or_folder; };
+  if (std::ranges::any_of(named_datasets(), is_it) || !is_folder(name_or_folder)) return name_or_folder;
+  std::error_code failed;
+  const fs::path whole = fs::absolute(name_or_folder, failed);
+  return failed ? name_or_folder : without_end_slash(whole.lexically_normal()).string();
+}
+
+std::vector<std::string> dataset_names() {
+  std::vector<std::string> names;
+  for (const NamedDataset& dataset : named_datasets()) names.emplace_back(dataset.name);
+  return names;
+}
+
+std::string dataset_title(const std::string& name_or_folder) {
+  return without_end_slash(fs::path(name_or_folder).lexically_normal()).filename().string();
+}
 
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
                                             const std::optional<Normalization>& normalization) {

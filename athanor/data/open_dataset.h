@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/data/dataset.h"
 
@@ -24,5 +25,15 @@ enum class Split { train, test };
 /// how to get them, Error(format) for corrupt ones, and what ArrayDataset throws, naming the file.
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
                                             const std::optional<Normalization>& normalization = {});
+
+/// What opens the same dataset from any working folder: the name of a named one, the absolute path of a
+/// folder. Anything else stays as it is.
+std::string from_any_folder(const std::string& name_or_folder);
+
+/// "fashion-mnist", ...
+std::vector<std::string> dataset_names();
+
+/// What a dataset is called in titles: its name, or that of its folder.
+std::string dataset_title(const std::string& name_or_folder);
 
 }  // namespace athanor

@@ -30,8 +30,8 @@ const NpyElement& element_of(std::string_view descr, const std::string& name) {
   }
   throw format_error(
       fmt::format("element type '{}' is not supported", descr), name, "field 'descr'",
-      "Convert it with array.astype('float32') or another of bool, int8 to int64, uint8 to uint64, "
-      "float16, float32, float64");
+      "Known are bool, int8 to int64, uint8 to uint64, float16, float32 and float64: save array.astype() of "
+      "one of them");
 }
 
 std::endian order_of(std::string_view descr) {
@@ -71,7 +71,7 @@ void widen(HostArray& array, const std::string& name, size_t data_offset) {
     if constexpr (sizeof(From) == sizeof(To)) {
       if (value > static_cast<From>(std::numeric_limits<To>::max()))
         throw format_error(fmt::format("element {} is {}, above the largest i64", i, value), name,
-                           byte_place(data_offset), "Convert the array with array.astype('float64')");
+                           byte_place(data_offset), "Numbers that large need array.astype('float64')");
     }
     const auto converted = static_cast<To>(value);
     std::memcpy(wide.data() + i * sizeof(To), &converted, sizeof(To));

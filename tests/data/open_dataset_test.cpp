@@ -72,6 +72,76 @@ TEST(OpenDataset, ErrorsNameTheFile) {
   expect_error(ErrorCode::format, {"train_labels.npy, byte 0"}, open);
 }
 
+TEST(OpenDataset, LabelsWithWideGapsAreRefused) {
+  const TempFolder folder;
+  const auto open = [&] { return open_dataset(folder.path().string(), Split::train)->spec().classes; };
+  const auto give = [&](int64_t pictures, const std::vector<double>& values) {
+    write_npy(folder / "train_images.npy", HostArray(DType::u8, {pictures, 1, 1}));
+    std::vector<double> all;
+    for (int64_t i = 0; i < pictures; ++i) all.push_back(values[static_cast<size_t>(i) % values.size()]);
+    write_npy(folder / "train_labels.npy", labels(all));
+  };
+  give(30, {0, 1000, 2000});
+  expect_error(ErrorCode::value,
+               {"of the 2001 classes up to label 2000, 3 have pictures (0, 1000, 2000)", "train_labels.npy",
+                "np.unique"},
+               open);
+  give(30, {7, 1, 100, 40, 13, 77, 90});
+  expect_error(ErrorCode::value, {"101 classes", "7 have pictures (1, 7, 13, 40, 77, ...)"}, open);
+  // A class or some without pictures are nothing to complain of, nor few pictures of many classes.
+  give(26 * 4,
+       {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26});
+  EXPECT_EQ(open(), 27);
+  give(4, {0, 3, 9, 9});
+  EXPECT_EQ(open(), 10);
+  give(4, {0, -1});
+  expect_error(ErrorCode::value, {"label -1 of example 1", "train_labels.npy"}, open);
+}
+
+TEST(OpenDataset, AdvisesOnlyWhatIsTaken) {
+  const TempFolder folder;
+  const auto open = [&] { open_dataset(folder.path().string(), Split::train); };
+  // An array of four elements, all of whose bytes are 0xff.
+  const auto write = [&](const char* file, const std::string& type, const std::string& shape) {
+    std::string header = "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }";
+    header.resize(117, ' ');
+    const auto width = static_cast<size_t>(type.back() - '0');
+    write_small(folder);
+    write_file_atomically(folder / file, std::string("\x93NUMPY\1\0\x76\0", 10) + header + "\n" +
+                                             std::string(4 * width, '\xff'));
+  };
+  for (const char* type : {"<c8", "<U2", "<u8"}) {
+    write("train_images.npy", type, "(4, 1, 1)");
+    expect_error(ErrorCode::format, {"images.astype('uint8')", "train_images.npy"}, open);
+    write("train_labels.npy", type, "(4,)");
+    expect_error(ErrorCode::format, {"labels.astype('int64')", "train_labels.npy"}, open);
+  }
+  for (const char* type : {"<f4", "<i8", "|b1"}) {
+    write("train_images.npy", type, "(4, 1, 1)");
+    expect_error(ErrorCode::dtype, {"images.astype('uint8')", "train_images.npy"}, open);
+  }
+  for (const char* type : {"<f8", "|b1"}) {
+    write("train_labels.npy", type, "(4,)");
+    expect_error(ErrorCode::dtype, {"labels.astype('int64')", "train_labels.npy"}, open);
+  }
+}
+
+TEST(OpenDataset, IsFoundFromAnyFolder) {
+  EXPECT_EQ(from_any_folder("fashion-mnist"), "fashion-mnist");
+  EXPECT_EQ(from_any_folder("no/such/folder"), "no/such/folder");
+  const TempFolder folder;
+  std::filesystem::create_directories(folder / "digits");
+  const std::string whole = (folder / "digits").string();
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  for (const char* name : {"digits", "./digits", "digits/", "digits/../digits//"})
+    EXPECT_EQ(std::filesystem::canonical(from_any_folder(name)), std::filesystem::canonical(whole)) << name;
+  EXPECT_TRUE(std::filesystem::path(from_any_folder("digits")).is_absolute());
+  std::filesystem::current_path(before);
+  EXPECT_EQ(dataset_title(whole + "/"), "digits");
+  EXPECT_EQ(dataset_title("mnist"), "mnist");
+}
+
 TEST(OpenDataset, UnknownNames) {
   expect_error(ErrorCode::name, {"'fashon-mnist'", "Did you mean 'fashion-mnist'?"},
                [] { open_dataset("fashon-mnist", Split::train); });
