@@ -28,11 +28,11 @@ constexpr std::string_view style = R"(
   .raw { fill: none; stroke: #2f6fde; stroke-width: 1; opacity: .26 }
   .mean { fill: none; stroke: #2f6fde; stroke-width: 2.4; stroke-linejoin: round; stroke-linecap: round }
   .line { fill: none; stroke: #e0681c; stroke-width: 1.6; stroke-dasharray: 1 4; stroke-linecap: round }
-  .dot { fill: #e0681c; stroke: #ffffff; stroke-width: 2 }
+  .step { fill: none; stroke: #2f6fde; stroke-width: 2.4 } .dot { fill: #e0681c; stroke: #ffffff; stroke-width: 2 }
   @media (prefers-color-scheme: dark) {
     text { fill: #93a1b0 } .title, .panel { fill: #e8edf3 } .page { fill: #11161d } .grid { stroke: #222b36 }
     .axis, .epoch { stroke: #3a4654 } .raw, .mean { stroke: #6ea3ff } .line { stroke: #ff9a52 }
-    .dot { fill: #ff9a52; stroke: #11161d } .now.train, .key { fill: #6ea3ff } .now.test { fill: #ff9a52 }
+    .step { stroke: #6ea3ff } .dot { fill: #ff9a52; stroke: #11161d } .now.train, .key { fill: #6ea3ff } .now.test { fill: #ff9a52 }
   }
 )";
 
@@ -40,6 +40,11 @@ struct Point {
   double step, value;
 };
 using Line = std::vector<Point>;
+
+struct Test {
+  Point point;
+  std::string when;  // "epoch 3"
+};
 
 /// The mean over about a thirtieth of the run around each step. Windows are even on both sides where the
 /// curve starts, so that its steep part stays where it is; at the end they look back.
@@ -98,7 +103,8 @@ struct Panel {
   double low, high;    // values
   bool percent;
   double steps_in_all;
-  Line raw, test;
+  Line raw;
+  std::vector<Test> tests;
 
   double x(double step) const { return left + (right - left) * step / steps_in_all; }
   double y(double value) const { return bottom - (bottom - top) * (value - low) / (high - low); }
@@ -143,7 +149,7 @@ std::string draw_axes(const Panel& panel, const std::vector<EpochMetrics>& epoch
   return svg;
 }
 
-std::string draw_curves_of(const Panel& panel, const std::vector<EpochMetrics>& epochs) {
+std::string draw_curves_of(const Panel& panel) {
   const Line means = running_mean(panel.raw);
   std::string svg = fmt::format(
       "<clipPath id=\"{0}\"><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\"/></clipPath>\n", panel.id,
@@ -151,29 +157,40 @@ std::string draw_curves_of(const Panel& panel, const std::vector<EpochMetrics>& 
   svg += fmt::format("<g clip-path=\"url(#{})\">\n", panel.id);
   if (panel.raw.size() > 1)
     svg += fmt::format("<path class=\"raw\" d=\"{}\"/>\n", panel.path(thinned(panel.raw)));
-  svg += fmt::format("<path class=\"mean\" d=\"{}\"/>\n", panel.path(thinned(means)));
-  if (panel.test.size() > 1) svg += fmt::format("<path class=\"line\" d=\"{}\"/>\n", panel.path(panel.test));
+  if (means.size() > 1) svg += fmt::format("<path class=\"mean\" d=\"{}\"/>\n", panel.path(thinned(means)));
+  if (panel.tests.size() > 1) {
+    Line line;
+    for (const Test& test : panel.tests) line.push_back(test.point);
+    svg += fmt::format("<path class=\"line\" d=\"{}\"/>\n", panel.path(line));
+  }
   svg += "</g>\n";
-  for (size_t i = 0; i < panel.test.size(); ++i) {
-    const Point& point = panel.test[i];
+  if (means.size() == 1) {  // which makes no line; a ring, for the test stands at the same place
+    const Point& only = means.front();
+    svg += fmt::format(
+        "<circle class=\"step\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"><title>step {:.0f}: {} "
+        "{}</title></circle>\n",
+        panel.x(only.step), panel.y(only.value), only.step, panel.id, panel.show(only.value));
+  }
+  for (const auto& [point, when] : panel.tests) {
     if (point.value < panel.low || point.value > panel.high) continue;
     svg += fmt::format(
-        "<circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"><title>epoch {}: test {} "
+        "<circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"5.5\"><title>{}: test {} "
         "{}</title></circle>\n",
-        panel.x(point.step), panel.y(point.value), epochs[i].epoch, panel.id, panel.show(point.value));
+        panel.x(point.step), panel.y(point.value), when, panel.id, panel.show(point.value));
   }
   // The last values stand beside the ends of their curves, moved apart where they would touch.
   const double shown = std::clamp(means.back().value, panel.low, panel.high);
   double train_y = panel.y(shown) + 4.5;
-  if (!panel.test.empty() && panel.test.back().step >= 0.98 * means.back().step) {
-    double test_y = panel.y(std::clamp(panel.test.back().value, panel.low, panel.high)) + 4.5;
+  if (!panel.tests.empty() && panel.tests.back().point.step >= 0.98 * means.back().step) {
+    const Point last = panel.tests.back().point;
+    double test_y = panel.y(std::clamp(last.value, panel.low, panel.high)) + 4.5;
     if (const double gap = test_y - train_y; std::abs(gap) < 17) {
       const double push = (17 - std::abs(gap)) / 2;
       train_y += gap > 0 ? -push : push;
       test_y += gap > 0 ? push : -push;
     }
     svg += fmt::format("<text class=\"now test\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                       panel.x(panel.test.back().step) + 13, test_y, panel.show(panel.test.back().value));
+                       panel.x(last.step) + 13, test_y, panel.show(last.value));
   }
   svg += fmt::format("<text class=\"now train\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
                      panel.x(means.back().step) + 13, train_y, panel.show(means.back().value));
@@ -201,14 +218,21 @@ std::string draw_legend(bool tested) {
 }  // namespace
 
 std::string draw_curves(const Curves& curves) {
-  Line losses, accuracies, test_losses, test_accuracies;
+  Line losses, accuracies;
+  std::vector<Test> test_losses, test_accuracies;
   for (const auto& metrics : curves.steps) {
     losses.push_back({static_cast<double>(metrics.step), metrics.loss});
     accuracies.push_back({static_cast<double>(metrics.step), metrics.accuracy});
   }
   for (const auto& epoch : curves.epochs) {
-    test_losses.push_back({static_cast<double>(epoch.step), epoch.test_loss});
-    test_accuracies.push_back({static_cast<double>(epoch.step), epoch.test_accuracy});
+    const auto step = static_cast<double>(epoch.step);
+    test_losses.push_back({{step, epoch.test_loss}, fmt::format("epoch {}", epoch.epoch)});
+    test_accuracies.push_back({{step, epoch.test_accuracy}, fmt::format("epoch {}", epoch.epoch)});
+  }
+  if (const auto& test = curves.last_test) {
+    const auto step = static_cast<double>(test->step);
+    test_losses.push_back({{step, test->loss}, fmt::format("step {}", test->step)});
+    test_accuracies.push_back({{step, test->accuracy}, fmt::format("step {}", test->step)});
   }
   const double steps =
       std::max<double>(1, static_cast<double>(std::max(curves.steps_in_all,
@@ -229,19 +253,20 @@ std::string draw_curves(const Curves& curves) {
   // A few wild batches must not squeeze the rest: the axes hold nearly all values, and all of the means.
   double loss_top = std::max(quantile(losses, 0.995), losses.front().value);
   if (loss_top > 4 * quantile(losses, 0.95)) loss_top = quantile(losses, 0.95) * 1.6;
-  for (const Point& point : test_losses) loss_top = std::max(loss_top, std::min(point.value, 2 * loss_top));
+  for (const Test& test : test_losses)
+    loss_top = std::max(loss_top, std::min(test.point.value, 2 * loss_top));
   double accuracy_low = quantile(accuracies, 0.04);
-  for (const Point& point : test_accuracies) accuracy_low = std::min(accuracy_low, point.value);
+  for (const Test& test : test_accuracies) accuracy_low = std::min(accuracy_low, test.point.value);
   accuracy_low = std::clamp(std::floor(accuracy_low * 10 - 0.2) / 10, 0.0, 0.9);
 
   const Panel loss{"Loss", "loss", 122,    346,        0, std::max(loss_top * 1.04, 1e-9),
                    false,  steps,  losses, test_losses};
   const Panel accuracy{"Accuracy", "accuracy", 396,   600,        accuracy_low,
                        1,          true,       steps, accuracies, test_accuracies};
-  svg += draw_legend(!curves.epochs.empty());
+  svg += draw_legend(!test_losses.empty());
   for (const Panel* panel : {&loss, &accuracy}) {
     svg += draw_axes(*panel, curves.epochs, panel == &accuracy);
-    svg += draw_curves_of(*panel, curves.epochs);
+    svg += draw_curves_of(*panel);
   }
   return svg + "</svg>\n";
 }

@@ -1,5 +1,6 @@
 // A picture of a run: loss and accuracy, step by step.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,11 +8,18 @@
 
 namespace athanor {
 
+/// A test that is not at the end of an epoch.
+struct TestPoint {
+  int64_t step = 0;
+  double loss = 0, accuracy = 0;
+};
+
 struct Curves {
   std::string title, subtitle;
   std::vector<StepMetrics> steps;
-  std::vector<EpochMetrics> epochs;  // drawn as points: the test pictures
-  int64_t steps_in_all = 0;          // the width of the picture, when more than there are
+  std::vector<EpochMetrics> epochs;    // drawn as points: the test pictures
+  std::optional<TestPoint> last_test;  // drawn as one more
+  int64_t steps_in_all = 0;            // the width of the picture, when more than there are
 };
 
 /// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows

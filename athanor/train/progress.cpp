@@ -156,14 +156,24 @@ void Progress::epoch_ended(const EpochMetrics& epoch) {
                    strong(percent(epoch.test_accuracy))));
 }
 
+// Why the time is not the steps times the median.
+std::string Progress::where_time_went(const Summary& summary) const {
+  if (facts_.steps_before > 0) return ", over all parts of the run";
+  if (summary.steps == 1 || summary.first_steps_seconds < 0.01 * summary.train_seconds) return {};
+  return fmt::format(", {} of it in the first, which chose and compiled kernels",
+                     format_duration(summary.first_steps_seconds));
+}
+
 void Progress::ended(const Summary& summary) {
   const RunFolder& folder = facts_.folder;
   line("");
   line(fmt::format("{}  {} of {} test pictures are right", strong("result "),
                    strong(percent(summary.test_accuracy)), grouped(facts_.test_pictures)));
-  line(fmt::format("{}  {} steps in {}, {:.2f} ms each, {} pictures a second", strong("speed  "),
-                   grouped(summary.steps), format_duration(summary.train_seconds), summary.step_ms_median,
-                   grouped(static_cast<int64_t>(summary.images_per_second))));
+  if (summary.images_per_second > 0)
+    line(fmt::format("{}  {:.2f} ms a step (median), {} pictures a second", strong("speed  "),
+                     summary.step_ms_median, grouped(static_cast<int64_t>(summary.images_per_second))));
+  line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
+                   grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
   line(fmt::format("{}  {} at most; {} of {} kernels off the device", strong("memory "),
                    format_bytes(summary.peak_memory_bytes), summary.kernels_off_device,
                    summary.kernels_total));

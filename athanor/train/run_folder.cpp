@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
+#include "athanor/data/open_dataset.h"
 
 namespace athanor {
 namespace {
@@ -80,10 +81,8 @@ void RunFolder::check_space(uint64_t bytes) const {
 
 RunFolder new_run_folder(const TrainConfig& config) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  fs::path data = fs::path(config.data).lexically_normal();
-  if (!data.has_filename()) data = data.parent_path();
   const std::string name =
-      fmt::format("{}-{}-{:%Y-%m-%d-%H%M%S}", config.model, data.filename().string(), fmt::localtime(now));
+      fmt::format("{}-{}-{:%Y-%m-%d-%H%M%S}", config.model, dataset_title(config.data), fmt::localtime(now));
   fs::path path = runs / name;
   for (int number = 2; is_there(path); ++number) path = runs / fmt::format("{}-{}", name, number);
   return {path};

@@ -23,6 +23,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
           {"step_ms_median", summary.step_ms_median},
           {"rebuild_ms_median", summary.rebuild_ms_median},
           {"train_seconds", summary.train_seconds},
+          {"first_steps_seconds", summary.first_steps_seconds},
           {"parameters", summary.parameters},
           {"peak_memory_bytes", summary.peak_memory_bytes},
           {"planned_memory_bytes", summary.planned_memory_bytes},

@@ -23,8 +23,9 @@ struct Summary {
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
   double images_per_second = 0;
   double step_ms_median = 0;
-  double rebuild_ms_median = 0;  // building the graph's key and looking the plan up
-  double train_seconds = 0;      // spent on steps in all, by all the processes that worked on the run
+  double rebuild_ms_median = 0;    // building the graph's key and looking the plan up
+  double train_seconds = 0;        // spent on steps in all, by all the processes that worked on the run
+  double first_steps_seconds = 0;  // spent on those that compiled a plan, by this process
 
   uint64_t peak_memory_bytes = 0;                     // held on the device at once, as counted
   int64_t planned_memory_bytes = 0;                   // by the plan of a training step

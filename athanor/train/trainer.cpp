@@ -82,6 +82,7 @@ class CompileScope {
 Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter)
     : config_(config), folder_(std::move(folder)), reporter_(reporter) {
   config_.validate();
+  config_.data = from_any_folder(config_.data);
   if (resume && fs::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
   if (resume && fs::exists(folder_.checkpoint())) checkpoint = read_checkpoint(folder_.checkpoint());
@@ -290,6 +291,7 @@ void Trainer::step() {
   const EvaluationStats& after = evaluation_stats();
   plan_ = last_plan();
   if (after.plans_compiled > before.plans_compiled) {
+    first_steps_seconds_ += seconds;
     reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
                         .kernels = static_cast<int64_t>(plan_->steps.size()),
                         .planned_memory_bytes = plan_->planned_memory_bytes()});
@@ -399,15 +401,22 @@ void Trainer::save(Svg svg) {
   drawn_at_ = Clock::now();
 }
 
+// A run that --max-steps ends is tested in the middle of an epoch.
+std::optional<TestPoint> Trainer::last_test() const {
+  if (!tested_ || (!state_.epochs.empty() && state_.epochs.back().step == state_.step)) return std::nullopt;
+  return TestPoint{state_.step, tested_->mean_loss(), tested_->accuracy()};
+}
+
 void Trainer::write_svg() const {
   write_file_atomically(
       folder_.loss_svg(),
-      draw_curves({.title = fmt::format("{} on {}", config_.model, config_.data),
+      draw_curves({.title = fmt::format("{} on {}", config_.model, dataset_title(config_.data)),
                    .subtitle = fmt::format("{}, {} schedule, learning rate {:g}, batch {}, seed {}",
                                            config_.optimizer, config_.schedule, config_.learning_rate(),
                                            config_.batch_size, config_.seed),
                    .steps = metrics_,
                    .epochs = state_.epochs,
+                   .last_test = last_test(),
                    .steps_in_all = last_step()}));
 }
 
@@ -430,6 +439,7 @@ void Trainer::finish() {
                   .step_ms_median = 1e3 * median(step_seconds_),
                   .rebuild_ms_median = 1e3 * median(rebuild_seconds_),
                   .train_seconds = state_.train_seconds,
+                  .first_steps_seconds = first_steps_seconds_,
                   .peak_memory_bytes = memory_use(device_).peak,
                   .plans_compiled = evaluation_stats().plans_compiled,
                   .compile_seconds = evaluation_stats().compile_seconds,
@@ -456,8 +466,10 @@ std::shared_ptr<const Plan> Trainer::plan_of_a_step(int64_t batch) {
 }
 
 TrainConfig stored_config(const RunFolder& folder) {
-  if (fs::exists(folder.config())) return read_config(folder);
-  return read_checkpoint(folder.checkpoint()).config;
+  TrainConfig config =
+      fs::exists(folder.config()) ? read_config(folder) : read_checkpoint(folder.checkpoint()).config;
+  config.data = from_any_folder(config.data);  // older runs have it as it was given
+  return config;
 }
 
 }  // namespace athanor

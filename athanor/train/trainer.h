@@ -16,6 +16,7 @@
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/train/checkpoint.h"
+#include "athanor/train/loss_svg.h"
 #include "athanor/train/reporter.h"
 
 namespace athanor {
@@ -78,6 +79,7 @@ class Trainer {
   std::optional<MetricsSum> test();
   bool checkpoint_is_due() const;
   void save(Svg svg);
+  std::optional<TestPoint> last_test() const;
   void write_svg() const;
   void finish();
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch);
@@ -105,6 +107,7 @@ class Trainer {
   std::shared_ptr<const Plan> plan_;            // of the last step
   std::optional<MetricsSum> tested_;            // after the last step, when it was
   std::vector<double> step_seconds_, rebuild_seconds_;
+  double first_steps_seconds_ = 0;  // of steps that compiled a plan
   int64_t saved_step_ = 0;
   Clock::time_point saved_at_, drawn_at_;
 };

@@ -66,6 +66,29 @@ TEST(LossSvg, IsWellFormedWhateverTheRun) {
     expect_well_formed(draw_curves(curves));
 }
 
+TEST(LossSvg, ShowsASingleStep) {
+  const std::string svg = draw_curves(some_curves(1, 10));
+  expect_well_formed(svg);
+  EXPECT_NE(svg.find("step 1: loss 2.300"), std::string::npos);
+  EXPECT_NE(svg.find("step 1: accuracy"), std::string::npos);
+  // What a path of a single point draws is nothing.
+  EXPECT_FALSE(std::regex_search(svg, std::regex(" d=\"M[0-9. ]*\"")));
+}
+
+TEST(LossSvg, ShowsATestThatIsNotOfAnEpoch) {
+  Curves curves = some_curves(25, 10);
+  curves.last_test = TestPoint{25, 0.123, 0.875};
+  const std::string svg = draw_curves(curves);
+  expect_well_formed(svg);
+  for (const char* point :
+       {"epoch 2: test accuracy 60.0 %", "step 25: test accuracy 87.5 %", "step 25: test loss 0.123"})
+    EXPECT_NE(svg.find(point), std::string::npos) << point;
+  curves.epochs.clear();
+  const std::string alone = draw_curves(curves);
+  EXPECT_NE(alone.find("step 25: test accuracy 87.5 %"), std::string::npos);
+  EXPECT_NE(alone.find("test pictures"), std::string::npos) << "in the legend";
+}
+
 TEST(LossSvg, StandsByItselfInLightAndDark) {
   const std::string svg = draw_curves(some_curves(30, 10));
   EXPECT_NE(svg.find("prefers-color-scheme: dark"), std::string::npos);

@@ -1,0 +1,53 @@
+#include "athanor/train/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string lines_at_end(const Summary& summary, int64_t steps_before) {
+  std::ostringstream out;
+  Progress progress(out, {});
+  RunFacts facts;
+  facts.data.input = {1, 28, 28};
+  facts.steps_before = steps_before;
+  progress.started(facts);
+  out.str({});
+  progress.ended(summary);
+  return out.str();
+}
+
+TEST(RunEnd, TimeAndSpeedDoNotContradict) {
+  Summary summary;
+  summary.steps = 100;
+  summary.step_ms_median = 49.14;
+  summary.images_per_second = 2604;
+  summary.train_seconds = 102;
+  summary.first_steps_seconds = 97;
+  const std::string text = lines_at_end(summary, 0);
+  EXPECT_THAT(text, HasSubstr("49.14 ms a step (median), 2,604 pictures a second"));
+  EXPECT_THAT(text,
+              HasSubstr("1m 42s for 100 steps, 1m 37s of it in the first, which chose and compiled kernels"));
+  // Of a run in parts this process knows its own first steps only.
+  EXPECT_THAT(lines_at_end(summary, 90), HasSubstr("1m 42s for 100 steps, over all parts of the run"));
+  summary.first_steps_seconds = 0.5;
+  EXPECT_THAT(lines_at_end(summary, 0), HasSubstr("1m 42s for 100 steps\n"));
+}
+
+TEST(RunEnd, OfASingleStepHasNoSpeed) {
+  Summary summary;
+  summary.steps = 1;
+  summary.train_seconds = summary.first_steps_seconds = 2;
+  const std::string text = lines_at_end(summary, 0);
+  EXPECT_THAT(text, HasSubstr("2.0 s for 1 step\n"));
+  EXPECT_THAT(text, Not(HasSubstr("speed")));
+}
+
+}  // namespace
+}  // namespace athanor
