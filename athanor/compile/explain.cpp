@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/text.h"
+#include "athanor/compile/flow_text.h"
 #include "athanor/compile/plan.h"
 
 namespace athanor {
 namespace {
+
+constexpr size_t contest_indent = 14;
 
 const PlanValue& result_of(const Plan& plan, const PlanStep& step) {
   return plan.values[static_cast<size_t>(step.writes.front())];
@@ -72,8 +75,74 @@ std::string table(const std::vector<Row>& rows, const std::vector<bool>& right) 
   return text;
 }
 
+size_t columns_of(const std::string& text) {
+  size_t most = 0;
+  for (const std::string& line : split(text, '\n')) most = std::max(most, line.size());
+  return most;
+}
+
+std::string places_of(const Plan& plan, const PlanStep& step) {
+  std::vector<std::string> places;
+  for (int v : step.writes) places.push_back(place_of(plan, v));
+  return join(places, " ");
+}
+
+std::string layout_of(const PlanValue& value) {
+  return value.type.shape.rank() == 4 ? to_string(value.layout) : "";
+}
+
+std::string work_of(int64_t amount) { return count(static_cast<double>(amount)); }
+
+/// A line for each step: as wide as it must be.
+std::string steps_table(const Plan& plan) {
+  std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", "device", "result", "layout", "FLOPs",
+                         "bytes", "buffer", "line"}};
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    const PlanValue& result = result_of(plan, step);
+    rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
+                    shorten(step.kernel.name, 28), step.why, to_string(step.device), to_string(result.type),
+                    layout_of(result), work_of(step.flops), work_of(step.bytes),
+                    shorten(places_of(plan, step), 28), step.where});
+  }
+  return table(rows, {true, false, false, false, false, false, false, false, true, true, false, false});
+}
+
+/// The same in a few short lines for each step, with nothing left out.
+std::string steps_in(const Plan& plan, size_t columns) {
+  constexpr size_t number = 6, amounts = 18, details = 8;  // columns, with the blanks beside them
+  size_t part = 4;
+  for (const PlanStep& step : plan.steps) part = std::max(part, parts_of(step).size());
+  part = std::min(part, columns / 4);
+  const size_t ops = columns - number - part - 2 - amounts;
+  const auto head = [&](const std::string& i, const std::string& name, const std::string& op,
+                        const std::string& flops, const std::string& bytes) {
+    std::string line =
+        fmt::format("{:>4}  {:<{}}  {:<{}}  {:>7}  {:>7}", i, name, part, op, ops, flops, bytes);
+    return line.erase(line.find_last_not_of(' ') + 1) + "\n";
+  };
+  std::string text = head("step", "part", "ops", "FLOPs", "bytes") +
+                     flowed({"kernel (why)", "-> result, layout, buffer", "line"}, columns, details);
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    const PlanValue& result = result_of(plan, step);
+    const std::vector<std::string> names = broken(step.name(), ops);
+    text += head(fmt::format("{}", i), shorten(parts_of(step), part), names[0], work_of(step.flops),
+                 work_of(step.bytes));
+    for (size_t line = 1; line < names.size(); ++line) text += head("", "", names[line], "", "");
+    const std::string layout = layout_of(result);
+    text += flowed({step.device == plan.device ? "" : fmt::format("on {}:", to_string(step.device)),
+                    fmt::format("{} ({})", step.kernel.name, step.why),
+                    fmt::format("-> {}{}{} {}", to_string(result.type), layout.empty() ? "" : " ", layout,
+                                places_of(plan, step)),
+                    step.where},
+                   columns, details);
+  }
+  return text;
+}
+
 /// Lists the timed kernels for each problem, fastest first. Steps with the same problem share its lines.
-std::string contests(const Plan& plan) {
+std::string contests(const Plan& plan, size_t columns) {
   std::vector<std::vector<size_t>> problems;
   const auto problem_of = [&](size_t i) { return plan.steps[i].request->key(); };
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -87,47 +156,45 @@ std::string contests(const Plan& plan) {
   }
   if (problems.empty()) return {};
   std::vector<Row> rows{{"steps", "ops", "", "time", "kernel"}};
+  std::string narrow;
   for (const auto& steps : problems) {
     const PlanStep& step = plan.steps[steps.front()];
     auto measured = step.measured;
     std::ranges::stable_sort(measured, {}, &std::pair<std::string, double>::second);
+    const std::string numbers = fmt::format("{}", fmt::join(steps, " "));
+    narrow += wrapped_lines(fmt::format("step{} {}: {}", steps.size() == 1 ? "" : "s", numbers, step.name()),
+                            columns) +
+              "\n";
     bool first = true;
     for (const auto& [name, seconds] : measured) {
-      rows.push_back({first ? fmt::format("{}", fmt::join(steps, " ")) : "", first ? step.name() : "",
-                      name == step.kernel.name ? "*" : "", format_duration(seconds), name});
+      const char* runs = name == step.kernel.name ? "*" : "";
+      rows.push_back({first ? numbers : "", first ? step.name() : "", runs, format_duration(seconds), name});
       first = false;
+      const std::vector<std::string> lines = broken(name, columns - contest_indent);
+      narrow += fmt::format("{:>3}{:>9}  {}\n", runs, format_duration(seconds), lines[0]);
+      for (size_t line = 1; line < lines.size(); ++line)
+        narrow += std::string(contest_indent, ' ') + lines[line] + "\n";
     }
   }
-  return "\nKernels that were timed (* runs):\n\n" + table(rows, {false, false, false, true, false});
+  const std::string wide = table(rows, {false, false, false, true, false});
+  return "\nKernels that were timed (* runs):\n\n" + (columns_of(wide) <= columns ? wide : narrow);
 }
 
 }  // namespace
 
-std::string explain(const Plan& plan) {
-  std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", "device", "result", "layout", "FLOPs",
-                         "bytes", "buffer", "line"}};
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const PlanStep& step = plan.steps[i];
-    const PlanValue& result = result_of(plan, step);
-    std::vector<std::string> places;
-    for (int v : step.writes) places.push_back(place_of(plan, v));
-    rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
-                    shorten(step.kernel.name, 28), step.why, to_string(step.device), to_string(result.type),
-                    result.type.shape.rank() == 4 ? to_string(result.layout) : "",
-                    count(static_cast<double>(step.flops)), count(static_cast<double>(step.bytes)),
-                    shorten(fmt::format("{}", fmt::join(places, " ")), 28), step.where});
-  }
-  std::string text =
-      table(rows, {true, false, false, false, false, false, false, false, true, true, false, false});
-  text += fmt::format("\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n", plan.steps.size(),
-                      to_string(plan.device), plan.kernels_off_device(),
-                      count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
-                      count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""));
-  text += fmt::format(
+std::string explain(const Plan& plan, size_t columns) {
+  columns = std::max(columns, least_columns);
+  std::string text = steps_table(plan);
+  if (columns_of(text) > columns) text = steps_in(plan, columns);
+  const std::string totals = fmt::format(
+      "\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n"
       "Memory: {} planned, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
+      plan.steps.size(), to_string(plan.device), plan.kernels_off_device(),
+      count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
+      count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes)));
-  return text + contests(plan);
+  return text + wrapped_lines(totals, columns) + contests(plan, columns);
 }
 
 nlohmann::json to_json(const Plan& plan) {

@@ -95,8 +95,9 @@ void place_values(Plan& plan, const CompileOptions& options);
 /// Runs all passes: from the requested values to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
-/// The plan as a table for people, with totals.
-std::string explain(const Plan& plan);
+/// The plan for people, with totals: a table where that fits into so many columns (of at least 40), else some
+/// short lines for each step.
+std::string explain(const Plan& plan, size_t columns = 1000);
 /// The plan as data (schema: docs/architecture.md).
 nlohmann::json to_json(const Plan& plan);
 
