@@ -8,6 +8,8 @@
 namespace athanor {
 namespace {
 
+constexpr size_t most_kept = size_t{1} << 20;  // bytes of whole numbers that the host keeps, of each tensor
+
 thread_local bool recording = true;
 thread_local const std::source_location* scope = nullptr;
 thread_local std::source_location scope_location;
@@ -15,6 +17,20 @@ thread_local PartName part;
 thread_local std::vector<std::weak_ptr<Node>> pending;
 std::atomic<uint64_t> next_id{1};
 Evaluator evaluator = nullptr;
+
+/// Stands for memory that nobody has taken.
+class NoElements final : public Storage {
+ public:
+  explicit NoElements(const TensorType& type) : Storage(type.device, type.bytes(), nullptr) {}
+  void read(void*, size_t, size_t) const override { refuse(); }
+  void write(const void*, size_t, size_t) override { refuse(); }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw Error(ErrorCode::value, "a placeholder has no elements", {},
+                "It stands for an input of a plan: give a tensor of numbers to compute with");
+  }
+};
 
 NodePtr make_leaf(const TensorType& type, std::shared_ptr<Storage> value) {
   static const Op& input = find_op("input");
@@ -64,7 +80,14 @@ void Tensor::release() {
 Tensor Tensor::from(const HostArray& array, Device device) {
   auto storage = allocate(device, array.bytes.size());
   storage->write(array.bytes.data(), 0, array.bytes.size());
-  return Tensor(make_leaf({array.dtype, array.shape, device}, std::move(storage)));
+  NodePtr leaf = make_leaf({array.dtype, array.shape, device}, std::move(storage));
+  if (device != Device{} && is_int(array.dtype) && array.bytes.size() <= most_kept)
+    leaf->known = std::make_shared<const HostArray>(array);
+  return Tensor(std::move(leaf));
+}
+
+Tensor Tensor::placeholder(const TensorType& type) {
+  return Tensor(make_leaf(type, std::make_shared<NoElements>(type)));
 }
 
 Tensor Tensor::scalar(double value, DType dtype, Device device) {
@@ -95,6 +118,25 @@ HostArray Tensor::to_host() const {
   HostArray array(dtype(), shape());
   node_->value->read(array.bytes.data(), 0, array.bytes.size());
   return array;
+}
+
+std::optional<std::vector<int64_t>> Tensor::known_integers() const {
+  if (!is_int(dtype()) || (!node_->known && (!node_->value || device() != Device{}))) return std::nullopt;
+  HostArray host;
+  if (!node_->known) {
+    if (node_->value->address() == nullptr) return std::nullopt;  // a placeholder
+    host = HostArray(dtype(), shape());
+    node_->value->read(host.bytes.data(), 0, host.bytes.size());
+  }
+  const HostArray& array = node_->known ? *node_->known : host;
+  std::vector<int64_t> integers;
+  integers.reserve(static_cast<size_t>(array.size()));
+  visit_dtype(array.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (std::is_integral_v<T>)
+      for (const T value : array.as<T>()) integers.push_back(static_cast<int64_t>(value));
+  });
+  return integers;
 }
 
 Tensor& Tensor::requires_grad(bool on) {

@@ -43,6 +43,10 @@ class Tensor {
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
   static Tensor scalar(int64_t value, DType dtype, Device device = {});
 
+  /// An input of plans that takes no memory and has no elements: what is computed from it can be planned
+  /// (plan_for), however large, but not evaluated.
+  static Tensor placeholder(const TensorType& type);
+
   bool defined() const { return node_ != nullptr; }
   const Shape& shape() const { return node_->type.shape; }
   /// The extent of an axis; negative axes count from the end. Throws Error(shape) when out of range.
@@ -55,6 +59,8 @@ class Tensor {
 
   /// Computes the value now, together with everything pending.
   const Tensor& eval() const;
+  /// Whole numbers of a value that the host can look at without waiting for a device; none where it cannot.
+  std::optional<std::vector<int64_t>> known_integers() const;
   /// The only element. Throws Error(shape) when there is not exactly one.
   double item() const;
   /// The elements, row-major, on the host.

@@ -19,6 +19,7 @@
 #include "athanor/kernels/alike.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/timing.h"
+#include "athanor/kernels/trial_memory.h"
 #include "athanor/kernels/waiting.h"
 
 namespace athanor {
@@ -437,6 +438,11 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
       cache.take(key, {.name = candidates[alike->index].name, .candidates = fingerprint(candidates)});
       return *alike;
     }
+  if (!fits_trial(device, request)) {
+    if (!winner) return {0, "first of the list: too large to be timed", {}};
+    return {remembered, fmt::format("remembered as the fastest of {}, provisional", candidates.size()),
+            std::move(winner->times)};
+  }
   auto measured = Contest(device, request, candidates).run(progress, winner ? &*winner : nullptr);
   if (!measured) {
     cache.found_busy();

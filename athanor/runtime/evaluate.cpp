@@ -223,8 +223,12 @@ void evaluate(const std::vector<NodePtr>& asked) {
   const auto plan = find_plan(collected, start);
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
-  for (int place : collected.input_places)
+  for (int place : collected.input_places) {
     inputs.push_back(collected.nodes[static_cast<size_t>(place)]->value);
+    if (inputs.back()->address() == nullptr && inputs.back()->bytes() > 0)
+      throw Error(ErrorCode::value, "a placeholder was to be evaluated", {},
+                  "It has no elements: give a tensor of numbers to compute with");
+  }
   std::vector<std::shared_ptr<Storage>> outputs;
   size_t begun = 0;
   try {

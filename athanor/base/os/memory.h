@@ -1,6 +1,8 @@
 // Memory, as the operating system manages it.
 #pragma once
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 namespace athanor::os {
 
@@ -10,5 +12,8 @@ constexpr size_t huge_page = size_t{2} << 20;
 /// Asks for huge pages for a block: fewer page faults when it is first touched, and fewer TLB misses later.
 /// Only a hint: it does nothing on systems that cannot do this.
 void prefer_huge_pages(void* address, size_t bytes);
+
+/// Bytes that programs can still take without the system running short; none where it does not say.
+std::optional<uint64_t> available_memory();
 
 }  // namespace athanor::os

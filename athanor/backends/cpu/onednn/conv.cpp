@@ -110,10 +110,11 @@ void offer(const Conv& conv, std::optional<Description<Primitive>> found, algori
     if (contains(implementation, "ref") && !with_reference) continue;
     if (!first && !(gemm && with_gemm)) continue;
     if (own_layouts && !reorders_activations(conv, found->primitive_desc)) return;  // offered already
-    first = false;
     const std::string name = "oneDNN " + (gemm ? "gemm" : label) + " " + implementation;
-    if (std::ranges::none_of(candidates, [&](const Candidate& known) { return known.name == name; }))
-      candidates.push_back(build<Primitive>(conv, found->primitive_desc, name));
+    if (std::ranges::none_of(candidates, [&](const Candidate& known) { return known.name == name; }) &&
+        !add_candidate(candidates, [&] { return build<Primitive>(conv, found->primitive_desc, name); }))
+      continue;
+    first = false;
     if (gemm || !with_gemm) return;
   } while (found->primitive_desc.next_impl());
 }

@@ -63,16 +63,18 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
     // If oneDNN is asked twice for the same problem, it goes through its implementations twice.
     const std::string name = "oneDNN matmul " + implementation;
     if (std::ranges::any_of(candidates, [&](const Candidate& known) { return known.name == name; })) continue;
-    Sequence sequence(request);
-    std::vector<Sequence::Argument> arguments = {{DNNL_ARG_SRC, left, sequence.input(0, left, left)},
-                                                 {DNNL_ARG_WEIGHTS, right, sequence.input(1, right, right)},
-                                                 {DNNL_ARG_DST, result, sequence.output(result, result)}};
-    if (shape.bias) {
-      sequence.make_dense(2);
-      arguments.push_back({DNNL_ARG_BIAS, bias, sequence.input(2, bias, bias)});
-    }
-    sequence.add(dnnl::matmul(found->primitive_desc), found->primitive_desc.scratchpad_desc(), arguments);
-    candidates.push_back(std::move(sequence).finish(name));
+    add_candidate(candidates, [&] {
+      Sequence sequence(request);
+      std::vector<Sequence::Argument> arguments = {{DNNL_ARG_SRC, left, sequence.input(0, left, left)},
+                                                   {DNNL_ARG_WEIGHTS, right, sequence.input(1, right, right)},
+                                                   {DNNL_ARG_DST, result, sequence.output(result, result)}};
+      if (shape.bias) {
+        sequence.make_dense(2);
+        arguments.push_back({DNNL_ARG_BIAS, bias, sequence.input(2, bias, bias)});
+      }
+      sequence.add(dnnl::matmul(found->primitive_desc), found->primitive_desc.scratchpad_desc(), arguments);
+      return std::move(sequence).finish(name);
+    });
   } while (found->primitive_desc.next_impl());
 }
 

@@ -3,6 +3,7 @@
 #include <dnnl.hpp>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "athanor/kernels/kernel.h"
 
@@ -67,6 +68,18 @@ std::optional<Description<P>> describe_gradient(const dnnl::primitive_attr& attr
   } catch (const dnnl::error&) {
   }
   return {};
+}
+
+/// Adds the candidate that `make` gives and says whether it did: what oneDNN has described it cannot always
+/// make (sizes that an implementation counts in 32 bits).
+template <class Make>
+bool add_candidate(std::vector<Candidate>& candidates, const Make& make) {
+  try {
+    candidates.push_back(make());
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
 }
 
 }  // namespace athanor::cpu

@@ -30,11 +30,13 @@ std::vector<Candidate> onednn_pool(const KernelRequest& request) {
   if (!found) return {};
   const std::string implementation = found->primitive_desc.impl_info_str();
   if (implementation.find("ref") != std::string::npos) return {};
-  sequence.add(
-      dnnl::pooling_forward(found->primitive_desc), found->primitive_desc.scratchpad_desc(),
-      {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
   std::vector<Candidate> candidates;
-  candidates.push_back(std::move(sequence).finish("oneDNN pool " + implementation));
+  add_candidate(candidates, [&] {
+    sequence.add(
+        dnnl::pooling_forward(found->primitive_desc), found->primitive_desc.scratchpad_desc(),
+        {{DNNL_ARG_SRC, from, sequence.input(0, from, from)}, {DNNL_ARG_DST, to, sequence.output(to, to)}});
+    return std::move(sequence).finish("oneDNN pool " + implementation);
+  });
   return candidates;
 }
 

@@ -1,0 +1,56 @@
+#include "athanor/kernels/trial_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "athanor/base/os/memory.h"
+
+namespace athanor {
+namespace {
+
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+thread_local double limit = no_limit;
+
+struct TrialMemory {
+  double device = 0;  // operands
+  double host = 0;    // float64 of the operand that is being filled, and of two results
+
+  explicit TrialMemory(const KernelRequest& request) {
+    double largest = 0;
+    const auto add = [&](const OperandDesc& operand) {
+      const auto elements = static_cast<double>(operand.shape.size());
+      device += elements * static_cast<double>(size_of(operand.dtype));
+      largest = std::max(largest, elements * static_cast<double>(sizeof(double) + size_of(operand.dtype)));
+    };
+    for (const OperandDesc& input : request.inputs) add(input);
+    add(request.output);
+    host =
+        largest + 2 * static_cast<double>(sizeof(double)) * static_cast<double>(request.output.shape.size());
+  }
+};
+
+}  // namespace
+
+bool fits_trial(Device device, const KernelRequest& request) {
+  const TrialMemory needed(request);
+  if (needed.device + needed.host > limit) return false;
+  const bool on_host = device == Device{};
+  const auto memory_of = [](Device one) {
+    const uint64_t bytes = info_of(one).memory_bytes;
+    return bytes == 0 ? no_limit : static_cast<double>(bytes);  // 0: it does not say
+  };
+  double left = memory_of(Device{});  // of a container, where this runs in one
+  if (const auto free = os::available_memory()) left = std::min(left, static_cast<double>(*free));
+  if (needed.host + (on_host ? needed.device : 0) > left / 2) return false;
+  return on_host || needed.device <= memory_of(device) / 2;
+}
+
+TrialMemoryLimit::TrialMemoryLimit(uint64_t bytes) : outermost_(limit == no_limit) {
+  if (outermost_) limit = static_cast<double>(bytes);
+}
+
+TrialMemoryLimit::~TrialMemoryLimit() {
+  if (outermost_) limit = no_limit;
+}
+
+}  // namespace athanor
