@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "athanor/ops/activations.h"
@@ -115,6 +116,23 @@ Tensor as_labels(const Operand& labels) {
   return is_int(value.dtype()) ? cast(value, DType::i64) : value;
 }
 
+// Where the host knows the labels, the first that is no class is an error now, and not a NaN later.
+void check_known(const Operand& labels, const Shape& logits, int64_t ignored) {
+  if (labels.is_number()) return;
+  const Tensor& given = labels.tensor();
+  if (logits.rank() < 2 || logits.erase(1) != given.shape()) return;  // refused with a better reason
+  const auto known = given.known_integers();
+  if (!known) return;
+  const int64_t classes = logits[1], each = given.shape().size() / std::max<int64_t>(1, given.shape()[0]);
+  for (size_t i = 0; i < known->size(); ++i)
+    if (const int64_t label = (*known)[i]; label != ignored && (label < 0 || label >= classes))
+      throw Error(
+          ErrorCode::value,
+          fmt::format("label {} of example {} is out of range: the logits have {} classes, from 0 to {}",
+                      label, static_cast<int64_t>(i) / each, classes, classes - 1),
+          {}, fmt::format("Labels of {} (ignore_index) do not count", ignored));
+}
+
 // x and target as floats of the same shape; they do not broadcast.
 std::pair<Tensor, Tensor> alike(const Operand& x, const Operand& target) {
   const Tensor value = as_float(x), wanted = cast(as_tensor(target), value.dtype());
@@ -148,6 +166,7 @@ Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options
       "cross_entropy",
       [&] {
         check_options(options);
+        check_known(labels, as_tensor(logits).shape(), options.ignore_index);
         return apply(op, {logits, as_labels(labels)}, attributes(options));
       },
       logits, labels);
@@ -160,6 +179,7 @@ Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& o
         check_options(options);
         const Tensor value = as_tensor(log_probabilities), label = as_labels(labels), wide = widened(value);
         const std::array types = {value.type(), label.type()};
+        check_known(labels, value.shape(), options.ignore_index);
         cross_entropy_infer(types, {});
         return cast(likelihood_loss(wide, target_of(label, wide, attributes(options))), value.dtype());
       },

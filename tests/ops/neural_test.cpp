@@ -121,12 +121,40 @@ TEST(Loss, ALabelThatIsNoClassIsNotTakenForNothing) {
   x.requires_grad();
   for (const int64_t label : {3, -1}) {
     const Tensor labels = Tensor::from<int64_t>({0, label}, {2});
-    const Tensor loss = cross_entropy(x, labels);
+    const Tensor computed = labels + 0;  // which nobody knows before it was asked for
+    const Tensor loss = cross_entropy(x, computed);
+    const Tensor negative = nll_loss(log_softmax(x, 1), computed);
+    const Tensor smooth = cross_entropy(x, computed, {.label_smoothing = 0.1});
     EXPECT_TRUE(std::isnan(loss.item())) << label;
-    EXPECT_TRUE(std::isnan(nll_loss(log_softmax(x, 1), labels).item())) << label;
-    EXPECT_TRUE(std::isnan(cross_entropy(x, labels, {.label_smoothing = 0.1}).item())) << label;
+    EXPECT_TRUE(std::isnan(negative.item())) << label;
+    EXPECT_TRUE(std::isnan(smooth.item())) << label;
     EXPECT_TRUE(std::isnan(values(grad({loss}, {x})[0])[0])) << label;
     EXPECT_FALSE(std::isnan(cross_entropy(x, labels, {.ignore_index = label}).item())) << label;
+  }
+}
+
+TEST(Loss, AKnownLabelThatIsNoClassIsNamedOnEveryDevice) {
+  for (const DeviceInfo& info : list_devices()) {
+    const Device device = info.device;
+    const Tensor x = Tensor::from(HostArray(DType::f32, {3, 4}), device);
+    const auto labels = [&](std::vector<double> values, DType dtype) {
+      return Tensor::from(from_doubles(dtype, {3}, values), device);
+    };
+    const std::vector<std::string> words{"label 4 of example 1", "4 classes, from 0 to 3"};
+    expect_error(ErrorCode::value, words, [&] { cross_entropy(x, labels({0, 4, 9}, DType::i64)); });
+    expect_error(ErrorCode::value, words, [&] { cross_entropy(x, labels({0, 4, 9}, DType::u8)); });
+    expect_error(ErrorCode::value, words, [&] { nll_loss(x, labels({0, 4, 9}, DType::i32)); });
+    expect_error(ErrorCode::value, {"label -1 of example 2", "ignore_index"}, [&] {
+      cross_entropy(x, labels({-100, 3, -1}, DType::i64));
+    });
+    EXPECT_FALSE(std::isnan(cross_entropy(x, labels({-100, 3, 0}, DType::i64)).item()));
+    // Of pictures whose pixels have labels, the picture is named.
+    const Tensor pixels = Tensor::from(HostArray(DType::f32, {2, 4, 1, 3}), device);
+    expect_error(ErrorCode::value, {"label 7 of example 1"}, [&] {
+      cross_entropy(
+          pixels,
+          Tensor::from(from_doubles(DType::i64, {2, 1, 3}, std::vector<double>{0, 1, 2, 3, 7, 0}), device));
+    });
   }
 }
 
