@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "athanor/base/memory_hint.h"
 #include "athanor/base/os/file.h"
 #include "athanor/base/text.h"
 
@@ -108,7 +109,8 @@ void read_into(Container& content, const fs::path& path) try {
 } catch (const std::system_error& error) {
   throw file_error("read", path, error.code());
 } catch (const std::exception&) {  // bad_alloc or length_error
-  throw Error(ErrorCode::out_of_memory, "the file does not fit into memory", path.string());
+  throw Error(ErrorCode::out_of_memory, "the file does not fit into memory", path.string(),
+              memory_hint("stop other programs"));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "athanor/base/error.h"
+#include "athanor/base/memory_hint.h"
 #include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 
@@ -67,7 +68,7 @@ std::shared_ptr<Storage> allocate_memory(Device device, size_t bytes) {
     throw Error(ErrorCode::out_of_memory,
                 "cannot allocate " + format_bytes(bytes) + " on the CPU: " + format_bytes(size.available) +
                     " of " + format_bytes(size.total) + " are available",
-                {}, "Use a smaller batch or model, or close other programs.");
+                {}, memory_hint("use a smaller batch or model, or close other programs"));
   }
   if (is_big(bytes)) os::prefer_huge_pages(address, bytes);
   return std::make_shared<CpuStorage>(device, bytes, address);

@@ -1,0 +1,19 @@
+#include "athanor/base/memory_hint.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/os/limits.h"
+#include "athanor/base/text.h"
+
+namespace athanor {
+
+std::string memory_hint(std::string otherwise) {
+  if (const auto limit = os::address_space_limit())
+    return fmt::format("The process may take at most {}: raise that (see 'ulimit -v'), or {}",
+                       format_bytes(*limit), otherwise);
+  if (!otherwise.empty() && otherwise[0] >= 'a' && otherwise[0] <= 'z')
+    otherwise[0] = static_cast<char>(otherwise[0] - 'a' + 'A');
+  return otherwise;
+}
+
+}  // namespace athanor

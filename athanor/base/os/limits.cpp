@@ -1,0 +1,60 @@
+#include "athanor/base/os/limits.h"
+
+#if __has_include(<sys/resource.h>)
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#endif
+
+namespace athanor::os {
+
+#if __has_include(<sys/resource.h>)
+
+namespace {
+
+std::string& last_words() {
+  static std::string words;
+  return words;
+}
+
+extern "C" void say_last_words(int signal) {
+  const std::string& words = last_words();
+  if (write(STDERR_FILENO, words.data(), words.size()) < 0) _exit(128 + signal);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+}  // namespace
+
+std::optional<uint64_t> address_space_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+void make_file_size_an_error() { std::signal(SIGXFSZ, SIG_IGN); }
+
+void say_when_crashing(const std::string& message) {
+  last_words() = message;
+  static char stack[1 << 16];  // the crash may be of the stack
+  stack_t alternate{};
+  alternate.ss_sp = stack;
+  alternate.ss_size = sizeof(stack);
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action {};
+  action.sa_handler = say_last_words;
+  action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) sigaction(signal, &action, nullptr);
+}
+
+#else
+
+std::optional<uint64_t> address_space_limit() { return std::nullopt; }
+void make_file_size_an_error() {}
+void say_when_crashing(const std::string&) {}
+
+#endif
+
+}  // namespace athanor::os
