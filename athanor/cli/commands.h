@@ -18,6 +18,7 @@ void add_tune(CLI::App& program, int& exit_code);
 void add_cache(CLI::App& program, int& exit_code);
 void add_kernels(CLI::App& program, int& exit_code);
 void add_doctor(CLI::App& program, int& exit_code);
+void add_completion(CLI::App& program, int& exit_code);
 
 /// "mlp, cnn, resnet18"
 std::string names_of(const std::vector<std::string>& names);

@@ -17,6 +17,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/detect_text.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/probe_text.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/cli/topology_text.h"
@@ -108,16 +109,11 @@ void add_detect(CLI::App& program, int& exit_code) {
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
   command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");
-  command->add_option("--memtest", options->memory_seconds, "test the memory of devices for so long")
-      ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+  add_seconds(*command, "--memtest", options->memory_seconds, "test the memory of devices for so long");
   command->add_option("--device", options->device, "probe or test only this one: cpu, opencl:0, ...")
       ->type_name("NAME");
-  command
-      ->add_option("--patience", options->patience,
-                   "give up a device that does nothing for so long (default: 90)")
-      ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+  add_seconds(*command, "--patience", options->patience,
+              "give up a device that does nothing for so long (default: 90)");
   command->add_flag("--topology", options->topology,
                     "print how processors, memory and devices are connected");
   command->add_option("--svg", options->svg, "draw this to a file (with --topology)")->type_name("FILE");

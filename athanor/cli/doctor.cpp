@@ -11,8 +11,10 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
+#include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doctor_fix.h"
+#include "athanor/cli/last_words.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/doctor/bundle.h"
 #include "athanor/doctor/compatibility.h"
@@ -207,11 +209,9 @@ int guarded(int (*what)(const DoctorOptions&), const DoctorOptions& options) {
     return what(options);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::usage) throw;
-    std::cout.flush();
-    std::cerr << "athanor: error: " << error.what() << '\n';
+    complain(error);
   } catch (const std::exception& error) {
-    std::cout.flush();
-    std::cerr << "athanor: error: " << error.what() << '\n';
+    complain(error);
   }
   return 3;
 }
@@ -232,15 +232,20 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_option("--tried", options->tried, "with --only: note whether this fix helped")
       ->type_name("FIX");
   command->add_flag("--self-test", options->self_test, "compute on every device and compare with the CPU");
-  command->add_option("--plan", options->plan, "what to install: pytorch, tensorflow, jax or athanor")
-      ->type_name("GOAL");
-  command->add_option("--vendor", options->vendor, "with --plan: for GPUs of amd, nvidia or intel")
-      ->type_name("NAME");
+  suggest(
+      command->add_option("--plan", options->plan, "what to install: pytorch, tensorflow, jax or athanor"),
+      {"pytorch", "tensorflow", "jax", "athanor"})
+      ->option_text("GOAL");
+  suggest(command->add_option("--vendor", options->vendor, "with --plan: for GPUs of amd, nvidia or intel"),
+          {"amd", "nvidia", "intel"})
+      ->option_text("NAME");
   command
       ->add_option("--device", options->device,
                    "with --plan: for this GPU (its number, address or name), or cpu")
       ->type_name("NAME");
-  command->add_option("--as", options->form, "the plan as script, dockerfile or conda")->type_name("FORM");
+  suggest(command->add_option("--as", options->form, "the plan as script, dockerfile or conda"),
+          {"script", "dockerfile", "conda"})
+      ->option_text("FORM");
   command->add_option("--root", options->root, "a folder with a copy of another machine's files")
       ->type_name("DIR");
   command
@@ -251,7 +256,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
   const auto speak = [options](CLI::App* app) {
     app->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
         ->check(CLI::IsMember({"en", "zh"}))
-        ->type_name("LANG");
+        ->option_text("LANG");
   };
   speak(command);
   command->footer("Exit codes: 0 all well, 1 problems, 2 usage, 3 internal.");

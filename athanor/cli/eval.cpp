@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
+#include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
-#include "athanor/cli/usage.h"
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/train/test_set.h"
@@ -45,12 +46,6 @@ MetricsSum tested(const TrainedModel& trained, const std::shared_ptr<const Datas
 }
 
 int evaluate(const EvalOptions& options) {
-  if (options.examples < 0)
-    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.examples), "--eval-examples",
-                "Give a whole number from 1 on");
-  if (options.batch_size < 0)
-    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.batch_size), "--batch-size",
-                "Give a whole number from 1 on");
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
   const auto dataset =
@@ -87,21 +82,22 @@ void add_eval(CLI::App& program, int& exit_code) {
       ->add_option("checkpoint,--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's")
+  suggest(command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's"),
+          dataset_names())
       ->option_text("NAME|DIR");
-  command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)")
+  suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
+          device_words)
       ->option_text("NAME");
-  command->add_option("--batch-size", options->batch_size, "pictures at a time (default: the run's)")
+  add_number(*command, "--batch-size", options->batch_size, "pictures at a time (default: the run's)")
       ->option_text("N");
-  command
-      ->add_option("--eval-examples", options->examples,
-                   "only the first so many test pictures (default: all)")
+  add_number(*command, "--eval-examples", options->examples,
+             "only the first so many test pictures (default: all)")
       ->option_text("N");
-  command->add_option("--threads", options->threads, "of the CPU's kernels (default: the run's)")
+  add_number(*command, "--threads", options->threads, "of the CPU's kernels (default: the run's)")
       ->option_text("N");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {
-    refuse_zero(*command, {"--batch-size", "--eval-examples", "--threads"});
+    at_least_one(*command, {"--batch-size", "--eval-examples", "--threads"});
     exit_code = evaluate(*options);
   });
 }

@@ -9,9 +9,12 @@
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
+#include "athanor/cli/numbers.h"
+#include "athanor/cli/terminal.h"
 #include "athanor/cli/trained_model.h"
-#include "athanor/cli/usage.h"
+#include "athanor/compile/flow_text.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/trial_memory.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/runtime/executor.h"
 
@@ -19,11 +22,21 @@ namespace athanor::cli {
 namespace {
 
 constexpr int profiled_runs = 10;
+// Of timing kernels that nobody has timed yet: looking at a plan should cost little, whatever the batch.
+constexpr uint64_t most_memory = uint64_t{1} << 30;
 
 struct ExplainOptions {
   StepOptions step;
+  int64_t width = 0;
   bool profile = false, json = false;
 };
+
+/// As wide as the terminal is; a file or a pipe gets what most windows can show.
+size_t columns_for(int64_t asked) {
+  constexpr int64_t without_terminal = 120;
+  const Screen screen = screen_of_stdout();
+  return static_cast<size_t>(asked > 0 ? asked : screen.interactive ? screen.columns : without_terminal);
+}
 
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
@@ -37,7 +50,10 @@ std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& pla
   return seconds;
 }
 
-std::string profile_table(const Plan& plan, const std::vector<double>& seconds) {
+std::string profile_table(const Plan& plan, const std::vector<double>& seconds, size_t columns) {
+  constexpr size_t numbers = 44;
+  const size_t ops =
+      columns > 2 * numbers ? columns - numbers : std::max<size_t>(columns, numbers + 16) - numbers;
   double total = 0;
   for (const double s : seconds) total += s;
   std::string text = fmt::format(
@@ -46,7 +62,8 @@ std::string profile_table(const Plan& plan, const std::vector<double>& seconds) 
     const PlanStep& step = plan.steps[i];
     text += fmt::format("{:4}  {:>9}  {:4.1f} %  {:8.1f}  {:7.1f}  {}\n", i, format_duration(seconds[i]),
                         100 * seconds[i] / total, static_cast<double>(step.flops) / seconds[i] * 1e-9,
-                        static_cast<double>(step.bytes) / seconds[i] * 1e-9, step.name());
+                        static_cast<double>(step.bytes) / seconds[i] * 1e-9,
+                        join(broken(step.name(), ops), "\n" + std::string(numbers, ' ')));
   }
   return text + fmt::format("\n{} in all: {:.1f} GFLOP/s, {:.1f} GB/s\n", format_duration(total),
                             static_cast<double>(plan.flops()) / total * 1e-9,
@@ -57,21 +74,24 @@ int explain_model(const ExplainOptions& options) {
   ModelStep subject(options.step, device_option(options.step.config.device));
   std::shared_ptr<const Plan> plan;
   std::vector<double> seconds;
-  if (options.profile)
+  if (options.profile) {
     seconds = profile(subject, plan);
-  else
-    plan = plan_for(subject.build());
+  } else {
+    const TrialMemoryLimit small(most_memory);
+    plan = plan_for(subject.outline());
+  }
   if (options.json) {
     auto json = to_json(*plan);
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];
     std::cout << json.dump() << '\n';
     return 0;
   }
+  const size_t columns = columns_for(options.width);
   std::cout << fmt::format("{} of {}, batch {}:\n\n",
                            options.step.inference ? "Inference" : "One training step",
                            options.step.config.model, options.step.config.batch_size)
-            << explain(*plan);
-  if (options.profile) std::cout << profile_table(*plan, seconds);
+            << explain(*plan, columns);
+  if (options.profile) std::cout << profile_table(*plan, seconds, columns);
   return 0;
 }
 
@@ -85,9 +105,11 @@ void add_explain(CLI::App& program, int& exit_code) {
   add_device_option(*command, options->step);
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
+  add_number(*command, "--width", options->width, "columns to use (default: the terminal's, else 120)")
+      ->option_text("N");
   command->add_flag("--json", options->json, "print the plan as JSON");
   command->callback([command, options, &exit_code] {
-    refuse_zero(*command, {"--threads"});
+    at_least_one(*command, {"--batch-size", "--classes", "--threads", "--width"});
     exit_code = explain_model(*options);
   });
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -9,8 +10,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
@@ -18,6 +21,8 @@
 
 namespace athanor::cli {
 namespace {
+
+constexpr const char* list_name = "launches.json";
 
 struct DumpOptions {
   StepOptions step;
@@ -47,14 +52,54 @@ std::vector<int64_t> buffer_bytes(const Plan& plan, const PlanStep& step) {
   return bytes;
 }
 
+std::string files(size_t count) { return fmt::format("{} file{}", count, count == 1 ? "" : "s"); }
+
+/// What stands in a folder beside what a dump writes.
+struct OlderDump {
+  std::vector<std::string> ours;  // files that an older dump wrote, by its launches.json
+  std::vector<std::string> others;
+};
+
+/// Throws Error(usage) for a launches.json that no dump wrote: it would be overwritten.
+OlderDump older_dump(const std::filesystem::path& folder) {
+  OlderDump found;
+  const auto list = folder / list_name;
+  std::error_code failed;
+  if (std::filesystem::exists(list, failed)) {
+    const auto json = nlohmann::json::parse(read_text_file(list), nullptr, false);
+    const bool is_ours = json.is_array() && std::ranges::all_of(json, [](const nlohmann::json& one) {
+                           return one.is_object() && one.value("entry", nlohmann::json()).is_string() &&
+                                  one.value("file", nlohmann::json()).is_string();
+                         });
+    if (!is_ours)
+      throw Error(ErrorCode::usage, "the folder has a launches.json that is of something else", list.string(),
+                  "Choose another folder with --out");
+    for (const auto& one : json) {
+      const std::filesystem::path file = one["file"].get<std::string>();
+      const bool named_by_us =
+          file == file.filename() && file.stem().string().ends_with("_" + one["entry"].get<std::string>());
+      if (named_by_us && std::filesystem::is_regular_file(folder / file, failed))
+        found.ours.push_back(file.string());
+    }
+  }
+  for (std::filesystem::directory_iterator at(folder, failed), end; !failed && at != end;
+       at.increment(failed))
+    if (const std::string name = at->path().filename().string();
+        name != list_name && std::ranges::find(found.ours, name) == found.ours.end())
+      found.others.push_back(name);
+  std::ranges::sort(found.others);
+  return found;
+}
+
 int dump(const DumpOptions& options) {
   const Target target = target_named(options.target);
   ModelStep step(options.step, device_option(options.step.config.device));
-  const auto plan = plan_for(step.build());
+  const auto plan = plan_for(step.outline());
   const std::filesystem::path folder(options.out);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out);
+  OlderDump older = older_dump(folder);
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < plan->steps.size(); ++i) {
     const PlanStep& one = plan->steps[i];
@@ -67,6 +112,8 @@ int dump(const DumpOptions& options) {
       const GpuLaunch& launch = generated->launches[k];
       const std::string file = fmt::format("{:03}_{}_{}.{}", i, k, launch.name, target.suffix);
       write_file_atomically((folder / file).string(), render(launch, target.target));
+      std::erase(older.ours, file);
+      std::erase(older.others, file);
       auto arguments = nlohmann::ordered_json::array();
       for (const auto& argument : launch.arguments)
         arguments.push_back({{"buffer", argument.buffer},
@@ -85,9 +132,14 @@ int dump(const DumpOptions& options) {
                       {"arguments", arguments}});
     }
   }
-  write_file_atomically((folder / "launches.json").string(), list.dump(2) + "\n");
+  write_file_atomically((folder / list_name).string(), list.dump(2) + "\n");
+  for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
   std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
                            list.size(), options.step.config.model, options.target, options.out);
+  if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
+  if (!older.others.empty())
+    std::cout << fmt::format("{} that no dump wrote stay, such as {}.\n", files(older.others.size()),
+                             older.others.front());
   return 0;
 }
 
@@ -105,10 +157,14 @@ void add_kernels(CLI::App& program, int& exit_code) {
       ->add_option("--device", options->step.config.device,
                    "a device of this machine (default: a GPU that need not exist)")
       ->option_text("NAME");
-  dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)")
+  suggest(dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)"),
+          {"opencl", "cuda", "hip"})
       ->option_text("NAME");
   dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
-  dump_command->callback([options, &exit_code] { exit_code = dump(*options); });
+  dump_command->callback([dump_command, options, &exit_code] {
+    at_least_one(*dump_command, {"--batch-size", "--classes", "--threads"});
+    exit_code = dump(*options);
+  });
 }
 
 }  // namespace athanor::cli

@@ -28,20 +28,24 @@ void add_step_options(CLI::App& command, StepOptions& options);
 /// --device
 void add_device_option(CLI::App& command, StepOptions& options);
 
-/// A model on a device, and batches of zeros for it.
+/// A model on a device, and batches for it.
 class ModelStep {
  public:
   /// Throws Error(usage) for options that make no sense.
   ModelStep(const StepOptions& options, Device device);
-  /// The results of one step, not computed: those that training asks for, or the logits.
+  /// The results of one step, not computed: those that training asks for, or the logits. To be planned only:
+  /// of the batch there is nothing but its type, so that any size can be looked at.
+  std::vector<Tensor> outline();
+  /// The same of a batch of zeros, to be computed.
   std::vector<Tensor> build();
 
  private:
+  std::vector<Tensor> step_on(const Tensor& pictures, const Tensor& labels);
   const StepOptions& options_;
   Device device_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  HostArray pictures_, labels_;
+  TensorType pictures_, labels_;
 };
 
 }  // namespace athanor::cli

@@ -9,8 +9,10 @@
 #include <numeric>
 
 #include "athanor/base/error.h"
+#include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/formats/image.h"
@@ -32,12 +34,21 @@ struct Picture {
   HostArray input;     // f32 [C, H, W]
   bool light = false;  // its background
   std::vector<float> probabilities;
+  std::string problem;  // why there are none
 };
 
+/// One that cannot be read says so, and costs the others nothing.
 Picture read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
-  const HostArray image = read_image(file);
-  const double border = border_brightness(image);
-  return {file, fit_image(image, spec, invert), (invert ? 255 - border : border) > 128, {}};
+  Picture picture{.file = file, .input = {}, .probabilities = {}, .problem = {}};
+  try {
+    const HostArray image = read_image(file);
+    const double border = border_brightness(image);
+    picture.input = fit_image(image, spec, invert);
+    picture.light = (invert ? 255 - border : border) > 128;
+  } catch (const Error& error) {
+    picture.problem = error.what();
+  }
+  return picture;
 }
 
 void predict(const TrainedModel& trained, Picture& picture) {
@@ -63,6 +74,10 @@ std::string class_name(const ExampleSpec& spec, size_t label) {
 void print_json(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
   auto result = nlohmann::ordered_json::array();
   for (const Picture& picture : pictures) {
+    if (!picture.problem.empty()) {
+      result.push_back({{"image", picture.file}, {"error", picture.problem}});
+      continue;
+    }
     auto classes = nlohmann::ordered_json::array();
     for (const size_t label : ranked(picture.probabilities, top))
       classes.push_back({{"class", label},
@@ -70,15 +85,17 @@ void print_json(const std::vector<Picture>& pictures, const ExampleSpec& spec, i
                          {"probability", picture.probabilities[label]}});
     result.push_back({{"image", picture.file}, {"predictions", classes}});
   }
-  std::cout << result.dump() << '\n';
+  std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
 void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
   size_t file_width = 0, name_width = 0;
-  for (const Picture& picture : pictures) file_width = std::max(file_width, picture.file.size());
+  for (const Picture& picture : pictures)
+    if (picture.problem.empty()) file_width = std::max(file_width, picture.file.size());
   for (size_t label = 0; label < static_cast<size_t>(spec.classes); ++label)
     name_width = std::max(name_width, class_name(spec, label).size());
   for (const Picture& picture : pictures) {
+    if (!picture.problem.empty()) continue;
     std::cout << fmt::format("{:<{}}", picture.file, file_width);
     for (const size_t label : ranked(picture.probabilities, top))
       std::cout << fmt::format("   {:<{}} {:5.1f} %", class_name(spec, label), name_width,
@@ -88,9 +105,6 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
 }
 
 int predict(const PredictOptions& options) {
-  if (options.top < 1)
-    throw Error(ErrorCode::usage, fmt::format("{} is too small", options.top), "--top",
-                "Give a whole number from 1 on");
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
   std::vector<Picture> pictures;
   for (const std::string& file : options.images)
@@ -100,19 +114,22 @@ int predict(const PredictOptions& options) {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);
     doing.say("compiling", "");
-    for (Picture& picture : pictures) predict(trained, picture);
+    for (Picture& picture : pictures)
+      if (picture.problem.empty()) predict(trained, picture);
   }
-  if (options.json) {
-    print_json(pictures, trained.data, options.top);
-    return 0;
-  }
-  print_table(pictures, trained.data, options.top);
+  options.json ? print_json(pictures, trained.data, options.top)
+               : print_table(pictures, trained.data, options.top);
+  std::cout.flush();
+  for (const Picture& picture : pictures)
+    if (!picture.problem.empty()) std::cerr << "athanor: error: " << picture.problem << '\n';
+  const int exit_code = std::ranges::all_of(pictures, &std::string::empty, &Picture::problem) ? 0 : 1;
+  if (options.json) return exit_code;
   // A photograph of a thing on white paper is the first that many will try.
   const bool dark_training = trained.data.normalization.mean.front() < 0.4F;
   if (dark_training && std::ranges::any_of(pictures, &Picture::light))
     std::cerr << "athanor: note: the training pictures are light on dark, and these look dark on light: try "
               << (options.invert ? "without --invert\n" : "--invert\n");
-  return 0;
+  return exit_code;
 }
 
 }  // namespace
@@ -127,12 +144,16 @@ void add_predict(CLI::App& program, int& exit_code) {
       ->add_option("--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)")
+  suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
+          device_words)
       ->option_text("NAME");
-  command->add_option("--top", options->top, "how many classes to show (default 3)")->option_text("N");
+  add_number(*command, "--top", options->top, "how many classes to show (default 3)")->option_text("N");
   command->add_flag("--invert", options->invert, "exchange light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");
-  command->callback([options, &exit_code] { exit_code = predict(*options); });
+  command->callback([command, options, &exit_code] {
+    at_least_one(*command, {"--top"});
+    exit_code = predict(*options);
+  });
 }
 
 }  // namespace athanor::cli

@@ -6,13 +6,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
+#include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
-#include "athanor/cli/usage.h"
+#include "athanor/data/open_dataset.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
@@ -41,20 +44,24 @@ void add_options(CLI::App& command, TrainOptions& options) {
   };
   const auto option = [&](const char* name, auto& value, const char* type, const std::string& text,
                           const char* section) {
-    return group(command.add_option(name, value, text), section)->option_text(type);
+    if constexpr (std::is_same_v<decltype(value), std::string&>)
+      return group(command.add_option(name, value, text), section)->option_text(type);
+    else
+      return group(add_number(command, name, value, text), section)->option_text(type);
   };
-  option("--model", config.model, "NAME",
-         names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train");
-  option("--data", config.data, "NAME|DIR",
-         "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)", "What to train");
-  option("--device", config.device, "NAME",
-         "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train");
+  suggest(option("--model", config.model, "NAME",
+                 names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train"),
+          nn::model_names());
+  suggest(option("--data", config.data, "NAME|DIR",
+                 "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)",
+                 "What to train"),
+          dataset_names());
+  suggest(option("--device", config.device, "NAME",
+                 "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
+          device_words);
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
-  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train")
-      ->check([](const std::string& text) {  // CLI11 would take -1 for the largest number
-        return text.starts_with('-') ? text + " is negative: give a whole number from 0 on" : std::string();
-      });
+  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train");
 
   option("--epochs", config.epochs, "N", fmt::format("passes over the data (default {})", config.epochs),
          "How to train");
@@ -64,14 +71,18 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "How to train");
   option("--eval-examples", config.eval_examples, "N",
          "test on the first so many test pictures (default: all)", "How to train");
-  option("--optimizer", config.optimizer, "NAME",
-         names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer), "How to train");
+  suggest(option("--optimizer", config.optimizer, "NAME",
+                 names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer),
+                 "How to train"),
+          optim::optimizer_names());
   option("--lr", config.lr, "X",
          fmt::format("largest learning rate (default {:g} for sgd, {:g} for others)", default_lr("sgd"),
                      default_lr("adam")),
          "How to train");
-  option("--schedule", config.schedule, "NAME",
-         names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule), "How to train");
+  suggest(option("--schedule", config.schedule, "NAME",
+                 names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule),
+                 "How to train"),
+          optim::schedule_names());
   option("--warm-up", config.warm_up, "N", "steps on the way up to --lr (not with one-cycle)",
          "How to train");
   option("--momentum", config.momentum, "X",
@@ -146,8 +157,9 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
-  refuse_zero(command, {"--threads", "--max-steps", "--eval-examples"});
+  at_least_one(command, {"--epochs", "--batch-size", "--threads", "--max-steps", "--eval-examples"});
   options.config.validate();
+  options.config.data = from_any_folder(options.config.data);
   const RunFolder folder = choose_run(command, options);
 
   Progress progress(std::cout, screen_of_stdout());

@@ -7,15 +7,14 @@
 #include <iostream>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
+#include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
-#include "athanor/cli/usage.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/runtime/evaluate.h"
@@ -33,16 +32,14 @@ struct TuneOptions {
 // "512x512x512" or "64,3,32,32,64,3": whole numbers from 1 on, `least` to `most` of them.
 std::vector<int64_t> numbers_in(const std::string& text, const char* option, size_t least, size_t most,
                                 const char* form) {
-  std::vector<int64_t> numbers;
-  std::string separated = text;
-  std::ranges::replace(separated, 'x', ' ');
-  std::ranges::replace(separated, ',', ' ');
-  std::istringstream stream(separated);
-  for (int64_t n = 0; stream >> n;) numbers.push_back(n);
-  if (!stream.eof() || numbers.size() < least || numbers.size() > most ||
-      std::ranges::any_of(numbers, [](int64_t n) { return n < 0; }))
-    throw Error(ErrorCode::usage, fmt::format("'{}' is no such problem", text), option,
-                fmt::format("Give it as {}", form));
+  const std::string hint = fmt::format("Give it as {}", form);
+  std::vector<int64_t> numbers = whole_numbers(text, "x,", option, hint);
+  // The padding, which is the last of eight, may be 0.
+  constexpr size_t padding = 7;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (numbers[i] < (i == padding ? 0 : 1) || numbers[i] > INT32_MAX) numbers.clear();
+  if (numbers.size() < least || numbers.size() > most)
+    throw Error(ErrorCode::usage, fmt::format("'{}' is no such problem", text), option, hint);
   return numbers;
 }
 
@@ -90,7 +87,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
   std::vector<KernelRequest> requests;
   std::set<std::string> seen;
   const ScopedDisable untuned("tune");
-  for (const PlanStep& one : plan_for(step.build())->steps)
+  for (const PlanStep& one : plan_for(step.outline())->steps)
     if (one.request && seen.insert(one.request->key()).second) requests.push_back(*one.request);
   return requests;
 }
@@ -101,8 +98,8 @@ int tune(const TuneOptions& options) {
   const Device device = device_option(options.step.config.device);
   const auto start = Clock::now();
   const auto spent = [&] { return seconds_since(start); };
-  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name) << std::flush;
   const auto requests = requests_of(options, device);
+  std::cout << fmt::format("On {} ({}):\n", to_string(device), info_of(device).name) << std::flush;
   size_t done = 0;
   for (const KernelRequest& request : requests) {
     if (options.budget > 0 && spent() >= options.budget) break;
@@ -149,10 +146,9 @@ void add_tune(CLI::App& program, int& exit_code) {
       ->add_option("--conv", options->conv,
                    "a convolution instead, with its gradients: N,C,H,W,O,K[,STRIDE[,PADDING]]")
       ->option_text("N,C,...");
-  command->add_option("--budget", options->budget, "start no new problem after so many seconds")
-      ->option_text("SECONDS");
+  add_seconds(*command, "--budget", options->budget, "start no new problem after so many seconds");
   command->callback([command, options, &exit_code] {
-    refuse_zero(*command, {"--threads"});
+    at_least_one(*command, {"--batch-size", "--classes", "--threads"});
     options->model = command->get_option("--model")->count() > 0;
     exit_code = tune(*options);
   });

@@ -177,8 +177,16 @@ TEST_F(Runs, AreTestedAndUsed) {
   EXPECT_TRUE(predicted[0]["predictions"][0]["name"].is_string());
   const Outcome bad = run_program(folder_.path(), {"predict", images + "rgb.png", "runs/a/config.json"});
   EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_EQ(bad.out, "");
+  EXPECT_EQ(std::count(bad.out.begin(), bad.out.end(), '\n'), 1) << "what could be read: " << bad.out;
+  EXPECT_TRUE(bad.out.starts_with(images + "rgb.png")) << bad.out;
   EXPECT_NE(bad.err.find("config.json"), std::string::npos) << bad.err;
+  const Outcome missing =
+      run_program(folder_.path(), {"predict", "nowhere.png", images + "grey.jpg", "--json"});
+  EXPECT_EQ(missing.exit_code, 1);
+  const json both = json::parse(missing.out);
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_NE(both[0]["error"].get<std::string>().find("nowhere.png"), std::string::npos);
+  EXPECT_EQ(both[1]["predictions"].size(), 3U);
 }
 
 TEST_F(Runs, AreTestedOnAsManyPicturesAsAreWanted) {

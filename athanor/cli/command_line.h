@@ -1,0 +1,44 @@
+// What the program's command line takes, read from the parser itself: shell completion and the manual page
+// are made from it, and cannot say anything else than --help.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace athanor::cli {
+
+struct OptionFacts {
+  std::vector<std::string> names;    // "-h", "--help"; {} for what is given without a name
+  std::string value;                 // "N", "NAME|DIR"; "" for a flag
+  std::vector<std::string> choices;  // what the value may be, as far as that is known
+  bool files = false;                // whether it may be a file or a folder
+  std::string help;
+};
+
+struct CommandFacts {
+  std::vector<std::string> path;  // {"kernels", "dump"}; {} for the program itself
+  std::string help, footer;
+  std::vector<OptionFacts> options;  // those with names
+  std::vector<OptionFacts> words;    // those without
+  std::vector<CommandFacts> commands;
+};
+
+CommandFacts command_line_of(const CLI::App& program);
+
+/// Every command, the program itself first.
+std::vector<const CommandFacts*> all_commands(const CommandFacts& program);
+
+/// "kernels dump", with `separator` between the words.
+std::string path_text(const CommandFacts& command, const char* separator);
+
+/// Notes what an option's value may be, for completion; whoever reads the value checks it.
+CLI::Option* suggest(CLI::Option* option, const std::vector<std::string>& choices);
+
+/// What --device takes on any machine.
+inline const std::vector<std::string> device_words{"auto", "cpu", "gpu", "opencl:0"};
+
+}  // namespace athanor::cli

@@ -1,0 +1,180 @@
+// What a first-time user does with the program, on a dataset of a few small pictures.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "athanor/base/text.h"
+#include "athanor/formats/npy.h"
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::Outcome;
+using testing::run_program;
+using testing::TempFolder;
+using Words = std::vector<std::string>;
+
+class FirstUse : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ / "work/digits");
+    std::filesystem::create_directories(folder_ / "elsewhere");
+    for (const char* split : {"train", "test"}) {
+      std::vector<double> pixels, labels;
+      for (int i = 0; i < 64; ++i) {
+        labels.push_back(i % 4);
+        for (int pixel = 0; pixel < 64; ++pixel) pixels.push_back((pixel / 16 == i % 4 ? 200 : 10) + i % 7);
+      }
+      const std::string start = (folder_ / "work/digits" / split).string();
+      write_npy(start + "_images.npy", from_doubles(DType::u8, {64, 8, 8}, pixels));
+      write_npy(start + "_labels.npy", from_doubles(DType::i64, {64}, labels));
+    }
+  }
+
+  Outcome run_in(const std::string& where, const Words& words) const {
+    return run_program(folder_ / where, words);
+  }
+  Outcome run(const Words& words) const { return run_in("work", words); }
+
+  static Words training(const Words& more) {
+    Words words{"train", "--model",      "mlp", "--data",          "digits",  "--device", "cpu", "--threads",
+                "1",     "--batch-size", "16",  "--deterministic", "--quiet", "--out",    "run"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+
+  TempFolder folder_;
+};
+
+std::string without_blanks(std::string text) {
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
+TEST_F(FirstUse, ExplainFitsItsWidthAndLeavesNothingOut) {
+  const Words resnet{"explain",  "--device", "cpu",     "--deterministic", "--model",
+                     "resnet18", "--input",  "3,32,32", "--batch-size",    "4"};
+  const Words cnn{"explain", "--device", "cpu", "--deterministic", "--model", "cnn"};
+  for (Words words : {cnn, resnet}) {
+    const std::string off_terminal = run(words).out;
+    words.emplace_back("--json");
+    const json plan = json::parse(run(words).out);
+    words.back() = "--width";
+    words.emplace_back();
+    for (const size_t width : {50, 80, 120}) {
+      words.back() = std::to_string(width);
+      const Outcome outcome = run(words);
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+      for (const std::string& line : split(outcome.out, '\n')) EXPECT_LE(line.size(), width) << line;
+      if (width == 120) {
+        EXPECT_EQ(outcome.out, off_terminal);
+      }
+      const std::string text = without_blanks(outcome.out);
+      for (const json& step : plan["steps"])
+        for (const char* field : {"kernel", "why", "where"})
+          EXPECT_THAT(text, HasSubstr(without_blanks(step[field])));
+    }
+    words.back() = "1000";
+    EXPECT_THAT(run(words).out, HasSubstr("FLOPs"));
+  }
+  EXPECT_EQ(run({"explain", "--width", "0"}).exit_code, 2);
+}
+
+// A million pictures are 3.1 GB, their activations a hundred times that.
+TEST_F(FirstUse, ExplainPlansWhatTheMachineCannotHold) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit lower{uint64_t{3} << 30, before.rlim_max};
+  setrlimit(RLIMIT_AS, &lower);
+  const Outcome outcome =
+      run({"explain", "--model", "cnn", "--device", "cpu", "--batch-size", "1000000", "--json"});
+  setrlimit(RLIMIT_AS, &before);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json plan = json::parse(outcome.out);
+  // Temporaries grow with the batch, parameters do not: the figure is that of a batch of 1,000, scaled.
+  const json small = json::parse(run({"explain", "--model", "cnn", "--device", "cpu", "--batch-size", "1000",
+                                      "--deterministic", "--json"})
+                                     .out);
+  EXPECT_NEAR(plan["arena_bytes"].get<double>() / small["arena_bytes"].get<double>(), 1000, 50);
+  EXPECT_GT(plan["planned_memory_bytes"], int64_t{100} << 30);
+}
+
+TEST_F(FirstUse, DumpsReplaceWhatDumpsWroteAndNothingElse) {
+  const auto dump = [&](const char* model) {
+    return run({"kernels", "dump", "--model", model, "--batch-size", "8", "--out", "kernels"});
+  };
+  const auto sources = [&] {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "work/kernels"))
+      count += entry.path().extension() == ".cl";
+    return count;
+  };
+  ASSERT_EQ(dump("cnn").exit_code, 0);
+  const size_t of_cnn = sources();
+  write_file_atomically(folder_ / "work/kernels/notes.txt", "mine");
+  write_file_atomically(folder_ / "work/kernels/000_0_mine.cl", "mine too");
+  const Outcome second = dump("mlp");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  const json list = json::parse(read_text_file(folder_ / "work/kernels/launches.json"));
+  std::set<std::string> files{"000_0_mine.cl"};
+  for (const json& one : list) files.insert(one["file"]);
+  EXPECT_EQ(sources(), files.size()) << "of " << of_cnn;
+  EXPECT_EQ(read_text_file(folder_ / "work/kernels/notes.txt"), "mine");
+  EXPECT_THAT(second.out, HasSubstr("of an older dump went"));
+  EXPECT_THAT(second.out, HasSubstr("2 files that no dump wrote stay, such as 000_0_mine.cl"));
+
+  // A list that is somebody else's is not written over.
+  write_file_atomically(folder_ / "work/kernels/launches.json", R"([{"file": "notes.txt"}])");
+  const Outcome foreign = dump("mlp");
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_THAT(foreign.err, HasSubstr("launches.json"));
+  EXPECT_EQ(read_text_file(folder_ / "work/kernels/launches.json"), R"([{"file": "notes.txt"}])");
+  EXPECT_EQ(read_text_file(folder_ / "work/kernels/notes.txt"), "mine");
+}
+
+TEST_F(FirstUse, RunsGoOnFromAnyFolder) {
+  ASSERT_EQ(run(training({"--max-steps", "3"})).exit_code, 0);
+  const json config = json::parse(read_text_file(folder_ / "work/run/config.json"));
+  EXPECT_TRUE(std::filesystem::path(config["data"].get<std::string>()).is_absolute()) << config["data"];
+  const std::string there = (folder_ / "work/run").string();
+  const Outcome tested = run_in("elsewhere", {"eval", there, "--device", "cpu"});
+  EXPECT_EQ(tested.exit_code, 0) << tested.err;
+  const Outcome resumed =
+      run_in("elsewhere", {"train", "--resume", "--out", there, "--max-steps", "6", "--quiet"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  // The same data, by whatever path, is no other data.
+  for (const char* data : {"digits", "./digits/", "../work/digits"}) {
+    const Outcome again =
+        run({"train", "--resume", "--out", "run", "--data", data, "--max-steps", "7", "--quiet"});
+    EXPECT_EQ(again.exit_code, 0) << data << again.err;
+  }
+  const std::string svg = read_text_file(folder_ / "work/run/loss.svg");
+  EXPECT_THAT(svg, HasSubstr("mlp on digits"));
+  EXPECT_THAT(svg, HasSubstr("step 7: test accuracy"));
+}
+
+TEST_F(FirstUse, LabelsWithGapsAreRefusedBeforeTheRunStarts) {
+  std::vector<double> labels;
+  for (int i = 0; i < 64; ++i) labels.push_back(1000 * (i % 3));
+  write_npy(folder_ / "work/digits/train_labels.npy", from_doubles(DType::i64, {64}, labels));
+  const Outcome outcome = run(training({}));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("3 have pictures (0, 1000, 2000)"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("NaN")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "work/run"));
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,98 @@
+// Every option that takes a number, of every command: what is no number, or not in range, is a usage error
+// that names the option.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Outcome;
+using testing::run_program;
+using testing::TempFolder;
+using Words = std::vector<std::string>;
+
+/// The options that the command's help shows with one of these kinds of value.
+Words options_with(const TempFolder& folder, Words command, const std::string& kinds) {
+  command.emplace_back("--help");
+  const std::string help = run_program(folder.path(), command).out;
+  const std::regex option("\n +(--[a-z-]+) (" + kinds + ") ");
+  Words found;
+  for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at)
+    found.push_back((*at)[1]);
+  return found;
+}
+
+void expect_refused(const TempFolder& folder, Words words, const std::string& option,
+                    const std::string& value) {
+  words.push_back(option + "=" + value);
+  const Outcome outcome = run_program(folder.path(), words);
+  const std::string shown = ::testing::PrintToString(words) + ": " + outcome.err;
+  EXPECT_EQ(outcome.exit_code, 2) << shown;
+  EXPECT_EQ(outcome.out, "") << shown;
+  EXPECT_THAT(outcome.err, HasSubstr(option)) << shown;
+  EXPECT_THAT(outcome.err, HasSubstr(value)) << shown;
+  EXPECT_LT(outcome.err.size(), 250U) << shown;
+}
+
+const std::vector<Words> commands{{"train"},   {"eval"}, {"predict", "a.png"},
+                                  {"explain"}, {"tune"}, {"kernels", "dump", "--out", "d"},
+                                  {"detect"}};
+
+TEST(Numbers, OfEveryOptionAreCheckedWhole) {
+  const TempFolder folder;
+  size_t tried = 0;
+  for (const Words& command : commands) {
+    for (const std::string& option : options_with(folder, command, "N"))
+      for (const char* value : {"abc", "-1", "7x", "0x10", "1e3", "2.5", "99999999999999999999", "nan"}) {
+        expect_refused(folder, command, option, value);
+        ++tried;
+      }
+    for (const std::string& option : options_with(folder, command, "X|SECONDS"))
+      for (const char* value : {"abc", "-1", "7x", "0x10", "1e999", "nan", "inf"}) {
+        expect_refused(folder, command, option, value);
+        ++tried;
+      }
+  }
+  EXPECT_GT(tried, 150U);
+}
+
+TEST(Numbers, OfShapesAreCheckedToo) {
+  const TempFolder folder;
+  for (const char* value : {"1,28", "1,28,abc", "1,28,28,28", "1,-28,28", "0,28,28",
+                            "1,28,99999999999999999999", "9000000000000000000,9000000000000000000,2"})
+    expect_refused(folder, {"explain", "--device=cpu"}, "--input", value);
+  for (const char* value : {"8x8", "8x8x0", "8x8x8x8x8", "8x8x8x99999999999999999999", "8x8xabc"})
+    expect_refused(folder, {"tune", "--device=cpu"}, "--gemm", value);
+  for (const char* value :
+       {"1,3,8,8,4", "1,3,8,8,4,0", "1,3,8,8,4,3,0", "1,3,8,8,4,3,1,-1", "1,3,8,8,4,3,1,1,1"})
+    expect_refused(folder, {"tune", "--device=cpu"}, "--conv", value);
+}
+
+TEST(Numbers, ThatStandForTheDefaultAreRefusedAlike) {
+  const TempFolder folder;
+  for (const char* option : {"--max-steps", "--threads"}) {
+    const Outcome zero = run_program(folder.path(), {"train", option, "0"});
+    const Outcome negative = run_program(folder.path(), {"train", option, "-1"});
+    EXPECT_EQ(zero.exit_code, 2);
+    EXPECT_THAT(zero.err, HasSubstr("whole number from 1 on"));
+    EXPECT_EQ(std::regex_replace(zero.err, std::regex("error: 0"), "error: -1"), negative.err);
+  }
+}
+
+TEST(Numbers, AreDecimal) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run_program(folder.path(), {"explain", "--model", "mlp", "--device", "cpu", "--deterministic",
+                                  "--batch-size", "010", "--width", "100"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("batch 10:"));
+}
+
+}  // namespace
+}  // namespace athanor
