@@ -20,7 +20,7 @@ add_check(unpack_machine TIMEOUT 60 COMMAND tests/support/check-unpack-machine)
 add_check(sanitizers TIMEOUT 600 COMMAND tools/run-sanitized)
 set_tests_properties(sanitizers PROPERTIES PROCESSORS 2)
 add_check(install_and_find_package TIMEOUT 600 COMMAND ${CMAKE_COMMAND}
-  -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -P tests/install/install_and_find_package.cmake)
+  -D source=${PROJECT_SOURCE_DIR} -D build=${PROJECT_BINARY_DIR} -D compiler=${CMAKE_CXX_COMPILER} -P tests/install/install_and_find_package.cmake)
 
 # All programs of tests/, and nothing else. The presets asan and tsan build this.
 get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/tests PROPERTY BUILDSYSTEM_TARGETS)

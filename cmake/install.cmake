@@ -25,4 +25,33 @@ configure_package_config_file(cmake/athanor-config.cmake.in ${PROJECT_BINARY_DIR
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/athanor-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/athanor-config.cmake ${PROJECT_BINARY_DIR}/athanor-config-version.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/athanor)
-install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+file(RELATIVE_PATH athanor_from_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" athanor_from_pc ${athanor_from_pc})
+configure_file(cmake/athanor.pc.in ${PROJECT_BINARY_DIR}/athanor.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/athanor.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(CODE "execute_process(COMMAND ${CMAKE_COMMAND} -D source=${PROJECT_SOURCE_DIR}
+    -D docs=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DOCDIR}
+    -D include=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}
+    -P ${PROJECT_SOURCE_DIR}/cmake/install_docs.cmake COMMAND_ERROR_IS_FATAL ANY)")
+
+# What shells complete with and man shows is printed by the program itself.
+if(TARGET athanor_cli AND NOT CMAKE_CROSSCOMPILING)
+  foreach(made
+      bash:share/bash-completion/completions/athanor
+      zsh:share/zsh/site-functions/_athanor
+      fish:share/fish/vendor_completions.d/athanor.fish
+      man:share/man/man1/athanor.1)
+    string(REPLACE ":" ";" made ${made})
+    list(GET made 0 kind)
+    list(GET made 1 file)
+    cmake_path(GET file PARENT_PATH folder)
+    cmake_path(GET file FILENAME name)
+    install(CODE "
+      file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/completion/${kind})
+      execute_process(COMMAND $<TARGET_FILE:athanor_cli> completion ${kind}
+        OUTPUT_FILE ${PROJECT_BINARY_DIR}/completion/${kind}/${name} COMMAND_ERROR_IS_FATAL ANY)
+      file(INSTALL ${PROJECT_BINARY_DIR}/completion/${kind}/${name} DESTINATION \${CMAKE_INSTALL_PREFIX}/${folder})")
+  endforeach()
+endif()
