@@ -114,10 +114,20 @@ Gradients propagate(const std::vector<Tensor>& outputs, const std::vector<Tensor
   return gradients;
 }
 
+void check_all_defined(const char* what, const std::vector<Tensor>& tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].defined())
+      throw Error(ErrorCode::value,
+                  fmt::format("grad(): its {} {} of {} is undefined", what, i + 1, tensors.size()),
+                  SourceScope::current() ? to_string(*SourceScope::current()) : std::string());
+}
+
 }  // namespace
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
                          const std::vector<Tensor>& seeds) {
+  check_all_defined("output", outputs);
+  check_all_defined("input", inputs);
   std::unordered_set<const Node*> targets;
   for (const auto& input : inputs) targets.insert(input.node().get());
   Gradients gradients = propagate(outputs, seeds, differentiable_nodes(outputs, targets), targets);
@@ -129,7 +139,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   return result;
 }
 
-void Tensor::backward() const {
+void Tensor::backward(Line line) const {
+  known("backward", line);
   if (size() != 1)
     throw Error(ErrorCode::shape, fmt::format("backward() of a tensor {}", to_string(type())), {},
                 "It needs a scalar: reduce it first (sum, mean), or use grad() with seeds");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/error.h"
 #include "athanor/graph/op.h"
 
@@ -59,6 +61,9 @@ Tensor as_tensor(const Operand& operand, DType dtype, Device device) {
   return constant(operand.number(), dtype, device);
 }
 
+constexpr const char* undefined_hint =
+    "A Tensor that was given no value is undefined, and so is grad() before backward()";
+
 std::string describe(const std::vector<Tensor>& tensors) {
   std::vector<std::string> types;
   for (const auto& t : tensors) types.push_back(to_string(t.type()));
@@ -100,20 +105,26 @@ Tensor Tensor::scalar(int64_t value, DType dtype, Device device) {
   return scalar(static_cast<double>(value), dtype, device);
 }
 
-const Tensor& Tensor::eval() const {
-  if (!node_->value) athanor::eval({*this});
+void Tensor::refuse_undefined(const char* method, const Line& line) {
+  throw Error(ErrorCode::value, std::string(method) + "() of an undefined tensor",
+              to_string(scope ? *scope : line), undefined_hint);
+}
+
+const Tensor& Tensor::eval(Line line) const {
+  if (!known("eval", line).value) athanor::eval({*this});
   return *this;
 }
 
-double Tensor::item() const {
-  if (size() != 1)
+double Tensor::item(Line line) const {
+  if (known("item", line).type.shape.size() != 1)
     throw Error(ErrorCode::shape,
                 fmt::format("item() of a tensor {} with {} elements", to_string(type()), size()), {},
                 "It needs exactly one: reduce it first, or use to_vector()");
   return to_doubles(to_host())[0];
 }
 
-HostArray Tensor::to_host() const {
+HostArray Tensor::to_host(Line line) const {
+  known("to_host", line);
   eval();
   HostArray array(dtype(), shape());
   node_->value->read(array.bytes.data(), 0, array.bytes.size());
@@ -139,7 +150,8 @@ std::optional<std::vector<int64_t>> Tensor::known_integers() const {
   return integers;
 }
 
-Tensor& Tensor::requires_grad(bool on) {
+Tensor& Tensor::requires_grad(bool on, Line line) {
+  known("requires_grad", line);
   if (on && !is_float(dtype()))
     throw Error(ErrorCode::dtype, fmt::format("a tensor of {} cannot have a gradient", to_string(dtype())),
                 {}, "Only floats can");
@@ -150,17 +162,20 @@ Tensor& Tensor::requires_grad(bool on) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return node_->slot ? node_->slot->grad : Tensor(); }
+Tensor Tensor::grad(Line line) const {
+  const Node& node = known("grad", line);
+  return node.slot ? node.slot->grad : Tensor();
+}
 
-void Tensor::set_grad(Tensor value) const {
-  if (!node_->slot)
+void Tensor::set_grad(Tensor value, Line line) const {
+  if (!known("set_grad", line).slot)
     throw Error(ErrorCode::value, "set_grad on a tensor that gathers no gradient", {},
                 "Call requires_grad() first");
   node_->slot->grad = std::move(value);
 }
 
-Tensor Tensor::detach() const {
-  if (!node_->requires_grad) return *this;
+Tensor Tensor::detach(Line line) const {
+  if (!known("detach", line).requires_grad) return *this;
   static const Op& identity = find_op("detach");
   return apply(identity, {*this});
 }
@@ -176,6 +191,23 @@ void Tensor::check_dtype(DType wanted) const {
     throw Error(ErrorCode::dtype,
                 fmt::format("a tensor of {} was read as {}", to_string(dtype()), to_string(wanted)), {},
                 fmt::format("Cast it first: cast(x, DType::{})", to_string(wanted)));
+}
+
+std::string to_string(const Operand& operand) {
+  if (operand.is_number()) return fmt::format("{}", operand.number());
+  return operand.defined() ? to_string(operand.tensor().type()) : "undefined";
+}
+
+void check_defined(std::string_view name, std::span<const Operand* const> operands) {
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i]->defined()) continue;
+    std::vector<std::string> types;
+    for (const Operand* operand : operands) types.push_back(to_string(*operand));
+    throw Error(ErrorCode::value,
+                fmt::format("{}({}): its input{} is undefined", name, fmt::join(types, ", "),
+                            operands.size() == 1 ? "" : fmt::format(" {} of {}", i + 1, operands.size())),
+                to_string(scope ? *scope : operands[i]->where()), undefined_hint);
+  }
 }
 
 SourceScope::SourceScope(const std::source_location& where) : outermost_(scope == nullptr) {
@@ -203,6 +235,11 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
   const std::source_location where = scope            ? *scope
                                      : inputs.empty() ? std::source_location::current()
                                                       : inputs.front().where();
+  if (!std::ranges::all_of(inputs, &Operand::defined)) {
+    std::vector<const Operand*> operands;
+    for (const Operand& input : inputs) operands.push_back(&input);
+    check_defined(op.name, operands);
+  }
   auto node = std::make_shared<Node>();
   std::vector<Tensor> tensors;
   std::vector<TensorType> types;
@@ -272,7 +309,13 @@ void set_evaluator(Evaluator e) { evaluator = e; }
 
 void eval(const std::vector<Tensor>& values) {
   std::vector<NodePtr> nodes;
-  for (const auto& value : values) nodes.push_back(value.node());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined())
+      throw Error(ErrorCode::value,
+                  fmt::format("eval() of {} tensors: number {} is undefined", values.size(), i + 1),
+                  scope ? to_string(*scope) : std::string(), undefined_hint);
+    nodes.push_back(values[i].node());
+  }
   evaluator(nodes);
 }
 

@@ -6,6 +6,7 @@
 #include <source_location>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "athanor/graph/host_array.h"
@@ -16,10 +17,13 @@ namespace athanor {
 /// A value of known shape, dtype and device, computed when it is asked for.
 ///
 /// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever
-/// changed in place. A default-constructed Tensor is empty: `defined()` is false and nothing else may be
-/// called.
+/// changed in place. A default-constructed Tensor is undefined, as is grad() before backward(): `defined()`
+/// is false, and whatever else is done with it is an Error(value) that names it and the caller's line.
 class Tensor {
  public:
+  /// The line of a call: an argument that callers leave out.
+  using Line = std::source_location;
+
   Tensor() = default;
   explicit Tensor(NodePtr node);
   Tensor(const Tensor& other) : Tensor(other.node_) {}
@@ -48,46 +52,56 @@ class Tensor {
   static Tensor placeholder(const TensorType& type);
 
   bool defined() const { return node_ != nullptr; }
-  const Shape& shape() const { return node_->type.shape; }
+  const Shape& shape(Line line = Line::current()) const { return known("shape", line).type.shape; }
   /// The extent of an axis; negative axes count from the end. Throws Error(shape) when out of range.
-  int64_t size(int axis) const { return shape()[normalize_axis(axis, shape().rank())]; }
-  int64_t size() const { return shape().size(); }
-  int rank() const { return shape().rank(); }
-  DType dtype() const { return node_->type.dtype; }
-  Device device() const { return node_->type.device; }
-  const TensorType& type() const { return node_->type; }
+  int64_t size(int axis, Line line = Line::current()) const {
+    const Shape& extents = known("size", line).type.shape;
+    return extents[normalize_axis(axis, extents.rank())];
+  }
+  int64_t size(Line line = Line::current()) const { return known("size", line).type.shape.size(); }
+  int rank(Line line = Line::current()) const { return known("rank", line).type.shape.rank(); }
+  DType dtype(Line line = Line::current()) const { return known("dtype", line).type.dtype; }
+  Device device(Line line = Line::current()) const { return known("device", line).type.device; }
+  const TensorType& type(Line line = Line::current()) const { return known("type", line).type; }
 
   /// Computes the value now, together with everything pending.
-  const Tensor& eval() const;
+  const Tensor& eval(Line line = Line::current()) const;
   /// Whole numbers of a value that the host can look at without waiting for a device; none where it cannot.
   std::optional<std::vector<int64_t>> known_integers() const;
   /// The only element. Throws Error(shape) when there is not exactly one.
-  double item() const;
+  double item(Line line = Line::current()) const;
   /// The elements, row-major, on the host.
-  HostArray to_host() const;
+  HostArray to_host(Line line = Line::current()) const;
   template <class T>
-  std::vector<T> to_vector() const {
-    const HostArray host = to_host();
+  std::vector<T> to_vector(Line line = Line::current()) const {
+    const HostArray host = to_host(line);
     check_dtype(dtype_of<T>);
     const auto values = host.as<T>();
     return {values.begin(), values.end()};
   }
 
   /// Makes this value a leaf that collects gradients. Throws Error(dtype) unless it is a float.
-  Tensor& requires_grad(bool on = true);
-  bool needs_grad() const { return node_->requires_grad; }
+  Tensor& requires_grad(bool on = true, Line line = Line::current());
+  bool needs_grad(Line line = Line::current()) const { return known("needs_grad", line).requires_grad; }
   /// Adds the gradients of this scalar to every leaf that it depends on. Afterwards its graph is spent: inner
   /// values are not kept for another backward().
-  void backward() const;
-  /// The gathered gradient of a leaf; empty before backward().
-  Tensor grad() const;
-  void set_grad(Tensor value) const;
+  void backward(Line line = Line::current()) const;
+  /// The gathered gradient of a leaf; undefined before backward().
+  Tensor grad(Line line = Line::current()) const;
+  void set_grad(Tensor value, Line line = Line::current()) const;
   /// The same value without its history.
-  Tensor detach() const;
+  Tensor detach(Line line = Line::current()) const;
 
+  /// Null when undefined.
   const NodePtr& node() const { return node_; }
 
  private:
+  // The node, for a method; throws Error(value) when there is none.
+  Node& known(const char* method, const Line& line) const {
+    if (!node_) refuse_undefined(method, line);
+    return *node_;
+  }
+  [[noreturn]] static void refuse_undefined(const char* method, const Line& line);
   static void check_count(size_t values, const Shape& shape);
   void check_dtype(DType wanted) const;
   void release();
@@ -107,13 +121,15 @@ class Operand {
   Operand(const Tensor& tensor, std::source_location where = std::source_location::current())
       : tensor_(tensor), where_(where) {}
   Operand(double number, std::source_location where = std::source_location::current())
-      : number_(number), where_(where) {}
+      : number_(number), is_number_(true), where_(where) {}
   Operand(int number, std::source_location where = std::source_location::current())
-      : number_(number), integral_(true), where_(where) {}
+      : number_(number), is_number_(true), integral_(true), where_(where) {}
   Operand(int64_t number, std::source_location where = std::source_location::current())
-      : number_(static_cast<double>(number)), integral_(true), where_(where) {}
+      : number_(static_cast<double>(number)), is_number_(true), integral_(true), where_(where) {}
 
-  bool is_number() const { return !tensor_.defined(); }
+  bool is_number() const { return is_number_; }
+  /// False for an undefined tensor, which is no number either.
+  bool defined() const { return is_number_ || tensor_.defined(); }
   const Tensor& tensor() const { return tensor_; }
   double number() const { return number_; }
   bool integral() const { return integral_; }
@@ -124,9 +140,15 @@ class Operand {
  private:
   Tensor tensor_;
   double number_ = 0;
-  bool integral_ = false;
+  bool is_number_ = false, integral_ = false;
   std::source_location where_;
 };
+
+/// "f32[2, 3]", a number, or "undefined".
+std::string to_string(const Operand& operand);
+
+/// Throws Error(value) "NAME(TYPES): its input 2 of 3 is undefined" at the caller's line, when one is.
+void check_defined(std::string_view name, std::span<const Operand* const> operands);
 
 /// While a SourceScope exists, nodes made on this thread carry its line. Library code that builds many nodes
 /// for one call of the user opens one with the user's line. The outermost scope wins.

@@ -28,9 +28,11 @@ void append_new(std::vector<std::pair<std::string, V>>& list, std::string name, 
 Tensor Module::operator()(const Operand& x) {
   const SourceScope line(x.where());
   const PartScope part(part_ ? part_ : PartScope::current());
-  if (x.is_number())
-    throw Error(ErrorCode::usage, fmt::format("{} was given a number or an empty tensor", describe()),
-                athanor::to_string(x.where()), "It takes a tensor");
+  if (x.is_number() || !x.defined())
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("{} was given {}", describe(), x.is_number() ? "a number" : "an undefined tensor"),
+        athanor::to_string(x.where()), "It takes a tensor");
   try {
     return forward(x.tensor());
   } catch (const Error& error) {

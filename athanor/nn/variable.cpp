@@ -6,6 +6,11 @@
 
 namespace athanor::nn {
 
+ValueMark::ValueMark(const Tensor& value)
+    : node_(value.node()), kept_(is_float(value.dtype()) ? Tensor() : value) {}
+
+Tensor ValueMark::value() const { return kept_.defined() ? kept_ : Tensor(node_.lock()); }
+
 Parameter::Parameter(Tensor initial) : Variable(std::make_shared<Cell>()) {
   initial = initial.detach();
   initial.requires_grad();
@@ -14,6 +19,11 @@ Parameter::Parameter(Tensor initial) : Variable(std::make_shared<Cell>()) {
 }
 
 Buffer::Buffer(Tensor initial) : Variable(std::make_shared<Cell>()) { cell_->value = initial.detach(); }
+
+const Tensor& Variable::nothing() {
+  static const Tensor undefined;
+  return undefined;
+}
 
 void Variable::assign(Tensor value) const {
   const TensorType &old = cell_->value.type(), &now = value.type();

@@ -7,16 +7,30 @@
 
 namespace athanor::nn {
 
+/// A value that a place has now, to come back to. It does not keep the value's memory from being updated
+/// where it lies, so it holds only until that has happened.
+class ValueMark {
+ public:
+  explicit ValueMark(const Tensor& value);
+  /// Undefined when it is gone.
+  Tensor value() const;
+
+ private:
+  std::weak_ptr<Node> node_;
+  Tensor kept_;  // whole numbers: counters, which are replaced and not updated
+};
+
 /// A named place for a tensor. Tensors never change, but the place can hold another tensor later.
 ///
 /// Copies are handles on the same place. Use a Variable wherever a tensor is expected. Its value is lazy like
 /// all tensors: an initial value costs nothing if load_state_dict() replaces it before it is used.
 class Variable {
  public:
-  const Tensor& value() const { return cell_->value; }
+  /// Undefined for a handle that was not assigned yet.
+  const Tensor& value() const { return cell_ ? cell_->value : nothing(); }
   // Implicit on purpose: `linear(x, weight, bias)` reads as in the papers.
-  operator const Tensor&() const { return cell_->value; }
-  operator Operand() const { return Operand(cell_->value); }
+  operator const Tensor&() const { return value(); }
+  operator Operand() const { return Operand(value()); }
 
   const Shape& shape() const { return value().shape(); }
   DType dtype() const { return value().dtype(); }
@@ -31,6 +45,8 @@ class Variable {
   /// steps built before keep the old one. Do not keep `value` elsewhere: memory that only the place refers to
   /// can be updated in place. Throws Error(shape|dtype|device) if the type differs.
   void assign(Tensor value) const;
+  /// Takes up the very value that it had before, when a step is given up that was built and has not run.
+  void go_back(const Tensor& before) const { cell_->value = before; }
 
  protected:
   struct Cell {
@@ -41,6 +57,7 @@ class Variable {
   Variable() = default;
   explicit Variable(std::shared_ptr<Cell> cell) : cell_(std::move(cell)) {}
   void adopt(Tensor value) const;
+  static const Tensor& nothing();
 
   std::shared_ptr<Cell> cell_;
 
@@ -58,7 +75,7 @@ class Parameter : public Variable {
   /// Throws Error(dtype) unless the value is a float.
   explicit Parameter(Tensor initial);
 
-  /// The collected gradient; empty before backward() and after an optimizer's step().
+  /// The collected gradient; undefined before backward() and after an optimizer's step().
   const Tensor& grad() const { return cell_->slot->grad; }
   void set_grad(Tensor gradient) const { cell_->slot->grad = std::move(gradient); }
   /// Returns the gradient and clears it here.

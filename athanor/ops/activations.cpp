@@ -126,6 +126,7 @@ void define_piecewise() {
 
 Tensor activation(const Op& op, const Operand& x, Attrs attrs = {}) {
   const SourceScope scope(x.where());
+  need(op.name, x);
   return apply(op, {as_float(x)}, std::move(attrs));
 }
 

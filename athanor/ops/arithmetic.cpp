@@ -148,6 +148,7 @@ ATHANOR_OPS(arithmetic) {
 Tensor square(Operand x) {
   static const Op& op = find_op("square");
   const SourceScope scope(x.where());
+  need("square", x);
   const Tensor value = as_tensor(x);
   return is_float(value.dtype()) ? apply(op, {value}) : value * value;
 }
@@ -174,14 +175,17 @@ Tensor sign(Operand x) {
 }
 Tensor ceil(Operand x) {
   static const Op& op = find_op("ceil");
+  need("ceil", x);
   return !x.is_number() && !is_float(x->dtype()) ? x.tensor() : of_float(op, x);
 }
 Tensor trunc(Operand x) {
   static const Op& op = find_op("trunc");
+  need("trunc", x);
   return !x.is_number() && !is_float(x->dtype()) ? x.tensor() : of_float(op, x);
 }
 Tensor round(Operand x) {
   static const Op& op = find_op("round");
+  need("round", x);
   return !x.is_number() && !is_float(x->dtype()) ? x.tensor() : of_float(op, x);
 }
 Tensor detach(Operand x) {
@@ -219,6 +223,7 @@ Tensor clamp(Operand x, double low, double high) {
 
 Tensor lerp(Operand a, Operand b, Operand weight) {
   const SourceScope scope(a.where());
+  need("lerp", a, b, weight);
   return a + (b - a) * weight;
 }
 

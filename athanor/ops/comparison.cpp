@@ -120,6 +120,7 @@ Tensor truth(const Operand& x) { return cast(x, DType::b8); }
 
 Tensor of_truths(const Op& op, const char* name, const Operand& a, const Operand& b) {
   const SourceScope scope(a.where());
+  need(name, a, b);
   return of_pair(op, name, {truth(a), a.where()}, {truth(b), b.where()});
 }
 
@@ -211,11 +212,13 @@ Tensor not_equal(Operand a, Operand b) {
 Tensor is_nan(Operand x) {
   static const Op& op = find_op("is_nan");
   const SourceScope scope(x.where());
+  need(op.name, x);
   return apply(op, {as_float(x)});
 }
 Tensor is_finite(Operand x) {
   static const Op& op = find_op("is_finite");
   const SourceScope scope(x.where());
+  need(op.name, x);
   return apply(op, {as_float(x)});
 }
 
@@ -246,6 +249,7 @@ Tensor logical_xor(Operand a, Operand b) {
 Tensor logical_not(Operand x) {
   static const Op& op = find_op("logical_not");
   const SourceScope scope(x.where());
+  need("logical_not", x);
   return apply(op, {truth(x)});
 }
 

@@ -99,10 +99,17 @@ Tensor ones(const Shape& shape, DType dtype, Device device, std::source_location
 }
 Tensor full_like(Operand x, double value) {
   const SourceScope scope(x.where());
+  need("full_like", x);
   return constant_like(value, as_tensor(x));
 }
-Tensor zeros_like(Operand x) { return full_like(x, 0); }
-Tensor ones_like(Operand x) { return full_like(x, 1); }
+Tensor zeros_like(Operand x) {
+  need("zeros_like", x);
+  return full_like(x, 0);
+}
+Tensor ones_like(Operand x) {
+  need("ones_like", x);
+  return full_like(x, 1);
+}
 
 Tensor iota(const Shape& shape, int axis, Device device, std::source_location where) {
   static const Op& op = find_op("iota");

@@ -101,15 +101,21 @@ std::vector<Tensor> unified(std::initializer_list<const Operand*> operands) {
   return result;
 }
 
+void need_all(std::string_view name, const std::vector<Tensor>& tensors) {
+  if (std::ranges::all_of(tensors, &Tensor::defined)) return;
+  const std::vector<Operand> operands(tensors.begin(), tensors.end());
+  std::vector<const Operand*> list;
+  for (const Operand& operand : operands) list.push_back(&operand);
+  check_defined(name, list);
+}
+
 void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands) {
   try {
     throw;
   } catch (const Error& error) {
     if (!error.where().empty()) throw;
     std::vector<std::string> types;
-    for (const Operand* operand : operands)
-      types.push_back(operand->is_number() ? fmt::format("{}", operand->number())
-                                           : to_string(operand->tensor().type()));
+    for (const Operand* operand : operands) types.push_back(to_string(*operand));
     const auto* where = SourceScope::current();
     throw Error(error.code(), fmt::format("{}({}): {}", name, fmt::join(types, ", "), error.problem()),
                 to_string(where ? *where : (*operands.begin())->where()), error.hint());
@@ -118,6 +124,7 @@ void rethrow_in_call(const char* name, std::initializer_list<const Operand*> ope
 
 Tensor of_float(const Op& op, const Operand& x) {
   const SourceScope scope(x.where());
+  need(op.name, x);
   return apply(op, {as_float(x)});
 }
 

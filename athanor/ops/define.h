@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "athanor/base/error.h"
@@ -59,11 +60,24 @@ std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
 /// Rethrows the current error. If it has no place yet, adds "name(f32[2, 3], ...): " and the user's line.
 [[noreturn]] void rethrow_in_call(const char* name, std::initializer_list<const Operand*> operands);
 
+/// Throws Error(value), naming the function and the operand, when one is undefined. in_call() and apply() do
+/// so themselves: this is for functions that look at an operand before.
+template <class... Operands>
+void need(std::string_view name, const Operands&... operands) {
+  if ((operands.defined() && ...)) return;
+  const Operand* const list[] = {&operands...};
+  check_defined(name, list);
+}
+
+/// The same for a list.
+void need_all(std::string_view name, const std::vector<Tensor>& tensors);
+
 /// Runs the body of a public function. Nodes made in it carry the line of the first operand; errors name the
 /// function, its operands' types and that line.
 template <class Body, class... Operands>
 auto in_call(const char* name, Body&& body, const Operand& first, const Operands&... others) {
   const SourceScope scope(first.where());
+  need(name, first, others...);
   try {
     return body();
   } catch (const Error&) {

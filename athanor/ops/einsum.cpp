@@ -201,6 +201,7 @@ std::string implied_output(const std::vector<Factor>& factors) {
 
 Tensor einsum(const std::string& subscripts, const TensorList& operands) {
   const SourceScope scope(operands.where());
+  need_all("einsum", operands.tensors());
   try {
     const std::string text = without_spaces(subscripts);
     const size_t arrow = text.find("->");

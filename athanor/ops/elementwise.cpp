@@ -138,6 +138,7 @@ void define_arithmetic() {
 
 Tensor of_number(const Op& op, const Operand& x) {
   const SourceScope scope(x.where());
+  need(op.name, x);
   return apply(op, {as_tensor(x)});
 }
 
@@ -199,6 +200,7 @@ Tensor sqrt(Operand x) {
 }
 Tensor floor(Operand x) {
   static const Op& op = find_op("floor");
+  need("floor", x);
   return !x.is_number() && !is_float(x->dtype()) ? x.tensor() : of_float(op, x);
 }
 Tensor abs(Operand x) {
@@ -209,6 +211,7 @@ Tensor abs(Operand x) {
 Tensor cast(Operand x, DType dtype) {
   static const Op& op = find_op("cast");
   const SourceScope scope(x.where());
+  need("cast", x);
   const Tensor value = as_tensor(x);
   return value.dtype() == dtype ? value : apply(op, {value}, {{"dtype", dtype}});
 }

@@ -192,6 +192,7 @@ Tensor take(Operand x, Operand index, int axis) {
 
 Tensor embedding(Operand weight, Operand labels) {
   const SourceScope scope(weight.where());
+  need("embedding", weight, labels);
   return take(weight, labels, 0);
 }
 

@@ -112,6 +112,7 @@ std::vector<Tensor> promoted(const TensorList& list) {
 template <class Body>
 Tensor on_list(const char* name, const TensorList& list, Body&& body) {
   const SourceScope scope(list.where());
+  need_all(name, list.tensors());
   try {
     return body();
   } catch (const Error& error) {

@@ -239,6 +239,7 @@ Tensor transpose(Operand x, int a, int b) {
 Tensor broadcast_to(Operand x, const Shape& shape) {
   static const Op& op = find_op("broadcast");
   const SourceScope scope(x.where());
+  need("broadcast_to", x);
   const Tensor value = as_tensor(x);
   return value.shape() == shape ? value : apply(op, {value}, {{"shape", shape.to_ints()}});
 }

@@ -143,6 +143,11 @@ Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Ten
       "batch_norm",
       [&] {
         const Tensor value = as_float(x);
+        for (const Tensor* v : {&mean, &var})
+          if (!v->defined())
+            throw Error(ErrorCode::value,
+                        fmt::format("its {} is undefined", v == &mean ? "mean" : "variance"), {},
+                        "Without them, batch_norm(x, scale, shift) takes those of the batch");
         check_channels(value, {&scale, &shift, &mean, &var});
         // One factor and one offset for each channel.
         Tensor factor = rsqrt(var + eps);

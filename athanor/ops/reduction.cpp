@@ -231,12 +231,14 @@ Tensor argmin(Operand x, int axis, bool keep_dims) {
 Tensor all(Operand x, const Axes& axes, bool keep_dims) {
   static const Op& op = find_op("reduce_min");
   const SourceScope scope(x.where());
+  need("all", x);
   const Tensor truth = cast(cast(x, DType::b8), DType::u8);
   return cast(reduce(op, "all", {truth, x.where()}, axes, keep_dims, order_type), DType::b8);
 }
 Tensor any(Operand x, const Axes& axes, bool keep_dims) {
   static const Op& op = find_op("reduce_max");
   const SourceScope scope(x.where());
+  need("any", x);
   const Tensor truth = cast(cast(x, DType::b8), DType::u8);
   return cast(reduce(op, "any", {truth, x.where()}, axes, keep_dims, order_type), DType::b8);
 }

@@ -85,6 +85,7 @@ Tensor var(Operand x, const Axes& axes, bool keep_dims, double correction) {
 
 Tensor stddev(Operand x, const Axes& axes, bool keep_dims, double correction) {
   const SourceScope scope(x.where());
+  need("stddev", x);
   return sqrt(var(x, axes, keep_dims, correction));
 }
 
