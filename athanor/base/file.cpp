@@ -6,6 +6,7 @@
 
 #include "athanor/base/memory_hint.h"
 #include "athanor/base/os/file.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 
 namespace athanor {
@@ -55,6 +56,8 @@ std::string hint_for(std::errc reason, const fs::path& path, uint64_t needed) {
       return "Choose a shorter name";
     case std::errc::too_many_files_open:
       return "Close some files, or raise the limit with 'ulimit -n'";
+    case std::errc::timed_out:
+      return "It is a pipe that nobody writes to";
     case std::errc::io_error:
       return "The disk reports a defect (see 'dmesg')";
     default:
@@ -94,20 +97,34 @@ void write_by_rename(const fs::path& path, std::span<const Bytes> parts) {
 
 /// Fills `content` with what `path` holds.
 template <class Container>
-void read_into(Container& content, const fs::path& path) try {
-  os::File file(path, os::Open::read);
-  size_t length = 0;
+void read_into(Container& content, const fs::path& path, uint64_t limit) try {
+  os::File file = open_to_read(path);
+  const uint64_t memory = os::physical_memory(), most = std::min(limit, memory);
+  const auto check = [&](uint64_t bytes) {
+    if (bytes <= most) return;
+    if (bytes > limit)
+      throw Error(ErrorCode::value, fmt::format("the file is longer than {}", format_bytes(limit)),
+                  path.string(), "No file of its kind is: check the name");
+    throw Error(ErrorCode::out_of_memory,
+                fmt::format("the file is larger than this machine's memory of {}", format_bytes(memory)),
+                path.string());
+  };
   // The size is only a first guess: pipes and /proc report 0, and a file may grow. One extra byte finds the
   // end.
+  check(file.size());
+  size_t length = 0;
   content.resize(static_cast<size_t>(file.size()) + 1);
   for (;;) {
     length += file.read(std::as_writable_bytes(std::span(content)).subspan(length));
+    check(length);
     if (length < content.size()) break;
-    content.resize(content.size() * 2);
+    content.resize(std::min<uint64_t>(content.size() * 2, most + 1));
   }
   content.resize(length);
 } catch (const std::system_error& error) {
   throw file_error("read", path, error.code());
+} catch (const Error&) {
+  throw;
 } catch (const std::exception&) {  // bad_alloc or length_error
   throw Error(ErrorCode::out_of_memory, "the file does not fit into memory", path.string(),
               memory_hint("stop other programs"));
@@ -122,15 +139,27 @@ Error file_error(std::string_view verb, const fs::path& path, const std::error_c
           hint_for(known, path, needed)};
 }
 
-std::vector<std::byte> read_file(const fs::path& path) {
+os::File open_to_read(const fs::path& path) try {
+  os::File file(path, os::Open::read);
+  if (file.kind() == os::File::Kind::folder)
+    throw std::system_error(std::make_error_code(std::errc::is_a_directory));
+  if (file.kind() == os::File::Kind::device)
+    throw Error(ErrorCode::io, "cannot read the file: it is a device", path.string(),
+                "Give a file, or a pipe that ends");
+  return file;
+} catch (const std::system_error& error) {
+  throw file_error("read", path, error.code());
+}
+
+std::vector<std::byte> read_file(const fs::path& path, uint64_t limit) {
   std::vector<std::byte> content;
-  read_into(content, path);
+  read_into(content, path, limit);
   return content;
 }
 
-std::string read_text_file(const fs::path& path) {
+std::string read_text_file(const fs::path& path, uint64_t limit) {
   std::string content;
-  read_into(content, path);
+  read_into(content, path, limit);
   return content;
 }
 

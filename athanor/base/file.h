@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/base/os/file.h"
 
 namespace athanor {
 
@@ -18,11 +19,16 @@ using Bytes = std::span<const std::byte>;
 /// The bytes of a string, without a copy.
 inline Bytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-/// The whole content of a file. Throws Error(io) with the system's reason, and Error(out_of_memory) if it is
-/// larger than memory.
-std::vector<std::byte> read_file(const std::filesystem::path& path);
+/// Opens a file or a pipe to read it. Throws Error(io), also for a folder and for a device, which may never
+/// end.
+os::File open_to_read(const std::filesystem::path& path);
+
+/// The whole content of a file or pipe, at most `limit` bytes. Throws Error(io) with the system's reason, as
+/// open_to_read(), and for a pipe that nothing comes from; Error(value) when it is longer than `limit`, and
+/// Error(out_of_memory) when it is larger than this machine's memory.
+std::vector<std::byte> read_file(const std::filesystem::path& path, uint64_t limit = UINT64_MAX);
 /// The same as text, bytes unchanged.
-std::string read_text_file(const std::filesystem::path& path);
+std::string read_text_file(const std::filesystem::path& path, uint64_t limit = UINT64_MAX);
 
 /// Makes `parts`, one after the other, the content of `path`.
 ///

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -88,12 +89,19 @@ RunFolder new_run_folder(const TrainConfig& config) {
   return {path};
 }
 
+std::vector<RunFolder> runs_in(const fs::path& folder) {
+  std::vector<RunFolder> found;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed))
+    if (const RunFolder run{at->path()}; run.has_run()) found.push_back(run);
+  std::ranges::sort(found, {}, &RunFolder::path);
+  return found;
+}
+
 std::optional<RunFolder> newest_run() {
   std::optional<RunFolder> newest;
   fs::file_time_type newest_time;
-  std::error_code failed;
-  for (fs::directory_iterator at(runs, failed), end; !failed && at != end; at.increment(failed)) {
-    const RunFolder folder{at->path()};
+  for (const RunFolder& folder : runs_in(runs)) {
     std::error_code missing;
     const auto time = fs::last_write_time(folder.checkpoint(), missing);
     if (!missing && (!newest || time > newest_time)) newest = folder, newest_time = time;
@@ -122,7 +130,8 @@ fs::path find_checkpoint(const std::string& path) {
 
 TrainConfig read_config(const RunFolder& folder) {
   const std::string source = folder.config().string();
-  const auto json = nlohmann::json::parse(read_text_file(folder.config()), nullptr, false);
+  constexpr uint64_t longest = uint64_t{64} << 20;
+  const auto json = nlohmann::json::parse(read_text_file(folder.config(), longest), nullptr, false);
   if (!json.is_object())
     throw Error(ErrorCode::format, "the file is not JSON", source,
                 "Restore it, or start a new run in another folder");

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/base/os/file.h"
 #include "athanor/train/config.h"
@@ -37,6 +38,9 @@ struct RunFolder {
 
 /// "runs/cnn-fashion-mnist-2026-11-21-113700", with "-2" and so on added until it is new.
 RunFolder new_run_folder(const TrainConfig& config);
+
+/// The runs in a folder, by name.
+std::vector<RunFolder> runs_in(const std::filesystem::path& folder);
 
 /// The run in ./runs whose checkpoint is the newest.
 std::optional<RunFolder> newest_run();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -54,6 +55,43 @@ TEST(File, ReadsBackWhatWasWritten) {
 }
 
 TEST(File, ReadsFilesWithoutAKnownSize) { EXPECT_FALSE(read_text_file("/proc/self/status").empty()); }
+
+TEST(File, WhatMayNeverEndIsNotRead) {
+  const TempFolder folder;
+  expect_error(ErrorCode::io, {"/dev/zero", "it is a device"}, [] { read_file("/dev/zero"); });
+  expect_error(ErrorCode::io, {"This is a folder", folder.path().string()},
+               [&] { read_file(folder.path()); });
+  write_file_atomically(folder / "f", "12345");
+  EXPECT_EQ(read_text_file(folder / "f", 5), "12345");
+  expect_error(ErrorCode::value, {"longer than 4 B", (folder / "f").string()},
+               [&] { read_text_file(folder / "f", 4); });
+  fs::resize_file(folder / "f", uintmax_t{1} << 42);  // of nothing: it takes no room
+  expect_error(ErrorCode::out_of_memory, {"memory", (folder / "f").string()},
+               [&] { read_file(folder / "f"); });
+}
+
+TEST(File, PipesAreReadUpToTheLimit) {
+  const TempFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto write = [&](size_t bytes) {
+    return std::thread([&, bytes] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      try {
+        write_file_atomically(pipe, std::string(bytes, 'x'));
+      } catch (const Error&) {  // the reader had enough
+      }
+    });
+  };
+  std::thread writer = write(100'000);
+  EXPECT_EQ(read_file(pipe).size(), 100'000U);
+  writer.join();
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  writer = write(10'000'000);
+  expect_error(ErrorCode::value, {"longer than 1000 B"}, [&] { read_file(pipe, 1000); });
+  writer.join();
+  std::signal(SIGPIPE, before);
+}
 
 TEST(File, MissingFilesAndFoldersAreNamed) {
   const TempFolder folder;

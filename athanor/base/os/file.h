@@ -12,7 +12,7 @@
 namespace athanor::os {
 
 enum class Open {
-  read,     // an existing file, for reading
+  read,     // an existing file, for reading; a pipe that nobody writes to is not waited for here
   write,    // for writing in place; created when missing
   append,   // every write goes to the end; created when missing
   scratch,  // created or emptied, and locked against other processes and threads until closed
@@ -28,7 +28,10 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// Fills `out` and returns its size, or less when the file ends before.
+  enum class Kind { file, folder, pipe, device };
+  Kind kind() const;
+  /// Fills `out` and returns its size, or less when the file ends before. A pipe is waited for, but not for
+  /// ever: fails with timed_out when nothing comes for 10 seconds.
   size_t read(std::span<std::byte> out);
   /// Writes all of `data` or throws; a size limit of the process is an error here, not a signal.
   void write(std::span<const std::byte> data);

@@ -1,5 +1,6 @@
 #ifndef _WIN32
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,7 +57,7 @@ int open_scratch(const std::filesystem::path& path) {
 int open_as(const std::filesystem::path& path, Open how) {
   switch (how) {
     case Open::read:
-      return open_file(path, O_RDONLY);
+      return open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     case Open::write:
       return open_file(path, O_WRONLY | O_CREAT);
     case Open::append:
@@ -94,6 +95,14 @@ class HoldSizeSignal {
   bool was_blocked_ = false;
 };
 
+/// Returns when a pipe has data or has ended.
+void wait_for_data(int fd) {
+  constexpr int patience_ms = 10'000;
+  pollfd wanted{.fd = fd, .events = POLLIN, .revents = 0};
+  if (retried("poll", [&] { return ::poll(&wanted, 1, patience_ms); }) == 0)
+    throw std::system_error(std::make_error_code(std::errc::timed_out), "poll");
+}
+
 constexpr size_t most_at_once = size_t{1} << 30;  // Linux moves at most 2 GiB a call, macOS fails above it
 
 }  // namespace
@@ -120,12 +129,22 @@ File& File::operator=(File&& other) noexcept {
   return *this;
 }
 
+File::Kind File::kind() const {
+  struct stat info {};
+  if (::fstat(static_cast<int>(handle_), &info) != 0) throw_errno("fstat");
+  if (S_ISDIR(info.st_mode)) return Kind::folder;
+  if (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode)) return Kind::pipe;
+  return S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode) ? Kind::device : Kind::file;
+}
+
 size_t File::read(std::span<std::byte> out) {
+  const int fd = static_cast<int>(handle_);
+  const bool pipe = kind() == Kind::pipe;
   size_t done = 0;
   while (done < out.size()) {
+    if (pipe) wait_for_data(fd);
     const size_t want = std::min(out.size() - done, most_at_once);
-    const auto got =
-        retried("read", [&] { return ::read(static_cast<int>(handle_), out.data() + done, want); });
+    const auto got = retried("read", [&] { return ::read(fd, out.data() + done, want); });
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }

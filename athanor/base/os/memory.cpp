@@ -1,5 +1,8 @@
 #include "athanor/base/os/memory.h"
 
+#include <algorithm>
+#include <fstream>
+
 #ifdef __linux__
 #include <sys/mman.h>
 
@@ -8,8 +11,28 @@
 #include <string>
 #include <string_view>
 #endif
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <unistd.h>
+#endif
 
 namespace athanor::os {
+
+uint64_t physical_memory() {
+#ifdef _WIN32
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) != 0 ? status.ullTotalPhys : UINT64_MAX;
+#else
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  uint64_t bytes =
+      pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : UINT64_MAX;
+  uint64_t limit = 0;
+  if (std::ifstream file("/sys/fs/cgroup/memory.max"); file >> limit) bytes = std::min(bytes, limit);
+  return bytes;
+#endif
+}
 
 void prefer_huge_pages([[maybe_unused]] void* address, [[maybe_unused]] size_t bytes) {
 #ifdef __linux__

@@ -9,6 +9,9 @@ namespace athanor::os {
 /// Bytes of a huge page, on systems that have them.
 constexpr size_t huge_page = size_t{2} << 20;
 
+/// Bytes that this machine, or the container that the process is in, has at all.
+uint64_t physical_memory();
+
 /// Asks for huge pages for a block: fewer page faults when it is first touched, and fewer TLB misses later.
 /// Only a hint: it does nothing on systems that cannot do this.
 void prefer_huge_pages(void* address, size_t bytes);
