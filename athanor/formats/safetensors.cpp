@@ -7,7 +7,9 @@
 #include <system_error>
 
 #include "athanor/base/os/file.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/formats/bytes.h"
+#include "athanor/formats/crc32.h"
 #include "athanor/formats/safetensors_header.h"
 
 namespace athanor {
@@ -19,18 +21,20 @@ struct Source {
   std::function<size_t(std::span<std::byte>)> read;  // fills the span, or less at the end
 };
 
-SafeTensorsHeader read_header(const Source& source, const std::string& name) {
+SafeTensorsHeader header_of(const Source& source, const std::string& name) {
   std::byte field[safetensors_length_bytes];
   const size_t got = source.read(field);
   std::string text(parse_safetensors_length(Bytes(field, got), source.size, name), '\0');
   const size_t length = source.read(std::as_writable_bytes(std::span(text)));
   if (length < text.size())
     throw format_error("the file ends in the header", name, byte_place(safetensors_length_bytes + length));
-  return parse_safetensors_header(text, source.size, name);
+  return parse_safetensors_header(Bytes(field), text, source.size, name);
 }
 
 SafeTensors read_all(const Source& source, const std::string& name) {
-  SafeTensorsHeader header = read_header(source, name);
+  SafeTensorsHeader header = header_of(source, name);
+  if (source.size > os::physical_memory())
+    throw Error(ErrorCode::out_of_memory, "the tensors are larger than this machine's memory", name);
   // The tensors are contiguous, so reading them in the order of their offsets reads the file from front to
   // back.
   std::vector<std::pair<const std::string, SafeTensorsHeader::Tensor>*> in_order;
@@ -46,6 +50,10 @@ SafeTensors read_all(const Source& source, const std::string& name) {
     HostArray& array = content.tensors[key] = HostArray(tensor.dtype, tensor.shape);
     if (source.read(array.bytes) < array.bytes.size())
       throw format_error("the file ends in the tensor", name, fmt::format("tensor '{}'", key));
+    if (const uint32_t crc = crc32_of({array.bytes}); tensor.crc32 && crc != *tensor.crc32)
+      throw format_error(fmt::format("the tensor is damaged: its checksum is {}, that of what was written {}",
+                                     crc32_text(crc), crc32_text(*tensor.crc32)),
+                         name, fmt::format("tensor '{}'", key), safetensors_damage_hint);
     to_native(array.bytes, size_of(tensor.dtype), std::endian::little);
     if (tensor.dtype == DType::b8) to_booleans(array.bytes);
   }
@@ -54,8 +62,8 @@ SafeTensors read_all(const Source& source, const std::string& name) {
 
 template <class Read>
 auto with_file(const std::filesystem::path& path, Read read) {
+  os::File file = open_to_read(path);
   try {
-    os::File file(path, os::Open::read);
     return read(Source{file.size(), [&](std::span<std::byte> out) { return file.read(out); }}, path.string());
   } catch (const std::system_error& error) {
     throw file_error("read", path, error.code());
@@ -88,7 +96,7 @@ auto with_parts(const SafeTensors& content, Use use) {
 SafeTensors read_safetensors(const std::filesystem::path& path) { return with_file(path, read_all); }
 
 SafeTensorsHeader read_safetensors_header(const std::filesystem::path& path) {
-  return with_file(path, read_header);
+  return with_file(path, header_of);
 }
 
 SafeTensors parse_safetensors(Bytes data, const std::string& name) {

@@ -3,10 +3,16 @@
 // 8 bytes of header length N (u64, little-endian), N bytes of JSON, then the elements, little-endian and
 // row-major, tensor after tensor without gaps. Headers are padded with spaces so that the elements start at a
 // multiple of 8; tensors are ordered by falling element size, then name, so that each one is aligned.
+//
+// Files that are written here hold checksums, in two strings of the metadata, which other readers ignore:
+// "athanor.crc32.tensors" is a JSON object of each tensor's CRC-32, "athanor.crc32.header" the CRC-32 of the
+// length field and the header, with this number itself taken as 00000000. So there is no bit in a file whose
+// change is not found. Files without them (of others, and older ones) are read as they are.
 #pragma once
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "athanor/base/file.h"
@@ -24,7 +30,8 @@ struct SafeTensorsHeader {
   struct Tensor {
     DType dtype;
     Shape shape;
-    uint64_t begin, end;  // bytes from data_offset
+    uint64_t begin, end;                 // bytes from data_offset
+    std::optional<uint32_t> crc32 = {};  // of its bytes, where the file says
   };
   std::map<std::string, Tensor> tensors;
   std::map<std::string, std::string> metadata;
@@ -34,12 +41,13 @@ struct SafeTensorsHeader {
 /// The tensors and metadata of a file, read straight into their arrays. Throws Error(io) when it cannot be
 /// read and Error(format) when it is not one whole safetensors file: header too long (over 100 MB), not JSON
 /// or with a key twice, an unknown dtype, offsets that overlap, leave a gap, do not fit their shape or the
-/// file.
+/// file, a checksum that differs. The metadata is given without the checksums.
 SafeTensors read_safetensors(const std::filesystem::path& path);
 /// The same from memory; `name` stands for the file in errors.
 SafeTensors parse_safetensors(Bytes data, const std::string& name);
 
-/// The header alone, checked in the same way against the size of the file; reads no elements.
+/// The header alone, with its checksum, checked in the same way against the size of the file; reads no
+/// elements.
 SafeTensorsHeader read_safetensors_header(const std::filesystem::path& path);
 
 /// Writes a file that read_safetensors and the reference implementation read, atomically. Throws Error(io),

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "athanor/formats/bytes.h"
+#include "athanor/formats/crc32.h"
 
 namespace athanor {
 namespace {
@@ -15,6 +16,9 @@ using nlohmann::json;
 
 constexpr uint64_t longest_header = 100'000'000;  // the limit of the reference implementation
 constexpr std::string_view metadata_key = "__metadata__";
+constexpr const char* header_crc_key = "athanor.crc32.header";
+constexpr const char* tensor_crcs_key = "athanor.crc32.tensors";
+constexpr std::string_view no_crc = "00000000";
 
 constexpr std::string_view dtype_names[] = {"F64", "F32", "F16", "BF16", "I64", "I32", "I8", "U8", "BOOL"};
 
@@ -118,6 +122,51 @@ void check_coverage(const SafeTensorsHeader& header, uint64_t data_size, const s
                        name, byte_place(header.data_offset + covered));
 }
 
+/// Where the digits of the header's own checksum stand; npos where there are none. In strings of the JSON a
+/// quote has a backslash before it, so this is found nowhere else.
+size_t place_of_header_crc(std::string_view text) {
+  const std::string before = fmt::format("\"{}\":\"", header_crc_key);
+  const size_t at = text.find(before);
+  return at == std::string_view::npos || text.size() - at - before.size() < no_crc.size()
+             ? std::string_view::npos
+             : at + before.size();
+}
+
+uint32_t header_crc(Bytes field, std::string_view text, size_t place) {
+  return crc32_of({field, bytes_of(text.substr(0, place)), bytes_of(no_crc),
+                   bytes_of(text.substr(place + no_crc.size()))});
+}
+
+Error damaged_header(std::string what, const std::string& name) {
+  return format_error("the header is damaged: " + std::move(what), name, "header", safetensors_damage_hint);
+}
+
+void check_header_crc(Bytes field, std::string_view text, const std::string& name) {
+  const size_t place = place_of_header_crc(text);
+  if (place == std::string_view::npos) return;
+  const std::string_view stored = text.substr(place, no_crc.size());
+  const std::string found = crc32_text(header_crc(field, text, place));
+  if (found != stored)
+    throw damaged_header(fmt::format("its checksum is {}, that of what was written {}", found, stored), name);
+}
+
+/// Moves the checksums from the metadata to where they belong.
+void take_checksums(SafeTensorsHeader& header, std::string_view text, const std::string& name) {
+  const auto of_header = header.metadata.extract(header_crc_key);
+  const auto of_tensors = header.metadata.extract(tensor_crcs_key);
+  if (of_header.empty() && of_tensors.empty()) return;
+  // Neither goes without the other, so that no damage makes a file look like one without checksums.
+  if (of_header.empty() || of_tensors.empty() || place_of_header_crc(text) == std::string_view::npos)
+    throw damaged_header("its checksums are not whole", name);
+  const json all = json::parse(of_tensors.mapped(), nullptr, false);
+  for (auto& [key, tensor] : header.tensors) {
+    const auto stored = all.is_object() ? all.find(key) : all.end();
+    if (stored == all.end() || !stored->is_string() ||
+        !(tensor.crc32 = crc32_from_text(stored->get<std::string>())))
+      throw damaged_header(fmt::format("it has no checksum of the tensor '{}'", key), name);
+  }
+}
+
 }  // namespace
 
 uint64_t parse_safetensors_length(Bytes field, uint64_t file_size, const std::string& name) {
@@ -138,8 +187,9 @@ uint64_t parse_safetensors_length(Bytes field, uint64_t file_size, const std::st
   return length;
 }
 
-SafeTensorsHeader parse_safetensors_header(std::string_view text, uint64_t file_size,
+SafeTensorsHeader parse_safetensors_header(Bytes field, std::string_view text, uint64_t file_size,
                                            const std::string& name) {
+  check_header_crc(field, text, name);
   if (!text.starts_with('{'))
     throw format_error("the header does not start with '{'", name, byte_place(safetensors_length_bytes));
   const json entries = parse_json(text, name);
@@ -154,23 +204,28 @@ SafeTensorsHeader parse_safetensors_header(std::string_view text, uint64_t file_
     }
   }
   check_coverage(header, data_size, name);
+  take_checksums(header, text, name);
   return header;
 }
 
 std::string format_safetensors_header(std::span<const NamedArray> tensors,
                                       const std::map<std::string, std::string>& metadata) {
   json header = json::object();
-  if (!metadata.empty()) header[std::string(metadata_key)] = metadata;
+  json checksums = json::object();
   uint64_t offset = 0;
   for (const auto& [key, array] : tensors) {
     if (key == metadata_key) throw Error(ErrorCode::value, "a tensor must not be called '__metadata__'");
     header[std::string(key)] = {{"dtype", dtype_names[static_cast<size_t>(array->dtype)]},
                                 {"shape", array->shape.to_ints()},
                                 {"data_offsets", {offset, offset + array->bytes.size()}}};
+    checksums[std::string(key)] = crc32_text(crc32_of({array->bytes}));
     offset += array->bytes.size();
   }
   std::string text;
   try {
+    json& strings = header[std::string(metadata_key)] = metadata;
+    strings[tensor_crcs_key] = checksums.dump();
+    strings[header_crc_key] = no_crc;
     text = header.dump();
   } catch (const json::exception&) {
     throw Error(ErrorCode::value, "a tensor's name or a metadata string is not valid UTF-8");
@@ -182,6 +237,8 @@ std::string format_safetensors_header(std::span<const NamedArray> tensors,
   std::string field;
   for (uint64_t i = 0; i < safetensors_length_bytes; ++i)
     field += static_cast<char>((text.size() >> (8 * i)) & 0xff);
+  const size_t place = place_of_header_crc(text);
+  text.replace(place, no_crc.size(), crc32_text(header_crc(bytes_of(field), text, place)));
   return field + text;
 }
 

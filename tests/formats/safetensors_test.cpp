@@ -169,6 +169,53 @@ TEST(SafeTensors, ErrorsNameTheTensorAndTheFault) {
                [&] { parse_safetensors(std::as_bytes(std::span(long_header)), "f.st"); });
 }
 
+// A flip in a tensor names it; one anywhere else is found too, whatever it hits.
+TEST(SafeTensors, EveryFlippedBitIsFound) {
+  std::vector<std::byte> data = format_safetensors(every_kind());
+  const TempFolder folder(TempFolder::Where::memory);
+  write_file_atomically(folder / "f", {Bytes(data)});
+  const SafeTensorsHeader header = read_safetensors_header(folder / "f");
+  for (size_t bit = 0; bit < 8 * data.size(); ++bit) {
+    const size_t at = bit / 8;
+    std::string tensor;
+    for (const auto& [name, place] : header.tensors)
+      if (at >= header.data_offset + place.begin && at < header.data_offset + place.end)
+        tensor = "tensor '" + name + "'";
+    ASSERT_TRUE(at < header.data_offset || !tensor.empty()) << at;
+    data[at] ^= std::byte(1 << bit % 8);
+    expect_error(ErrorCode::format, {"f.st", tensor.empty() ? "" : "the tensor is damaged", tensor},
+                 [&] { parse_safetensors(data, "f.st"); });
+    data[at] ^= std::byte(1 << bit % 8);
+  }
+  expect_same(parse_safetensors(data, "f.st"), every_kind());
+}
+
+TEST(SafeTensors, HeadersAloneAreCheckedToo) {
+  const TempFolder folder;
+  write_safetensors(folder / "f", every_kind());
+  std::vector<std::byte> data = read_file(folder / "f");
+  data[read_safetensors_header(folder / "f").data_offset - 1] ^= std::byte{1};  // padding
+  write_file_atomically(folder / "f", {Bytes(data)});
+  expect_error(ErrorCode::format, {"the header is damaged", (folder / "f").string()},
+               [&] { read_safetensors_header(folder / "f"); });
+}
+
+// As other programs, and earlier versions of this one, write them.
+TEST(SafeTensors, FilesWithoutChecksumsAreReadAsTheyAre) {
+  const std::string header = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})";
+  const SafeTensors content = parse_safetensors(safetensors_file(header, 2), "f.st");
+  EXPECT_EQ(content.tensors.at("a").shape, (Shape{2}));
+  EXPECT_FALSE(read_safetensors_header(corpus_path("safetensors/all")).tensors.at("f32").crc32);
+}
+
+TEST(SafeTensors, ChecksumsThatAreNotWholeAreAnError) {
+  for (const char* metadata : {R"("athanor.crc32.header":"00000000")", R"("athanor.crc32.tensors":"{}")"}) {
+    const std::string header = std::string(R"({"__metadata__":{)") + metadata + "}}";
+    expect_error(ErrorCode::format, {"the header is damaged"},
+                 [&] { parse_safetensors(safetensors_file(header, 0), "f.st"); });
+  }
+}
+
 TEST(SafeTensors, RefusesToWriteWhatCannotBeRead) {
   SafeTensors reserved, not_text;
   reserved.tensors["__metadata__"] = HostArray(DType::u8, {1});
