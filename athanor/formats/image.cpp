@@ -1,12 +1,22 @@
 #include "athanor/formats/image.h"
 
+#include <fmt/format.h>
+
 #include "athanor/formats/bytes.h"
 #include "athanor/formats/image_codecs.h"
 
 namespace athanor {
 
 HostArray read_image(const std::filesystem::path& path) {
-  return parse_image(read_file(path), path.string());
+  constexpr uint64_t longest = uint64_t{512} << 20;
+  return parse_image(read_file(path, longest), path.string());
+}
+
+Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name) {
+  return {ErrorCode::value,
+          fmt::format("the picture has {} x {} pixels, more than {} million", width, height,
+                      most_pixels / 1'000'000),
+          name, fmt::format("Make it smaller, for example: convert {} -resize 25% smaller.png", name)};
 }
 
 HostArray parse_image(Bytes data, const std::string& name) {

@@ -2,10 +2,14 @@
 #pragma once
 #include <string>
 
+#include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/graph/host_array.h"
 
 namespace athanor {
+
+/// For a picture that would have to be decoded whole.
+Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name);
 
 bool is_png(Bytes data);
 HostArray parse_png(Bytes data, const std::string& name);

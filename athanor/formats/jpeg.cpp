@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "athanor/formats/bytes.h"
+#include "athanor/formats/image.h"
 #include "athanor/formats/image_codecs.h"
 
 namespace athanor {
@@ -69,9 +70,11 @@ bool read_header(JpegDecoder& decoder, Bytes data) {
   return true;
 }
 
-bool start(JpegDecoder& decoder, J_COLOR_SPACE output) {
+bool start(JpegDecoder& decoder, J_COLOR_SPACE output, unsigned shrink) {
   if (setjmp(decoder.after_error) != 0) return false;
   decoder.jpeg.out_color_space = output;
+  decoder.jpeg.scale_num = 1;
+  decoder.jpeg.scale_denom = shrink;
   jpeg_start_decompress(&decoder.jpeg);
   return true;
 }
@@ -102,6 +105,16 @@ void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& 
                        name, "frame header");
 }
 
+/// By how much width and height are divided while decoding: libjpeg takes 1, 2, 4 and 8, and no JPEG needs
+/// more. Several scans are put together at full size first.
+unsigned shrink_to_fit(JpegDecoder& decoder, const std::string& name) {
+  const uint64_t width = decoder.jpeg.image_width, height = decoder.jpeg.image_height;
+  unsigned shrink = 1;
+  while (width * height / shrink / shrink > most_pixels) shrink *= 2;
+  if (shrink > 1 && jpeg_has_multiple_scans(&decoder.jpeg) != 0) throw too_many_pixels(width, height, name);
+  return shrink;
+}
+
 }  // namespace
 
 bool is_jpeg(Bytes data) {
@@ -121,7 +134,7 @@ HostArray parse_jpeg(Bytes data, const std::string& name) {
   check(read_header(decoder, data));
   check_supported(decoder, data, name);
   const bool grey = decoder.jpeg.jpeg_color_space == JCS_GRAYSCALE;
-  check(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB));
+  check(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB, shrink_to_fit(decoder, name)));
   HostArray picture(DType::u8, {decoder.jpeg.output_height, decoder.jpeg.output_width, grey ? 1 : 3});
   const size_t stride = size_t{decoder.jpeg.output_width} * (grey ? 1 : 3);
   check(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride));

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "athanor/formats/bytes.h"
+#include "athanor/formats/image.h"
 #include "athanor/formats/image_codecs.h"
 
 namespace athanor {
@@ -90,6 +91,7 @@ void check_size(const PngDecoder& decoder, const std::string& name) {
     throw format_error(fmt::format("a picture of {} x {} pixels is declared, more than {} bytes can hold",
                                    width, height, decoder.data.size()),
                        name, "chunk IHDR");
+  if (width * height > most_pixels) throw too_many_pixels(width, height, name);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <vector>
 
 namespace athanor {
@@ -12,40 +11,43 @@ namespace {
 struct Plane {
   int64_t height, width;
   std::vector<float> pixels;
+
+  float at(int64_t row, int64_t column) const { return pixels[static_cast<size_t>(row * width + column)]; }
 };
 
-std::vector<Plane> planes_of(const HostArray& picture, int64_t wanted) {
-  const int64_t height = picture.shape[0], width = picture.shape[1], channels = picture.shape[2];
-  const auto bytes = picture.as<uint8_t>();
-  const auto plane = [&](const std::function<float(const uint8_t*)>& value) {
-    Plane result{height, width, {}};
-    for (int64_t i = 0; i < height * width; ++i)
-      result.pixels.push_back(value(&bytes[static_cast<size_t>(i * channels)]));
-    return result;
-  };
-  if (wanted == 1 && channels == 3)
-    return {plane([](const uint8_t* p) { return 0.299F * p[0] + 0.587F * p[1] + 0.114F * p[2]; })};
-  std::vector<Plane> planes;
-  for (int64_t c = 0; c < wanted; ++c)
-    planes.push_back(plane([=](const uint8_t* p) { return float(p[channels == 1 ? 0 : c]); }));
-  return planes;
+/// One channel of a part of a picture, seen as a plane: a photograph is not copied.
+struct Window {
+  const uint8_t* first;  // of its pixel at the top left
+  int64_t channels, stride;
+  int64_t channel;  // -1: brightness, of all
+  int64_t height, width;
+
+  float at(int64_t row, int64_t column) const {
+    const uint8_t* p = first + row * stride + column * channels;
+    return channel < 0 ? 0.299F * p[0] + 0.587F * p[1] + 0.114F * p[2] : float(p[channel]);
+  }
+};
+
+/// The channel of a picture that is the i-th of `wanted`: colours become grey, and grey all colours.
+int64_t channel_for(const HostArray& picture, int64_t wanted, int64_t i) {
+  const int64_t channels = picture.shape[2];
+  return wanted == 1 && channels == 3 ? -1 : channels == 1 ? 0 : i;
 }
 
-/// The middle of the plane with the aspect ratio of [height, width].
-Plane cut(const Plane& plane, int64_t height, int64_t width) {
-  const int64_t rows = std::max<int64_t>(1, std::min(plane.height, plane.width * height / width));
-  const int64_t columns = std::max<int64_t>(1, std::min(plane.width, plane.height * width / height));
-  const int64_t top = (plane.height - rows) / 2, left = (plane.width - columns) / 2;
-  Plane result{rows, columns, {}};
-  for (int64_t row = top; row < top + rows; ++row) {
-    const auto first = plane.pixels.begin() + row * plane.width + left;
-    result.pixels.insert(result.pixels.end(), first, first + columns);
-  }
-  return result;
+/// The middle of a picture with the aspect ratio of [height, width].
+Window middle(const HostArray& picture, int64_t channel, int64_t height, int64_t width) {
+  const int64_t whole_height = picture.shape[0], whole_width = picture.shape[1];
+  const int64_t rows = std::max<int64_t>(1, std::min(whole_height, whole_width * height / width));
+  const int64_t columns = std::max<int64_t>(1, std::min(whole_width, whole_height * width / height));
+  const int64_t channels = picture.shape[2], stride = whole_width * channels;
+  const uint8_t* first = picture.as<uint8_t>().data() + (whole_height - rows) / 2 * stride +
+                         (whole_width - columns) / 2 * channels;
+  return {first, channels, stride, channel, rows, columns};
 }
 
 /// Rows scaled to `width` and the result transposed: done twice, it scales a plane.
-Plane scaled_and_transposed(const Plane& plane, int64_t width) {
+template <class Source>
+Plane scaled_and_transposed(const Source& plane, int64_t width) {
   const double ratio = static_cast<double>(plane.width) / static_cast<double>(width);
   const double reach = std::max(1.0, ratio);
   Plane result{width, plane.height, std::vector<float>(static_cast<size_t>(width * plane.height))};
@@ -62,8 +64,7 @@ Plane scaled_and_transposed(const Plane& plane, int64_t width) {
     for (int64_t row = 0; row < plane.height; ++row) {
       double sum = 0;
       for (int64_t i = first; i < last; ++i)
-        sum += weights[static_cast<size_t>(i - first)] *
-               plane.pixels[static_cast<size_t>(row * plane.width + i)];
+        sum += weights[static_cast<size_t>(i - first)] * plane.at(row, i);
       result.pixels[static_cast<size_t>(x * plane.height + row)] = static_cast<float>(sum / total);
     }
   }
@@ -80,25 +81,24 @@ HostArray fit_image(const HostArray& picture, const ExampleSpec& spec, bool inve
   const int64_t height = spec.input[1], width = spec.input[2];
   HostArray result(DType::f32, spec.input);
   auto out = result.as<float>().begin();
-  const std::vector<Plane> planes = planes_of(picture, spec.input[0]);
-  for (size_t channel = 0; channel < planes.size(); ++channel) {
-    const Plane plane =
-        scaled_and_transposed(scaled_and_transposed(cut(planes[channel], height, width), width), height);
-    const float mean = of_channel(spec.normalization.mean, channel),
-                stddev = of_channel(spec.normalization.stddev, channel);
+  for (int64_t channel = 0; channel < spec.input[0]; ++channel) {
+    const Window window = middle(picture, channel_for(picture, spec.input[0], channel), height, width);
+    const Plane plane = scaled_and_transposed(scaled_and_transposed(window, width), height);
+    const float mean = of_channel(spec.normalization.mean, static_cast<size_t>(channel)),
+                stddev = of_channel(spec.normalization.stddev, static_cast<size_t>(channel));
     for (const float pixel : plane.pixels) *out++ = ((invert ? 255 - pixel : pixel) / 255 - mean) / stddev;
   }
   return result;
 }
 
 double border_brightness(const HostArray& picture) {
-  const Plane plane = planes_of(picture, 1).front();
+  const Window plane = middle(picture, channel_for(picture, 1, 0), picture.shape[0], picture.shape[1]);
   double sum = 0;
   int64_t count = 0;
   for (int64_t row = 0; row < plane.height; ++row)
     for (int64_t column = 0; column < plane.width; ++column)
       if (row == 0 || column == 0 || row == plane.height - 1 || column == plane.width - 1) {
-        sum += plane.pixels[static_cast<size_t>(row * plane.width + column)];
+        sum += plane.at(row, column);
         ++count;
       }
   return sum / static_cast<double>(count);

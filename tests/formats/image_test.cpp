@@ -82,5 +82,45 @@ TEST(Image, HugeExtentsTakeNoMemory) {
                [&] { parse_image(jpeg, "f"); });
 }
 
+/// A JPEG of mid-grey: a block is two bits, "no difference" and "no more", and both are 0.
+std::vector<std::byte> grey_jpeg(int width, int height, int start_of_frame = 0xC0) {
+  std::string file = "\xFF\xD8";
+  const auto segment = [&](int marker, const std::string& data) {
+    const size_t length = data.size() + 2;
+    file +=
+        {'\xFF', static_cast<char>(marker), static_cast<char>(length >> 8), static_cast<char>(length & 255)};
+    file += data;
+  };
+  const auto number = [](int value) {
+    return std::string{static_cast<char>(value >> 8), static_cast<char>(value)};
+  };
+  segment(0xDB, std::string(1, '\0') + std::string(64, '\1'));
+  segment(start_of_frame, '\x08' + number(height) + number(width) + std::string("\x01\x01\x11\x00", 4));
+  const std::string one_code = '\1' + std::string(15, '\0') + '\0';  // one of one bit, for 0
+  segment(0xC4, '\x00' + one_code);
+  segment(0xC4, '\x10' + one_code);
+  segment(0xDA, std::string("\x01\x01\x00\x00\x3F\x00", 6));
+  file +=
+      std::string(static_cast<size_t>((width + 7) / 8) * static_cast<size_t>((height + 7) / 8) / 4 + 1, '\0');
+  file += "\xFF\xD9";
+  const Bytes bytes = bytes_of(file);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Image, LargeJpegsAreReadSmaller) {
+  const HostArray whole = parse_image(grey_jpeg(40, 24), "f.jpg");
+  EXPECT_EQ(whole.shape, (Shape{24, 40, 1}));
+  EXPECT_EQ(whole.as<uint8_t>()[500], 128);
+  const HostArray half = parse_image(grey_jpeg(12000, 12000), "f.jpg");  // 144 million pixels
+  EXPECT_EQ(half.shape, (Shape{6000, 6000, 1}));
+  EXPECT_EQ(half.as<uint8_t>()[12'345'678], 128);
+}
+
+TEST(Image, LargerThanMemoryShouldHoldIsAnError) {
+  constexpr int progressive = 0xC2;  // its scans are put together at full size
+  expect_error(ErrorCode::value, {"12000 x 12000 pixels", "more than 134 million", "f.jpg", "smaller"},
+               [&] { parse_image(grey_jpeg(12000, 12000, progressive), "f.jpg"); });
+}
+
 }  // namespace
 }  // namespace athanor
