@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <new>
 #include <system_error>
 
@@ -44,7 +45,7 @@ Error as_error(const std::exception& error) {
 
 int complain(const std::exception& error) {
   const Error known = as_error(error);
-  std::fflush(stdout);
+  std::cout.flush();
   std::fprintf(stderr, "athanor: error: %s\n", known.what());
   return known.code() == ErrorCode::usage ? 2 : 1;
 }

@@ -1,11 +1,14 @@
 // The program `athanor`. Exit codes: 0, 1 for errors, 2 for a command line that makes no sense, 130 for
-// Ctrl-C.
+// Ctrl-C (128 + the number of whatever signal ended it).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 
+#include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/last_words.h"
+#include "athanor/cli/output.h"
 #include "athanor/cli/usage.h"
 
 namespace {
@@ -42,13 +45,22 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+int run_safely(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const athanor::Interrupted&) {
+    std::cout.flush();
+    athanor::deliver_interrupt();
+    return 128 + athanor::interrupt_signal();
+  } catch (const std::exception& error) {
+    return athanor::cli::complain(error);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   athanor::cli::prepare_last_words();
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    return athanor::cli::complain(error);
-  }
+  athanor::cli::CheckedOutput output;
+  return output.finish(run_safely(argc, argv));
 }

@@ -1,0 +1,35 @@
+// Standard output that notices when what was printed did not arrive.
+#pragma once
+#include <array>
+#include <streambuf>
+
+namespace athanor::cli {
+
+/// While it lives, std::cout writes through it. What goes wrong (a full disk) is kept, and what comes after
+/// it is dropped: nobody checks each line, so finish() says it at the end.
+class CheckedOutput : public std::streambuf {
+ public:
+  CheckedOutput();
+  ~CheckedOutput() override;
+  CheckedOutput(const CheckedOutput&) = delete;
+  CheckedOutput& operator=(const CheckedOutput&) = delete;
+
+  /// Writes what is left. `exit_code`, or 1 with a message on standard error when something was lost and it
+  /// is 0.
+  int finish(int exit_code);
+
+ protected:
+  int_type overflow(int_type c) override;
+  std::streamsize xsputn(const char* text, std::streamsize count) override;
+  int sync() override;
+
+ private:
+  bool flush();
+
+  std::array<char, 8192> buffer_{};
+  bool lines_;  // a terminal shows each line at once
+  std::streambuf* before_;
+  int failure_ = 0;  // errno of the first write that failed
+};
+
+}  // namespace athanor::cli
