@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
+#include "athanor/base/text.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/numbers.h"
@@ -116,6 +117,23 @@ std::string resume_command(const RunFolder& folder) {
   return fmt::format("athanor train --resume --out {}", folder.path.string());
 }
 
+/// What to do about a folder to go on in that holds no run: it is most often mistyped.
+Error no_run_error(const RunFolder& folder) {
+  const auto parent =
+      folder.path.has_filename() ? folder.path.parent_path() : folder.path.parent_path().parent_path();
+  std::vector<std::string> names;
+  for (const RunFolder& run : runs_in(parent.empty() ? "." : parent))
+    names.push_back(run.path.filename().string());
+  const std::string wanted =
+      (folder.path.has_filename() ? folder.path : folder.path.parent_path()).filename().string();
+  const std::string near = nearest(wanted, {names.begin(), names.end()});
+  std::string hint = near.empty() ? "" : fmt::format("Did you mean '{}'? ", (parent / near).string());
+  if (const auto newest = newest_run(); near.empty() && newest)
+    hint = fmt::format("The newest run here is '{}'. ", newest->path.string());
+  return {ErrorCode::usage, "there is no run in the folder to go on with", folder.path.string(),
+          hint + "To start a new one there, leave out --resume"};
+}
+
 /// The folder and the options of the run: a new one, or the one that is gone on with.
 RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
   if (!options.resume) {
@@ -133,10 +151,7 @@ RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
         newest ? fmt::format("The newest one here: {}", resume_command(*newest)) : "Give it with --out DIR");
   }
   RunFolder folder{options.out};
-  if (!folder.has_run()) {
-    std::cerr << fmt::format("athanor: there is no run in '{}' yet: starting it\n", options.out);
-    return folder;
-  }
+  if (!folder.has_run()) throw no_run_error(folder);
   const auto was_given = [&](const std::string& field) {
     return command.get_option(option_name(field))->count() > 0;
   };

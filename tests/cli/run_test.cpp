@@ -105,7 +105,8 @@ TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
   resume.push_back("--resume");
   std::mt19937 random(std::random_device{}());
   for (int64_t lines = 0; lines < 50;) {
-    Program program(folder_.path(), resume);
+    const bool begun = std::filesystem::exists(folder_ / "parts/config.json");
+    Program program(folder_.path(), begun ? resume : train("parts", options));
     program.wait_for_lines(folder_ / "parts/metrics.jsonl", lines);
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
     program.send(SIGKILL);
