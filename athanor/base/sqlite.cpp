@@ -5,6 +5,18 @@
 #include <algorithm>
 
 namespace athanor {
+namespace {
+
+constexpr int patience_ms = 500;
+
+// Whoever holds the file for so long will hold it longer: it is not waited for again.
+int stepped(sqlite3_stmt* statement) {
+  const int code = sqlite3_step(statement);
+  if (code == SQLITE_BUSY) sqlite3_busy_timeout(sqlite3_db_handle(statement), 0);
+  return code;
+}
+
+}  // namespace
 
 sqlite3* open_database(const std::filesystem::path& file) {
   std::error_code ignored;
@@ -16,11 +28,44 @@ sqlite3* open_database(const std::filesystem::path& file) {
     sqlite3_close(database);
     return nullptr;
   }
-  sqlite3_busy_timeout(database, 2000);
+  sqlite3_busy_timeout(database, patience_ms);
   return database;
 }
 
-void close_database(sqlite3* database) { sqlite3_close(database); }
+// A statement may still be open.
+void close_database(sqlite3* database) { sqlite3_close_v2(database); }
+
+DatabaseTrouble trouble_of(sqlite3* database) {
+  using Kind = DatabaseTrouble::Kind;
+  const int code = sqlite3_errcode(database);
+  const auto kind = [&] {
+    switch (code) {
+      case SQLITE_OK:
+      case SQLITE_ROW:
+      case SQLITE_DONE:
+        return Kind::none;
+      case SQLITE_BUSY:
+      case SQLITE_LOCKED:
+        return Kind::locked;
+      case SQLITE_CORRUPT:
+      case SQLITE_NOTADB:
+        return Kind::damaged;
+      default:
+        return Kind::other;
+    }
+  }();
+  return {kind, kind == Kind::none ? "" : sqlite3_errmsg(database)};
+}
+
+std::string find_damage(sqlite3* database) {
+  SqlStatement statement(database, "PRAGMA integrity_check(1)");
+  if (statement.step()) {
+    const std::string found = statement.text(0);
+    return found == "ok" ? "" : found;
+  }
+  const DatabaseTrouble trouble = trouble_of(database);
+  return trouble.kind == DatabaseTrouble::Kind::damaged ? trouble.reason : "";
+}
 
 sqlite3* open_foreign_database(const std::filesystem::path& file) {
   std::string name = "file:";
@@ -50,8 +95,10 @@ std::string read_blob(sqlite3* database, const char* table, const char* column, 
 }
 
 bool run_sql(sqlite3* database, const std::string& commands) {
-  return database != nullptr &&
-         sqlite3_exec(database, commands.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+  if (database == nullptr) return false;
+  const int code = sqlite3_exec(database, commands.c_str(), nullptr, nullptr, nullptr);
+  if (code == SQLITE_BUSY) sqlite3_busy_timeout(database, 0);
+  return code == SQLITE_OK;
 }
 
 SqlStatement::SqlStatement(sqlite3* database, const char* sql) {
@@ -83,12 +130,12 @@ SqlStatement& SqlStatement::bind(double number) {
   return *this;
 }
 
-bool SqlStatement::step() { return statement_ != nullptr && sqlite3_step(statement_) == SQLITE_ROW; }
+bool SqlStatement::step() { return statement_ != nullptr && stepped(statement_) == SQLITE_ROW; }
 
 bool SqlStatement::run() {
   if (statement_ == nullptr) return false;
   int code = SQLITE_ROW;
-  while (code == SQLITE_ROW) code = sqlite3_step(statement_);
+  while (code == SQLITE_ROW) code = stepped(statement_);
   return code == SQLITE_DONE;
 }
 

@@ -11,8 +11,19 @@ struct sqlite3_stmt;
 namespace athanor {
 
 /// Opens or makes a file, and its folder; nullptr where that cannot be. Other processes that write are waited
-/// for. To be closed with close_database().
+/// for, half a second and only until that was once in vain. To be closed with close_database().
 sqlite3* open_database(const std::filesystem::path& file);
+
+/// Why the last statement failed.
+struct DatabaseTrouble {
+  enum class Kind { none, locked, damaged, other } kind = Kind::none;
+  std::string reason;  // SQLite's: "database is locked"
+};
+DatabaseTrouble trouble_of(sqlite3* database);
+
+/// What SQLite's integrity check finds wrong with a file: the first of all. "" when it is whole, or not to be
+/// told because another process has it locked. Reads all of it.
+std::string find_damage(sqlite3* database);
 
 void close_database(sqlite3* database);
 

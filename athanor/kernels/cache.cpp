@@ -8,9 +8,11 @@
 #include <cstdlib>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/base/sqlite.h"
 
 namespace athanor {
@@ -36,6 +38,29 @@ std::filesystem::path cache_file() {
   return folder.empty() ? folder : folder / "athanor.db";
 }
 
+// Checking reads all of the file: a larger one is found to be damaged when the damaged part is read.
+constexpr uintmax_t most_checked_bytes = uintmax_t{8} << 20;
+
+// Of a new file, or one of an earlier version.
+std::string make_tables() {
+  return fmt::format(
+      "BEGIN IMMEDIATE;"
+      "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;"
+      "DROP TABLE IF EXISTS peaks;"
+      "CREATE TABLE winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, times BLOB, "
+      "spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
+      "CREATE INDEX alike ON winners(bucket);"
+      "CREATE TABLE peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems INTEGER);"
+      "CREATE TABLE marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
+      "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
+      "PRAGMA user_version={}; COMMIT;",
+      schema);
+}
+
+void say(const std::filesystem::path& file, const std::string& what) {
+  fmt::print(stderr, "athanor: note: the cache {} {}\n", file.string(), what);
+}
+
 std::atomic<int64_t> compiled{0};
 
 uint64_t fnv1a(const std::string& text, uint64_t hash) {
@@ -59,28 +84,110 @@ bool KernelCache::open() {
   if (tried_) return database_ != nullptr;
   tried_ = true;
   if (file_.empty()) return false;
+  std::string damage;
+  if (prepare_file(damage)) return true;
+  return !damage.empty() && move_aside(damage) && prepare_file(damage);
+}
+
+bool KernelCache::prepare_file(std::string& damage) {
+  using Kind = DatabaseTrouble::Kind;
+  damage.clear();
   database_ = open_database(file_);
   if (database_ == nullptr) return false;
-  int version = 0;
-  if (SqlStatement statement(database_, "PRAGMA user_version"); statement.step())
-    version = static_cast<int>(statement.integer(0));
-  std::string setup = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;";
-  if (version != schema)
-    setup +=
-        "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;"
-        "DROP TABLE IF EXISTS peaks;";
-  setup += fmt::format(
-      "CREATE TABLE IF NOT EXISTS winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, "
-      "times BLOB, spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
-      "CREATE INDEX IF NOT EXISTS alike ON winners(bucket);"
-      "CREATE TABLE IF NOT EXISTS peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems "
-      "INTEGER);"
-      "CREATE TABLE IF NOT EXISTS marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
-      "CREATE TABLE IF NOT EXISTS binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
-      "PRAGMA user_version={};",
-      schema);
-  run_sql(database_, setup);
+  const auto version = [&]() -> std::optional<int64_t> {
+    SqlStatement statement(database_, "PRAGMA user_version");
+    return statement.step() ? std::optional(statement.integer(0)) : std::nullopt;
+  }();
+  DatabaseTrouble trouble = version ? DatabaseTrouble() : trouble_of(database_);
+  if (version && *version > schema) {
+    give_up(
+        fmt::format("is of a later version of Athanor (its format is {}, this one's {}) and left as it is",
+                    *version, schema));
+    return false;
+  }
+  std::error_code unknown;
+  if (const auto bytes = std::filesystem::file_size(file_, unknown);
+      version && !unknown && bytes <= most_checked_bytes)
+    damage = find_damage(database_);
+  if (version && damage.empty() && *version != schema && !run_sql(database_, make_tables())) {
+    trouble = trouble_of(database_);
+    run_sql(database_, "ROLLBACK");
+  }
+  if (trouble.kind == Kind::damaged) damage = trouble.reason;
+  if (!damage.empty()) {
+    close_database(std::exchange(database_, nullptr));
+    return false;
+  }
+  if (trouble.kind != Kind::none) {
+    give_up(trouble.kind == Kind::locked ? "is locked by another program"
+                                         : fmt::format("cannot be used ({})", trouble.reason));
+    return false;
+  }
+  // The journal stays as it was where others use the file now.
+  sqlite3_exec(database_, "PRAGMA synchronous=NORMAL; PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
   return true;
+}
+
+bool KernelCache::move_aside(const std::string& damage) {
+  if (moved_aside_) return false;
+  moved_aside_ = true;
+  try {
+    // Of several processes that see the damage one moves the file; the others must not move the new one.
+    const auto turn = os::Lock::take(file_.string() + ".moving");
+    if (!turn) {
+      give_up("is damaged and is being moved aside by another process");
+      return false;
+    }
+    sqlite3* again = open_database(file_);
+    const bool whole = again != nullptr && find_damage(again).empty();
+    close_database(again);
+    if (whole) return true;
+    const std::string aside = file_.string() + ".damaged";
+    for (const char* part : {"-wal", "-shm"}) {
+      std::error_code missing;
+      std::filesystem::rename(file_.string() + part, aside + part, missing);
+    }
+    std::filesystem::rename(file_, aside);
+    say(file_, fmt::format("is damaged ({}). It is moved to {}: kernels are tuned and compiled anew", damage,
+                           aside));
+    return true;
+  } catch (const std::exception& error) {
+    give_up(fmt::format("is damaged ({}) and cannot be moved aside ({})", damage, error.what()));
+    return false;
+  }
+}
+
+std::string KernelCache::trouble() const { return trouble_.empty() ? "cannot be opened" : trouble_; }
+
+void KernelCache::wrote(bool done) {
+  if (!done) look_for_trouble(true);
+}
+
+void KernelCache::look_for_trouble(bool writing) {
+  using Kind = DatabaseTrouble::Kind;
+  const DatabaseTrouble trouble = trouble_of(database_);
+  if (trouble.kind == Kind::none) return;
+  if (trouble.kind == Kind::damaged) {
+    close_database(std::exchange(database_, nullptr));
+    if (moved_aside_)
+      give_up(fmt::format("is damaged ({})", trouble.reason));
+    else
+      tried_ = !move_aside(trouble.reason);
+  } else if (writing) {
+    writable_ = false;
+    say(file_,
+        fmt::format("{}: what this process finds out is not remembered",
+                    trouble.kind == Kind::locked ? "is locked by another program"
+                                                 : fmt::format("cannot be written ({})", trouble.reason)));
+  } else if (trouble.kind == Kind::locked) {
+    give_up("is locked by another program");
+  }
+}
+
+void KernelCache::give_up(const std::string& why) {
+  close_database(std::exchange(database_, nullptr));
+  trouble_ = why;
+  say(file_, why + ": nothing is remembered by this process");
 }
 
 namespace {
@@ -107,7 +214,7 @@ std::optional<KernelCache::Winner> KernelCache::find_winner(const std::string& k
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
   SqlStatement statement(database_, "SELECT * FROM winners WHERE key=?");
-  if (!statement.bind_bytes(key).step()) return {};
+  if (!statement.bind_bytes(key).step()) return look_for_trouble(false), std::nullopt;
   return winner_in(statement);
 }
 
@@ -118,6 +225,7 @@ std::vector<std::pair<std::string, KernelCache::Winner>> KernelCache::find_alike
   SqlStatement statement(database_, "SELECT * FROM winners WHERE bucket=? ORDER BY key");
   for (statement.bind_bytes(bucket); statement.step();)
     all.emplace_back(statement.text(0), winner_in(statement));
+  look_for_trouble(false);
   return all;
 }
 
@@ -125,18 +233,18 @@ void KernelCache::store_winner(const std::string& key, const Winner& winner) {
   const std::scoped_lock lock(mutex_);
   std::string times;
   for (const auto& [name, seconds] : winner.times) times += fmt::format("{} {}\n", seconds, name);
-  if (open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")
-        .bind_bytes(key)
-        .bind_bytes(winner.name)
-        .bind(winner.seconds)
-        .bind_bytes(winner.candidates)
-        .bind_bytes(times)
-        .bind(winner.spread)
-        .bind(int64_t{winner.disturbed})
-        .bind_bytes(winner.bucket)
-        .bind(winner.work)
-        .step();
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO winners VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")
+              .bind_bytes(key)
+              .bind_bytes(winner.name)
+              .bind(winner.seconds)
+              .bind_bytes(winner.candidates)
+              .bind_bytes(times)
+              .bind(winner.spread)
+              .bind(int64_t{winner.disturbed})
+              .bind_bytes(winner.bucket)
+              .bind(winner.work)
+              .run());
 }
 
 double KernelCache::Peak::least_seconds(double flops, double bytes) const {
@@ -149,47 +257,49 @@ KernelCache::Peak KernelCache::find_peak(const std::string& environment) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
   SqlStatement statement(database_, "SELECT flops, bytes, problems FROM peaks WHERE environment=?");
-  if (!statement.bind_bytes(environment).step()) return {};
+  if (!statement.bind_bytes(environment).step()) return look_for_trouble(false), Peak();
   return {statement.real(0), statement.real(1), statement.integer(2)};
 }
 
 void KernelCache::raise_peak(const std::string& environment, double flops_per_second,
                              double bytes_per_second) {
   const std::scoped_lock lock(mutex_);
-  if (open())
-    SqlStatement(database_,
-                 "INSERT INTO peaks VALUES(?, ?, ?, 1) ON CONFLICT(environment) DO UPDATE SET "
-                 "flops=max(flops, excluded.flops), bytes=max(bytes, excluded.bytes), problems=problems+1")
-        .bind_bytes(environment)
-        .bind(flops_per_second)
-        .bind(bytes_per_second)
-        .step();
+  if (open_for_writing())
+    wrote(SqlStatement(
+              database_,
+              "INSERT INTO peaks VALUES(?, ?, ?, 1) ON CONFLICT(environment) DO UPDATE SET "
+              "flops=max(flops, excluded.flops), bytes=max(bytes, excluded.bytes), problems=problems+1")
+              .bind_bytes(environment)
+              .bind(flops_per_second)
+              .bind(bytes_per_second)
+              .run());
 }
 
 bool KernelCache::is_marked(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
-  return open() && SqlStatement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?")
-                       .bind_bytes(key)
-                       .bind_bytes(candidate)
-                       .step();
+  if (!open()) return false;
+  SqlStatement statement(database_, "SELECT 1 FROM marks WHERE key=? AND candidate=?");
+  const bool found = statement.bind_bytes(key).bind_bytes(candidate).step();
+  if (!found) look_for_trouble(false);
+  return found;
 }
 
 void KernelCache::mark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
-  if (open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)")
-        .bind_bytes(key)
-        .bind_bytes(candidate)
-        .step();
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO marks VALUES(?, ?)")
+              .bind_bytes(key)
+              .bind_bytes(candidate)
+              .run());
 }
 
 void KernelCache::unmark(const std::string& key, const std::string& candidate) {
   const std::scoped_lock lock(mutex_);
-  if (open())
-    SqlStatement(database_, "DELETE FROM marks WHERE key=? AND candidate=?")
-        .bind_bytes(key)
-        .bind_bytes(candidate)
-        .step();
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "DELETE FROM marks WHERE key=? AND candidate=?")
+              .bind_bytes(key)
+              .bind_bytes(candidate)
+              .run());
 }
 
 std::string KernelCache::hash(const std::string& text) {
@@ -205,19 +315,21 @@ std::string KernelCache::find_binary(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
   SqlStatement statement(database_, "SELECT content FROM binaries WHERE key=?");
-  return statement.bind_bytes(key).step() ? statement.text(0) : std::string();
+  if (statement.bind_bytes(key).step()) return statement.text(0);
+  look_for_trouble(false);
+  return {};
 }
 
 void KernelCache::store_binary(const std::string& key, const std::string& device, const std::string& kernel,
                                const std::string& binary) {
   const std::scoped_lock lock(mutex_);
-  if (!binary.empty() && open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
-        .bind_bytes(key)
-        .bind_bytes(device)
-        .bind_bytes(kernel)
-        .bind_bytes(binary)
-        .step();
+  if (!binary.empty() && open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
+              .bind_bytes(key)
+              .bind_bytes(device)
+              .bind_bytes(kernel)
+              .bind_bytes(binary)
+              .run());
 }
 
 std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
@@ -228,7 +340,8 @@ std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
   try {
     std::filesystem::create_directories(folder);
     const auto file = folder / std::to_string(fnv1a(key, 0) % files);
-    for (const auto start = Clock::now(); Clock::now() - start < patience; std::this_thread::sleep_for(pause))
+    for (const auto start = Clock::now(); Clock::now() - start < patience && interrupt_signal() == 0;
+         std::this_thread::sleep_for(pause))
       if (auto lock = os::Lock::take(file)) return lock;
   } catch (const std::exception&) {  // a folder that may not be written: all goes on without turns
   }
@@ -253,14 +366,17 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
 
 void KernelCache::clear() {
   const std::scoped_lock lock(mutex_);
-  if (open())
-    run_sql(database_,
-            "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;");
+  if (file_.empty()) return;
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be cleared: it " + trouble(), file_.string());
+  if (!run_sql(database_,
+               "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;"))
+    throw Error(ErrorCode::io, fmt::format("the cache cannot be cleared: {}", trouble_of(database_).reason),
+                file_.string());
 }
 
 void KernelCache::export_to(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
-  if (!open()) throw Error(ErrorCode::io, "there is no cache to export", file_.string());
+  if (!open()) throw Error(ErrorCode::io, "there is no cache to export: it " + trouble(), file_.string());
   if (std::filesystem::exists(path))
     throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
   if (!SqlStatement(database_, "VACUUM INTO ?").bind(path.string()).run())
@@ -272,7 +388,7 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
   if (!std::filesystem::is_regular_file(path))
     throw Error(ErrorCode::io, "there is no such file", path.string());
-  if (!open()) throw Error(ErrorCode::io, "the cache cannot be opened", file_.string());
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble(), file_.string());
   const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
   int64_t version = -1;
   if (attached)

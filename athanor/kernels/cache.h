@@ -17,6 +17,10 @@ namespace athanor {
 
 /// A file athanor.db (SQLite) in $ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or ~/.cache/athanor, shared by all
 /// processes. Where it cannot be opened or written nothing is remembered: that costs time, and nothing else.
+///
+/// Said once on standard error: a file of a later version, which is left as it is and not used; one that
+/// another program has locked, which is waited for half a second; a damaged one, which is moved aside, to
+/// PATH.damaged.
 class KernelCache {
  public:
   static KernelCache& instance();
@@ -76,6 +80,7 @@ class KernelCache {
     bool disturbed = false;  // of a winner: found while the machine was busy
   };
   std::vector<Entry> entries();
+  /// Throws Error(io) when the file cannot be used.
   void clear();
   /// A copy of everything in a new file; what a file holds, added to what is here. Throws Error(io|format).
   void export_to(const std::filesystem::path& path);
@@ -86,11 +91,22 @@ class KernelCache {
  private:
   KernelCache();
   bool open();
+  bool open_for_writing() { return open() && writable_; }
+  /// False when the file must not be used or is damaged; then it is closed again.
+  bool prepare_file(std::string& damage);
+  /// True when a sound file, or none, has its place now.
+  bool move_aside(const std::string& damage);
+  /// Called after a statement that gave no row: gives up what cannot go on, and says so.
+  void look_for_trouble(bool writing);
+  void wrote(bool done);
+  std::string trouble() const;
+  void give_up(const std::string& why);
 
   std::mutex mutex_;
   std::filesystem::path file_;
   sqlite3* database_ = nullptr;
-  bool tried_ = false;
+  bool tried_ = false, writable_ = true, moved_aside_ = false;
+  std::string trouble_;  // why the file is not used
 };
 
 /// Kernels compiled from source by this process.

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "athanor/base/sqlite.h"
 #include "athanor/base/text.h"
 #include "athanor/doctor/facts/certificates.h"
 #include "athanor/doctor/facts/network.h"
@@ -185,8 +186,16 @@ const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
   const auto head = f.machine().read_bytes(file, 16);
   if (!head) return skip();
   // A database that nothing was written to yet is empty.
-  if (head->empty() || *head == std::string("SQLite format 3\0", 16)) return pass();
-  return fail().seen(file, "not 'SQLite format 3'").with("path", file).with("cache_file", file);
+  if (head->empty()) return pass();
+  if (*head != std::string("SQLite format 3\0", 16))
+    return fail().seen(file, "not 'SQLite format 3'").with("path", file).with("cache_file", file);
+  const auto place = f.machine().resolve(file);
+  sqlite3* database = place ? open_foreign_database(f.machine().root() / place->substr(1)) : nullptr;
+  if (database == nullptr) return skip();
+  const std::string damage = find_damage(database);
+  close_database(database);
+  if (damage.empty()) return pass();
+  return fail().seen(file, "PRAGMA integrity_check: " + damage).with("path", file).with("cache_file", file);
 });
 
 const AddProbe port("environment.port", [](const Facts& f) {
