@@ -169,6 +169,20 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
   return 0;
 }
 
+/// Says where an interrupted run stands; the exit code.
+int report_interrupted(const RunFolder& folder, int64_t steps, bool saved) {
+  const std::string go_on =
+      folder.has_run() ? fmt::format("Go on with: {}", resume_command(folder)) : "Nothing was begun";
+  if (steps == 0)
+    std::cerr << fmt::format("athanor: stopped before a step was made. {}\n", go_on);
+  else if (saved)
+    std::cerr << fmt::format("athanor: stopped and saved after step {}. {}\n", steps, go_on);
+  else
+    std::cerr << fmt::format("athanor: stopped after step {}, saved at the last checkpoint. {}\n", steps,
+                             go_on);
+  return 128 + interrupt_signal();
+}
+
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
@@ -180,18 +194,21 @@ int train(const CLI::App& command, TrainOptions options) {
   Progress progress(std::cout, screen_of_stdout());
   KeepSummary silent;
   Reporter& reporter = options.json || options.quiet ? static_cast<Reporter&>(silent) : progress;
-  Trainer trainer(options.config, folder, options.resume, reporter);
+  const InterruptScope interrupts;
+  std::optional<Trainer> opened;
+  try {
+    opened.emplace(options.config, folder, options.resume, reporter);
+  } catch (const Interrupted&) {
+    return report_interrupted(folder, 0, true);
+  }
+  Trainer& trainer = *opened;
   if (trainer.finished()) return report_finished(folder, options);
   std::optional<Trace> trace;
   if (!options.trace.empty()) trace.emplace();
   const RunEnd end = trainer.run();
   if (trace) write_file_atomically(options.trace, trace->json());
   progress.clear();
-  if (end == RunEnd::interrupted) {
-    std::cerr << fmt::format("athanor: stopped and saved after step {}. Go on with: {}\n", trainer.steps(),
-                             resume_command(folder));
-    return 128 + interrupt_signal();
-  }
+  if (end == RunEnd::interrupted) return report_interrupted(folder, trainer.steps(), trainer.saved());
   if (options.json) std::cout << silent.summary.dump() << '\n';
   return 0;
 }
@@ -202,7 +219,9 @@ void add_train(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand("train", "Train a model and keep the run in a folder");
   const auto options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
-  command->footer("Ctrl-C finishes the step under way, saves the run and exits with 130.");
+  command->footer(
+      "Ctrl-C, SIGTERM, a closed terminal and a closed output pipe save the run after its last whole step\n"
+      "and exit with 128 + the signal's number (Ctrl-C: 130). A second signal ends it at once.");
   command->callback([command, options, &exit_code] { exit_code = train(*command, *options); });
 }
 

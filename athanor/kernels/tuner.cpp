@@ -228,6 +228,7 @@ class Contest {
     const auto busy = [&] { return on_cores && load_.share() > busy_share; };
     if (!host) expected_ = host_result(request_);
     for (size_t i = 0; i < candidates_.size(); ++i) {
+      throw_if_interrupted();
       if (progress) progress(i + 1, candidates_.size());
       tell_wait("timing kernels",
                 fmt::format("{} of {} for {}", i + 1, candidates_.size(), request_.op->name));
@@ -313,8 +314,10 @@ class Contest {
       ++finalists;
     if (finalists > 1)
       for (int round = 0; round < 2; ++round)
-        for (Entry& entry : std::span(entries_).first(finalists))
+        for (Entry& entry : std::span(entries_).first(finalists)) {
+          throw_if_interrupted();
           entry.samples.add(time(entry.candidate, no_limit));
+        }
     std::ranges::stable_sort(entries_, {}, &Entry::seconds);
   }
 
@@ -417,6 +420,7 @@ std::optional<Choice> choice_alike(Device device, const KernelRequest& request,
 
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               bool measure, const TuningProgress& progress) {
+  throw_if_interrupted();
   if (candidates.size() == 1) return {0, "only candidate", {}};
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = key_of(device, request);
@@ -481,6 +485,7 @@ void prepare(const std::vector<const Kernel*>& kernels) {
   std::mutex mutex;
   const auto work = [&] {
     for (size_t i = next++; i < kernels.size(); i = next++) try {
+        throw_if_interrupted();
         tell_wait("compiling kernels",
                   fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
         kernels[i]->prepare();

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -125,6 +126,27 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
         found.emplace_back(parameter.name() + "." + state_names_[i], state[i]);
     }
   return found;
+}
+
+Optimizer::Mark Optimizer::mark() const {
+  Mark mark{steps_, lr_, {}};
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries)
+      for (const auto& tensor : entry.state) mark.state.emplace_back(tensor);
+  return mark;
+}
+
+bool Optimizer::go_back(const Mark& mark) {
+  std::vector<Tensor> values;
+  for (const nn::ValueMark& value : mark.state) values.push_back(value.value());
+  if (!std::ranges::all_of(values, &Tensor::defined)) return false;
+  steps_ = mark.steps;
+  lr_ = mark.lr;
+  size_t next = 0;
+  for (auto& group : groups_)
+    for (auto& entry : group.entries)
+      for (auto& tensor : entry.state) tensor = std::move(values[next++]);
+  return true;
 }
 
 nn::StateDict Optimizer::state_dict() const {

@@ -57,6 +57,16 @@ class Optimizer {
   /// Throws Error(name|shape) as Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
+  /// Where it stands, to go back to when a step is given up that was built and has not run.
+  struct Mark {
+    int64_t steps = 0;
+    double lr = 0;
+    std::vector<nn::ValueMark> state;
+  };
+  Mark mark() const;
+  /// False when values are gone; then nothing was changed.
+  bool go_back(const Mark& mark);
+
  protected:
   /// `state_names`: the state of each parameter, initially zeros of its type. Throws Error(value) if there
   /// are no parameters, if one is given twice, or if two have the same name.

@@ -8,6 +8,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/runtime/host_op.h"
 
@@ -99,6 +100,50 @@ class Run {
   Storage* arena_ = nullptr;
 };
 
+// Whether one of the first `begun` steps has written over an input: what it was to become must then be
+// finished.
+bool has_overwritten(const Plan& plan, size_t begun) {
+  for (size_t s = 0; s < begun; ++s)
+    for (const int written : plan.steps[s].writes) {
+      const int input = plan.values[static_cast<size_t>(written)].in_place_of;
+      if (input >= 0 && plan.values[static_cast<size_t>(input)].kind == PlanValue::Kind::input) return true;
+    }
+  return false;
+}
+
+// Leaves a plan when somebody asked to stop, between two steps and while all inputs are whole. Other devices
+// than the host run behind the launches: a plan that takes long there is waited for step by step, so that it
+// can be left. Which do is seen when they run for the first time.
+class Leaving {
+ public:
+  explicit Leaving(const Plan& plan) : plan_(plan) {
+    if (!interrupts_are_held()) return;
+    const auto known = runs_long_.find(&plan);
+    first_ = known == runs_long_.end();
+    waits_ = plan.device != Device{} && (first_ || known->second);
+  }
+
+  void before(size_t step) const {
+    if (!interrupts_are_held()) return;
+    if (waits_ && step > 0) queue_of(plan_.device).finish();
+    if (interrupt_signal() != 0 && !has_overwritten(plan_, step)) throw Interrupted();
+  }
+
+  void end() const {
+    constexpr double long_run = 0.5;  // seconds
+    constexpr size_t most = 1000;     // plans come and go, and this is only a hint
+    if (!first_) return;
+    if (runs_long_.size() >= most) runs_long_.clear();
+    runs_long_[&plan_] = seconds_since(start_) > long_run;
+  }
+
+ private:
+  inline static thread_local std::map<const Plan*, bool> runs_long_;
+  const Plan& plan_;
+  bool first_ = false, waits_ = false;
+  Clock::time_point start_ = Clock::now();
+};
+
 class StepSite final : public CommandSite {
  public:
   StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) {}
@@ -122,7 +167,9 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   Run run(plan, inputs);
   std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;
   if (times) times->resize(plan.steps.size());
+  const Leaving leaving(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
+    leaving.before(i);
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? Clock::now() : Clock::time_point{};
@@ -144,6 +191,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                     "Its inputs were finite. Lower the learning rate, clip gradients, or check the data");
     }
   }
+  leaving.end();
   return run.outputs();
 }
 

@@ -96,9 +96,11 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
   reset_peak_memory(device_);
 
+  throw_if_interrupted();
   train_ = from_option("--data", [&] { return open_dataset(config_.data, Split::train); });
   test_ = first_examples(open_dataset(config_.data, Split::test, train_->spec().normalization),
                          config_.eval_examples);
+  throw_if_interrupted();
   if (test_->spec().input != train_->spec().input)
     throw Error(ErrorCode::shape,
                 fmt::format("the test pictures are {}, the training pictures {}",
@@ -121,6 +123,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
                                                       .total_steps = config_.epochs * loader_->batches(),
                                                       .warm_up_steps = config_.warm_up});
   if (checkpoint) go_on_from(std::move(*checkpoint));
+  throw_if_interrupted();
 
   folder_.create();
   if (!lock_) lock_ = folder_.take_lock();
@@ -146,6 +149,7 @@ void Trainer::make_model() {
   model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
   model_->to(device_);
   optimizer_ = make_optimizer(config_, model_->parameters());
+  mark_.emplace(*model_, *optimizer_);
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
@@ -215,16 +219,22 @@ RunEnd Trainer::run() {
   const ScopedWaitListener waits = tell_reporter();
   std::error_code ignored;
   fs::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
+  try {
+    run_to_end();
+    return RunEnd::finished;
+  } catch (const Interrupted&) {
+    if (whole_ && state_.step != saved_step_) save(Svg::now);
+    return RunEnd::interrupted;
+  }
+}
+
+void Trainer::run_to_end() {
   // Initial values are computed before, so that the first step's plan is the one of all steps.
   eval({});
-  const auto interrupted = [&] {
-    save(Svg::now);
-    return RunEnd::interrupted;
-  };
   while (!at_end() || epoch_is_over()) {
-    if (interrupt_signal() != 0) return interrupted();
+    throw_if_interrupted();
     if (epoch_is_over()) {
-      if (!finish_epoch()) return interrupted();
+      finish_epoch();
     } else {
       try {
         step();
@@ -235,10 +245,9 @@ RunEnd Trainer::run() {
       if (checkpoint_is_due()) save(Svg::if_old);
     }
   }
-  if (!tested_ && !(tested_ = test())) return interrupted();
+  if (!tested_) tested_ = test();
   save(Svg::now);
   finish();
-  return RunEnd::finished;
 }
 
 Trainer::Uploaded Trainer::upload() {
@@ -256,15 +265,15 @@ void Trainer::step() {
   const auto start = Clock::now();
   const EvaluationStats before = evaluation_stats();
   StepMetrics metrics{.step = state_.step + 1, .epoch = position().epoch + 1, .lr = schedule_(state_.step)};
+  ahead_from_ = position();
   const Uploaded batch = ahead_ ? std::move(*ahead_) : upload();
   ahead_.reset();
-  optimizer_->set_lr(metrics.lr);
-  const PendingStep pending =
-      training_step(*model_, *optimizer_, batch.inputs, batch.labels,
-                    {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
-  {
-    const TraceScope launch("launch");
-    eval({pending.loss});
+  PendingStep pending;
+  try {
+    pending = launch(batch, metrics.lr);
+  } catch (const Interrupted&) {
+    ahead_ = batch;  // the next step's, again
+    throw;
   }
   if (device_ != Device{} && state_.step + 1 < last_step() && !epoch_is_over()) {
     // While the device computes, the next batch goes up.
@@ -300,6 +309,22 @@ void Trainer::step() {
     rebuild_seconds_.push_back(after.rebuild_seconds - before.rebuild_seconds);
   }
   reporter_.stepped(metrics, seconds);
+}
+
+PendingStep Trainer::launch(const Uploaded& batch, double lr) {
+  mark_->set();
+  try {
+    optimizer_->set_lr(lr);
+    PendingStep pending =
+        training_step(*model_, *optimizer_, batch.inputs, batch.labels,
+                      {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+    const TraceScope trace("launch");
+    eval({pending.loss});
+    return pending;
+  } catch (const Interrupted&) {
+    whole_ = mark_->go_back();
+    throw;
+  }
 }
 
 void Trainer::stop_at_nan(const StepMetrics& metrics) {
@@ -346,20 +371,17 @@ void Trainer::stop_without_memory(const Error& error) {
   throw Error(error.code(), problem, error.where(), hint);
 }
 
-std::optional<MetricsSum> Trainer::test() {
-  bool whole = true;
-  const MetricsSum sum = test_model(*model_, device_, test_, config_.batch_size,
-                                    static_cast<int>(config_.workers), [&](int64_t done) {
-                                      reporter_.tested(done, test_->size());
-                                      whole = done == test_->size();
-                                      return interrupt_signal() == 0;
-                                    });
-  return whole ? std::optional(sum) : std::nullopt;
+MetricsSum Trainer::test() {
+  return test_model(*model_, device_, test_, config_.batch_size, static_cast<int>(config_.workers),
+                    [&](int64_t done) {
+                      reporter_.tested(done, test_->size());
+                      throw_if_interrupted();
+                      return true;
+                    });
 }
 
-bool Trainer::finish_epoch() {
+void Trainer::finish_epoch() {
   tested_ = test();
-  if (!tested_) return false;
   const EpochMetrics epoch{.epoch = position().epoch + 1,
                            .step = state_.step,
                            .train_loss = state_.epoch_sum.mean_loss(),
@@ -371,7 +393,6 @@ bool Trainer::finish_epoch() {
   loader_->next();  // nothing: on to the next epoch
   save(Svg::now);
   reporter_.epoch_ended(epoch);
-  return true;
 }
 
 bool Trainer::checkpoint_is_due() const {

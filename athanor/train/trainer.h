@@ -18,6 +18,8 @@
 #include "athanor/train/checkpoint.h"
 #include "athanor/train/loss_svg.h"
 #include "athanor/train/reporter.h"
+#include "athanor/train/step_mark.h"
+#include "athanor/train/training_step.h"
 
 namespace athanor {
 
@@ -43,7 +45,8 @@ class Trainer {
   Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter);
 
   /// Trains to the end, or until a signal or request_interrupt() stops it (see interrupt.h): then the step
-  /// under way is finished and the run saved.
+  /// under way is finished, or given up where it may take long (kernels are chosen or compiled, updates have
+  /// not begun), and the run saved as it is after the last whole step.
   ///
   /// Throws Error(numeric) naming the step when the loss is no longer a number, Error(io) when a file cannot
   /// be written; the last checkpoint stays.
@@ -52,6 +55,8 @@ class Trainer {
   /// Whether there is nothing left to do.
   bool finished() const;
   int64_t steps() const { return state_.step; }
+  /// Whether the last checkpoint holds all steps that were made.
+  bool saved() const { return whole_ && state_.step == saved_step_; }
   const std::vector<EpochMetrics>& epochs() const { return state_.epochs; }
 
  private:
@@ -74,9 +79,11 @@ class Trainer {
   /// Where the loader would be without the batch that was taken ahead.
   LoaderState position() const;
   void step();
-  /// False when it was interrupted.
-  bool finish_epoch();
-  std::optional<MetricsSum> test();
+  /// Builds the step and has it computed; given up when interrupted, and then all is as before.
+  PendingStep launch(const Uploaded& batch, double lr);
+  void run_to_end();
+  void finish_epoch();
+  MetricsSum test();
   bool checkpoint_is_due() const;
   void save(Svg svg);
   std::optional<TestPoint> last_test() const;
@@ -96,6 +103,8 @@ class Trainer {
   std::shared_ptr<const Dataset> train_, test_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<StepMark> mark_;  // of the step under way
+  bool whole_ = true;             // false: a step was given up and could not be taken back
   optim::Schedule schedule_;
   std::optional<DataLoader> loader_;
   std::optional<Uploaded> ahead_;  // the next step's batch, when it went up while the last step ran

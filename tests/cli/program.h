@@ -25,7 +25,10 @@ struct Outcome {
 /// tests that run side by side do not see each other's.
 class Program {
  public:
-  Program(const std::filesystem::path& where, const std::vector<std::string>& arguments) : where_(where) {
+  /// `out`: where its output goes instead of a file in `where`.
+  Program(const std::filesystem::path& where, const std::vector<std::string>& arguments,
+          const std::filesystem::path& out = {})
+      : where_(where) {
     std::vector<std::string> words{ATHANOR_BINARY_DIR "/athanor"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     child_ = fork();
@@ -33,7 +36,7 @@ class Program {
     std::vector<char*> pointers;
     for (std::string& word : words) pointers.push_back(word.data());
     pointers.push_back(nullptr);
-    redirect(STDOUT_FILENO, where / "stdout");
+    redirect(STDOUT_FILENO, out.empty() ? where / "stdout" : out);
     redirect(STDERR_FILENO, where / "stderr");
     setenv("ATHANOR_CACHE", (where / "cache").c_str(), 1);
     setenv("OMP_WAIT_POLICY", "passive", 1);  // tests share the cores
@@ -47,7 +50,10 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  void send(int signal) const { kill(child_, signal); }
+  /// Nothing when it has ended: process 0 is everybody in the group.
+  void send(int signal) const {
+    if (child_ > 0) kill(child_, signal);
+  }
 
   bool running() {
     if (child_ > 0 && waitpid(child_, &status_, WNOHANG) == child_) child_ = 0;
@@ -57,8 +63,8 @@ class Program {
   Outcome wait() {
     if (child_ > 0) waitpid(child_, &status_, 0);
     child_ = 0;
-    return {WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_),
-            read_text_file(where_ / "stdout"), read_text_file(where_ / "stderr")};
+    return {WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_), text_of("stdout"),
+            text_of("stderr")};
   }
 
   /// Waits until `file` has `lines` lines or the program has ended.
@@ -79,13 +85,19 @@ class Program {
     dup2(opened, descriptor);
   }
 
+  std::string text_of(const std::string& file) const {
+    std::error_code missing;
+    return std::filesystem::exists(where_ / file, missing) ? read_text_file(where_ / file) : std::string();
+  }
+
   std::filesystem::path where_;
   pid_t child_;
   int status_ = 0;
 };
 
-inline Outcome run_program(const std::filesystem::path& where, const std::vector<std::string>& arguments) {
-  return Program(where, arguments).wait();
+inline Outcome run_program(const std::filesystem::path& where, const std::vector<std::string>& arguments,
+                           const std::filesystem::path& out = {}) {
+  return Program(where, arguments, out).wait();
 }
 
 }  // namespace athanor::testing

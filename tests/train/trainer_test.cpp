@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
@@ -235,6 +238,72 @@ TEST_F(TrainerTest, AnInterruptWhileTestingLosesNoEpoch) {
   EXPECT_EQ(train("parts", true), RunEnd::finished);
   EXPECT_EQ(metrics("parts"), metrics("whole"));
   EXPECT_EQ(summary("parts")["epoch_metrics"], summary("whole")["epoch_metrics"]);
+}
+
+// A checkpoint with one bit flipped, anywhere, is never taken for a whole one.
+TEST_F(TrainerTest, ADamagedCheckpointIsRefused) {
+  config_.max_steps = 2;
+  config_.optimizer = "adam";
+  train("a");
+  const auto path = run_folder("a").checkpoint();
+  std::vector<std::byte> data = read_file(path);
+  const SafeTensorsHeader header = read_safetensors_header(path);
+  const auto flip = [&](size_t bit) { data[bit / 8] ^= std::byte(1 << bit % 8); };
+  size_t of_the_optimizer = 0;
+  const auto expect_found = [&](size_t bit) {
+    std::string tensor;
+    for (const auto& [name, place] : header.tensors)
+      if (bit / 8 >= header.data_offset + place.begin && bit / 8 < header.data_offset + place.end)
+        tensor = name;
+    of_the_optimizer += tensor.starts_with("optimizer.") ? 1 : 0;
+    flip(bit);
+    expect_error(ErrorCode::format, {"c.safetensors", tensor},
+                 [&] { parse_safetensors(data, "c.safetensors"); });
+    flip(bit);
+  };
+  for (size_t bit = 0; bit < 8 * header.data_offset; bit += 3) expect_found(bit);
+  for (size_t bit = 8 * header.data_offset; bit < 8 * data.size(); bit += 80'021) expect_found(bit);
+  EXPECT_GT(of_the_optimizer, 50U);
+  // And so by those who use it: the file, not only what is in memory.
+  flip(8 * header.data_offset + 12'345);
+  write_file_atomically(path, {Bytes(data)});
+  expect_error(ErrorCode::format, {path.string(), "the tensor is damaged"}, [&] { read_checkpoint(path); });
+  config_.max_steps = 4;
+  expect_error(ErrorCode::format, {path.string(), "the tensor is damaged"}, [&] { train("a", true); });
+}
+
+// Left while its kernels are chosen, a step is as if it had never been begun: the numbers go on as those of a
+// run that nobody stopped. The resnet has everything that a step changes: parameters, momentum, running
+// statistics.
+TEST_F(TrainerTest, AStepThatIsGivenUpIsTakenBack) {
+  config_.model = "resnet18";
+  config_.batch_size = 4;
+  config_.epochs = 1;
+  config_.max_steps = 5;
+  config_.deterministic = true;
+  train("whole");
+  struct StopInStep : Reporter {
+    void stepped(const StepMetrics& metrics, double) override {
+      if (metrics.step != 3) return;
+      clear_plan_cache();  // so that the next step is compiled anew, and left there
+      stop = true;
+    }
+    std::atomic<bool> stop = false;
+  } reporter;
+  {
+    Trainer trainer(config_, run_folder("parts"), false, reporter);
+    std::thread later([&] {
+      while (!reporter.stop) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      request_interrupt(SIGTERM);
+    });
+    EXPECT_EQ(trainer.run(), RunEnd::interrupted);
+    later.join();
+    EXPECT_TRUE(trainer.saved());
+  }
+  EXPECT_EQ(train("parts", true), RunEnd::finished);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
+  EXPECT_EQ(summary("parts")["test_loss"], summary("whole")["test_loss"]);
 }
 
 TEST_F(TrainerTest, AFinishedRunSaysSo) {

@@ -1,18 +1,43 @@
 #include "athanor/base/os/interrupt.h"
 
+#include <array>
+#include <atomic>
 #include <csignal>
+#include <ctime>
 
 namespace athanor {
 namespace {
 
-volatile std::sig_atomic_t noted = 0;
+#ifdef _WIN32
+constexpr std::array held{SIGINT, SIGTERM};
+constexpr int hang_up = 0, broken_pipe = 0;  // there are none
+#else
+constexpr std::array held{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+constexpr int hang_up = SIGHUP, broken_pipe = SIGPIPE;
+#endif
+constexpr std::time_t one_hang_up = 2;  // seconds
+
 using Handler = void (*)(int);
-int depth = 0;
-Handler before_int = SIG_DFL, before_term = SIG_DFL;
+volatile std::sig_atomic_t noted = 0;
+volatile std::sig_atomic_t asked = 0;  // the first signal that a person or the system sent
+volatile std::time_t asked_at = 0;
+std::atomic<int> depth{0};
+std::array<Handler, held.size()> before{};
 
 extern "C" void note_signal(int signal) {
-  noted = signal;
-  std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
+  if (signal == broken_pipe) {  // each write to the pipe sends another one
+    if (noted == 0) noted = signal;
+    return;
+  }
+  const std::time_t now = std::time(nullptr);
+  if (asked == 0) {
+    noted = signal;
+    asked = signal;
+    asked_at = now;
+  } else if (signal != hang_up || asked != hang_up || now - asked_at > one_hang_up) {
+    std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
+    std::raise(signal);
+  }
 }
 
 }  // namespace
@@ -20,14 +45,16 @@ extern "C" void note_signal(int signal) {
 InterruptScope::InterruptScope() {
   if (depth++ > 0) return;
   noted = 0;
-  before_int = std::signal(SIGINT, note_signal);
-  before_term = std::signal(SIGTERM, note_signal);
+  asked = 0;
+  for (size_t i = 0; i < held.size(); ++i) {
+    before[i] = std::signal(held[i], note_signal);
+    if (before[i] == SIG_IGN) std::signal(held[i], SIG_IGN);
+  }
 }
 
 InterruptScope::~InterruptScope() {
   if (--depth > 0) return;
-  std::signal(SIGINT, before_int);
-  std::signal(SIGTERM, before_term);
+  for (size_t i = 0; i < held.size(); ++i) std::signal(held[i], before[i]);
 }
 
 int interrupt_signal() { return noted; }
@@ -35,5 +62,9 @@ void deliver_interrupt() {
   if (depth == 0 && noted != 0) std::raise(noted);
 }
 void request_interrupt(int signal) { noted = signal; }
+bool interrupts_are_held() { return depth > 0; }
+void throw_if_interrupted() {
+  if (depth > 0 && noted != 0) throw Interrupted();
+}
 
 }  // namespace athanor

@@ -1,10 +1,14 @@
 // Ctrl-C as a wish to stop, not as a death.
 #pragma once
+#include <exception>
 
 namespace athanor {
 
-/// While one lives, the first SIGINT or SIGTERM is noted instead of ending the program; a second one ends it
-/// at once. One within another changes nothing.
+/// While one lives, a wish to stop is noted instead of ending the program: Ctrl-C (SIGINT), SIGTERM, a
+/// terminal that is closed (SIGHUP), a pipe that nobody reads any more (SIGPIPE). A second SIGINT, SIGTERM or
+/// SIGHUP ends the program at once; hang-ups that come within two seconds are one, for a shell hands on what
+/// the system sends too. What the program was started to ignore (nohup) it goes on ignoring. One scope within
+/// another changes nothing.
 class InterruptScope {
  public:
   InterruptScope();
@@ -17,7 +21,19 @@ class InterruptScope {
 int interrupt_signal();
 /// Ends the program as that signal would have, unless none came or a scope lives that will see to it.
 void deliver_interrupt();
-/// As if `signal` had come: stops the run that is under way at its next step.
+/// As if `signal` had come: stops the run that is under way.
 void request_interrupt(int signal);
+
+/// What long work is left by when somebody asked to stop. No Error: nothing went wrong.
+class Interrupted : public std::exception {
+ public:
+  const char* what() const noexcept override { return "it was interrupted"; }
+};
+
+/// Whether a scope lives, so that long work has to look now and then.
+bool interrupts_are_held();
+/// Throws Interrupted when a scope lives and somebody has asked to stop. Called where all is whole: between
+/// kernels that are compiled, timed or run.
+void throw_if_interrupted();
 
 }  // namespace athanor
