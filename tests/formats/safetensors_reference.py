@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Loads the safetensors file that safetensors_test.cpp wrote, with the reference package; exits 0 when all is there."""
+import json
+import struct
 import sys
+import zlib
 
 import numpy as np
 from safetensors import safe_open
@@ -9,7 +12,10 @@ RAMP = np.arange(12).reshape(2, 2, 3)
 KINDS = {"f64": "f8", "f32": "f4", "f16": "f2", "i64": "i8", "i32": "i4", "i8": "i1", "u8": "u1", "bool": "?"}
 
 with safe_open(sys.argv[1], framework="np") as file:
-    assert file.metadata() == {"step": "7", "plan": '{"a": [1, 2]}\n'}, file.metadata()
+    metadata = dict(file.metadata())
+    checksums = json.loads(metadata.pop("athanor.crc32.tensors"))
+    header_checksum = metadata.pop("athanor.crc32.header")
+    assert metadata == {"step": "7", "plan": '{"a": [1, 2]}\n'}, metadata
     for name, kind in KINDS.items():
         tensor = file.get_tensor(name)
         assert tensor.dtype == np.dtype(kind), (name, tensor.dtype)
@@ -21,3 +27,16 @@ with safe_open(sys.argv[1], framework="np") as file:
     assert np.isnan(file.get_tensor("nan")).all()
     np.testing.assert_array_equal(file.get_tensor('layer."1"/weight \u00e9'), [1, 2, 3])
     assert len(list(file.keys())) == len(KINDS) + 5
+
+# The checksums, from the bytes of the file as safetensors.h describes them.
+with open(sys.argv[1], "rb") as file:
+    content = file.read()
+end = 8 + struct.unpack("<Q", content[:8])[0]
+header = json.loads(content[8:end])
+del header["__metadata__"]
+assert checksums.keys() == header.keys()
+for name, tensor in header.items():
+    begin, stop = tensor["data_offsets"]
+    assert checksums[name] == f"{zlib.crc32(content[end + begin:end + stop]):08x}", name
+blank = content[:end].replace(header_checksum.encode(), b"00000000")
+assert header_checksum == f"{zlib.crc32(blank):08x}"
