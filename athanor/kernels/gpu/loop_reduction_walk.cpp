@@ -131,7 +131,8 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
 // (Rows of 1000: four times as fast, and seven times where the body stores.)
 void ReductionKernels::accumulate_chunks(Code& code, const Names& index, const std::string& from,
                                          const std::string& to) const {
-  const int64_t chunk = std::min<int64_t>(ceil_div(inner_, lanes_) * lanes_, longest_chunk);
+  // Of rows of no elements too: an array needs an element (Mesa's compiler ends the program over none).
+  const int64_t chunk = std::clamp(ceil_div(inner_, lanes_) * lanes_, lanes_, longest_chunk);
   code.open(fmt::format("for ({0} j = {1}; j < {2}; j += {3})", index_type(), from, to, chunk));
   code.line(fmt::format("const int count = MIN({}, {} - j);", chunk, to));
   for (size_t i = 0; i < reductions(); ++i)
