@@ -28,6 +28,24 @@ TEST(Child, HandsItsAnswerBack) {
   EXPECT_EQ(answer.problem, "");
 }
 
+TEST(Child, MayBeAnotherProgram) {
+  const auto run = [](const char* script, std::vector<std::string>& said) {
+    return Child::of_program({"/bin/sh", "-c", script}).wait(20, [&](const std::string& line) {
+      said.push_back(line);
+    });
+  };
+  std::vector<std::string> said;
+  EXPECT_EQ(run("echo one; sleep 0.1; echo two", said).problem, "");
+  EXPECT_THAT(said, ElementsAre("one", "two"));
+  EXPECT_EQ(run("echo three; echo last words >&2; kill -9 $$", said).problem,
+            "was ended by SIGKILL: last words");
+  EXPECT_THAT(said, ElementsAre("one", "two", "three"));
+  EXPECT_THAT(run("exit 3", said).problem, HasSubstr("gave no answer"));
+  EXPECT_THAT(Child::of_program({"/no/such/program"}).wait(20).problem, HasSubstr("gave no answer"));
+  EXPECT_TRUE(Child::of_program({"/bin/sleep", "20"}).wait(0.1).late);
+  EXPECT_THAT(own_program(), HasSubstr("test_base"));
+}
+
 TEST(Child, MayDie) {
   const auto answer = Child([]() -> std::string {
                         std::fputs("first\nno /sys here\n", stderr);

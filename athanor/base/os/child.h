@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace athanor::os {
 
@@ -23,6 +24,10 @@ class Child {
  public:
   explicit Child(const std::function<std::string()>& ask);
   explicit Child(std::function<std::string(const Say&)> ask);
+  /// Another program instead of a copy of this one, which may hold what a copy cannot use: threads, a
+  /// driver's state. `words`: its path and its arguments. The lines of its standard output are what it says;
+  /// the text of its answer is empty. Where there is no fork it cannot be started.
+  static Child of_program(std::vector<std::string> words);
   ~Child();
   Child(Child&& other) noexcept;
   Child(const Child&) = delete;
@@ -33,8 +38,12 @@ class Child {
   ChildAnswer wait(double seconds, const Say& heard = {});
 
  private:
+  explicit Child(const std::function<void(int answer, int errors, int words)>& begin, int);
   struct State;
   State* state_;
 };
+
+/// The path of the program that this process runs; "" where that cannot be told.
+std::string own_program();
 
 }  // namespace athanor::os

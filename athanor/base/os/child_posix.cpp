@@ -34,9 +34,8 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-// Never returns. The exit status says whether `text` is complete.
-[[noreturn]] void run_child(const std::function<std::string(const Say&)>& ask, pid_t parent, int answer,
-                            int errors, int words) {
+// What a child begins with; what it writes goes to the parent.
+void settle(pid_t parent, int output, int errors) {
   setpgid(0, 0);  // so that its own children end with it
 #ifdef __linux__
   // Ctrl-C does not reach this process group, so the child has to end with its parent.
@@ -49,7 +48,12 @@ void write_all(int file, const std::string& text) {
   dup2(errors, STDERR_FILENO);
   const int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);
-  dup2(errors, STDOUT_FILENO);  // some libraries print to standard output
+  dup2(output, STDOUT_FILENO);
+}
+
+// Never returns. The exit status says whether `text` is complete.
+[[noreturn]] void run_child(const std::function<std::string(const Say&)>& ask, int answer, int errors,
+                            int words) {
   int status = 1;
   try {
     write_all(answer, ask([words](const std::string& line) { write_all(words, line + '\n'); }));
@@ -99,13 +103,34 @@ struct Child::State {
 
 Child::Child(const std::function<std::string()>& ask) : Child([ask](const Say&) { return ask(); }) {}
 
-Child::Child(std::function<std::string(const Say&)> ask) : state_(new State) {
+Child::Child(std::function<std::string(const Say&)> ask)
+    : Child(
+          [&ask, parent = getpid()](int answer, int errors, int words) {
+            settle(parent, errors, errors);  // some libraries print to standard output
+            run_child(ask, answer, errors, words);
+          },
+          0) {}
+
+Child Child::of_program(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return Child(
+      [&pointers, parent = getpid()](int answer, int errors, int said) {
+        settle(parent, said, errors);
+        fcntl(answer, F_SETFD, 0);  // stays open, with nothing in it, until the program ends
+        execv(pointers[0], pointers.data());
+        _exit(127);
+      },
+      0);
+}
+
+Child::Child(const std::function<void(int answer, int errors, int words)>& begin, int) : state_(new State) {
   std::array<std::array<int, 2>, 3> pipes{};
   size_t made = 0;
   while (made < pipes.size() && pipe2(pipes[made].data(), O_CLOEXEC) == 0) ++made;
-  const pid_t parent = getpid();
   if (made == pipes.size()) state_->process = fork();
-  if (state_->process == 0) run_child(ask, parent, pipes[0][1], pipes[1][1], pipes[2][1]);
+  if (state_->process == 0) begin(pipes[0][1], pipes[1][1], pipes[2][1]);
   for (size_t i = 0; i < made; ++i) {
     close(pipes[i][1]);
     if (state_->process > 0)
@@ -113,6 +138,12 @@ Child::Child(std::function<std::string(const Say&)> ask) : state_(new State) {
     else
       close(pipes[i][0]);
   }
+}
+
+std::string own_program() {
+  std::array<char, 4096> path{};
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size() - 1);
+  return size > 0 ? std::string(path.data(), static_cast<size_t>(size)) : std::string();
 }
 
 Child::Child(Child&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}

@@ -23,5 +23,9 @@ ChildAnswer Child::wait(double, const Say& heard) {
   }
 }
 
+Child Child::of_program(std::vector<std::string>) { return Child(std::function<std::string(const Say&)>()); }
+
+std::string own_program() { return {}; }
+
 }  // namespace athanor::os
 #endif
