@@ -5,61 +5,17 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "athanor/graph/op.h"
+#include "athanor/ops/op_case.h"
 #include "athanor/ops/ops.h"
 
 namespace athanor::testing {
 
-/// One case of an op with its inputs filled in.
-struct FilledCase {
-  const Op& op;
-  const OpCase& spec;
-  std::vector<HostArray> inputs;
-  std::vector<bool> free;  // inputs whose dtype the test chooses; they may have gradients
-
-  std::vector<RefArray> exact() const {
-    std::vector<RefArray> result;
-    for (const HostArray& input : inputs) {
-      result.emplace_back(input.shape);
-      result.back().data = to_doubles(input);
-    }
-    return result;
-  }
-};
-
-inline std::string describe(const FilledCase& c) {
-  std::string text = c.op.name + "(";
-  for (const HostArray& input : c.inputs)
-    text += (text.back() == '(' ? "" : ", ") + to_string(TensorType{input.dtype, input.shape, {}});
-  return text + ") " + to_string(c.spec.attrs);
-}
-
-/// Random inputs (the same in every run), rounded to `dtype` if the case does not set one. Integers are
-/// whole.
-inline FilledCase fill(const Op& op, size_t number, DType dtype) {
-  const OpCase& spec = op.cases[number];
-  std::seed_seq seed(op.name.begin(), op.name.end());
-  std::mt19937_64 random(seed);
-  random.discard(number * 1000);
-  FilledCase result{op, spec, {}, {}};
-  for (const Sample& sample : spec.inputs) {
-    const DType type = sample.dtype.value_or(dtype);
-    std::uniform_real_distribution<double> distribution(sample.low, sample.high);
-    std::vector<double> values(static_cast<size_t>(sample.shape.size()));
-    for (double& value : values) {
-      value = distribution(random);
-      if (!is_float(type)) value = std::floor(value);
-    }
-    result.inputs.push_back(from_doubles(type, sample.shape, values));
-    result.free.push_back(!sample.dtype);
-  }
-  return result;
-}
+inline FilledCase fill(const Op& op, size_t number, DType dtype) { return fill_case(op, number, dtype); }
 
 /// The device that cases run on.
 inline Device& test_device() {
@@ -71,80 +27,11 @@ inline Tensor call_op(const Op& op, const std::vector<Tensor>& inputs, const Att
   return apply(op, {inputs.begin(), inputs.end()}, attrs);
 }
 
-inline double epsilon(DType t) {
-  switch (t) {
-    case DType::f64:
-      return std::numeric_limits<double>::epsilon();
-    case DType::f32:
-      return std::numeric_limits<float>::epsilon();
-    case DType::f16:
-      return 0x1p-10;
-    default:
-      return 0x1p-7;
-  }
-}
-
-/// The error allowed for results of `type`: some units in the last place of the stored type and of the type
-/// of computation (f32 for f16 and bf16), for reductions times the square root of the number of terms in an
-/// element. Elements that are small compared with the largest are measured against a fraction of it.
-class Allowance {
- public:
-  Allowance(const FilledCase& c, const TensorType& type, const RefArray& expected) : type_(type) {
-    for (double value : expected.data)
-      if (std::isfinite(value)) largest_ = std::max(largest_, std::abs(value));
-    std::vector<TensorType> types;
-    for (const HostArray& input : c.inputs) types.push_back({input.dtype, input.shape, {}});
-    const auto elements = static_cast<double>(std::max<int64_t>(1, type.shape.size()));
-    const double terms =
-        c.op.flops ? std::max(1.0, static_cast<double>(c.op.flops(types, type, c.spec.attrs)) / elements) : 1;
-    const bool plain = is_elementwise(c.op.prim) || is_movement(c.op.prim);
-    if (c.op.prim == Prim::none)
-      for (const HostArray& input : c.inputs)
-        for (double value : to_doubles(input))
-          if (is_float(input.dtype)) largest_ = std::max(largest_, std::abs(value));
-    floor_ = largest_ * (plain ? 1.0 / 64 : 1);
-    factor_ = c.op.tolerance * (epsilon(type.dtype) +
-                                4 * std::sqrt(terms) * std::min(epsilon(type.dtype), epsilon(DType::f32)));
-  }
-  double operator()(double expected) const {
-    return factor_ * (std::abs(expected) + floor_) + (type_.dtype == DType::f16 ? 0x1p-24 : 1e-37);
-  }
-
- private:
-  TensorType type_;
-  double largest_ = 0, floor_ = 0, factor_ = 0;
-};
-
-/// Expects `actual` to equal the op's reference for the case's inputs; returns whether it does.
+/// Expects `actual` to be the op's reference meaning of the case's inputs; true when it is.
 inline bool expect_reference(const FilledCase& c, const HostArray& actual) {
-  const auto inputs = c.exact();
-  const RefArray reference = c.op.reference(inputs, c.spec.attrs);
-  if (actual.shape != reference.shape) {
-    ADD_FAILURE() << describe(c) << " has shape " << to_string(actual.shape) << ", its reference "
-                  << to_string(reference.shape);
-    return false;
-  }
-  const auto got = to_doubles(actual);
-  if (!is_float(actual.dtype)) {
-    const auto expected = to_doubles(from_doubles(actual.dtype, reference.shape, reference.data));
-    for (size_t i = 0; i < got.size(); ++i)
-      if (got[i] != expected[i]) {
-        ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected[i];
-        return false;
-      }
-    return true;
-  }
-  const Allowance allowed(c, {actual.dtype, actual.shape, {}}, reference);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double expected = reference.data[i], error = std::abs(got[i] - expected);
-    const bool same = got[i] == expected || (std::isnan(got[i]) && std::isnan(expected));
-    if (!same && !(error <= allowed(expected))) {
-      ADD_FAILURE() << describe(c) << " element " << i << " is " << got[i] << ", not " << expected
-                    << " (off by " << error << ", allowed " << allowed(expected) << ")";
-      return false;
-    }
-  }
-  return true;
+  const std::string wrong = mismatch(c, actual);
+  if (!wrong.empty()) ADD_FAILURE() << describe(c) << ": " << wrong;
+  return wrong.empty();
 }
 
 inline std::vector<Tensor> tensors_of(const FilledCase& c, bool with_grad) {
