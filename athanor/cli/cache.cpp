@@ -35,6 +35,13 @@ int list(bool json) {
       bytes += e.bytes;
       continue;
     }
+    if (e.kind == "examined") {
+      std::cout << fmt::format("{}\n    examined in {}: {}\n", e.key, format_duration(e.seconds),
+                               e.value.empty()
+                                   ? "computes rightly"
+                                   : "computes wrongly: " + e.value.substr(0, e.value.find('\n')));
+      continue;
+    }
     (e.kind == "winner" ? winners : marked) += 1;
     std::cout << fmt::format("{}\n    {}{}{}{}\n", e.key,
                              e.kind == "marked" ? "never to be tried again: " : "", e.value,

@@ -14,6 +14,7 @@
 #include "athanor/cli/trained_model.h"
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -54,14 +55,15 @@ int evaluate(const EvalOptions& options) {
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
   const MetricsSum sum = tested(trained, dataset, batch_size);
   if (options.json) {
-    const nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
-                                        {"data", data},
-                                        {"device", to_string(trained.device)},
-                                        {"steps", trained.steps},
-                                        {"pictures", sum.pictures},
-                                        {"correct", sum.correct},
-                                        {"test_loss", sum.mean_loss()},
-                                        {"test_accuracy", sum.accuracy()}};
+    nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
+                                  {"data", data},
+                                  {"device", to_string(trained.device)},
+                                  {"steps", trained.steps},
+                                  {"pictures", sum.pictures},
+                                  {"correct", sum.correct},
+                                  {"test_loss", sum.mean_loss()},
+                                  {"test_accuracy", sum.accuracy()}};
+    if (const std::string note = trust_note(trained.device); !note.empty()) result["trust"] = note;
     std::cout << result.dump() << '\n';
   } else {
     std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,
@@ -88,6 +90,7 @@ void add_eval(CLI::App& program, int& exit_code) {
   suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
           device_words)
       ->option_text("NAME");
+  add_trust_option(*command);
   add_number(*command, "--batch-size", options->batch_size, "pictures at a time (default: the run's)")
       ->option_text("N");
   add_number(*command, "--eval-examples", options->examples,

@@ -157,6 +157,7 @@ void add_kernels(CLI::App& program, int& exit_code) {
       ->add_option("--device", options->step.config.device,
                    "a device of this machine (default: a GPU that need not exist)")
       ->option_text("NAME");
+  add_trust_option(*dump_command);
   suggest(dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)"),
           {"opencl", "cuda", "hip"})
       ->option_text("NAME");

@@ -11,6 +11,7 @@
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/numbers.h"
+#include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/nn/models.h"
@@ -54,6 +55,7 @@ void add_device_option(CLI::App& command, StepOptions& options) {
                              "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)"),
           device_words)
       ->option_text("NAME");
+  add_trust_option(command);
 }
 
 ModelStep::ModelStep(const StepOptions& options, Device device) : options_(options), device_(device) {

@@ -25,7 +25,7 @@ struct StepOptions {
 
 /// --model, --batch-size, --optimizer, --data, --input, --classes, --threads, --inference, --deterministic.
 void add_step_options(CLI::App& command, StepOptions& options);
-/// --device
+/// --device and --trust
 void add_device_option(CLI::App& command, StepOptions& options);
 
 /// A model on a device, and batches for it.

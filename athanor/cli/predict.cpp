@@ -147,6 +147,7 @@ void add_predict(CLI::App& program, int& exit_code) {
   suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
           device_words)
       ->option_text("NAME");
+  add_trust_option(*command);
   add_number(*command, "--top", options->top, "how many classes to show (default 3)")->option_text("N");
   command->add_flag("--invert", options->invert, "exchange light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");

@@ -18,6 +18,7 @@
 #include "athanor/cli/terminal.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
@@ -60,6 +61,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
   suggest(option("--device", config.device, "NAME",
                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
           device_words);
+  group(command.add_flag_callback(
+            "--trust", [] { set_trusting(true); }, "use the device whatever its examination said of it"),
+        "What to train");
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
   option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train");

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <iostream>
 #include <utility>
 
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
 #include "athanor/cli/doing.h"
 #include "athanor/compile/options.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/train/run_folder.h"
 
@@ -46,13 +49,23 @@ void check_threads(int64_t threads) {
 Device device_option(const std::string& name) { return device_choice(name).device; }
 
 DeviceChoice device_choice(const std::string& name) {
-  Doing doing("choosing a device", Doing::Elsewhere::now_and_then);
-  const ScopedWaitListener waits = shown_as(doing);
+  DeviceChoice choice;
   try {
-    return choose_device(name);
+    Doing doing("choosing a device", Doing::Elsewhere::now_and_then);
+    const ScopedWaitListener waits = shown_as(doing);
+    choice = choose_device(name);
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), "--device", error.hint());
   }
+  require_examined(choice.device);
+  if (const std::string note = trust_note(choice.device); !note.empty())
+    std::cerr << fmt::format("athanor: {} is {}\n", to_string(choice.device), note);
+  return choice;
+}
+
+void add_trust_option(CLI::App& command) {
+  command.add_flag_callback(
+      "--trust", [] { set_trusting(true); }, "use the device whatever its examination said of it");
 }
 
 }  // namespace athanor::cli

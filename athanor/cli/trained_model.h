@@ -7,6 +7,10 @@
 #include "athanor/kernels/choose_device.h"
 #include "athanor/train/checkpoint.h"
 
+namespace CLI {
+class App;
+}
+
 namespace athanor::cli {
 
 struct TrainedModel {
@@ -28,8 +32,12 @@ std::string device_line(const TrainedModel& trained);
 
 /// Checks what `--threads` was given. Throws Error(usage).
 void check_threads(int64_t threads);
-/// choose_device() of what `--device` was given, which is shown where it takes time. Throws Error(usage).
+/// choose_device() of what `--device` was given, which is shown where it takes time; examined if it was not
+/// before (kernels/trust.h). Says on standard error if a device is trusted that may be wrong. Throws
+/// Error(usage), and Error(device) for one that computes wrongly.
 DeviceChoice device_choice(const std::string& name);
 Device device_option(const std::string& name);
+/// --trust, for every command with --device.
+void add_trust_option(CLI::App& command);
 
 }  // namespace athanor::cli

@@ -19,7 +19,7 @@ namespace athanor {
 namespace {
 
 // Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
-constexpr int schema = 3;
+constexpr int schema = 4;
 
 std::filesystem::path variable(const char* name) {
   const char* value = std::getenv(name);
@@ -46,12 +46,14 @@ std::string make_tables() {
   return fmt::format(
       "BEGIN IMMEDIATE;"
       "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;"
-      "DROP TABLE IF EXISTS peaks;"
+      "DROP TABLE IF EXISTS peaks; DROP TABLE IF EXISTS examinations; DROP TABLE IF EXISTS checked_loops;"
       "CREATE TABLE winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, times BLOB, "
       "spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
       "CREATE INDEX alike ON winners(bucket);"
       "CREATE TABLE peaks(environment BLOB PRIMARY KEY, flops REAL, bytes REAL, problems INTEGER);"
       "CREATE TABLE marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
+      "CREATE TABLE examinations(key BLOB PRIMARY KEY, wrong BLOB, checks INTEGER, seconds REAL);"
+      "CREATE TABLE checked_loops(key BLOB PRIMARY KEY);"
       "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
       "PRAGMA user_version={}; COMMIT;",
       schema);
@@ -302,6 +304,45 @@ void KernelCache::unmark(const std::string& key, const std::string& candidate) {
               .run());
 }
 
+std::optional<KernelCache::Examination> KernelCache::find_verdict(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  SqlStatement statement(database_, "SELECT wrong, checks, seconds FROM examinations WHERE key=?");
+  if (!statement.bind_bytes(key).step()) return {};
+  Examination found{{}, statement.integer(1), statement.real(2)};
+  std::istringstream lines(statement.text(0));
+  for (std::string line; std::getline(lines, line);) found.wrong.push_back(line);
+  return found;
+}
+
+void KernelCache::store_verdict(const std::string& key, const Examination& examination) {
+  const std::scoped_lock lock(mutex_);
+  std::string wrong;
+  for (std::string line : examination.wrong) {
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    wrong += line + '\n';
+  }
+  if (open())
+    SqlStatement(database_, "INSERT OR REPLACE INTO examinations VALUES(?, ?, ?, ?)")
+        .bind_bytes(key)
+        .bind_bytes(wrong)
+        .bind(examination.checks)
+        .bind(examination.seconds)
+        .step();
+}
+
+bool KernelCache::is_checked_loop(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  return open() &&
+         SqlStatement(database_, "SELECT 1 FROM checked_loops WHERE key=?").bind_bytes(hash(key)).step();
+}
+
+void KernelCache::store_checked_loop(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (open())
+    SqlStatement(database_, "INSERT OR REPLACE INTO checked_loops VALUES(?)").bind_bytes(hash(key)).step();
+}
+
 std::string KernelCache::hash(const std::string& text) {
   return fmt::format("{:016x}{:016x}", fnv1a(text, 0xCBF29CE484222325ULL),
                      fnv1a(text, 0x84222325CBF29CE4ULL));
@@ -332,10 +373,14 @@ void KernelCache::store_binary(const std::string& key, const std::string& device
               .run());
 }
 
-std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
-  constexpr std::chrono::milliseconds patience{60'000}, pause{5};
-  constexpr uint64_t files = 64;  // kernels that share one only wait for each other
-  const auto folder = user_folder() / "compiling";
+namespace {
+
+// Waits for the file of a key in a folder; gives up, for all to go on without turns, where the folder may not
+// be written or `patience` is over.
+std::optional<os::Lock> turn_in(const std::filesystem::path& folder, const std::string& key,
+                                std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds pause{5};
+  constexpr uint64_t files = 64;  // keys that share one only wait for each other
   if (folder.is_relative()) return std::nullopt;
   try {
     std::filesystem::create_directories(folder);
@@ -343,9 +388,19 @@ std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
     for (const auto start = Clock::now(); Clock::now() - start < patience && interrupt_signal() == 0;
          std::this_thread::sleep_for(pause))
       if (auto lock = os::Lock::take(file)) return lock;
-  } catch (const std::exception&) {  // a folder that may not be written: all goes on without turns
+  } catch (const std::exception&) {
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
+  return turn_in(user_folder() / "compiling", key, std::chrono::minutes(1));
+}
+
+std::optional<os::Lock> KernelCache::turn_to_examine(const std::string& key) {
+  return turn_in(file_.parent_path() / "examining", key, std::chrono::minutes(10));
 }
 
 std::vector<KernelCache::Entry> KernelCache::entries() {
@@ -357,6 +412,8 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
     all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2), s.integer(3) > 0});
   for (SqlStatement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
     all.push_back({"marked", s.text(0), s.text(1), 0, 0});
+  for (SqlStatement s(database_, "SELECT key, wrong, seconds FROM examinations ORDER BY key"); s.step();)
+    all.push_back({"examined", s.text(0), s.text(1), 0, s.real(2)});
   for (SqlStatement s(database_,
                       "SELECT device, kernel, length(content) FROM binaries ORDER BY device, kernel");
        s.step();)
@@ -369,7 +426,8 @@ void KernelCache::clear() {
   if (file_.empty()) return;
   if (!open()) throw Error(ErrorCode::io, "the cache cannot be cleared: it " + trouble(), file_.string());
   if (!run_sql(database_,
-               "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks; VACUUM;"))
+               "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks;"
+               "DELETE FROM examinations; DELETE FROM checked_loops; VACUUM;"))
     throw Error(ErrorCode::io, fmt::format("the cache cannot be cleared: {}", trouble_of(database_).reason),
                 file_.string());
 }

@@ -1,4 +1,5 @@
-// What was found out on this machine and is worth keeping: tuning results and compiled kernels.
+// What was found out on this machine and is worth keeping: tuning results, compiled kernels, and
+// whether devices compute rightly.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -59,6 +60,20 @@ class KernelCache {
   void mark(const std::string& key, const std::string& candidate);
   void unmark(const std::string& key, const std::string& candidate);
 
+  /// What examining a device came to (kernels/trust.h).
+  struct Examination {
+    std::vector<std::string> wrong;  // a line each
+    int64_t checks = 0;
+    double seconds = 0;
+  };
+  std::optional<Examination> find_verdict(const std::string& key);
+  void store_verdict(const std::string& key, const Examination& examination);
+  /// Fused loops whose kernels gave right results (kernels/check_loop.h).
+  bool is_checked_loop(const std::string& key);
+  void store_checked_loop(const std::string& key);
+  /// Waits until no other process examines this device; hold it until the verdict is stored.
+  std::optional<os::Lock> turn_to_examine(const std::string& key);
+
   /// A short name for a text: 128 bits in hexadecimal. Not for what somebody might forge.
   static std::string hash(const std::string& text);
   /// A key that changes with the device, its driver, the compiler's options and the source.
@@ -73,7 +88,7 @@ class KernelCache {
   static std::optional<os::Lock> turn_to_compile(const std::string& key);
 
   struct Entry {
-    std::string kind;  // "winner", "marked" or "binary"
+    std::string kind;  // "winner", "marked", "examined" or "binary"
     std::string key, value;
     int64_t bytes = 0;
     double seconds = 0;

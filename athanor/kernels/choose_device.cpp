@@ -14,6 +14,7 @@
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/timing.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/kernels/waiting.h"
 
 namespace athanor {
@@ -44,6 +45,12 @@ class Side {
  public:
   Side(const DeviceInfo& info, const TimeProduct& time)
       : info_(info), time_(time), key_(environment_key(info) + "|speed") {
+    try {
+      require_examined(info.device);
+    } catch (const Error& error) {
+      failure_ = error.problem();
+      return;
+    }
     if (const auto known = KernelCache::instance().find_winner(key_); known && known->seconds > 0)
       result_ = *known;
     if (result_.seconds <= 0 || (result_.disturbed > 0 && result_.disturbed < most_disturbed)) run();

@@ -24,8 +24,8 @@ using TimeProduct = std::function<Measured(const DeviceInfo&)>;
 /// What "auto" means if these are all the devices: the one that computes a 512 x 512 product of f32 matrices
 /// fastest. Times are remembered with their spread. A new comparison is repeated if it is close or was
 /// disturbed by other work. If it stays disturbed, the next process compares again. The host's own processor
-/// is never used through OpenCL if there is anything else. A device that fails is left out, and `why` says
-/// why. Throws Error(device) if all fail.
+/// is never used through OpenCL if there is anything else. A device that fails, or that its examination
+/// (kernels/trust.h) found wrong, is left out, and `why` says why. Throws Error(device) if all fail.
 DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProduct& time);
 
 }  // namespace athanor

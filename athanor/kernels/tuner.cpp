@@ -20,6 +20,7 @@
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/timing.h"
 #include "athanor/kernels/trial_memory.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/kernels/waiting.h"
 
 namespace athanor {
@@ -472,6 +473,7 @@ std::string environment_key(const DeviceInfo& info) {
 }
 
 Measured measure(Device device, const KernelRequest& request) {
+  require_examined(device);
   const auto candidates = backend_of(device).candidates(device.index, request);
   if (candidates.empty())
     throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()),

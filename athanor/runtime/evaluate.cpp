@@ -10,6 +10,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/runtime/executor.h"
 
 namespace athanor {
@@ -191,6 +192,10 @@ std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   return roots;
 }
 
+void examine_devices_of(const std::vector<NodePtr>& roots) {
+  for (const auto& root : roots) require_examined(root->type.device);
+}
+
 // After an error: values that a started step was to update in place may be half new, so neither they nor what
 // is computed from them can be had any more. Everything else stays as it was and may be asked for again.
 void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun,
@@ -219,6 +224,7 @@ void evaluate(const std::vector<NodePtr>& asked) {
   const auto start = Clock::now();
   std::vector<NodePtr> roots = roots_of(asked);
   if (roots.empty()) return;
+  examine_devices_of(roots);
   const Collected collected = collect(std::move(roots));
   const auto plan = find_plan(collected, start);
   const auto run_start = Clock::now();
@@ -258,7 +264,9 @@ void clear_plan_cache() { state().plans.clear(), state().order.clear(); }
 std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values) {
   std::vector<NodePtr> asked;
   for (const auto& value : values) asked.push_back(value.node());
-  const Collected collected = collect(roots_of(asked));
+  std::vector<NodePtr> roots = roots_of(asked);
+  examine_devices_of(roots);
+  const Collected collected = collect(std::move(roots));
   return find_plan(collected, Clock::now());
 }
 

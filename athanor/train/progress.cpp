@@ -95,6 +95,7 @@ void Progress::started(const RunFacts& facts) {
                    input[1], input[2], facts.data.classes));
   line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
                    facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
+  if (!facts.trust.empty()) line(fmt::format("{}  the device is {}", strong("trust "), facts.trust));
   line(fmt::format("{}  {} epoch{} of {} steps, batch {}, {} with learning rate {:g}, {} schedule",
                    strong("train "), config.epochs, config.epochs == 1 ? "" : "s",
                    grouped(facts.steps_in_epoch), config.batch_size, config.optimizer, config.learning_rate(),
@@ -169,6 +170,8 @@ void Progress::ended(const Summary& summary) {
   line("");
   line(fmt::format("{}  {} of {} test pictures are right", strong("result "),
                    strong(percent(summary.test_accuracy)), grouped(facts_.test_pictures)));
+  if (!summary.trust.empty())
+    line(fmt::format("{}  {} is {}", strong("trust  "), summary.device, summary.trust));
   if (summary.images_per_second > 0)
     line(fmt::format("{}  {:.2f} ms a step (median), {} pictures a second", strong("speed  "),
                      summary.step_ms_median, grouped(static_cast<int64_t>(summary.images_per_second))));

@@ -8,7 +8,7 @@ namespace athanor {
 nlohmann::ordered_json to_json(const Summary& summary) {
   nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
   for (const auto& epoch : summary.epochs) epochs.push_back(nlohmann::ordered_json(to_json(epoch)));
-  return {{"model", summary.config.model},
+  nlohmann::ordered_json json{{"model", summary.config.model},
           {"data", summary.config.data},
           {"device", summary.device},
           {"threads", summary.threads},
@@ -33,6 +33,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
           {"compile_seconds", summary.compile_seconds},
           {"compilations", summary.compilations},
           {"epoch_metrics", epochs}};
+  if (!summary.trust.empty()) json["trust"] = summary.trust;
+  return json;
 }
 
 double median(std::vector<double> values) {

@@ -12,11 +12,12 @@ namespace athanor {
 
 struct Summary {
   TrainConfig config;
-  std::string device;                       // "cpu"
-  int64_t threads = 0;                      // of CPU kernels
-  int64_t steps = 0;                        // made in all
-  int64_t parameters = 0;                   // trained numbers
-  double train_loss = 0;                    // mean over the last epoch, or over what was made of it
+  std::string device;      // "cpu"
+  std::string trust;       // why its numbers may be wrong (trust_note); "" where they are not
+  int64_t threads = 0;     // of CPU kernels
+  int64_t steps = 0;       // made in all
+  int64_t parameters = 0;  // trained numbers
+  double train_loss = 0;   // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
   std::vector<EpochMetrics> epochs;         // those that were completed
 

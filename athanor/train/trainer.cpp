@@ -19,6 +19,7 @@
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
@@ -92,6 +93,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
       "--device", [&] { return device_for(config_.device, checkpoint ? checkpoint->device : ""); });
   device_ = choice.device;
   device_why_ = why_device(config_.device, choice);
+  require_examined(device_);
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
   set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
   reset_peak_memory(device_);
@@ -192,6 +194,7 @@ RunFacts Trainer::facts(const std::string& device_why) const {
           .folder = folder_,
           .device = info_of(device_),
           .device_why = device_why,
+          .trust = trust_note(device_),
           .threads = cpu_threads(),
           .parameters = model_->parameter_count(),
           .train_pictures = train_->size(),
@@ -448,6 +451,7 @@ void Trainer::finish() {
   const auto pictures = static_cast<double>(config_.batch_size) * static_cast<double>(step_seconds_.size());
   Summary summary{.config = config_,
                   .device = to_string(device_),
+                  .trust = trust_note(device_),
                   .threads = cpu_threads(),
                   .steps = state_.step,
                   .parameters = model_->parameter_count(),

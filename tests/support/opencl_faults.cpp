@@ -9,7 +9,8 @@
 //   abort         asking for platforms ends the process, as PoCL does where /sys is missing
 //   hang          asking for platforms never returns
 //   kill:NAME     launching a kernel whose name starts with NAME ends the process
-//   stall:NAME    launching a kernel whose name starts with NAME never returns
+//   wrong:NAME    kernels whose names start with NAME get the first number of the last buffer wrong that they
+//   are given stall:NAME    launching a kernel whose name starts with NAME never returns
 // Whatever is not defined here is found in the library that this one is linked with.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -48,6 +49,21 @@ template <class F>
 F* real(const char* name) {
   static void* const library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   return reinterpret_cast<F*>(dlsym(library, name));
+}
+
+// The last buffer that a kernel was given, and where in it the kernel starts: see BUFFER in the kernel
+// language.
+struct LastBuffer {
+  cl_uint place = 0;
+  cl_mem buffer = nullptr;
+  cl_ulong start = 0;
+};
+std::map<cl_kernel, LastBuffer> last_buffers;  // launches come one after another
+
+bool is_named(cl_kernel kernel, const char* start) {
+  char name[256] = {};
+  clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
+  return start != nullptr && std::string(name).starts_with(start);
 }
 
 std::atomic<size_t> allocated{0};
@@ -122,20 +138,39 @@ cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, vo
   return real<decltype(clGetDeviceInfo)>("clGetDeviceInfo")(device, what, size, value, needed);
 }
 
+cl_int clSetKernelArg(cl_kernel kernel, cl_uint place, size_t size, const void* value) {
+  if (fault("wrong") != nullptr && size == sizeof(cl_ulong) && value != nullptr) {
+    LastBuffer& last = last_buffers[kernel];
+    if (place % 2 == 0 && place >= last.place) {
+      last.place = place;
+      std::memcpy(&last.buffer, value, size);
+    } else if (place == last.place + 1) {
+      std::memcpy(&last.start, value, size);
+    }
+  }
+  return real<decltype(clSetKernelArg)>("clSetKernelArg")(kernel, place, size, value);
+}
+
 cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint rank, const size_t* offset,
                               const size_t* all, const size_t* group, cl_uint waits, const cl_event* wait,
                               cl_event* event) {
   if (lost()) return CL_OUT_OF_RESOURCES;
   ++launches;
-  const char *killed = fault("kill"), *stalled = fault("stall");
-  if (killed != nullptr || stalled != nullptr) {
-    char name[256] = {};
-    clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
-    if (killed != nullptr && std::string(name).starts_with(killed)) std::raise(SIGKILL);
-    while (stalled != nullptr && std::string(name).starts_with(stalled)) pause();
+  if (is_named(kernel, fault("kill"))) std::raise(SIGKILL);
+  while (is_named(kernel, fault("stall"))) pause();
+  const cl_int code = real<decltype(clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel")(
+      queue, kernel, rank, offset, all, group, waits, wait, event);
+  if (code == CL_SUCCESS && is_named(kernel, fault("wrong"))) {
+    const LastBuffer& last = last_buffers[kernel];
+    cl_uint number = 0;
+    if (clEnqueueReadBuffer(queue, last.buffer, CL_TRUE, last.start, sizeof number, &number, 0, nullptr,
+                            nullptr) == CL_SUCCESS) {
+      number ^= 0x40500000;  // another exponent: no rounding
+      clEnqueueWriteBuffer(queue, last.buffer, CL_TRUE, last.start, sizeof number, &number, 0, nullptr,
+                           nullptr);
+    }
   }
-  return real<decltype(clEnqueueNDRangeKernel)>("clEnqueueNDRangeKernel")(queue, kernel, rank, offset, all,
-                                                                          group, waits, wait, event);
+  return code;
 }
 
 cl_int clFinish(cl_command_queue queue) {

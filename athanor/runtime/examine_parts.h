@@ -1,0 +1,22 @@
+// What an examination consists of.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/trust.h"
+
+namespace athanor {
+
+struct ExaminationPart {
+  std::string name;  // "convolutions", "conv2d"
+  std::function<void(Device, Examination&)> run;
+};
+
+std::vector<ExaminationPart> examination_parts(bool whole);
+
+/// A training step of a small net with a convolution, pooling, a product and a loss: its loss, its gradients
+/// and the parameters that come of it, on the device and on the host.
+void examine_training_step(Device device, Examination& verdict);
+
+}  // namespace athanor

@@ -1,0 +1,115 @@
+// A device whose results are wrong is not used without a word: with an OpenCL library that makes them wrong
+// (tests/support/opencl_faults.cpp).
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "athanor/device/device.h"
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Examination : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const DeviceInfo& info : list_devices()) found_ |= to_string(info.device) == "opencl:0";
+    if (!found_) GTEST_SKIP() << "there is no OpenCL device here";
+    setenv("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS, 1);
+    setenv("ATHANOR_TRUST", "0", 1);
+    setenv("ATHANOR_DISABLE", "tune", 1);
+  }
+  void TearDown() override {
+    for (const char* name : {"ATHANOR_OPENCL_LIBRARY", "ATHANOR_FAULT", "ATHANOR_DISABLE"}) unsetenv(name);
+    setenv("ATHANOR_TRUST", "1", 1);
+  }
+
+  Outcome train(const std::string& fault, std::vector<std::string> more = {"--device", "opencl:0"}) {
+    setenv("ATHANOR_FAULT", fault.c_str(), 1);
+    std::filesystem::remove_all(folder_.path() / "run");
+    std::vector<std::string> words{"train",        "--model", "mlp",         "--data", "fashion-mnist",
+                                   "--batch-size", "16",      "--max-steps", "2",      "--out",
+                                   "run"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Program(folder_.path(), words).wait();
+  }
+  nlohmann::json summary() const {
+    return nlohmann::json::parse(read_text_file(folder_.path() / "run/summary.json"));
+  }
+
+  bool found_ = false;
+  TempFolder folder_;
+};
+
+TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
+  const Outcome refused = train("wrong:gemm");
+  EXPECT_EQ(refused.exit_code, 1) << refused.err;
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("examining opencl:0 before its first use"),
+                    HasSubstr("was examined, and computes wrongly: "), HasSubstr("batch_matmul(f32["),
+                    HasSubstr("element 0 of"), HasSubstr("--trust"), HasSubstr("--device cpu")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "run/summary.json"));
+  // The verdict is remembered, whatever the device does now.
+  const Outcome again = train("none");
+  EXPECT_EQ(again.exit_code, 1);
+  EXPECT_THAT(again.err, AllOf(HasSubstr("computes wrongly"), Not(HasSubstr("examining"))));
+  const Outcome predicted =
+      run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:0"});
+  EXPECT_EQ(predicted.exit_code, 1);
+  EXPECT_THAT(predicted.err, HasSubstr("computes wrongly"));
+  EXPECT_THAT(run_program(folder_.path(), {"cache", "ls"}).out, HasSubstr("computes wrongly: batch_matmul"));
+  // Who trusts it gets it, and every summary says so.
+  const Outcome trusted = train("none", {"--device", "opencl:0", "--trust"});
+  ASSERT_EQ(trusted.exit_code, 0) << trusted.err;
+  EXPECT_THAT(trusted.out, HasSubstr("used although it computes wrongly (--trust): batch_matmul"));
+  EXPECT_THAT(std::string(summary().at("trust")), HasSubstr("batch_matmul"));
+  const Outcome tested =
+      run_program(folder_.path(), {"eval", "run", "--device", "opencl:0", "--trust", "--json"});
+  EXPECT_EQ(tested.exit_code, 0) << tested.err;
+  EXPECT_THAT(std::string(nlohmann::json::parse(tested.out).at("trust")), HasSubstr("batch_matmul"));
+  // Another version of the driver is examined anew.
+  const Outcome updated = train("text:another driver");
+  EXPECT_EQ(updated.exit_code, 0) << updated.err;
+  EXPECT_THAT(updated.err, HasSubstr("examining opencl:0"));
+  EXPECT_FALSE(summary().contains("trust"));
+  const Outcome known = train("text:another driver");
+  EXPECT_EQ(known.exit_code, 0) << known.err;
+  EXPECT_THAT(known.err, Not(HasSubstr("examining")));
+}
+
+TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
+  setenv("ATHANOR_FAULT", "wrong:gemm", 1);
+  const TempFolder second;
+  std::filesystem::create_directory(folder_.path() / "cache");
+  std::filesystem::create_directory_symlink(folder_.path() / "cache", second.path() / "cache");
+  const std::vector<std::string> words{"explain", "--model", "mlp", "--device", "opencl:0"};
+  Program one(folder_.path(), words), other(second.path(), words);
+  const std::string said = one.wait().err, also = other.wait().err;
+  EXPECT_THAT(said, HasSubstr("computes wrongly"));
+  EXPECT_THAT(also, HasSubstr("computes wrongly"));
+  const auto examined = [](const std::string& text) {
+    return text.find("examining opencl:0") != std::string::npos;
+  };
+  EXPECT_NE(examined(said), examined(also)) << said << also;
+}
+
+TEST_F(Examination, TakesACrashForAnAnswerAndAutoAvoidsTheDevice) {
+  // As a GPU, for the processor itself is not what auto looks for.
+  const Outcome end = train("say:0x1000=4;kill:gemm", {"--device", "auto"});
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_EQ(summary().at("device"), "cpu");
+  EXPECT_THAT(end.out, HasSubstr("opencl:0 cannot be used"));
+  EXPECT_THAT(end.out, HasSubstr("was ended by SIGKILL while it computed "));
+  EXPECT_FALSE(summary().contains("trust"));
+}
+
+}  // namespace
+}  // namespace athanor::testing

@@ -1,0 +1,54 @@
+// The examination of a device: of the host, which is right, and of a backend that is wrong in one op.
+#include "athanor/runtime/examine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "athanor/graph/op.h"
+#include "athanor/ops/op_case.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/examine_parts.h"
+
+namespace athanor {
+namespace {
+
+TEST(Examine, FindsTheHostRight) {
+  std::vector<std::string> parts;
+  ExamineOptions options;
+  options.progress = [&](const std::string& part, size_t number, size_t of) {
+    parts.push_back(part);
+    EXPECT_EQ(number, parts.size());
+    EXPECT_LE(number, of);
+  };
+  const Examination verdict = examine(Device{}, options);
+  EXPECT_THAT(verdict.wrong, ::testing::IsEmpty());
+  EXPECT_GT(verdict.checks, 80);
+  EXPECT_EQ(parts.size(), examination_parts(false).size());
+}
+
+TEST(Examine, LooksAtEveryOpWhenWhole) {
+  std::set<std::string> names;
+  for (const ExaminationPart& part : examination_parts(true)) names.insert(part.name);
+  for (const Op* op : all_ops()) EXPECT_TRUE(op->prim == Prim::input || names.contains(op->name)) << op->name;
+}
+
+TEST(Examine, LeavesAloneWhatIsPending) {
+  const Tensor mine = Tensor::from<float>({1, 2, 3}, {3}) * 2;
+  examine(Device{});
+  EXPECT_FALSE(mine.node()->value) << "the caller's values are not the examination's to compute";
+  EXPECT_EQ(mine.to_vector<float>(), (std::vector<float>{2, 4, 6}));
+}
+
+TEST(Examine, SaysHowAResultDiffers) {
+  const FilledCase c = fill_case(find_op("sum"), 0, DType::f32);
+  HostArray right = from_doubles(DType::f32, {}, c.op.reference(c.exact(), c.spec.attrs).data);
+  EXPECT_EQ(mismatch(c, right), "");
+  right.as<float>()[0] += 1e-3F;
+  EXPECT_THAT(mismatch(c, right), ::testing::HasSubstr("element 0 of 1 is "));
+  EXPECT_EQ(mismatch(c, right, 1e6), "") << "slack widens what is allowed";
+}
+
+}  // namespace
+}  // namespace athanor
