@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/compile/views.h"
+#include "athanor/kernels/check_loop.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
@@ -106,6 +107,10 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
   for (const auto& step : plan.steps)
     if (step.kernel.kernel) kernels.push_back(step.kernel.kernel.get());
   prepare(kernels);
+  // As the tuner checks the kernels that it chooses from.
+  if (measure)
+    for (const auto& step : plan.steps)
+      if (!step.loops.empty()) require_right_loop(step.device, step.loops, step.kernel, step.name());
 }
 
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {

@@ -1,0 +1,61 @@
+// Fused loops are compared with the host's: a kernel that computes something else is named, whatever it is
+// that it gets wrong.
+#include "athanor/kernels/check_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/backends/loop_programs.h"
+
+namespace athanor::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// out[i] = a[i] OP b[i]
+LoopProgram map_loop(Prim prim, int64_t n) {
+  Builder b({n});
+  const int x = b.load(0, DType::f32, {1}), y = b.load(1, DType::f32, {1});
+  b.store(b.op(prim, DType::f32, x, y), 2, DType::f32, {1});
+  return b.p;
+}
+
+// out[row] = REDUCE of x[row][...]
+LoopProgram row_loop(Prim prim, int64_t rows, int64_t columns) {
+  Builder b({rows, columns}, {false, true});
+  const int x = b.load(0, DType::f32, {columns, 1});
+  b.store(b.reduce(prim, x, DType::f32), 1, DType::f32, {1, 0});
+  return b.p;
+}
+
+Candidate host_kernel(const LoopProgram& loop) { return backend_of(Device{}).loop_kernel(0, loop); }
+
+TEST(CheckLoop, AgreesWithWhatIsRight) {
+  for (const LoopProgram& loop : {map_loop(Prim::add, 1000), map_loop(Prim::div, 7),
+                                  row_loop(Prim::sum, 5, 3000), row_loop(Prim::reduce_max, 300, 3)})
+    EXPECT_EQ(loop_mismatch(Device{}, {loop}, host_kernel(loop)), "") << to_string(loop);
+}
+
+TEST(CheckLoop, NamesTheElementThatIsWrong) {
+  EXPECT_THAT(loop_mismatch(Device{}, {map_loop(Prim::add, 1000)}, host_kernel(map_loop(Prim::sub, 1000))),
+              HasSubstr("buffer 2: element 0 of 1000 is "));
+  // One element of many.
+  const LoopProgram loop = map_loop(Prim::add, 999);
+  EXPECT_THAT(loop_mismatch(Device{}, {loop}, host_kernel(map_loop(Prim::add, 998))),
+              HasSubstr("element 998 of 999"));
+  EXPECT_THAT(
+      loop_mismatch(Device{}, {row_loop(Prim::sum, 5, 300)}, host_kernel(row_loop(Prim::reduce_max, 5, 300))),
+      HasSubstr("buffer 1: element 0 of 5"));
+}
+
+TEST(CheckLoop, ComparesEveryDeviceHere) {
+  for (const DeviceInfo& info : list_devices())
+    for (const LoopProgram& loop : {map_loop(Prim::mul, 500), row_loop(Prim::sum, 3, 1000)})
+      EXPECT_EQ(
+          loop_mismatch(info.device, {loop}, backend_of(info.device).loop_kernel(info.device.index, loop)),
+          "")
+          << to_string(info.device);
+}
+
+}  // namespace
+}  // namespace athanor::testing
