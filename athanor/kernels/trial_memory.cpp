@@ -8,8 +8,8 @@
 namespace athanor {
 namespace {
 
-constexpr double no_limit = std::numeric_limits<double>::infinity();
-thread_local double limit = no_limit;
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+thread_local double limit = unlimited;
 
 struct TrialMemory {
   double device = 0;  // operands
@@ -37,7 +37,7 @@ bool fits_trial(Device device, const KernelRequest& request) {
   const bool on_host = device == Device{};
   const auto memory_of = [](Device one) {
     const uint64_t bytes = info_of(one).memory_bytes;
-    return bytes == 0 ? no_limit : static_cast<double>(bytes);  // 0: it does not say
+    return bytes == 0 ? unlimited : static_cast<double>(bytes);  // 0: it does not say
   };
   double left = memory_of(Device{});  // of a container, where this runs in one
   if (const auto free = os::available_memory()) left = std::min(left, static_cast<double>(*free));
@@ -45,12 +45,12 @@ bool fits_trial(Device device, const KernelRequest& request) {
   return on_host || needed.device <= memory_of(device) / 2;
 }
 
-TrialMemoryLimit::TrialMemoryLimit(uint64_t bytes) : outermost_(limit == no_limit) {
+TrialMemoryLimit::TrialMemoryLimit(uint64_t bytes) : outermost_(limit == unlimited) {
   if (outermost_) limit = static_cast<double>(bytes);
 }
 
 TrialMemoryLimit::~TrialMemoryLimit() {
-  if (outermost_) limit = no_limit;
+  if (outermost_) limit = unlimited;
 }
 
 }  // namespace athanor
