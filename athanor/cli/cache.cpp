@@ -36,10 +36,10 @@ int list(bool json) {
       continue;
     }
     if (e.kind == "examined") {
-      std::cout << fmt::format("{}\n    examined in {}: {}\n", e.key, format_duration(e.seconds),
+      std::cout << fmt::format("{}\n    {}\n", e.key,
                                e.value.empty()
-                                   ? "computes rightly"
-                                   : "computes wrongly: " + e.value.substr(0, e.value.find('\n')));
+                                   ? "passed its examination in " + format_duration(e.seconds)
+                                   : "failed its examination: " + e.value.substr(0, e.value.find('\n')));
       continue;
     }
     (e.kind == "winner" ? winners : marked) += 1;

@@ -58,7 +58,7 @@ Error refusal(Device device, const Examination& verdict) {
   const DeviceInfo info = info_of(device);
   const auto driver = info.properties.find("driver");
   return {ErrorCode::device,
-          fmt::format("{} ({}{}) was examined, and computes wrongly: {}", to_string(device), info.name,
+          fmt::format("{} ({}{}) failed its examination: {}", to_string(device), info.name,
                       driver == info.properties.end() ? "" : ", " + driver->second.value, summary(verdict)),
           {},
           "Use another device (--device cpu; 'athanor detect' lists all), or another driver for this one: it "
@@ -103,9 +103,9 @@ void set_trusting(bool trust) { state().trust = trust; }
 std::string trust_note(Device device) {
   if (needs_none(device) || !trusting()) return {};
   Examination verdict;
-  if (!remembered_verdict(device, verdict)) return "used without examining it (--trust)";
+  if (!remembered_verdict(device, verdict)) return "used without an examination (--trust)";
   if (verdict.right()) return {};
-  return "used although it computes wrongly (--trust): " + summary(verdict);
+  return "used although it failed its examination (--trust): " + summary(verdict);
 }
 
 std::string examination_key(Device device) {

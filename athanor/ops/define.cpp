@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
 

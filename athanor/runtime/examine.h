@@ -8,9 +8,9 @@
 namespace athanor {
 
 struct ExamineOptions {
-  /// Every op that is declared, in all its cases and dtypes, takes a minute or more. Otherwise, in seconds:
-  /// each primitive, fused loops of each shape, products, convolutions, pooling and attention in sizes that
-  /// training has, and one training step of a small net.
+  /// Every op that is declared, in all its cases and dtypes. Otherwise a selection: each primitive, fused
+  /// loops of each shape, products, convolutions, pooling and attention in sizes that training has, and one
+  /// training step of a small net.
   bool whole = false;
   /// Is told before each part: what it is, its number from 1, and of how many.
   std::function<void(const std::string& part, size_t number, size_t of)> progress = {};

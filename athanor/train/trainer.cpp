@@ -349,6 +349,7 @@ void Trainer::stop_without_memory(const Error& error) {
     const ScopedDisable untuned("tune");
     // The step that failed goes with the model that it was to update: what is pending would be planned along.
     ahead_.reset();
+    mark_.reset();
     optimizer_.reset();
     make_model();
     eval({});

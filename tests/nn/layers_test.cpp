@@ -112,7 +112,8 @@ TEST(Layers, ErrorsNameTheModuleAndTheUsersLine) {
   expect_error(ErrorCode::shape, {"in 2 (Linear(5 -> 2))", "layers_test.cpp"}, [&] { net(x); });
   expect_error(ErrorCode::shape, {"BatchNorm2d(3) was given f32[2, 3]", "[N, 3, H, W]"},
                [&] { BatchNorm2d(3)(x); });
-  expect_error(ErrorCode::usage, {"ReLU was given a number", "layers_test.cpp"}, [] { ReLU()(Tensor()); });
+  expect_error(ErrorCode::usage, {"ReLU was given an undefined tensor", "layers_test.cpp"},
+               [] { ReLU()(Tensor()); });
   expect_error(ErrorCode::value, {"larger batch"}, [] {
     BatchNorm1d(3)(Tensor::from(std::vector<float>(3, 1), {1, 3}));
   });

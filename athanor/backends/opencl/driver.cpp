@@ -136,7 +136,7 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   const auto set = [&](const Place& place) {  // see BUFFER in language/opencl.kernel
     cl_mem buffer = buffer_of(place);
     const cl_ulong offset = place.offset;
-    check(api().SetKernelArg(kernel, next++, sizeof buffer, &buffer), "set a kernel's argument");
+    check(api().SetKernelArg(kernel, next++, sizeof(cl_mem), &buffer), "set a kernel's argument");
     check(api().SetKernelArg(kernel, next++, sizeof offset, &offset), "set a kernel's argument");
   };
   for (const Place& place : launch.buffers) set(place);

@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 #endif

@@ -4,6 +4,7 @@
 #include "athanor/doctor/contradictions.h"
 #include "athanor/doctor/opencl_drivers.h"
 #include "athanor/doctor/probes/installed.h"
+#include "athanor/doctor/probes/shared.h"
 #include "athanor/doctor/torch_kernels.h"
 
 namespace athanor::doctor {
@@ -22,6 +23,8 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
       used.push_back(gpu);
   }
   if (f.gpus().empty()) return skip();
+  if (used.empty() && !opencl_answered(f) && !f.machine().covers(opencl_vendors_folder(f)))
+    return not_recorded("/etc");
   return used.empty() ? fail() : pass().seen("devices", counted_titles(used));
 });
 

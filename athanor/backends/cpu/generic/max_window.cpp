@@ -43,7 +43,22 @@ void max_window(const float* x, int64_t row_stride, int64_t rows, int64_t column
   }
 }
 
+void max_of_window(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block, float* out) {
+  const hn::CappedTag<float, 8> d;
+  const auto lanes = static_cast<int>(hn::Lanes(d));
+  for (int c = 0; c < block; c += lanes) {
+    auto best = hn::LoadU(d, x + c);
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t column = 0; column < columns; ++column) {
+        const auto value = hn::LoadU(d, x + row * row_stride + column * block + c);
+        best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::Ne(value, value)), value, best);
+      }
+    hn::StoreU(best, d, out + c);
+  }
+}
+
 MaxWindow max_window_of_target() { return max_window; }
+MaxOfWindow max_of_window_of_target() { return max_of_window; }
 
 }  // namespace athanor::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -53,6 +68,9 @@ namespace athanor::cpu {
 
 HWY_EXPORT(max_window_of_target);
 MaxWindow max_window_kernel() { return HWY_DYNAMIC_DISPATCH(max_window_of_target)(); }
+
+HWY_EXPORT(max_of_window_of_target);
+MaxOfWindow max_of_window_kernel() { return HWY_DYNAMIC_DISPATCH(max_of_window_of_target)(); }
 
 }  // namespace athanor::cpu
 #endif  // HWY_ONCE

@@ -1,4 +1,4 @@
-// The gradient of one window of a blocked maximum pooling, vectorised over the channels of the block.
+// One window of a blocked maximum pooling and its gradient, vectorised over the channels of the block.
 #pragma once
 #include <cstdint>
 
@@ -10,7 +10,12 @@ namespace athanor::cpu {
 using MaxWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
                            const float* dy, float* dx, bool store);
 
-/// The kernel for this processor.
+/// Stores the maximum of each channel; NaN if one of the elements is. The window has at least one element.
+using MaxOfWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
+                             float* out);
+
+/// The kernels for this processor.
 MaxWindow max_window_kernel();
+MaxOfWindow max_of_window_kernel();
 
 }  // namespace athanor::cpu

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "athanor/backends/cpu/generic/candidates.h"
+#include "athanor/backends/cpu/generic/max_window.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/pool_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
@@ -13,6 +14,13 @@ namespace {
 
 template <class T, int block>
 void pool_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, T* out) {
+  if constexpr (std::is_same_v<T, float> && block > 1)
+    if (shape.max && window.size() > 0) {
+      static const MaxOfWindow kernel = max_of_window_kernel();
+      kernel(plane + (window.top * shape.width + window.left) * block, shape.width * block,
+             window.bottom - window.top, window.right - window.left, block, out);
+      return;
+    }
   using A = Acc<T>;
   A result[block];
   std::fill_n(result, block, shape.max ? -std::numeric_limits<A>::infinity() : A{0});

@@ -29,7 +29,7 @@ std::vector<Candidate> onednn_candidates(const KernelRequest& request) {
   const Op& op = *request.op;
   if (op.prim == Prim::batch_matmul) return onednn_matmul(request);
   if (is_conv(op)) return onednn_conv(request);
-  if (op.name == "max_pool2d" || op.name == "avg_pool2d") return onednn_pool(request);
+  if (op.name == "avg_pool2d") return onednn_pool(request);
   return {};
 }
 

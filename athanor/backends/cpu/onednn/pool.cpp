@@ -1,4 +1,4 @@
-// max_pool2d and avg_pool2d.
+// avg_pool2d. Not max_pool2d: oneDNN's maximum drops a NaN, and ours keeps it.
 #include <fmt/format.h>
 
 #include "athanor/backends/cpu/onednn/candidates.h"
@@ -7,7 +7,6 @@
 namespace athanor::cpu {
 
 static dnnl::algorithm algorithm_of(const KernelRequest& request) {
-  if (request.op->name == "max_pool2d") return dnnl::algorithm::pooling_max;
   return request.attrs.flag("count_include_pad") ? dnnl::algorithm::pooling_avg_include_padding
                                                  : dnnl::algorithm::pooling_avg_exclude_padding;
 }
