@@ -14,7 +14,7 @@ namespace {
 std::string help_hint(const CLI::App& command, const CLI::App& program) {
   std::string words;
   for (const CLI::App* at = &command; at != &program; at = at->get_parent())
-    words = at->get_name() + (words.empty() ? "" : " ") + words;
+    words.insert(0, at->get_name() + (words.empty() ? "" : " "));
   return words.empty() ? "See 'athanor --help'" : fmt::format("See 'athanor {} --help'", words);
 }
 

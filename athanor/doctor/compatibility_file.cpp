@@ -74,7 +74,7 @@ class Part {
     return {ends[0].version(), ends[1].version()};
   }
   std::string day() const {
-    const std::string text = this->text();
+    std::string text = this->text();
     const auto digits = [&](size_t from, size_t to) {
       return std::all_of(text.begin() + static_cast<long>(from), text.begin() + static_cast<long>(to),
                          [](char c) { return c >= '0' && c <= '9'; });

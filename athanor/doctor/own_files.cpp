@@ -84,7 +84,7 @@ bool leads_to_system(const Machine& machine, const std::string& path) {
   // What is not there yet lies in the first folder above it that is.
   std::string there = path, missing;
   while (!there.empty() && machine.status(there).kind == FileStatus::Kind::missing) {
-    missing = there.substr(there.rfind('/')) + missing;
+    missing.insert(0, there.substr(there.rfind('/')));
     there = parent_of(there);
   }
   const auto real = there.empty() ? std::optional<std::string>("") : machine.resolve(there);

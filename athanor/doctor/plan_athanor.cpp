@@ -147,7 +147,7 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
         gpu.use = PlannedGpu::Use::unused, gpu.reason = {"meant, but see below", "拟使用，但见下文"};
   for (const auto& [name, value] : plan.variables)
     plan.links.push_back({"variable",
-                          name + "=" + value,
+                          fmt::format("{}={}", name, value),
                           {"Mesa's Rusticl shows devices of the drivers that it names, and no others",
                            "Mesa 的 Rusticl 只显示其中列出的驱动的设备"},
                           {},

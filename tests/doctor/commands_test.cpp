@@ -97,7 +97,7 @@ std::string objection(const std::string& form, const std::string& command) {
     const std::string &mold = plan->at(i), &word = made->at(i);
     const size_t open = mold.find('{');
     if (open == std::string::npos || placeholders(mold).empty()) {
-      if (word != mold) return "'" + word + "' stands where '" + mold + "' was written";
+      if (word != mold) return fmt::format("'{}' stands where '{}' was written", word, mold);
       continue;
     }
     if (!word.starts_with(mold.substr(0, open))) return "'" + word + "' does not begin as it was written";
@@ -318,8 +318,10 @@ void make_hostile(const std::filesystem::path& root, const Hostile& hostile, con
   std::string variables;
   const char end = '\0';
   for (const std::string& line : split(environ, environ.find('\0') == std::string::npos ? '\n' : '\0'))
-    if (!line.empty() && !hostile.variables.contains(line.substr(0, line.find('=')))) variables += line + end;
-  for (const auto& [name, value] : hostile.variables) variables += name + "=" + value + end;
+    if (!line.empty() && !hostile.variables.contains(line.substr(0, line.find('='))))
+      variables.append(line).push_back(end);
+  for (const auto& [name, value] : hostile.variables)
+    variables += fmt::format("{}={}", name, value), variables.push_back(end);
   std::filesystem::create_directories(root / "proc/self");
   write_text(root / "proc/self/environ", variables);
   if (passwd.empty()) return;

@@ -1,5 +1,6 @@
 // What packages require of each other: versions, specifiers and markers against the `packaging` library's
 // answers, and environments with contradictions.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <map>
@@ -109,7 +110,7 @@ Contradictions of(const std::map<std::string, std::vector<std::string>>& package
     for (const std::string& one : requires_list) text += "Requires-Dist: " + one + "\n";
     std::string folder = words[0];
     std::replace(folder.begin(), folder.end(), '-', '_');
-    files["/v/lib/python" + python + "/site-packages/" + folder + "-" + words[1] + ".dist-info/METADATA"] =
+    files[fmt::format("/v/lib/python{}/site-packages/{}-{}.dist-info/METADATA", python, folder, words[1])] =
         text + "\nRequires-Dist: not-this\n";
   }
   const UnpackedMachine machine(files);

@@ -40,7 +40,7 @@ class ChooseDevice : public ::testing::Test {
       ++timed_;
       auto& times = times_.at(info.name);
       if (times.empty()) throw Error(ErrorCode::device, "the driver said no");
-      const Measured now = times.front();
+      Measured now = times.front();
       if (times.size() > 1) times.erase(times.begin());
       return now;
     });
