@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "athanor/backends/gpu/program.h"
@@ -36,6 +37,8 @@ class GpuKernel final : public Kernel {
  private:
   void launch(GpuQueue& queue, const GpuLaunch& launch, Function function, std::span<const Binding> buffers,
               const CommandSite* site) const {
+    // Of results without elements. CUDA and HIP refuse such launches.
+    if (std::ranges::find(launch.groups, 0) != launch.groups.end()) return;
     std::vector<Place> places;
     places.reserve(launch.arguments.size());
     for (const GpuLaunch::Argument& argument : launch.arguments) {
