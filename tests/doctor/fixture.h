@@ -9,8 +9,14 @@
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "athanor/device/machine.h"
+#include "athanor/device/provider_names.h"
 #include "tests/support/machine_fixture.h"
 #include "tests/support/temp_folder.h"
+
+/// For tests of what backends' runtimes answer, on a recorded machine too. The build of the fuzzers has no
+/// backends.
+#define ATHANOR_NEEDS_BACKENDS() \
+  if (athanor::provider_names().empty()) GTEST_SKIP() << "this build has no backends"
 
 namespace athanor::testing {
 

@@ -248,6 +248,7 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
 }
 
 TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
+  ATHANOR_NEEDS_BACKENDS();
   EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // by CUDA
   const InstallPlan plan = plan_on("healthy-wsl", "athanor");
   EXPECT_THAT(uses_of(plan), ElementsAre("unused"));
@@ -256,6 +257,7 @@ TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
 }
 
 TEST(PytorchPlans, SeeWhatWindowsShows) {
+  ATHANOR_NEEDS_BACKENDS();
   const InstallPlan plan = plan_with("wsl-rtx4090", "pytorch");
   EXPECT_THAT(uses_of(plan), ElementsAre("used"));
   EXPECT_THAT(plan.index, HasSubstr("/whl/cu12"));  // Windows' driver 572: no CUDA 13
@@ -303,6 +305,7 @@ TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
 }
 
 TEST(Plans, TakeTheDeviceThatIsAskedFor) {
+  ATHANOR_NEEDS_BACKENDS();
   const std::string name = "doctor/trap-amd-and-nvidia";
   for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800"})
     EXPECT_THAT(plan_with(name, "pytorch", {"", device}).index, HasSubstr("/whl/rocm")) << device;

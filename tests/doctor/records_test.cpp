@@ -205,6 +205,7 @@ TEST(Bundle, SaysNothingPrivateAndCanBeUnpacked) {
 }
 
 TEST(Bundle, HasTheGpuOfWindows) {
+  ATHANOR_NEEDS_BACKENDS();
   const UnpackedMachine machine("wsl-rtx4090");
   const Facts facts(*machine);
   const TemporaryFolder folder;
