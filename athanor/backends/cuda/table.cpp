@@ -34,8 +34,7 @@ StreamApi load() {
                                .max_block_x = 2,
                                .shared_memory_per_block = 8,
                                .warp_size = 10,
-                               .multiprocessors = 16,
-                               .integrated = 18}};
+                               .multiprocessors = 16}};
   if (!library) {
     api.missing = "no CUDA driver library: " + library.error();
     return api;
@@ -53,7 +52,6 @@ StreamApi load() {
       .find(api.set_context, "cuCtxSetCurrent")
       .find(api.memory_allocate, "cuMemAlloc_v2")
       .find(api.memory_free, "cuMemFree_v2")
-      .find(api.memory_info, "cuMemGetInfo_v2")
       .find(api.host_allocate, "cuMemHostAlloc")
       .find(api.stream_create, "cuStreamCreate")
       .find(api.stream_synchronize, "cuStreamSynchronize")

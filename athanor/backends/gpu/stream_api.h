@@ -14,7 +14,7 @@ namespace athanor::gpu {
 
 /// Numbers of device attributes, which the two count differently.
 struct StreamAttributes {
-  int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors, integrated;
+  int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors;
 };
 
 struct StreamApi {
@@ -40,7 +40,6 @@ struct StreamApi {
 
   int (*memory_allocate)(void**, size_t) = nullptr;
   int (*memory_free)(void*) = nullptr;
-  int (*memory_info)(size_t* free, size_t* total) = nullptr;
   int (*host_allocate)(void**, size_t, unsigned flags) = nullptr;
 
   int (*stream_create)(void**, unsigned flags) = nullptr;

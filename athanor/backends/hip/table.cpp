@@ -29,8 +29,7 @@ StreamApi load() {
                                .max_block_x = 26,
                                .shared_memory_per_block = 74,
                                .warp_size = 87,
-                               .multiprocessors = 63,
-                               .integrated = 16}};
+                               .multiprocessors = 63}};
   if (!library) {
     api.missing = "no HIP runtime library: " + library.error();
     return api;
@@ -47,7 +46,6 @@ StreamApi load() {
       .find(api.set_device, "hipSetDevice")
       .find(api.memory_allocate, "hipMalloc")
       .find(api.memory_free, "hipFree")
-      .find(api.memory_info, "hipMemGetInfo")
       .find(api.host_allocate, "hipHostMalloc")
       .find(api.stream_create, "hipStreamCreateWithFlags")
       .find(api.stream_synchronize, "hipStreamSynchronize")
