@@ -1,7 +1,7 @@
 # Embeds files into the library unchanged (athanor/base/embedded.h): data, and the kernel language's headers and templates,
 # which are compiled on the user's device.
 file(GLOB_RECURSE embedded CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-  ${PROJECT_SOURCE_DIR}/data/* ${PROJECT_SOURCE_DIR}/athanor/kernels/gpu/*.kernel)
+  ${PROJECT_SOURCE_DIR}/data/* ${PROJECT_SOURCE_DIR}/athanor/*.kernel)
 set(embedded_source ${PROJECT_BINARY_DIR}/embedded.cpp)
 list(TRANSFORM embedded PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE embedded_paths)
 add_custom_command(OUTPUT ${embedded_source}

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "athanor/runtime/memory_test.h"
-#include "athanor/runtime/probe.h"
+#include "athanor/examine/memory_test.h"
+#include "athanor/examine/probe.h"
 
 namespace athanor::cli {
 

@@ -10,7 +10,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/child.h"
 #include "athanor/cli/doing.h"
-#include "athanor/runtime/examine.h"
+#include "athanor/examine/examine.h"
 
 namespace athanor::cli {
 namespace {

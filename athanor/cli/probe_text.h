@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/runtime/probe.h"
+#include "athanor/examine/probe.h"
 #include "athanor/train/progress.h"
 
 namespace athanor::cli {

@@ -4,7 +4,7 @@
 
 #include "athanor/base/os/child.h"
 #include "athanor/base/text.h"
-#include "athanor/runtime/examine.h"
+#include "athanor/examine/examine.h"
 
 namespace athanor::doctor {
 namespace {

@@ -1,15 +1,15 @@
 // The examination of a device: of the host, which is right, and of a backend that is wrong in one op.
-#include "athanor/runtime/examine.h"
+#include "athanor/examine/examine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "athanor/examine/parts.h"
 #include "athanor/graph/op.h"
 #include "athanor/ops/op_case.h"
 #include "athanor/ops/ops.h"
-#include "athanor/runtime/examine_parts.h"
 
 namespace athanor {
 namespace {

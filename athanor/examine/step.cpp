@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "athanor/examine/parts.h"
 #include "athanor/graph/op.h"
 #include "athanor/ops/op_case.h"
 #include "athanor/ops/ops.h"
-#include "athanor/runtime/examine_parts.h"
 
 namespace athanor {
 namespace {

@@ -1,4 +1,4 @@
-#include "athanor/runtime/memory_test.h"
+#include "athanor/examine/memory_test.h"
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/embedded.h"
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
@@ -148,7 +149,7 @@ class GpuWorker final : public Worker {
     defines.set("GROUPS", groups);
     GpuLaunch launch;
     launch.name = name;
-    launch.source = defines.text() + std::string(template_text("memory_test"));
+    launch.source = defines.text() + std::string(embedded_file("athanor/examine/memory_test.kernel"));
     launch.groups = {groups, 1, 1};
     launch.group_size = {group, 1, 1};
     for (int i = 0; i < buffers; ++i) launch.arguments.push_back({i, 0});

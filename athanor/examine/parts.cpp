@@ -1,4 +1,4 @@
-#include "athanor/runtime/examine_parts.h"
+#include "athanor/examine/parts.h"
 
 #include <algorithm>
 #include <deque>

@@ -8,7 +8,7 @@
 
 #include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
-#include "athanor/runtime/probe.h"
+#include "athanor/examine/probe.h"
 
 namespace athanor {
 namespace {

@@ -1,4 +1,4 @@
-#include "athanor/runtime/probe.h"
+#include "athanor/examine/probe.h"
 
 #include <fmt/format.h>
 

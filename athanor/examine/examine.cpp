@@ -1,4 +1,4 @@
-#include "athanor/runtime/examine.h"
+#include "athanor/examine/examine.h"
 
 #include <exception>
 #include <thread>
@@ -7,8 +7,8 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/compile/options.h"
+#include "athanor/examine/parts.h"
 #include "athanor/kernels/cache.h"
-#include "athanor/runtime/examine_parts.h"
 
 namespace athanor {
 namespace {

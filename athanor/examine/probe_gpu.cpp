@@ -6,9 +6,10 @@
 #include <cstring>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/embedded.h"
 #include "athanor/base/error.h"
+#include "athanor/examine/probe.h"
 #include "athanor/kernels/gpu/gpu_access.h"
-#include "athanor/runtime/probe.h"
 
 namespace athanor {
 namespace {
@@ -34,7 +35,7 @@ class Prober {
     defines.set("GROUPS", groups);
     GpuLaunch launch;
     launch.name = name;
-    launch.source = defines.text() + std::string(template_text(name));
+    launch.source = defines.text() + std::string(embedded_file("athanor/examine/" + name + ".kernel"));
     launch.groups = {groups, 1, 1};
     launch.group_size = {group_size_, 1, 1};
     for (int i = 0; i < buffers; ++i) launch.arguments.push_back({i, 0});

@@ -1,4 +1,4 @@
-#include "athanor/runtime/probe.h"
+#include "athanor/examine/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 
 #include <cmath>
 
+#include "athanor/examine/memory_test.h"
 #include "athanor/kernels/gpu/gpu_access.h"
-#include "athanor/runtime/memory_test.h"
 
 namespace athanor::testing {
 namespace {
