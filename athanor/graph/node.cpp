@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "athanor/base/error.h"
@@ -17,11 +19,16 @@ struct Overloaded : F... {
 template <class... F>
 Overloaded(F...) -> Overloaded<F...>;
 
-void mix(uint64_t& hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 29;
-}
-
 }  // namespace
+
+void append_words(std::vector<uint64_t>& words, std::string_view text) {
+  words.push_back(text.size());
+  for (size_t i = 0; i < text.size(); i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    std::memcpy(&word, text.data() + i, std::min(sizeof word, text.size() - i));
+    words.push_back(word);
+  }
+}
 
 std::string to_string(const TensorType& type) {
   return fmt::format("{}{}", to_string(type.dtype), to_string(type.shape));
@@ -57,19 +64,27 @@ bool Attrs::operator==(const Attrs& other) const {
   return true;
 }
 
-uint64_t Attrs::hash() const {
-  uint64_t hash = entries_.size();
+void Attrs::append_to(std::vector<uint64_t>& words) const {
+  words.push_back(entries_.size());
   for (const auto& [key, value] : entries_) {
-    mix(hash, static_cast<uint64_t>(key[0]));
-    mix(hash, value.index());
-    std::visit(Overloaded{[&](const std::string& s) { mix(hash, std::hash<std::string>{}(s)); },
+    append_words(words, std::string_view(key));
+    words.push_back(value.index());
+    std::visit(Overloaded{[&](const std::string& s) { append_words(words, std::string_view(s)); },
                           [&](const Ints& v) {
-                            for (int64_t i : v) mix(hash, static_cast<uint64_t>(i));
+                            words.push_back(v.size());
+                            for (int64_t i : v) words.push_back(static_cast<uint64_t>(i));
                           },
-                          [&](double d) { mix(hash, std::bit_cast<uint64_t>(d)); },
-                          [&](auto v) { mix(hash, static_cast<uint64_t>(v)); }},
+                          [&](double d) { words.push_back(std::bit_cast<uint64_t>(d)); },
+                          [&](auto v) { words.push_back(static_cast<uint64_t>(v)); }},
                value);
   }
+}
+
+uint64_t Attrs::hash() const {
+  std::vector<uint64_t> words;
+  append_to(words);
+  uint64_t hash = 0;
+  for (uint64_t word : words) hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 29;
   return hash;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <source_location>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -58,6 +59,8 @@ class Attrs {
 
   const std::vector<Entry>& entries() const { return entries_; }
   bool operator==(const Attrs& other) const;
+  /// Appends words that differ between any two lists of attributes.
+  void append_to(std::vector<uint64_t>& words) const;
   uint64_t hash() const;
 
  private:
@@ -67,6 +70,8 @@ class Attrs {
 
 /// "axis=1, stride=[2, 2]"
 std::string to_string(const Attrs& attrs);
+/// Appends a text's length and characters.
+void append_words(std::vector<uint64_t>& words, std::string_view text);
 
 /// The part of a model that something belongs to, shared by its nodes: "layer1.0.conv1". Null: no part.
 using PartName = std::shared_ptr<const std::string>;

@@ -106,7 +106,8 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   PlanKey key;
   key.reserve(collected.nodes.size() * 6 + 8);
   key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33);
-  for (const std::string& name : options.host_ops) key.push_back(std::hash<std::string>()(name));
+  key.push_back(options.host_ops.size());
+  for (const std::string& name : options.host_ops) append_words(key, name);
   size_t input = 0;
   for (const Node* node : collected.nodes) {
     key.push_back(reinterpret_cast<uintptr_t>(node->value ? nullptr : node->op));
@@ -119,7 +120,7 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
       key.push_back(collected.donated[input++]);
       continue;
     }
-    key.push_back(node->attrs.hash());
+    node->attrs.append_to(key);
     for (const auto& in : node->inputs) key.push_back(static_cast<uint64_t>(in->visit.place));
   }
   for (const auto& root : collected.roots) key.push_back(static_cast<uint64_t>(root->visit.place));

@@ -280,6 +280,14 @@ TEST(Plan, TheSecondStepReusesThePlanWhateverTheScalars) {
   EXPECT_GE(evaluation_stats().plans_reused, 4);
 }
 
+TEST(Plan, IsNotSharedByGraphsWithOtherAttributes) {
+  // The pairs of bounds once had the same 64-bit hash.
+  const Tensor x = Tensor::from<float>({-9, 0.5, 9}, {3}).eval();
+  EXPECT_EQ(clamp(x, -1, 1).to_vector<float>(), (std::vector<float>{-1, 0.5F, 1}));
+  EXPECT_EQ(clamp(x, -4.0064, 0x1.84e785223ec49p+6).to_vector<float>(),
+            (std::vector<float>{-4.0064F, 0.5F, 9}));
+}
+
 TEST(Plan, AnOpWithoutKernelOrDecompositionIsNamedWithTheCallersLine) {
   static const Op& op =
       define_op({.name = "test_unkernelled", .doc = "Cannot run.", .infer = [](auto in, const Attrs&) {
