@@ -38,7 +38,9 @@ class Queue {
   Queue& operator=(const Queue&) = delete;
 
   Device device() const { return device_; }
-  /// Copies `bytes` within the device's memory.
+  /// Copies `bytes`. Either place, but not both, may be memory of any other device. Such a copy does not wait
+  /// for the other device's queue, nor that queue for it: order them with record() and wait(). It does
+  /// wait for what the host wrote to either. The memory may be released at once.
   virtual void copy(Binding to, Binding from, size_t bytes) = 0;
   /// Sets `bytes` to one value.
   virtual void fill(Binding to, uint8_t value, size_t bytes) = 0;
@@ -54,6 +56,10 @@ class Queue {
 
  protected:
   explicit Queue(Device device) : device_(device) {}
+  /// Throws Error(internal) for a copy that has nothing to do with this device.
+  void check_copy(const Binding& to, const Binding& from) const;
+  /// Writes to memory of another device, whose queue waits for it.
+  static void write_across(const Binding& to, const void* from, size_t bytes);
 
  private:
   Device device_;

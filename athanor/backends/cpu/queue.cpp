@@ -37,7 +37,14 @@ void CpuKernel::enqueue(Queue&, std::span<const Binding> buffers, const CommandS
 }
 
 void CpuQueue::copy(Binding to, Binding from, size_t bytes) {
-  if (bytes > 0) std::memmove(address_of(to), address_of(from), bytes);
+  if (bytes == 0) return;
+  check_copy(to, from);
+  if (from.storage->device() != device())
+    from.storage->read(address_of(to), static_cast<size_t>(from.offset), bytes);
+  else if (to.storage->device() != device())
+    write_across(to, address_of(from), bytes);
+  else
+    std::memmove(address_of(to), address_of(from), bytes);
 }
 
 void CpuQueue::fill(Binding to, uint8_t value, size_t bytes) {

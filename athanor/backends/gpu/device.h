@@ -35,6 +35,7 @@ class GpuDevice {
 
   Pool pool{*this};
   Staging staging{*this};
+  Staging crossings{*this};  // for copies in the queue of kernels, which may be late
   Faults faults{*this};
   Traces traces{*this};
   /// Compiled programs of this process, by source.

@@ -80,9 +80,18 @@ class Driver {
   /// both its marks are then the caller's to release.
   virtual void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) = 0;
   virtual void download(Stream stream, void* to, Place from, size_t bytes) = 0;
-  virtual void copy(Stream stream, Place to, Place from, size_t bytes) = 0;
+  virtual void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) = 0;
   virtual void fill(Stream stream, Place to, uint8_t value, size_t bytes) = 0;
   virtual void launch(Stream stream, const Launch& launch, Span* span) = 0;
+
+  /// Whether streams of this device may wait for marks of the other, and copy from and to its memory.
+  virtual bool reaches(const Driver&) const { return false; }
+  /// Copies between two devices, each of them this one or one that it reaches.
+  struct Side {
+    Driver& driver;
+    Place place;
+  };
+  virtual void copy_between(Stream, const Side& /*to*/, const Side& /*from*/, size_t /*bytes*/, Span*) {}
 
   /// A point after all that the stream was given so far; `timed`: interval() may be asked of it.
   virtual Mark mark(Stream stream, bool timed) = 0;

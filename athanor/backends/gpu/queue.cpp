@@ -40,8 +40,53 @@ Place GpuQueue::place_of(const Binding& binding) {
   return {storage.memory(), static_cast<size_t>(binding.offset)};
 }
 
+template <class Command, class Label>
+void GpuQueue::traced(const Command& command, const Label& label) {
+  const bool trace = Trace::active() != nullptr;
+  Span span;
+  command(trace ? &span : nullptr);
+  if (trace) device_.traces.add(span, lane_, label());
+}
+
 void GpuQueue::copy(Binding to, Binding from, size_t bytes) {
-  if (bytes > 0) driver_.copy(stream_, place_of(to), place_of(from), bytes);
+  if (bytes == 0) return;
+  check_copy(to, from);
+  if (to.storage->device() != from.storage->device()) return copy_across(to, from, bytes);
+  const Place target = place_of(to), source = place_of(from);
+  traced([&](Span* span) { driver_.copy(stream_, target, source, bytes, span); },
+         [&] { return fmt::format("copy {}", format_bytes(bytes)); });
+}
+
+void GpuQueue::copy_across(const Binding& to, const Binding& from, size_t bytes) {
+  const bool out = from.storage->device() == device();
+  Storage& far = out ? *to.storage : *from.storage;
+  wait(far.ready());
+  const auto* const there = dynamic_cast<GpuStorage*>(&far);
+  if (there != nullptr && driver_.reaches(there->gpu().driver())) {
+    auto& storage = static_cast<GpuStorage&>(far);
+    const auto side = [&](const Binding& binding) {
+      return binding.storage == &far ? Driver::Side{storage.gpu().driver(),
+                                                    {storage.memory(), static_cast<size_t>(binding.offset)}}
+                                     : Driver::Side{driver_, place_of(binding)};
+    };
+    const Driver::Side target = side(to), source = side(from);
+    traced([&](Span* span) { driver_.copy_between(stream_, target, source, bytes, span); },
+           [&] {
+             return fmt::format("{} {} {}", out ? "send" : "fetch", format_bytes(bytes),
+                                to_string(far.device()));
+           });
+    storage.used_by(record());
+  } else if (!out) {
+    device_.crossings.copy_in(*this, place_of(to), from, bytes);
+  } else if (far.device() == Device{}) {
+    download(static_cast<std::byte*>(far.address()) + to.offset, place_of(from), bytes);
+    finish();
+  } else {
+    device_.crossings.copy_out(
+        *this, place_of(from), bytes, [&](const void* piece, size_t before, size_t count) {
+          write_across({to.storage, to.offset + static_cast<int64_t>(before)}, piece, count);
+        });
+  }
 }
 
 void GpuQueue::fill(Binding to, uint8_t value, size_t bytes) {
@@ -54,11 +99,14 @@ std::shared_ptr<Event> GpuQueue::record() {
 
 void GpuQueue::wait(const std::shared_ptr<Event>& event) {
   if (event == nullptr) return;
-  const auto* own = dynamic_cast<const GpuEvent*>(event.get());
-  if (own == nullptr || &own->queue().gpu() != &device_)
-    event->wait();  // of another device: the host waits
-  else if (&own->queue() != this && !own->passed())
-    driver_.wait(stream_, own->mark(), own->queue().stream());
+  const auto* const known = dynamic_cast<const GpuEvent*>(event.get());
+  const auto reached = [&](GpuDevice& other) {
+    return &other == &device_ || driver_.reaches(other.driver());
+  };
+  if (known == nullptr || !reached(known->queue().gpu()))
+    event->wait();  // of a device of another kind: the host waits
+  else if (&known->queue() != this && !known->passed())
+    driver_.wait(stream_, known->mark(), known->queue().stream());
 }
 
 void GpuQueue::finish() {
@@ -117,10 +165,8 @@ void GpuQueue::launch(const Launch& launch, const std::function<std::string()>& 
 }
 
 void GpuQueue::upload(Place to, const void* from, size_t bytes) {
-  const bool trace = Trace::active() != nullptr;
-  Span span;
-  driver_.upload(stream_, to, from, bytes, trace ? &span : nullptr);
-  if (trace) device_.traces.add(span, lane_, fmt::format("upload {}", format_bytes(bytes)));
+  traced([&](Span* span) { driver_.upload(stream_, to, from, bytes, span); },
+         [&] { return fmt::format("upload {}", format_bytes(bytes)); });
 }
 
 void GpuQueue::download(void* to, Place from, size_t bytes) { driver_.download(stream_, to, from, bytes); }

@@ -47,7 +47,7 @@ class GpuQueue final : public Queue {
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
 
-  /// Where a binding lies. The queue waits for its content, unless that has been used here before.
+  /// Where a binding of this device lies. The queue waits for its content, unless that has been used here before.
   Place place_of(const Binding& binding);
 
   GpuDevice& gpu() { return device_; }
@@ -63,6 +63,10 @@ class GpuQueue final : public Queue {
     std::optional<Span> first, last;
   };
   void release(std::optional<Span>& span) noexcept;
+  void copy_across(const Binding& to, const Binding& from, size_t bytes);
+  /// Gives a command to the driver, and its span to the trace if there is one.
+  template <class Command, class Label>
+  void traced(const Command& command, const Label& label);
   Timing* timing_ = nullptr;
   std::mutex timing_mutex_;
 };

@@ -7,17 +7,47 @@
 
 namespace athanor::gpu {
 
-void Staging::upload(GpuQueue& queue, Place to, const void* source, size_t bytes) {
+Staging::Half& Staging::next_half() {
+  Half& half = halves_[turn_++ % halves_.size()];
+  if (half.memory == nullptr) half.memory = device_.driver().pin(half_bytes);
+  if (half.sent != nullptr) half.sent->wait();
+  half.sent = nullptr;
+  return half;
+}
+
+template <class Fill>
+void Staging::send(GpuQueue& queue, Place to, size_t bytes, const Fill& fill) {
   const std::scoped_lock one_at_a_time(mutex_);
-  const auto* from = static_cast<const std::byte*>(source);
   for (size_t done = 0; done < bytes;) {
-    Half& half = halves_[turn_++ % halves_.size()];
-    if (half.memory == nullptr) half.memory = device_.driver().pin(half_bytes);
-    if (half.sent != nullptr) half.sent->wait();
+    Half& half = next_half();
     const size_t piece = std::min(bytes - done, half_bytes);
-    std::memcpy(half.memory, from + done, piece);
+    fill(half.memory, done, piece);
     queue.upload({to.memory, to.offset + done}, half.memory, piece);
     half.sent = queue.record();
+    done += piece;
+  }
+}
+
+void Staging::upload(GpuQueue& queue, Place to, const void* source, size_t bytes) {
+  send(queue, to, bytes, [&](void* half, size_t done, size_t piece) {
+    std::memcpy(half, static_cast<const std::byte*>(source) + done, piece);
+  });
+}
+
+void Staging::copy_in(GpuQueue& queue, Place to, const Binding& from, size_t bytes) {
+  send(queue, to, bytes, [&](void* half, size_t done, size_t piece) {
+    from.storage->read(half, static_cast<size_t>(from.offset) + done, piece);
+  });
+}
+
+void Staging::copy_out(GpuQueue& queue, Place from, size_t bytes, const Take& take) {
+  const std::scoped_lock one_at_a_time(mutex_);
+  for (size_t done = 0; done < bytes;) {
+    Half& half = next_half();
+    const size_t piece = std::min(bytes - done, half_bytes);
+    queue.download(half.memory, {from.memory, from.offset + done}, piece);
+    queue.record()->wait();
+    take(half.memory, done, piece);
     done += piece;
   }
 }

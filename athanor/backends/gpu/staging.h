@@ -1,10 +1,12 @@
-// Pinned host memory that uploads go through.
+// Pinned host memory that copies to and from the device go through.
 #pragma once
 #include <array>
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "athanor/backends/gpu/driver.h"
+#include "athanor/kernels/queue.h"
 
 namespace athanor::gpu {
 
@@ -24,8 +26,18 @@ class Staging {
 
   /// Returns when `source` has been read; the last pieces may still be on their way.
   void upload(GpuQueue& queue, Place to, const void* source, size_t bytes);
+  /// The same from memory of any other device.
+  void copy_in(GpuQueue& queue, Place to, const Binding& from, size_t bytes);
+  /// The other way. `take` gets a piece, how much was before it, and its size.
+  using Take = std::function<void(const void*, size_t, size_t)>;
+  void copy_out(GpuQueue& queue, Place from, size_t bytes, const Take& take);
 
  private:
+  /// Fills the halves by turns; `fill` gets one, how much was done before it, and how much it takes.
+  template <class Fill>
+  void send(GpuQueue& queue, Place to, size_t bytes, const Fill& fill);
+  struct Half;
+  Half& next_half();
   struct Half {
     void* memory = nullptr;
     std::shared_ptr<Event> sent;  // the last copy out of it

@@ -13,13 +13,19 @@ GpuStorage::GpuStorage(GpuDevice& device, Pool::Block block, size_t bytes)
 GpuStorage::~GpuStorage() {
   count_memory(device(), -static_cast<int64_t>(bytes()));
   try {
-    block_.released = used_ ? gpu_.kernels().record() : ready();
+    for (const auto& event : others_) gpu_.kernels().wait(event);
+    block_.released = used_ || !others_.empty() ? gpu_.kernels().record() : ready();
   } catch (const std::exception&) {
     // The device was lost: the block is of no use any more.
     gpu_.driver().free(block_.memory);
     return;
   }
   gpu_.pool.give_back(std::move(block_));
+}
+
+void GpuStorage::used_by(std::shared_ptr<Event> other) {
+  std::erase_if(others_, [](const auto& event) { return event->passed(); });
+  others_.push_back(std::move(other));
 }
 
 void GpuStorage::read(void* destination, size_t offset, size_t count) const {
@@ -33,6 +39,7 @@ void GpuStorage::read(void* destination, size_t offset, size_t count) const {
 void GpuStorage::write(const void* source, size_t offset, size_t count) {
   if (count == 0) return;
   GpuQueue& queue = gpu_.uploads();
+  for (const auto& event : others_) queue.wait(event);
   queue.wait(used_ ? gpu_.kernels().record() : ready());
   if (gpu_.facts().shares_host_memory) {
     queue.upload({block_.memory, offset}, source, count);

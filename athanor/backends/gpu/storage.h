@@ -1,6 +1,8 @@
 // Memory of a GPU, from its pool.
 #pragma once
 #include <atomic>
+#include <memory>
+#include <vector>
 
 #include "athanor/backends/gpu/device.h"
 
@@ -13,16 +15,20 @@ class GpuStorage final : public Storage {
   void read(void* destination, size_t offset, size_t count) const override;
   void write(const void* source, size_t offset, size_t count) override;
 
+  GpuDevice& gpu() const { return gpu_; }
   Memory memory() const { return block_.memory; }
   /// Whether the queue of kernels has been given it since it was last written from the host.
   bool seen() const { return seen_; }
   void set_seen() { seen_ = used_ = true; }
+  /// Another device uses the memory until this has passed.
+  void used_by(std::shared_ptr<Event> other);
 
  private:
   GpuDevice& gpu_;
   Pool::Block block_;
   std::atomic<bool> seen_ = false;
-  std::atomic<bool> used_ = false;  // by the queue of kernels, ever
+  std::atomic<bool> used_ = false;              // by the queue of kernels, ever
+  std::vector<std::shared_ptr<Event>> others_;  // after what other devices do with it
 };
 
 }  // namespace athanor::gpu

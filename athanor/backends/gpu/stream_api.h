@@ -55,6 +55,10 @@ struct StreamApi {
   int (*copy_to_device)(void* to, const void* from, size_t, void* stream) = nullptr;
   int (*copy_to_host)(void* to, void* from, size_t, void* stream) = nullptr;
   int (*copy_on_device)(void* to, void* from, size_t, void* stream) = nullptr;
+  /// Peers: a context or, without contexts, the number of a device.
+  int (*copy_peer)(void* to, void* to_peer, void* from, void* from_peer, size_t, void* stream) = nullptr;
+  int (*peer_possible)(int*, int device, int peer) = nullptr;
+  int (*peer_enable)(void* peer, unsigned flags) = nullptr;
   int (*fill)(void* to, unsigned char, size_t, void* stream) = nullptr;
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;

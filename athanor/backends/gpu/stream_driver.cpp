@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "athanor/base/error.h"
 
@@ -45,6 +46,7 @@ void StreamDriver::open() {
   enter();
   check(api_.event_create(&start_, 0), doing);
   check(api_.event_record(start_, nullptr), doing);
+  check(api_.event_synchronize(start_), doing);
 }
 
 Memory StreamDriver::allocate(size_t bytes, std::string& why) {
@@ -79,6 +81,31 @@ Stream StreamDriver::make_stream() {
   return stream;
 }
 
+// Marks before and after a command, if they are asked for.
+class StreamDriver::Spanned {
+ public:
+  Spanned(StreamDriver& driver, Stream stream, Span* span) : driver_(driver), stream_(stream), span_(span) {
+    if (span != nullptr) begin_ = driver.mark(stream, true);
+  }
+  ~Spanned() {
+    if (begin_ != nullptr) driver_.release(begin_);
+  }
+  Spanned(const Spanned&) = delete;
+  Spanned& operator=(const Spanned&) = delete;
+  /// The command has been given.
+  void end() {
+    if (span_ == nullptr) return;
+    const Mark end = driver_.mark(stream_, true);
+    *span_ = {std::exchange(begin_, nullptr), end};
+  }
+
+ private:
+  StreamDriver& driver_;
+  Stream stream_;
+  Span* span_;
+  Mark begin_ = nullptr;
+};
+
 Mark StreamDriver::mark(Stream stream, bool timed) {
   enter();
   Mark event = nullptr;
@@ -91,9 +118,9 @@ Mark StreamDriver::mark(Stream stream, bool timed) {
 
 void StreamDriver::upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) {
   enter();
-  if (span != nullptr) span->begin = mark(stream, true);
+  Spanned spanned(*this, stream, span);
   check(api_.copy_to_device(address_of(to), from, bytes, stream), "copy to the device");
-  if (span != nullptr) span->end = mark(stream, true);
+  spanned.end();
 }
 
 void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
@@ -101,9 +128,42 @@ void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
   check(api_.copy_to_host(to, address_of(from), bytes, stream), "copy from the device");
 }
 
-void StreamDriver::copy(Stream stream, Place to, Place from, size_t bytes) {
+void StreamDriver::copy(Stream stream, Place to, Place from, size_t bytes, Span* span) {
   enter();
+  Spanned spanned(*this, stream, span);
   check(api_.copy_on_device(address_of(to), address_of(from), bytes, stream), "copy on the device");
+  spanned.end();
+}
+
+bool StreamDriver::reaches(const Driver& other) const {
+  const auto* const driver = dynamic_cast<const StreamDriver*>(&other);
+  return driver != nullptr && &driver->api_ == &api_;
+}
+
+void* StreamDriver::as_peer() const {
+  return context_ != nullptr ? context_ : reinterpret_cast<void*>(static_cast<intptr_t>(number_));
+}
+
+void StreamDriver::connect(const StreamDriver& other) {
+  const std::scoped_lock lock(connecting_);
+  if (other.number_ == number_ || !connected_.insert(other.number_).second) return;
+  // Where this fails, the interface copies through the host's memory by itself.
+  int possible = 0;
+  if (api_.peer_possible(&possible, number_, other.number_) == 0 && possible != 0)
+    api_.peer_enable(other.as_peer(), 0);
+}
+
+void StreamDriver::copy_between(Stream stream, const Side& to, const Side& from, size_t bytes, Span* span) {
+  enter();
+  const auto& target = static_cast<const StreamDriver&>(to.driver);
+  const auto& source = static_cast<const StreamDriver&>(from.driver);
+  connect(&target == this ? source : target);
+  Spanned spanned(*this, stream, span);
+  check(api_.copy_peer(address_of(to.place), target.as_peer(), address_of(from.place), source.as_peer(),
+                       bytes, stream),
+        fmt::format("copy from {} to {}", to_string(source.facts_.info.device),
+                    to_string(target.facts_.info.device)));
+  spanned.end();
 }
 
 void StreamDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
@@ -123,13 +183,14 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   arguments.reserve(addresses.size() + 1);
   for (void*& address : addresses) arguments.push_back(static_cast<void*>(&address));
   if (code != 0) arguments.push_back(&code);
-  if (span != nullptr) span->begin = mark(stream, true);
+  Spanned spanned(*this, stream, span);
   const auto extent = [](size_t value) { return static_cast<unsigned>(value); };
-  check(api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
-                    extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
-                    extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr),
-        fmt::format("launch the kernel '{}'", launch.name));
-  if (span != nullptr) span->end = mark(stream, true);
+  const int failed =
+      api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
+                  extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
+                  extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr);
+  if (failed != 0) check(failed, fmt::format("launch the kernel '{}'", launch.name));
+  spanned.end();
 }
 
 void StreamDriver::wait(Stream stream, Mark mark, Stream) {

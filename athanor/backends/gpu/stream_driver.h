@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,11 @@ class StreamDriver final : public Driver {
   Stream make_stream() override;
   void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) override;
   void download(Stream stream, void* to, Place from, size_t bytes) override;
-  void copy(Stream stream, Place to, Place from, size_t bytes) override;
+  void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) override;
   void fill(Stream stream, Place to, uint8_t value, size_t bytes) override;
   void launch(Stream stream, const Launch& launch, Span* span) override;
+  bool reaches(const Driver& other) const override;
+  void copy_between(Stream stream, const Side& to, const Side& from, size_t bytes, Span* span) override;
   Mark mark(Stream stream, bool timed) override;
   void wait(Stream stream, Mark mark, Stream from) override;
   bool passed(Mark mark) override;
@@ -38,10 +41,15 @@ class StreamDriver final : public Driver {
   void unload(Module module, Function function) noexcept override;
 
  private:
+  class Spanned;
   /// Calls belong to the device that is current in their thread.
   void enter() const;
   void check(int code, const std::string& doing) const;
   std::string error_name(int code) const;
+  /// What the interface takes to name this device as another's peer.
+  void* as_peer() const;
+  /// Lets the device and the other fetch from each other directly, where hardware can.
+  void connect(const StreamDriver& other);
 
   const StreamApi& api_;
   const CompilerApi& compiler_;
@@ -50,6 +58,8 @@ class StreamDriver final : public Driver {
   void* context_ = nullptr;
   Mark start_ = nullptr;          // from which times are counted
   std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads
+  std::mutex connecting_;
+  std::set<int> connected_;  // numbers of devices
 };
 
 /// Every device that the interface lists; {} where it is missing. `compiler` is only asked for where there is

@@ -13,6 +13,10 @@ using gpu::CompilerApi;
 using gpu::StreamApi;
 
 const char* (*error_text)(int) = nullptr;
+int (*copy_peer_of)(void*, int, const void*, int, size_t, void*) = nullptr;
+int (*enable_peer)(int, unsigned) = nullptr;
+
+int number_of(void* peer) { return static_cast<int>(reinterpret_cast<intptr_t>(peer)); }
 
 int error_name(int code, const char** name) {
   *name = error_text(code);
@@ -59,12 +63,19 @@ StreamApi load() {
       .find(api.copy_to_device, "hipMemcpyHtoDAsync")
       .find(api.copy_to_host, "hipMemcpyDtoHAsync")
       .find(api.copy_on_device, "hipMemcpyDtoDAsync")
+      .find(copy_peer_of, "hipMemcpyPeerAsync")
+      .find(api.peer_possible, "hipDeviceCanAccessPeer")
+      .find(enable_peer, "hipDeviceEnablePeerAccess")
       .find(api.fill, "hipMemsetD8Async")
       .find(api.launch, "hipModuleLaunchKernel")
       .find(api.module_load, "hipModuleLoadData")
       .find(api.module_function, "hipModuleGetFunction")
       .find(api.module_unload, "hipModuleUnload");
   api.error_name = error_name;
+  api.copy_peer = [](void* to, void* to_peer, void* from, void* from_peer, size_t bytes, void* stream) {
+    return copy_peer_of(to, number_of(to_peer), from, number_of(from_peer), bytes, stream);
+  };
+  api.peer_enable = [](void* peer, unsigned flags) { return enable_peer(number_of(peer), flags); };
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
   return api;

@@ -117,10 +117,12 @@ void OpenClDriver::download(Stream stream, void* to, Place from, size_t bytes) {
         "read memory");
 }
 
-void OpenClDriver::copy(Stream stream, Place to, Place from, size_t bytes) {
+void OpenClDriver::copy(Stream stream, Place to, Place from, size_t bytes, Span* span) {
+  cl_event event = nullptr;
   check(api().EnqueueCopyBuffer(queue_of(stream), buffer_of(from), buffer_of(to), from.offset, to.offset,
-                                bytes, 0, nullptr, nullptr),
+                                bytes, 0, nullptr, span != nullptr ? &event : nullptr),
         "copy memory");
+  if (span != nullptr) *span = {event, event};
 }
 
 void OpenClDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
