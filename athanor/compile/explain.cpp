@@ -93,15 +93,28 @@ std::string layout_of(const PlanValue& value) {
 
 std::string work_of(int64_t amount) { return count(static_cast<double>(amount)); }
 
+const PlanQueue& queue_of(const Plan& plan, const PlanStep& step) {
+  return plan.queues[static_cast<size_t>(step.queue)];
+}
+
+/// Of plans with several queues: the step's, and what it waits for.
+std::string order_of(const Plan& plan, const PlanStep& step) {
+  std::string text = to_string(queue_of(plan, step));
+  if (!step.waits.empty()) text += fmt::format(" after {}", fmt::join(step.waits, " "));
+  return text;
+}
+
 /// A line for each step: as wide as it must be.
 std::string steps_table(const Plan& plan) {
-  std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", "device", "result", "layout", "FLOPs",
-                         "bytes", "buffer", "line"}};
+  const bool several = plan.queues.size() > 1;
+  std::vector<Row> rows{{"step", "part", "ops", "kernel", "why", several ? "queue" : "device", "result",
+                         "layout", "FLOPs", "bytes", "buffer", "line"}};
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep& step = plan.steps[i];
     const PlanValue& result = result_of(plan, step);
     rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
-                    shorten(step.kernel.name, 28), step.why, to_string(step.device), to_string(result.type),
+                    shorten(step.kernel.name, 28), step.why,
+                    several ? order_of(plan, step) : to_string(step.device), to_string(result.type),
                     layout_of(result), work_of(step.flops), work_of(step.bytes),
                     shorten(places_of(plan, step), 28), step.where});
   }
@@ -131,7 +144,7 @@ std::string steps_in(const Plan& plan, size_t columns) {
                  work_of(step.bytes));
     for (size_t line = 1; line < names.size(); ++line) text += head("", "", names[line], "", "");
     const std::string layout = layout_of(result);
-    text += flowed({step.device == plan.device ? "" : fmt::format("on {}:", to_string(step.device)),
+    text += flowed({plan.queues.size() > 1 ? fmt::format("on {}:", order_of(plan, step)) : "",
                     fmt::format("{} ({})", step.kernel.name, step.why),
                     fmt::format("-> {}{}{} {}", to_string(result.type), layout.empty() ? "" : " ", layout,
                                 places_of(plan, step)),
@@ -180,6 +193,30 @@ std::string contests(const Plan& plan, size_t columns) {
   return "\nKernels that were timed (* runs):\n\n" + (columns_of(wide) <= columns ? wide : narrow);
 }
 
+/// "26 kernels on cpu, 12 kernels on opencl:0, 4 copies between them"
+std::string kernels_of(const Plan& plan) {
+  std::vector<std::string> parts;
+  for (const Device device : plan.devices) {
+    const auto kernels = std::ranges::count_if(plan.steps, [&](const PlanStep& step) {
+      return step.kind != PlanStep::Kind::copy && result_of(plan, step).type.device == device;
+    });
+    parts.push_back(fmt::format("{} kernels on {}", kernels, to_string(device)));
+  }
+  if (plan.copies() > 0) parts.push_back(fmt::format("{} copies between them", plan.copies()));
+  return join(parts, ", ");
+}
+
+/// " (1.2 MiB on cpu, 3.4 MiB on opencl:0)"; "" where there is one device.
+std::string memory_by_device(const Plan& plan) {
+  if (plan.devices.size() < 2) return {};
+  std::vector<std::string> parts;
+  for (const Device device : plan.devices)
+    parts.push_back(fmt::format("{} on {}",
+                                format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes(device))),
+                                to_string(device)));
+  return " (" + join(parts, ", ") + ")";
+}
+
 }  // namespace
 
 std::string explain(const Plan& plan, size_t columns) {
@@ -187,13 +224,13 @@ std::string explain(const Plan& plan, size_t columns) {
   std::string text = steps_table(plan);
   if (columns_of(text) > columns) text = steps_in(plan, columns);
   const std::string totals = fmt::format(
-      "\n{} kernels on {}, {} off it; {}FLOP and {}B moved at least.\n"
-      "Memory: {} planned, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
-      plan.steps.size(), to_string(plan.device), plan.kernels_off_device(),
+      "\n{}, {} off {}; {}FLOP and {}B moved at least.\n"
+      "Memory: {} planned{}, of which {} are temporaries and scratch (buffers \"@\", shared over time).\n",
+      kernels_of(plan), plan.kernels_off_device(), plan.devices.size() > 1 ? "them" : "it",
       count(static_cast<double>(plan.flops())) + (plan.flops() < 1000 ? " " : ""),
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
-      format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())),
-      format_bytes(static_cast<uint64_t>(plan.arena_bytes)));
+      format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),
+      format_bytes(static_cast<uint64_t>(plan.arena_bytes())));
   return text + wrapped_lines(totals, columns) + contests(plan, columns);
 }
 
@@ -205,6 +242,7 @@ nlohmann::json to_json(const Plan& plan) {
     json v{{"type", to_string(value.type)},
            {"layout", to_string(value.layout)},
            {"kind", kinds[static_cast<int>(value.kind)]},
+           {"device", to_string(value.type.device)},
            {"bytes", value.type.bytes()},
            {"first_step", value.first_step},
            {"last_step", value.last_step}};
@@ -220,7 +258,12 @@ nlohmann::json to_json(const Plan& plan) {
     json buffers = json::array();
     for (const auto& ref : step.buffers)
       buffers.push_back({{"value", ref.value}, {"byte_offset", ref.byte_offset}});
-    json s{{"ops", step.ops},
+    static constexpr const char* kinds[] = {"launch", "copy", "host call"};
+    json s{{"kind", kinds[static_cast<int>(step.kind)]},
+           {"queue", step.queue},
+           {"waits", step.waits},
+           {"signals", step.signals},
+           {"ops", step.ops},
            {"kernel", step.kernel.name},
            {"why", step.why},
            {"measured_seconds", measured},
@@ -240,13 +283,19 @@ nlohmann::json to_json(const Plan& plan) {
       for (const auto& loop : step.loops) s["loops"].push_back(to_string(loop));
     steps.push_back(std::move(s));
   }
-  return {{"schema", 1},
-          {"device", to_string(plan.device)},
+  json queues = json::array(), arenas = json::array();
+  for (const PlanQueue& queue : plan.queues) queues.push_back(to_string(queue));
+  for (const PlanArena& arena : plan.arenas)
+    arenas.push_back({{"device", to_string(arena.device)}, {"bytes", arena.bytes}});
+  return {{"schema", 2},
+          {"device", to_string(plan.device())},
+          {"queues", queues},
           {"steps", steps},
           {"values", values},
           {"inputs", plan.inputs},
           {"outputs", plan.outputs},
-          {"arena_bytes", plan.arena_bytes},
+          {"arenas", arenas},
+          {"arena_bytes", plan.arena_bytes()},
           {"planned_memory_bytes", plan.planned_memory_bytes()},
           {"kernels_total", plan.steps.size()},
           {"kernels_off_device", plan.kernels_off_device()},

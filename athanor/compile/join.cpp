@@ -25,7 +25,8 @@ struct Joinable {
 
 class LoopJoiner {
  public:
-  LoopJoiner(Plan& plan, int64_t max_buffers) : plan_(plan), max_buffers_(max_buffers) {
+  LoopJoiner(Plan& plan, Device device, int64_t max_buffers)
+      : plan_(plan), device_(device), max_buffers_(max_buffers) {
     for (int s = 0; s < count(); ++s) position_.push_back(s);
     find_latest();
   }
@@ -72,7 +73,7 @@ class LoopJoiner {
     std::vector<Joinable> single;
     for (int s = 0; s < count(); ++s) {
       const PlanStep& one = step(s);
-      if (one.loops.size() != 1 || one.device != plan_.device || one.bytes > most_bytes) continue;
+      if (one.loops.size() != 1 || one.device != device_ || one.bytes > most_bytes) continue;
       const LoopProgram program = simplify(one.loops.front());
       if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
       Joinable joinable{s, canonical(program)};
@@ -227,6 +228,7 @@ class LoopJoiner {
   }
 
   Plan& plan_;
+  Device device_;
   int64_t max_buffers_;
   std::vector<int> latest_;    // for each step: the latest position where it may run
   std::vector<int> position_;  // for each step: where it runs, which is where its group's last step is
@@ -237,7 +239,8 @@ class LoopJoiner {
 }  // namespace
 
 void join_loops(Plan& plan) {
-  if (const auto access = gpu_access(plan.device)) LoopJoiner(plan, access->traits.max_buffers).run();
+  for (const Device device : plan.devices)
+    if (const auto access = gpu_access(device)) LoopJoiner(plan, device, access->traits.max_buffers).run();
 }
 
 }  // namespace athanor

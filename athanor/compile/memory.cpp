@@ -1,7 +1,6 @@
 // Memory: the order of steps, updates in place, and each temporary's place in the arena.
 #include <algorithm>
-#include <limits>
-#include <queue>
+#include <map>
 #include <set>
 
 #include "athanor/compile/plan.h"
@@ -210,6 +209,7 @@ class MemoryPlanner {
   }
 
   struct Block {
+    Device device;
     int first, last;
     int64_t bytes, offset = -1;
     int value = -1, step = -1;  // a temporary, or a step's scratch
@@ -225,15 +225,18 @@ class MemoryPlanner {
       }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0 && owner(v) == v)
-        blocks.push_back({value(v).first_step, value(v).last_step, size_of_value(value(v)), -1, v, -1});
+        blocks.push_back({value(v).type.device, value(v).first_step, value(v).last_step,
+                          size_of_value(value(v)), -1, v, -1});
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
       if (step(s).kernel.scratch_bytes > 0)
-        blocks.push_back({s, s, aligned(static_cast<int64_t>(step(s).kernel.scratch_bytes)), -1, -1, s});
+        blocks.push_back(
+            {step(s).device, s, s, aligned(static_cast<int64_t>(step(s).kernel.scratch_bytes)), -1, -1, s});
     std::stable_sort(blocks.begin(), blocks.end(),
                      [](const Block& a, const Block& b) { return a.bytes > b.bytes; });
-    std::vector<const Block*> placed;
-    int64_t bump = 0;
+    std::map<Device, std::vector<const Block*>> placed_on;
     for (auto& block : blocks) {
+      int64_t& arena = arena_of(block.device);
+      std::vector<const Block*>& placed = placed_on[block.device];
       if (in_place_) {
         int64_t offset = 0;
         for (const Block* other : placed) {  // sorted by offset
@@ -243,13 +246,12 @@ class MemoryPlanner {
         }
         block.offset = offset;
       } else {
-        block.offset = bump;  // no reuse: every temporary has separate bytes
-        bump += block.bytes;
+        block.offset = arena;  // no reuse: every temporary has separate bytes
       }
       placed.insert(std::upper_bound(placed.begin(), placed.end(), &block,
                                      [](const Block* a, const Block* b) { return a->offset < b->offset; }),
                     &block);
-      plan_.arena_bytes = std::max(plan_.arena_bytes, block.offset + block.bytes);
+      arena = std::max(arena, block.offset + block.bytes);
       if (block.value >= 0)
         value(block.value).offset = block.offset;
       else
@@ -257,6 +259,11 @@ class MemoryPlanner {
     }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (owner(v) != v) value(v).offset = value(owner(v)).offset;
+  }
+
+  int64_t& arena_of(Device device) {
+    const auto found = std::ranges::find(plan_.arenas, device, &PlanArena::device);
+    return found != plan_.arenas.end() ? found->bytes : plan_.arenas.emplace_back(PlanArena{device}).bytes;
   }
 
   Plan& plan_;

@@ -16,6 +16,10 @@
 
 namespace athanor {
 
+std::string to_string(const PlanQueue& queue) {
+  return to_string(queue.device) + (queue.transfers ? " copies" : "");
+}
+
 std::string PlanStep::name() const {
   if (updated > 0)
     return parts.size() == loops.size() ? fmt::format("update of {} parameters", loops.size())
@@ -41,6 +45,13 @@ std::string PlanStep::name_and_parts() const {
   return parts.empty() ? name() : fmt::format("{} in {}", name(), fmt::join(parts, ", "));
 }
 
+int Plan::queue_number(PlanQueue queue) {
+  const auto found = std::ranges::find(queues, queue);
+  const auto number = static_cast<int>(found - queues.begin());
+  if (found == queues.end()) queues.push_back(queue);
+  return number;
+}
+
 int64_t Plan::flops() const {
   int64_t total = 0;
   for (const auto& step : steps) total += step.flops;
@@ -53,19 +64,39 @@ int64_t Plan::bytes() const {
   return total;
 }
 
+int64_t Plan::arena_bytes() const {
+  int64_t total = 0;
+  for (const PlanArena& arena : arenas) total += arena.bytes;
+  return total;
+}
+
 int64_t Plan::planned_memory_bytes() const {
-  int64_t total = arena_bytes;
+  int64_t total = 0;
+  for (const Device device : devices) total += planned_memory_bytes(device);
+  return total;
+}
+
+int64_t Plan::planned_memory_bytes(Device device) const {
+  int64_t total = 0;
+  for (const PlanArena& arena : arenas)
+    if (arena.device == device) total += arena.bytes;
   for (const auto& value : values)
-    if (value.kind == PlanValue::Kind::input ||
-        (value.kind == PlanValue::Kind::output && value.in_place_of < 0))
+    if (value.type.device == device && (value.kind == PlanValue::Kind::input ||
+                                        (value.kind == PlanValue::Kind::output && value.in_place_of < 0)))
       total += static_cast<int64_t>(value.type.bytes());
   return total;
 }
 
 int Plan::kernels_off_device() const {
-  int count = 0;
-  for (const auto& step : steps) count += step.device != device;
-  return count;
+  return static_cast<int>(std::ranges::count_if(steps, [&](const PlanStep& step) {
+    return step.kind == PlanStep::Kind::host_call &&
+           values[static_cast<size_t>(step.writes.front())].type.device != step.device;
+  }));
+}
+
+int Plan::copies() const {
+  return static_cast<int>(
+      std::ranges::count_if(steps, [](const PlanStep& step) { return step.kind == PlanStep::Kind::copy; }));
 }
 
 void choose_kernels(Plan& plan, const CompileOptions& options) {
@@ -73,6 +104,7 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
   size_t number = 0;
   for (auto& step : plan.steps) {
     tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan.steps.size()));
+    if (step.kind == PlanStep::Kind::copy) continue;
     Backend& backend = backend_of(step.device);
     if (step.loops.size() == 1) {
       step.kernel = backend.loop_kernel(step.device.index, step.loops.front());
@@ -87,8 +119,9 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
     }
     auto candidates = backend.candidates(step.device.index, *step.request);
     if (candidates.empty() && options.allows_on_host(step.request->op->name)) {
-      step.on_host = true;
+      step.kind = PlanStep::Kind::host_call;
       step.device = Device{};
+      step.queue = plan.queue_number({step.device});
       step.kernel = {.name = "reference, float64"};
       step.why = fmt::format("allowed on the host: {} copied there and back each time",
                              format_bytes(static_cast<uint64_t>(step.bytes)));
@@ -123,6 +156,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
   if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
   choose_kernels(plan, options);
   place_values(plan, options);
+  order_queues(plan);
   plan.compile_seconds = seconds_since(start);
   return plan;
 }

@@ -1,5 +1,5 @@
-// Plan: what will run, as data. It has every kernel, the device, why the kernel was chosen, and which bytes
-// at which address it uses.
+// Plan: what will run, as data: every kernel, copy and host call, on which device and queue, what it waits
+// for, why a kernel was chosen, and which bytes at which address it uses.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace athanor {
 
-/// A block of memory that steps read and write.
+/// A block of memory that steps read and write. It belongs to the device of its type.
 struct PlanValue {
   enum class Kind : uint8_t { input, output, temporary };
   TensorType type;
@@ -25,8 +25,24 @@ struct PlanValue {
   Kind kind = Kind::temporary;
   int binding = -1;      // for inputs and outputs: which one
   int in_place_of = -1;  // the value whose memory it takes over: an input (for outputs) or another temporary
-  int64_t offset = -1;   // for temporaries: bytes into the arena
+  int64_t offset = -1;   // for temporaries: bytes into their device's arena
   int first_step = -1, last_step = -1;  // the steps between which it is alive
+};
+
+/// Takes steps in order. Steps of different queues run side by side, unless one waits for the other.
+struct PlanQueue {
+  Device device;
+  bool transfers = false;  // the device's queue for copies from and to others; else that for kernels
+  bool operator==(const PlanQueue&) const = default;
+};
+
+/// "opencl:0", "opencl:0 copies"
+std::string to_string(const PlanQueue& queue);
+
+/// The temporaries and scratch memory of one device.
+struct PlanArena {
+  Device device;
+  int64_t bytes = 0;  // the most that is taken at one time
 };
 
 /// Where a kernel's argument starts.
@@ -35,11 +51,20 @@ struct BufferRef {
   int64_t byte_offset = 0;
 };
 
-/// One kernel launch.
+/// One command.
 struct PlanStep {
+  enum class Kind : uint8_t {
+    launch,     // of a kernel
+    copy,       // of a value from one device to another: from buffers[0] to buffers[1]
+    host_call,  // runs on the host, with copies there and back: the user allows it for this op
+  };
+  Kind kind = Kind::launch;
+  int queue = 0;           // of Plan::queues
+  std::vector<int> waits;  // steps of other queues that must have run before
+  bool signals = false;    // a step of another queue waits for this one
   // For several loops: the ops of the first.
-  std::vector<std::string> ops;  // that it computes: {"conv2d", "bias", "relu"}
-  Device device;
+  std::vector<std::string> ops;          // that it computes: {"conv2d", "bias", "relu"}
+  Device device;                         // that runs it; for copies: that gets the value
   std::optional<KernelRequest> request;  // a kernel for an op, or
   std::vector<LoopProgram> loops;        // a fused loop, or several loops whose buffers are numbered together
   std::vector<BufferRef> buffers;        // the kernel's arguments, in order
@@ -47,8 +72,7 @@ struct PlanStep {
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
-  bool on_host = false;  // runs on the host, with copies there and back: the user allows it for this op
-  int updated = 0;       // for several loops that each update tensors in place: how many tensors
+  int updated = 0;  // for several loops that each update tensors in place: how many tensors
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...
@@ -63,19 +87,28 @@ struct PlanStep {
 };
 
 struct Plan {
-  Device device;
+  std::vector<Device> devices;  // of its values, that of the first output in front
+  std::vector<PlanQueue> queues;
   std::vector<PlanValue> values;
-  std::vector<PlanStep> steps;       // in the order they run
+  std::vector<PlanStep> steps;       // in the order in which they are given to their queues
   std::vector<int> inputs, outputs;  // values, by binding
-  int64_t arena_bytes = 0;           // the most that temporaries and scratch take at one time
+  std::vector<PlanArena> arenas;     // one for each device that needs one
   double compile_seconds = 0;
 
+  Device device() const { return devices.empty() ? Device{} : devices.front(); }
+  /// Of all devices.
+  int64_t arena_bytes() const;
+
+  /// The queue's place in `queues`, where it is added.
+  int queue_number(PlanQueue queue);
   int64_t flops() const;
   int64_t bytes() const;
-  /// Inputs, outputs that take over no input, and the arena.
+  /// Inputs, outputs that take over no input, and arenas: of all devices, or of one.
   int64_t planned_memory_bytes() const;
-  /// Steps that do not run on the plan's device.
+  int64_t planned_memory_bytes(Device device) const;
+  /// Steps that run on the host although their values are elsewhere.
   int kernels_off_device() const;
+  int copies() const;
 };
 
 /// Steps for a graph of primitives and ops with kernels.
@@ -89,8 +122,11 @@ void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOpti
 void join_loops(Plan& plan);
 /// Chooses a kernel for every step.
 void choose_kernels(Plan& plan, const CompileOptions& options);
-/// Gives every temporary its place in the arena.
+/// Gives every temporary its place in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
+/// Finds which steps must wait for steps of other queues: those that write what they use, and those that use
+/// memory which they write.
+void order_queues(Plan& plan);
 
 /// Runs all passes: from the requested values to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);

@@ -1,4 +1,6 @@
 // From a graph of primitives to the steps of a plan.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -65,7 +67,12 @@ class StepMaker {
       plan_.values[static_cast<size_t>(v)].binding = static_cast<int>(i);
       plan_.outputs.push_back(v);
     }
-    if (!graph_.outputs.empty()) plan_.device = node(graph_.outputs.front()).type.device;
+    if (!graph_.outputs.empty()) add_device(node(graph_.outputs.front()).type.device);
+    for (const int v : plan_.inputs) add_device(plan_.values[static_cast<size_t>(v)].type.device);
+  }
+
+  void add_device(Device device) {
+    if (std::ranges::find(plan_.devices, device) == plan_.devices.end()) plan_.devices.push_back(device);
   }
 
   int value_of(int base) {
@@ -93,6 +100,8 @@ class StepMaker {
 
   void finish(PlanStep step, const std::vector<int>& computed, int last) {
     step.device = node(last).type.device;
+    add_device(step.device);
+    if (step.kind == PlanStep::Kind::launch) step.queue = plan_.queue_number({step.device});
     step.where = node(last).where.line() == 0 ? std::string() : to_string(node(last).where);
     for (int id : computed)
       if (node(id).part && !node(id).part->empty()) add_part(step.parts, *node(id).part);
@@ -146,8 +155,28 @@ class StepMaker {
     return bytes;
   }
 
+  // Copies run beside the kernels of the device that gives; the host's memory is fetched by the device that
+  // takes.
+  void add_copy(int id) {
+    const GraphNode& n = node(id);
+    const int from = value_of(view(n.inputs[0]).base), to = value_of(id);
+    const Device giver = node(n.inputs[0]).type.device, taker = n.type.device;
+    PlanStep step;
+    step.kind = PlanStep::Kind::copy;
+    step.queue = plan_.queue_number({giver == Device{} ? taker : giver, giver != taker});
+    step.ops.push_back(n.op->name);
+    step.reads.push_back(from);
+    step.writes.push_back(to);
+    step.buffers = {{from, 0}, {to, 0}};
+    step.bytes = 2 * static_cast<int64_t>(n.type.bytes());
+    step.kernel.name = "copy";
+    step.why = fmt::format("from {}", to_string(giver));
+    finish(std::move(step), {id}, id);
+  }
+
   void add_kernel(int id) {
     const GraphNode& n = node(id);
+    if (n.op->prim == Prim::to) return add_copy(id);
     PlanStep step;
     KernelRequest request{
         .op = n.op, .attrs = n.attrs, .inputs = {}, .output = describe(id), .epilogue = n.epilogue};

@@ -74,6 +74,7 @@ void Attrs::append_to(std::vector<uint64_t>& words) const {
                             words.push_back(v.size());
                             for (int64_t i : v) words.push_back(static_cast<uint64_t>(i));
                           },
+                          [&](Device d) { words.push_back(uint64_t{d.provider} << 8 | d.index); },
                           [&](double d) { words.push_back(std::bit_cast<uint64_t>(d)); },
                           [&](auto v) { words.push_back(static_cast<uint64_t>(v)); }},
                value);
@@ -94,11 +95,12 @@ std::string to_string(const Attrs& attrs) {
     if (!text.empty()) text += ", ";
     text += key;
     text += "=";
-    text += std::visit(Overloaded{[](const std::string& s) { return s; },
-                                  [](const Ints& v) { return fmt::format("[{}]", fmt::join(v, ",")); },
-                                  [](DType t) { return std::string(to_string(t)); },
-                                  [](auto v) { return fmt::format("{}", v); }},
-                       value);
+    text += std::visit(
+        Overloaded{[](const std::string& s) { return s; },
+                   [](const Ints& v) { return fmt::format("[{}]", fmt::join(v, ",")); },
+                   [](DType t) { return std::string(to_string(t)); }, [](Device d) { return to_string(d); },
+                   [](auto v) { return fmt::format("{}", v); }},
+        value);
   }
   return text;
 }

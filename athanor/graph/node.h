@@ -32,7 +32,7 @@ struct TensorType {
 /// "f32[64, 3, 32, 32]"
 std::string to_string(const TensorType& type);
 
-using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType>;
+using AttrValue = std::variant<int64_t, double, bool, std::string, Ints, DType, Device>;
 
 /// The arguments of an op that are not tensors: {"axis", 1}, {"stride", Ints{2, 2}}. Names are string
 /// literals. There are few of them, so this is a plain list.
@@ -53,6 +53,7 @@ class Attrs {
   const Ints& ints(const char* name) const { return get<Ints>(name); }
   const std::string& text(const char* name) const { return get<std::string>(name); }
   DType dtype(const char* name) const { return get<DType>(name); }
+  Device device(const char* name) const { return get<Device>(name); }
   bool has(const char* name) const;
   /// Replaces or adds an entry.
   void set(const char* name, AttrValue value);

@@ -61,7 +61,7 @@ struct Op {
   /// accepted.
   std::vector<DType> dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16};
   /// The result's type. Throws Error(shape|dtype|value) if the inputs do not fit. The caller fills in the
-  /// device.
+  /// device: that of the inputs, or of the attribute "device" where the op has one.
   std::function<TensorType(std::span<const TensorType>, const Attrs&)> infer;
   /// The gradient of each input. Without one, the decomposition is differentiated.
   std::function<std::vector<Tensor>(const GradArgs&)> grad = {};

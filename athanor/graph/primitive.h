@@ -64,6 +64,7 @@ enum class Prim : uint8_t {
   scatter_add,   // the transpose of take_along: zeros with every element added at its index
   cumsum,
   argsort,  // i64, stable, ascending along an axis; NaN last
+  to,       // the same elements on another device: a copy, which no backend needs a kernel for
   none,     // not a primitive: it decomposes
 };
 

@@ -110,6 +110,11 @@ void Tensor::refuse_undefined(const char* method, const Line& line) {
               to_string(scope ? *scope : line), undefined_hint);
 }
 
+bool Tensor::ready(Line line) const {
+  const std::shared_ptr<Storage>& value = known("ready", line).value;
+  return value != nullptr && (value->ready() == nullptr || value->ready()->passed());
+}
+
 const Tensor& Tensor::eval(Line line) const {
   if (!known("eval", line).value) athanor::eval({*this});
   return *this;
@@ -178,6 +183,15 @@ Tensor Tensor::detach(Line line) const {
   if (!known("detach", line).requires_grad) return *this;
   static const Op& identity = find_op("detach");
   return apply(identity, {*this});
+}
+
+Tensor Tensor::to(Device device, Line line) const {
+  if (known("to", line).type.device == device) return *this;
+  static const Op& to_device = find_op("to");
+  const SourceScope scope_of_call(line);
+  Tensor moved = apply(to_device, {*this}, {{"device", device}});
+  moved.node_->known = node_->known;
+  return moved;
 }
 
 void Tensor::check_count(size_t values, const Shape& shape) {
@@ -272,7 +286,10 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
     throw Error(error.code(), fmt::format("{}{}: {}", op.name, describe(tensors), error.problem()),
                 error.where().empty() ? to_string(where) : error.where(), error.hint());
   }
-  if (!types.empty()) node->type.device = types.front().device;
+  if (attrs.has("device"))
+    node->type.device = attrs.device("device");
+  else if (!types.empty())
+    node->type.device = types.front().device;
   node->op = &op;
   node->attrs = std::move(attrs);
   node->where = where;

@@ -64,7 +64,10 @@ class Tensor {
   Device device(Line line = Line::current()) const { return known("device", line).type.device; }
   const TensorType& type(Line line = Line::current()) const { return known("type", line).type; }
 
-  /// Computes the value now, together with everything pending.
+  /// Whether reading the value would neither compute nor wait.
+  bool ready(Line line = Line::current()) const;
+  /// Computes the value now, together with everything pending. Devices other than the host may still be at it
+  /// when this returns; whoever reads the value waits for them.
   const Tensor& eval(Line line = Line::current()) const;
   /// Whole numbers of a value that the host can look at without waiting for a device; none where it cannot.
   std::optional<std::vector<int64_t>> known_integers() const;
@@ -91,6 +94,9 @@ class Tensor {
   void set_grad(Tensor value, Line line = Line::current()) const;
   /// The same value without its history.
   Tensor detach(Line line = Line::current()) const;
+  /// The same value in another device's memory, copied when it is computed; itself if it is there already.
+  /// Gradients go back to where the value came from.
+  Tensor to(Device device, Line line = Line::current()) const;
 
   /// Null when undefined.
   const NodePtr& node() const { return node_; }

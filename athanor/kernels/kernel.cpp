@@ -35,4 +35,6 @@ Backend& backend_of(Device device) {
 
 Queue& queue_of(Device device) { return backend_of(device).queue(device.index); }
 
+Queue& transfers_of(Device device) { return backend_of(device).transfers(device.index); }
+
 }  // namespace athanor

@@ -100,10 +100,14 @@ class Backend : public DeviceProvider {
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;
+  /// Its queue for copies from and to other devices, which run beside kernels; the same where there is but
+  /// one.
+  virtual Queue& transfers(int device) { return queue(device); }
 };
 
-/// The backend of a device, and its queue for kernels.
+/// The backend of a device, its queue for kernels, and its queue for copies.
 Backend& backend_of(Device device);
 Queue& queue_of(Device device);
+Queue& transfers_of(Device device);
 
 }  // namespace athanor

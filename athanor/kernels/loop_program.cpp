@@ -59,6 +59,7 @@ static constexpr std::array<std::string_view, static_cast<size_t>(Prim::none) + 
     "scatter_add",
     "cumsum",
     "argsort",
+    "to",
     "none"};
 static_assert(prim_names.back() == "none");
 

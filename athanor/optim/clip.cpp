@@ -28,7 +28,7 @@ Tensor clip_grad_norm(const std::vector<nn::Parameter>& parameters, double max_n
     const Tensor& gradient = parameter.grad();
     if (!gradient.defined()) continue;
     const Tensor own = sum(square(gradient.dtype() == DType::f64 ? gradient : cast(gradient, DType::f32)));
-    squares = squares.defined() ? squares + own : own;
+    squares = squares.defined() ? squares + own.to(squares.device()) : own;
   }
   if (!squares.defined()) return zeros({});
   Tensor norm = sqrt(squares);
@@ -36,7 +36,8 @@ Tensor clip_grad_norm(const std::vector<nn::Parameter>& parameters, double max_n
   const Tensor factor = minimum(limit / (norm + 1e-6), 1);
   for (const auto& parameter : parameters) {
     const Tensor& gradient = parameter.grad();
-    if (gradient.defined()) parameter.set_grad(gradient * cast(factor, gradient.dtype()));
+    if (gradient.defined())
+      parameter.set_grad(gradient * cast(factor, gradient.dtype()).to(gradient.device()));
   }
   return norm;
 }

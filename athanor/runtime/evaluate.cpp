@@ -57,9 +57,12 @@ std::vector<Node*> in_order(std::vector<Node*> nodes) {
   return ordered;
 }
 
+thread_local uint64_t collections = 0;
+
 Collected collect(std::vector<NodePtr> roots) {
   static std::atomic<uint64_t> evaluations{0};
   const uint64_t mark = ++evaluations;
+  ++collections;
   Collected result;
   result.roots = std::move(roots);
   std::vector<Node*> stack;
@@ -193,8 +196,16 @@ std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   return roots;
 }
 
-void examine_devices_of(const std::vector<NodePtr>& roots) {
-  for (const auto& root : roots) require_examined(root->type.device);
+// Examines the devices of what is to be computed. An examination evaluates too, and overwrites the notes of
+// this evaluation, which are then made again.
+Collected collect_on_examined(const std::vector<NodePtr>& roots) {
+  Collected collected = collect(roots);
+  std::vector<Device> devices;
+  for (const Node* node : collected.nodes)
+    if (std::ranges::find(devices, node->type.device) == devices.end()) devices.push_back(node->type.device);
+  const uint64_t before = collections;
+  for (const Device device : devices) require_examined(device);
+  return collections == before ? collected : collect(roots);
 }
 
 // After an error: values that a started step was to update in place may be half new, so neither they nor what
@@ -223,10 +234,9 @@ void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun
 
 void evaluate(const std::vector<NodePtr>& asked) {
   const auto start = Clock::now();
-  std::vector<NodePtr> roots = roots_of(asked);
+  const std::vector<NodePtr> roots = roots_of(asked);
   if (roots.empty()) return;
-  examine_devices_of(roots);
-  const Collected collected = collect(std::move(roots));
+  const Collected collected = collect_on_examined(roots);
   const auto plan = find_plan(collected, start);
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
@@ -265,9 +275,8 @@ void clear_plan_cache() { state().plans.clear(), state().order.clear(); }
 std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values) {
   std::vector<NodePtr> asked;
   for (const auto& value : values) asked.push_back(value.node());
-  std::vector<NodePtr> roots = roots_of(asked);
-  examine_devices_of(roots);
-  const Collected collected = collect(std::move(roots));
+  const std::vector<NodePtr> roots = roots_of(asked);
+  const Collected collected = collect_on_examined(roots);
   return find_plan(collected, Clock::now());
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -28,11 +29,17 @@ const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
   return storage;
 }
 
+Queue& queue_of(const PlanQueue& queue) {
+  return queue.transfers ? transfers_of(queue.device) : queue_of(queue.device);
+}
+
 class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
-      : plan_(plan), queue_(queue_of(plan.device)), places_(plan.values.size()) {
-    if (plan.arena_bytes > 0) arena_ = arena(plan.device, plan.arena_bytes).get();
+      : plan_(plan), inputs_(inputs), places_(plan.values.size()) {
+    for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue));
+    for (const PlanArena& one : plan.arenas)
+      if (one.bytes > 0) arenas_[one.device] = arena(one.device, one.bytes).get();
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
     for (const int v : plan.outputs) {
@@ -40,40 +47,58 @@ class Run {
       outputs_.push_back(
           value.in_place_of >= 0
               ? inputs[static_cast<size_t>(plan.values[static_cast<size_t>(value.in_place_of)].binding)]
-              : allocate(plan.device, value.type.bytes()));
+              : allocate(value.type.device, value.type.bytes()));
       places_[static_cast<size_t>(v)] = {outputs_.back().get(), 0};
     }
     for (size_t v = 0; v < plan.values.size(); ++v)
       if (plan.values[v].kind == PlanValue::Kind::temporary && plan.values[v].offset >= 0)
-        places_[v] = {arena_, plan.values[v].offset};
+        places_[v] = {arenas_.at(plan.values[v].type.device), plan.values[v].offset};
+    if (queues_.size() > 1) begin_copies();
   }
 
   void step(const PlanStep& step, const CommandSite& site) {
+    Queue& queue = *queues_[static_cast<size_t>(step.queue)];
+    for (const int earlier : step.waits) queue.wait(signals_.at(earlier));
     buffers_.clear();
     for (const auto& ref : step.buffers) {
       const Binding& place = places_[static_cast<size_t>(ref.value)];
       buffers_.push_back({place.storage, place.offset + ref.byte_offset});
     }
-    if (step.on_host) {
-      const Binding output = buffers_.back();
-      buffers_.pop_back();
-      queue_.finish();
-      run_on_host(*step.request, buffers_, output);
-      queue_.wait(output.storage->ready());
-      return;
+    switch (step.kind) {
+      case PlanStep::Kind::launch:
+        buffers_.push_back(step.scratch_offset >= 0 ? Binding{arenas_.at(step.device), step.scratch_offset}
+                                                    : Binding{});
+        step.kernel.kernel->enqueue(queue, buffers_, &site);
+        break;
+      case PlanStep::Kind::copy:
+        queue.copy(buffers_[1], buffers_[0],
+                   plan_.values[static_cast<size_t>(step.buffers[0].value)].type.bytes());
+        break;
+      case PlanStep::Kind::host_call: {
+        const Binding output = buffers_.back();
+        buffers_.pop_back();
+        run_on_host(*step.request, buffers_, output);
+        queue_of(output.storage->device()).wait(output.storage->ready());
+        break;
+      }
     }
-    buffers_.push_back(step.scratch_offset >= 0 ? Binding{arena_, step.scratch_offset} : Binding{});
-    step.kernel.kernel->enqueue(queue_, buffers_, &site);
+    if (step.signals) signals_[static_cast<int>(&step - plan_.steps.data())] = queue.record();
+  }
+
+  /// Waits until the step has run.
+  void finish(const PlanStep& step) const { queues_[static_cast<size_t>(step.queue)]->finish(); }
+  void finish() const {
+    for (Queue* queue : queues_) queue->finish();
   }
 
   // The first non-finite element of what a step wrote, as text; "" when all are finite.
-  std::string non_finite(const PlanStep& step, const std::vector<int>& values) const {
-    for (int v : values) {
+  std::string non_finite(const PlanStep& step) const {
+    for (int v : step.writes) {
       const TensorType& type = plan_.values[static_cast<size_t>(v)].type;
       if (!is_float(type.dtype)) continue;
       HostArray host(type.dtype, type.shape);
       const Binding& place = places_[static_cast<size_t>(v)];
-      queue_.finish();
+      finish(step);
       place.storage->read(host.bytes.data(), static_cast<size_t>(place.offset), host.bytes.size());
       const auto numbers = to_doubles(host);
       for (size_t i = 0; i < numbers.size(); ++i)
@@ -84,20 +109,46 @@ class Run {
     return {};
   }
 
-  /// The outputs, whose content is there when all that was launched has run.
+  /// The outputs, whose content is there when all that was given to their device's queue has run.
   std::vector<std::shared_ptr<Storage>> outputs() {
-    const std::shared_ptr<Event> done = queue_.record();
-    for (const auto& output : outputs_) output->set_ready(done);
+    if (queues_.size() > 1) end_copies();
+    std::map<Device, std::shared_ptr<Event>> done;
+    for (const auto& output : outputs_) {
+      const auto [event, fresh] = done.emplace(output->device(), nullptr);
+      if (fresh) event->second = queue_of(output->device()).record();
+      output->set_ready(event->second);
+    }
     return std::move(outputs_);
   }
 
  private:
+  // Queues for copies know nothing of what other queues were given before this plan.
+  void begin_copies() {
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (plan_.queues[q].transfers)
+        for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
+    for (const auto& input : inputs_)
+      for (size_t q = 0; q < queues_.size(); ++q)
+        if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
+  }
+
+  // What comes after this plan knows nothing of its copies. The host's memory has no queue that could wait.
+  void end_copies() {
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (plan_.queues[q].transfers) {
+        const std::shared_ptr<Event> copied = queues_[q]->record();
+        for (const Device device : plan_.devices) queue_of(device).wait(copied);
+      }
+  }
+
   const Plan& plan_;
-  Queue& queue_;
+  std::span<const std::shared_ptr<Storage>> inputs_;
+  std::vector<Queue*> queues_;
   std::vector<Binding> places_;  // of the plan's values
+  std::map<Device, Storage*> arenas_;
   std::vector<std::shared_ptr<Storage>> outputs_;
   std::vector<Binding> buffers_;
-  Storage* arena_ = nullptr;
+  std::map<int, std::shared_ptr<Event>> signals_;  // of steps that others wait for
 };
 
 // Whether one of the first `begun` steps has written over an input: what it was to become must then be
@@ -120,12 +171,13 @@ class Leaving {
     if (!interrupts_are_held()) return;
     const auto known = runs_long_.find(&plan);
     first_ = known == runs_long_.end();
-    waits_ = plan.device != Device{} && (first_ || known->second);
+    const bool on_host = std::ranges::all_of(plan.devices, [](Device device) { return device == Device{}; });
+    waits_ = !on_host && (first_ || known->second);
   }
 
-  void before(size_t step) const {
+  void before(size_t step, const Run& run) const {
     if (!interrupts_are_held()) return;
-    if (waits_ && step > 0) queue_of(plan_.device).finish();
+    if (waits_ && step > 0) run.finish();
     if (interrupt_signal() != 0 && !has_overwritten(plan_, step)) throw Interrupted();
   }
 
@@ -169,7 +221,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   if (times) times->resize(plan.steps.size());
   const Leaving leaving(plan);
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    leaving.before(i);
+    leaving.before(i, run);
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? Clock::now() : Clock::time_point{};
@@ -181,12 +233,12 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                   error.where().empty() ? step.where : error.where(), error.hint());
     }
     if (times) {
-      queue_of(step.device).finish();
+      run.finish(step);
       (*times)[i].seconds += seconds_since(start);
       ++(*times)[i].runs;
     }
     if (check_nan) {
-      if (const std::string found = run.non_finite(step, step.writes); !found.empty())
+      if (const std::string found = run.non_finite(step); !found.empty())
         throw Error(ErrorCode::numeric, fmt::format("plan step {}: {}", i, found), step.where,
                     "Its inputs were finite. Lower the learning rate, clip gradients, or check the data");
     }

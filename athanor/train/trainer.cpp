@@ -35,6 +35,10 @@ namespace fs = std::filesystem;
 // Drawing reads all steps so far, so not every checkpoint of a long run draws.
 constexpr double seconds_between_drawings = 10;
 
+// One step runs while the next is built. A second one waits, so that the device has work while this thread
+// writes and tests.
+constexpr size_t most_in_flight = 2;
+
 /// What `find` gives; names that it does not know are mistakes of the option's.
 template <class F>
 auto from_option(const std::string& option, F&& find) {
@@ -210,7 +214,7 @@ int64_t Trainer::last_step() const {
   return config_.max_steps > 0 ? std::min(config_.max_steps, steps) : steps;
 }
 
-bool Trainer::at_end() const { return state_.step >= last_step(); }
+bool Trainer::at_end() const { return launched() >= last_step(); }
 LoaderState Trainer::position() const { return ahead_ ? ahead_from_ : loader_->state(); }
 bool Trainer::epoch_is_over() const { return position().next_batch == loader_->batches(); }
 bool Trainer::finished() const { return at_end() && !epoch_is_over() && fs::exists(folder_.summary()); }
@@ -226,6 +230,7 @@ RunEnd Trainer::run() {
     run_to_end();
     return RunEnd::finished;
   } catch (const Interrupted&) {
+    settle(0);
     if (whole_ && state_.step != saved_step_) save(Svg::now);
     return RunEnd::interrupted;
   }
@@ -237,6 +242,7 @@ void Trainer::run_to_end() {
   while (!at_end() || epoch_is_over()) {
     throw_if_interrupted();
     if (epoch_is_over()) {
+      settle(0);
       finish_epoch();
     } else {
       try {
@@ -245,9 +251,13 @@ void Trainer::run_to_end() {
         if (error.code() == ErrorCode::out_of_memory) stop_without_memory(error);
         throw;
       }
-      if (checkpoint_is_due()) save(Svg::if_old);
+      if (checkpoint_is_due()) {
+        settle(0);
+        save(Svg::if_old);
+      }
     }
   }
+  settle(0);
   if (!tested_) tested_ = test();
   save(Svg::now);
   finish();
@@ -265,51 +275,69 @@ Trainer::Uploaded Trainer::upload() {
 
 void Trainer::step() {
   const TraceScope trace("step");
-  const auto start = Clock::now();
+  if (in_flight_.empty()) settled_at_ = Clock::now();
   const EvaluationStats before = evaluation_stats();
-  StepMetrics metrics{.step = state_.step + 1, .epoch = position().epoch + 1, .lr = schedule_(state_.step)};
+  StepInFlight made;
+  made.metrics = {.step = launched() + 1, .epoch = position().epoch + 1, .lr = schedule_(launched())};
   ahead_from_ = position();
   const Uploaded batch = ahead_ ? std::move(*ahead_) : upload();
   ahead_.reset();
-  PendingStep pending;
+  made.pictures = batch.labels.shape()[0];
   try {
-    pending = launch(batch, metrics.lr);
+    made.results = launch(batch, made.metrics.lr);
   } catch (const Interrupted&) {
     ahead_ = batch;  // the next step's, again
     throw;
   }
-  if (device_ != Device{} && state_.step + 1 < last_step() && !epoch_is_over()) {
+  const EvaluationStats& after = evaluation_stats();
+  plan_ = last_plan();
+  tested_.reset();
+  made.compiled = after.plans_compiled > before.plans_compiled;
+  made.rebuild_seconds = after.rebuild_seconds - before.rebuild_seconds;
+  in_flight_.push_back(std::move(made));
+  if (in_flight_.back().compiled)
+    reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
+                        .kernels = static_cast<int64_t>(plan_->steps.size()),
+                        .planned_memory_bytes = plan_->planned_memory_bytes()});
+  if (device_ != Device{} && !at_end() && !epoch_is_over()) {
     // While the device computes, the next batch goes up.
     ahead_from_ = loader_->state();
     ahead_ = upload();
   }
+  settle(most_in_flight);
+}
+
+void Trainer::settle(size_t left_in_flight) {
+  while (!in_flight_.empty() &&
+         (in_flight_.size() > left_in_flight || in_flight_.front().results.correct.ready()))
+    settle_oldest();
+}
+
+void Trainer::settle_oldest() {
+  const StepInFlight oldest = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  StepMetrics metrics = oldest.metrics;
   {
     const TraceScope wait("wait for the loss");
-    metrics.loss = pending.loss.item();
+    metrics.loss = oldest.results.loss.item();
   }
   if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
-  const auto correct = static_cast<int64_t>(pending.correct.item());
-  const int64_t count = batch.labels.shape()[0];
-  metrics.accuracy = static_cast<double>(correct) / static_cast<double>(count);
+  const auto correct = static_cast<int64_t>(oldest.results.correct.item());
+  metrics.accuracy = static_cast<double>(correct) / static_cast<double>(oldest.pictures);
 
   log_->write(to_line(metrics));
   metrics_.push_back(metrics);
-  state_.epoch_sum.add(metrics.loss, correct, count);
+  state_.epoch_sum.add(metrics.loss, correct, oldest.pictures);
   ++state_.step;
-  tested_.reset();
 
-  const double seconds = seconds_since(start);
+  const double seconds = seconds_since(settled_at_);
+  settled_at_ = Clock::now();
   state_.train_seconds += seconds;
-  const EvaluationStats& after = evaluation_stats();
-  plan_ = last_plan();
-  if (after.plans_compiled > before.plans_compiled) {
+  if (oldest.compiled) {
     first_steps_seconds_ += seconds;
-    reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
-                        .kernels = static_cast<int64_t>(plan_->steps.size()),
-                        .planned_memory_bytes = plan_->planned_memory_bytes()});
   } else {
     step_seconds_.push_back(seconds);
-    rebuild_seconds_.push_back(after.rebuild_seconds - before.rebuild_seconds);
+    rebuild_seconds_.push_back(oldest.rebuild_seconds);
   }
   reporter_.stepped(metrics, seconds);
 }
@@ -349,6 +377,7 @@ void Trainer::stop_without_memory(const Error& error) {
     const ScopedDisable untuned("tune");
     // The step that failed goes with the model that it was to update: what is pending would be planned along.
     ahead_.reset();
+    in_flight_.clear();
     mark_.reset();
     optimizer_.reset();
     make_model();
@@ -401,7 +430,7 @@ void Trainer::finish_epoch() {
 
 bool Trainer::checkpoint_is_due() const {
   const CheckpointInterval& every = config_.checkpoint_every;
-  return every.steps > 0 ? state_.step - saved_step_ >= every.steps
+  return every.steps > 0 ? launched() - saved_step_ >= every.steps
                          : seconds_since(saved_at_) >= every.seconds;
 }
 

@@ -1,5 +1,6 @@
 // Trainer: a whole run, from its options to the files it leaves.
 #pragma once
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -78,9 +79,23 @@ class Trainer {
   Uploaded upload();
   /// Where the loader would be without the batch that was taken ahead.
   LoaderState position() const;
+  /// A step that the device was given. Its loss is read later, so that the device has the next step before it
+  /// is done with this one.
+  struct StepInFlight {
+    StepMetrics metrics;  // but for the results
+    PendingStep results;
+    int64_t pictures = 0;
+    bool compiled = false;  // a plan
+    double rebuild_seconds = 0;
+  };
+  /// Steps that were made, those in flight among them.
+  int64_t launched() const { return state_.step + static_cast<int64_t>(in_flight_.size()); }
   void step();
   /// Builds the step and has it computed; given up when interrupted, and then all is as before.
   PendingStep launch(const Uploaded& batch, double lr);
+  /// Reads the results of steps, oldest first, until at most so many are in flight.
+  void settle(size_t left_in_flight);
+  void settle_oldest();
   void run_to_end();
   void finish_epoch();
   MetricsSum test();
@@ -109,6 +124,8 @@ class Trainer {
   std::optional<DataLoader> loader_;
   std::optional<Uploaded> ahead_;  // the next step's batch, when it went up while the last step ran
   LoaderState ahead_from_;
+  std::deque<StepInFlight> in_flight_;  // oldest first
+  Clock::time_point settled_at_;        // when the step before the oldest was read
   std::optional<LineLog> log_;
   RunState state_;
   std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and earlier ones

@@ -82,8 +82,8 @@ TEST(Join, UpdatesOfManyParametersShareALaunch) {
     EXPECT_NE(explain(*together).find(" parameters "), std::string::npos) << explain(*together);
     expect_ordered(*together);
     // The limit of join.cpp, which does not count the small gaps between temporaries.
-    EXPECT_LE(static_cast<double>(together->arena_bytes),
-              static_cast<double>(alone->arena_bytes) * 1.02 +
+    EXPECT_LE(static_cast<double>(together->arena_bytes()),
+              static_cast<double>(alone->arena_bytes()) * 1.02 +
                   std::max(4.0 * (1 << 20), static_cast<double>(alone->planned_memory_bytes()) / 16));
     for (const PlanStep& step : together->steps) {
       EXPECT_LE(step.buffers.size(), 64U) << step.name();  // what the device takes

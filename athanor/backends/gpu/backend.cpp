@@ -56,6 +56,7 @@ Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
 }
 
 Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
+Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
 
 bool register_backend(const std::string& name, ListDevices list) {
   auto backend = std::make_unique<GpuBackend>(name, list);

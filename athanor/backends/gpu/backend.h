@@ -28,6 +28,7 @@ class GpuBackend final : public Backend {
   }
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
+  Queue& transfers(int device) override;
 
   GpuDevice& at(int index);
   uint8_t provider_id = 0;

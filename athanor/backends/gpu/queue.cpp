@@ -33,7 +33,10 @@ Place GpuQueue::place_of(const Binding& binding) {
     throw Error(ErrorCode::internal, fmt::format("a command of {} was given memory of {}", device_.name(),
                                                  to_string(binding.storage->device())));
   auto& storage = static_cast<GpuStorage&>(*binding.storage);
-  if (!storage.seen()) {
+  if (this != &device_.kernels()) {
+    wait(storage.ready());
+    storage.set_used();
+  } else if (!storage.seen()) {
     wait(storage.ready());
     storage.set_seen();
   }
