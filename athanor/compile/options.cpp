@@ -13,8 +13,8 @@
 namespace athanor {
 namespace {
 
-constexpr std::array<std::string_view, pass_count> names = {"dedicated", "epilogue", "simplify", "layout",
-                                                            "fuse",      "inplace",  "join",     "tune"};
+constexpr std::array<std::string_view, pass_count> names = {
+    "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "join", "tune", "replay"};
 
 bool env_flag(const char* name) {
   const char* value = std::getenv(name);

@@ -20,8 +20,9 @@ enum class Pass : uint8_t {
   inplace,    // parameters updated in place; buffers reused
   join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
+  replay,     // plans that run again and again are given to the device in one call
 };
-constexpr int pass_count = 8;
+constexpr int pass_count = 9;
 
 struct CompileOptions {
   uint32_t disabled = 0;       // one bit for each Pass

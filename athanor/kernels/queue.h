@@ -31,6 +31,19 @@ class CommandSite {
   virtual std::string label() const = 0;
 };
 
+/// Commands that a queue has kept, to be run again and again in one call.
+class Replay {
+ public:
+  virtual ~Replay() = default;
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
+  /// Gives them to the queue.
+  virtual void run() = 0;
+
+ protected:
+  Replay() = default;
+};
+
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -44,6 +57,11 @@ class Queue {
   virtual void copy(Binding to, Binding from, size_t bytes) = 0;
   /// Sets `bytes` to one value.
   virtual void fill(Binding to, uint8_t value, size_t bytes) = 0;
+  /// Commands that come later find the storage's content there.
+  virtual void require(Storage& storage) = 0;
+  /// Keeps what `commands` gives to this queue, and does not run it: kernels, whose storage was required.
+  /// nullptr where the device cannot; `commands` may then have been called or not, and nothing was run.
+  virtual std::unique_ptr<Replay> capture(const std::function<void()>& /*commands*/) { return nullptr; }
   /// A point after all commands so far; nullptr where they are done already.
   virtual std::shared_ptr<Event> record() = 0;
   /// Commands that come later wait for the event, of whatever device; nullptr: for nothing.

@@ -153,8 +153,13 @@ Graph graph_of(const Collected& collected) {
   return graph;
 }
 
+struct CachedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<Replays> replays;
+};
+
 struct State {
-  std::unordered_map<PlanKey, std::shared_ptr<const Plan>, KeyHash> plans;
+  std::unordered_map<PlanKey, CachedPlan, KeyHash> plans;
   std::list<const PlanKey*> order;  // oldest first
   std::shared_ptr<const Plan> last;
   EvaluationStats stats;
@@ -164,7 +169,7 @@ State& state() {
   return instance;
 }
 
-std::shared_ptr<const Plan> find_plan(const Collected& collected, Clock::time_point start) {
+CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
   State& s = state();
   PlanKey key = key_of(collected, compile_options());
   if (auto found = s.plans.find(key); found != s.plans.end()) {
@@ -172,17 +177,18 @@ std::shared_ptr<const Plan> find_plan(const Collected& collected, Clock::time_po
     s.stats.rebuild_seconds += seconds_since(start);
     return found->second;
   }
-  auto plan =
-      std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options()));
+  const CachedPlan made{
+      std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options())),
+      std::make_shared<Replays>()};
   ++s.stats.plans_compiled;
-  s.stats.compile_seconds += plan->compile_seconds;
+  s.stats.compile_seconds += made.plan->compile_seconds;
   if (s.plans.size() >= max_cached_plans) {
     s.plans.erase(*s.order.front());
     s.order.pop_front();
   }
-  const auto entry = s.plans.emplace(std::move(key), plan).first;
+  const auto entry = s.plans.emplace(std::move(key), made).first;
   s.order.push_back(&entry->first);
-  return plan;
+  return made;
 }
 
 // The requested nodes and everything pending that someone still holds, without duplicates and without those
@@ -237,7 +243,7 @@ void evaluate(const std::vector<NodePtr>& asked) {
   const std::vector<NodePtr> roots = roots_of(asked);
   if (roots.empty()) return;
   const Collected collected = collect_on_examined(roots);
-  const auto plan = find_plan(collected, start);
+  const auto [plan, replays] = find_plan(collected, start);
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
   for (int place : collected.input_places) {
@@ -249,7 +255,11 @@ void evaluate(const std::vector<NodePtr>& asked) {
   std::vector<std::shared_ptr<Storage>> outputs;
   size_t begun = 0;
   try {
-    outputs = execute(*plan, inputs, compile_options().check_nan, begun);
+    const CompileOptions& options = compile_options();
+    const int64_t before = replays->runs;
+    outputs = execute(*plan, inputs, options.check_nan, begun,
+                      options.enabled(Pass::replay) ? replays.get() : nullptr);
+    state().stats.plans_replayed += replays->runs - before;
   } catch (const std::exception& error) {
     lose_overwritten(collected, *plan, begun, error.what());
     throw;
@@ -277,7 +287,7 @@ std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values) {
   for (const auto& value : values) asked.push_back(value.node());
   const std::vector<NodePtr> roots = roots_of(asked);
   const Collected collected = collect_on_examined(roots);
-  return find_plan(collected, Clock::now());
+  return find_plan(collected, Clock::now()).plan;
 }
 
 }  // namespace athanor

@@ -12,6 +12,7 @@ namespace athanor {
 /// What evaluation has done on this thread.
 struct EvaluationStats {
   int64_t plans_compiled = 0, plans_reused = 0;
+  int64_t plans_replayed = 0;  // runs that were given to the device in one call
   // for collecting the graph and looking the plan up, in evaluations that reused a plan
   double rebuild_seconds = 0;
   double compile_seconds = 0, run_seconds = 0;

@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/graph/host_array.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/runtime/host_op.h"
 
 namespace athanor {
@@ -33,6 +34,20 @@ Queue& queue_of(const PlanQueue& queue) {
   return queue.transfers ? transfers_of(queue.device) : queue_of(queue.device);
 }
 
+class StepSite final : public CommandSite {
+ public:
+  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) {}
+  std::string step() const override {
+    return fmt::format("plan step {} ({})", number_, step_.name_and_parts());
+  }
+  std::string where() const override { return step_.where; }
+  std::string label() const override { return fmt::format("{} {}", number_, step_.name()); }
+
+ private:
+  const PlanStep& step_;
+  size_t number_;
+};
+
 class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
@@ -53,7 +68,7 @@ class Run {
     for (size_t v = 0; v < plan.values.size(); ++v)
       if (plan.values[v].kind == PlanValue::Kind::temporary && plan.values[v].offset >= 0)
         places_[v] = {arenas_.at(plan.values[v].type.device), plan.values[v].offset};
-    if (queues_.size() > 1) begin_copies();
+    begin_copies();
   }
 
   void step(const PlanStep& step, const CommandSite& site) {
@@ -85,6 +100,39 @@ class Run {
     if (step.signals) signals_[static_cast<int>(&step - plan_.steps.data())] = queue.record();
   }
 
+  /// Gives all launches to the device in one call, if they were captured; else runs nothing.
+  bool replay(Replays& replays) {
+    Queue& queue = *queues_.front();
+    replays.look(values_at());
+    std::vector<Binding> bound;
+    std::swap(bound, places_);
+    places_ = bound;
+    if (const std::shared_ptr<Storage>& slots = replays.slots(plan_.device()))
+      for (size_t v = 0; v < places_.size(); ++v)
+        if (replays.slot(v) >= 0) places_[v] = {slots.get(), replays.slot(v)};
+    Replay* const captured = replays.find([&] {
+      require_all(queue);
+      return queue.capture([&] {
+        for (size_t s = 0; s < plan_.steps.size(); ++s) step(plan_.steps[s], StepSite(plan_.steps[s], s));
+      });
+    });
+    if (captured == nullptr) {
+      places_ = std::move(bound);
+      return false;
+    }
+    const auto copy_slots = [&](PlanValue::Kind kind, bool in) {
+      for (size_t v = 0; v < places_.size(); ++v)
+        if (plan_.values[v].kind == kind && replays.slot(v) >= 0)
+          queue.copy(in ? places_[v] : bound[v], in ? bound[v] : places_[v], plan_.values[v].type.bytes());
+    };
+    require_all(queue);
+    copy_slots(PlanValue::Kind::input, true);
+    captured->run();
+    copy_slots(PlanValue::Kind::output, false);
+    ++replays.runs;
+    return true;
+  }
+
   /// Waits until the step has run.
   void finish(const PlanStep& step) const { queues_[static_cast<size_t>(step.queue)]->finish(); }
   void finish() const {
@@ -111,7 +159,7 @@ class Run {
 
   /// The outputs, whose content is there when all that was given to their device's queue has run.
   std::vector<std::shared_ptr<Storage>> outputs() {
-    if (queues_.size() > 1) end_copies();
+    end_copies();
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {
       const auto [event, fresh] = done.emplace(output->device(), nullptr);
@@ -122,14 +170,35 @@ class Run {
   }
 
  private:
+  // Of each value: where it lies, and whether that may be exchanged.
+  std::vector<Replays::Where> values_at() const {
+    std::vector<Replays::Where> all;
+    for (size_t v = 0; v < places_.size(); ++v) {
+      const PlanValue& value = plan_.values[v];
+      const void* const address = places_[v].storage == nullptr ? nullptr : places_[v].storage->address();
+      const bool bound = value.kind != PlanValue::Kind::temporary && value.in_place_of < 0;
+      all.push_back({address, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
+    }
+    for (const PlanValue& value : plan_.values)  // what is updated in place stays where it is
+      if (value.kind == PlanValue::Kind::output && value.in_place_of >= 0)
+        all[static_cast<size_t>(value.in_place_of)].bytes = 0;
+    return all;
+  }
+
+  void require_all(Queue& queue) const {
+    for (const Binding& place : places_)
+      if (place.storage != nullptr) queue.require(*place.storage);
+  }
+
   // Queues for copies know nothing of what other queues were given before this plan.
   void begin_copies() {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (plan_.queues[q].transfers)
         for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
-    for (const auto& input : inputs_)
-      for (size_t q = 0; q < queues_.size(); ++q)
-        if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
+    if (plan_.devices.size() > 1)
+      for (const auto& input : inputs_)
+        for (size_t q = 0; q < queues_.size(); ++q)
+          if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
   }
 
   // What comes after this plan knows nothing of its copies. The host's memory has no queue that could wait.
@@ -181,6 +250,8 @@ class Leaving {
     if (interrupt_signal() != 0 && !has_overwritten(plan_, step)) throw Interrupted();
   }
 
+  bool waits() const { return waits_; }
+
   void end() const {
     constexpr double long_run = 0.5;  // seconds
     constexpr size_t most = 1000;     // plans come and go, and this is only a hint
@@ -196,30 +267,30 @@ class Leaving {
   Clock::time_point start_ = Clock::now();
 };
 
-class StepSite final : public CommandSite {
- public:
-  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) {}
-  std::string step() const override {
-    return fmt::format("plan step {} ({})", number_, step_.name_and_parts());
-  }
-  std::string where() const override { return step_.where; }
-  std::string label() const override { return fmt::format("{} {}", number_, step_.name()); }
-
- private:
-  const PlanStep& step_;
-  size_t number_;
-};
+// Launches of one queue, which do not change from run to run.
+bool can_replay(const Plan& plan) {
+  return plan.queues.size() == 1 && plan.steps.size() > 1 &&
+         std::ranges::all_of(plan.steps,
+                             [](const PlanStep& step) { return step.kind == PlanStep::Kind::launch; });
+}
 
 }  // namespace
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                                               std::span<const std::shared_ptr<Storage>> inputs,
-                                              bool check_nan, size_t& begun) {
+                                              bool check_nan, size_t& begun, Replays* replays) {
   begun = 0;
   Run run(plan, inputs);
   std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;
   if (times) times->resize(plan.steps.size());
   const Leaving leaving(plan);
+  if (replays != nullptr && can_replay(plan) && !check_nan && times == nullptr && !leaving.waits() &&
+      Trace::active() == nullptr) {
+    leaving.before(0, run);
+    begun = plan.steps.size();
+    if (run.replay(*replays)) return run.outputs();
+    begun = 0;
+  }
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     leaving.before(i, run);
     const PlanStep& step = plan.steps[i];

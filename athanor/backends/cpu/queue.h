@@ -11,6 +11,7 @@ class CpuQueue : public Queue {
   void fill(Binding to, uint8_t value, size_t bytes) override;
   std::shared_ptr<Event> record() override { return nullptr; }
   void wait(const std::shared_ptr<Event>& event) override;
+  void require(Storage& storage) override { wait(storage.ready()); }
   void finish() override {}
   double timed(const std::function<void()>& launches) override;
 };

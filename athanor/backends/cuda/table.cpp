@@ -75,6 +75,14 @@ StreamApi load() {
       .find(api.module_unload, "cuModuleUnload");
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
+  gpu::Finder graphs(library);
+  graphs.find(api.capture_begin, "cuStreamBeginCapture_v2")
+      .find(api.capture_end, "cuStreamEndCapture")
+      .find(api.graph_instantiate, "cuGraphInstantiateWithFlags")
+      .find(api.graph_launch, "cuGraphLaunch")
+      .find(api.graph_destroy, "cuGraphDestroy")
+      .find(api.executable_destroy, "cuGraphExecDestroy");
+  if (!graphs.lacking().empty()) api.capture_begin = nullptr;
   return api;
 }
 

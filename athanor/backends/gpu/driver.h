@@ -18,6 +18,7 @@ using Stream = void*;    // commands in order
 using Mark = void*;      // a point in a stream
 using Module = void*;    // compiled code
 using Function = void*;  // a kernel in it
+using Captured = void*;  // commands to run again
 
 /// So many bytes into some memory.
 struct Place {
@@ -104,6 +105,14 @@ class Driver {
   virtual void release(Mark mark) noexcept = 0;
   /// Of commands that have run.
   virtual Interval interval(const Span& span) = 0;
+
+  /// What the stream is given between the two is kept, and not run. Another thread may go on with other
+  /// streams. end_capture() is to be called in any case.
+  virtual bool captures() const { return false; }
+  virtual void begin_capture(Stream) {}
+  virtual Captured end_capture(Stream) { return nullptr; }
+  virtual void replay(Stream, Captured) {}
+  virtual void release_captured(Captured) noexcept {}
 
   /// Compiles. `binary` is what load() can make a module of in another process, or "".
   virtual Module compile(const std::string& source, const std::string& name, std::string& binary) = 0;

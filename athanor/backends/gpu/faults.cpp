@@ -32,6 +32,16 @@ Faults::Report Faults::expect(const FaultSite& site, const CommandSite* command)
   return {{memory_, 0}, last_};
 }
 
+void Faults::keep(int code) {
+  const std::scoped_lock lock(mutex_);
+  kept_[code] = expected_[static_cast<size_t>(code) % remembered];
+}
+
+void Faults::forget(int code) {
+  const std::scoped_lock lock(mutex_);
+  kept_.erase(code);
+}
+
 void Faults::check() {
   if (!possible_) return;
   const std::scoped_lock lock(mutex_);
@@ -45,7 +55,9 @@ void Faults::check() {
   driver.finish(stream);
   if (fault[0] == 0) return;
   driver.fill(stream, {memory_, 0}, 0, sizeof fault);
-  const Expected& expected = expected_[static_cast<size_t>(fault[0]) % remembered];
+  const auto kept = kept_.find(fault[0]);
+  const Expected& expected =
+      kept != kept_.end() ? kept->second : expected_[static_cast<size_t>(fault[0]) % remembered];
   const int64_t index = static_cast<int64_t>(static_cast<uint32_t>(fault[1])) | static_cast<int64_t>(fault[2])
                                                                                     << 32;
   throw Error(ErrorCode::value,

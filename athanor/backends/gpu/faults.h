@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -30,6 +31,11 @@ class Faults {
     int code = 0;
   };
   Report expect(const FaultSite& site, const CommandSite* command);
+  /// Of launches that are captured: their number stays good until it is forgotten, and they are launched
+  /// again without expect().
+  void keep(int code);
+  void forget(int code);
+  void expect_kept() { possible_ = true; }
   /// Throws Error(value) for a fault that was reported by what has run.
   void check();
 
@@ -44,6 +50,7 @@ class Faults {
   GpuDevice& device_;
   std::mutex mutex_;
   std::array<Expected, remembered> expected_;
+  std::map<int, Expected> kept_;  // of launches that are captured
   int last_ = 0;
   Memory memory_ = nullptr;
   std::atomic<bool> possible_ = false;

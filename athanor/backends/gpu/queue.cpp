@@ -20,6 +20,31 @@ void GpuEvent::wait() const {
   device.faults.check();
 }
 
+namespace {
+
+class GpuReplay final : public Replay {
+ public:
+  GpuReplay(GpuQueue& queue, Captured captured, std::vector<int> faults)
+      : queue_(queue), captured_(captured), faults_(std::move(faults)) {
+    for (const int code : faults_) queue.gpu().faults.keep(code);
+  }
+  ~GpuReplay() override {
+    for (const int code : faults_) queue_.gpu().faults.forget(code);
+    queue_.gpu().driver().release_captured(captured_);
+  }
+  void run() override {
+    if (!faults_.empty()) queue_.gpu().faults.expect_kept();
+    queue_.gpu().driver().replay(queue_.stream(), captured_);
+  }
+
+ private:
+  GpuQueue& queue_;
+  Captured captured_;
+  std::vector<int> faults_;  // numbers of the launches among them that may report one
+};
+
+}  // namespace
+
 GpuQueue::GpuQueue(GpuDevice& device, Driver& driver, std::string lane)
     : Queue(device.id()),
       device_(device),
@@ -96,6 +121,31 @@ void GpuQueue::fill(Binding to, uint8_t value, size_t bytes) {
   if (bytes > 0) driver_.fill(stream_, place_of(to), value, bytes);
 }
 
+Stream GpuQueue::stream_now() const {
+  return capturing_.load() == std::this_thread::get_id() ? capture_stream_ : stream_;
+}
+
+std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands) {
+  if (!driver_.captures()) return nullptr;
+  const std::scoped_lock one_at_a_time(capture_mutex_);
+  if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
+  captured_faults_.clear();
+  driver_.begin_capture(capture_stream_);
+  capturing_ = std::this_thread::get_id();
+  try {
+    commands();
+  } catch (...) {
+    capturing_ = std::thread::id();
+    if (const Captured captured = driver_.end_capture(capture_stream_); captured != nullptr)
+      driver_.release_captured(captured);
+    throw;
+  }
+  capturing_ = std::thread::id();
+  const Captured captured = driver_.end_capture(capture_stream_);
+  if (captured == nullptr) return nullptr;
+  return std::make_unique<GpuReplay>(*this, captured, std::move(captured_faults_));
+}
+
 std::shared_ptr<Event> GpuQueue::record() {
   return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false));
 }
@@ -157,7 +207,9 @@ void GpuQueue::launch(const Launch& launch, const std::function<std::string()>& 
   const bool trace = Trace::active() != nullptr;
   const bool time = timing_ != nullptr && (!timing_->first || driver_.facts().spans_cost_nothing);
   Span span;
-  driver_.launch(stream_, launch, trace || time ? &span : nullptr);
+  driver_.launch(stream_now(), launch, trace || time ? &span : nullptr);
+  if (launch.fault_code != 0 && capturing_.load() == std::this_thread::get_id())
+    captured_faults_.push_back(launch.fault_code);
   if (time) {
     auto& place = timing_->first ? timing_->last : timing_->first;
     release(place);

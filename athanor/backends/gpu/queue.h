@@ -1,10 +1,13 @@
 // A GPU's queues and the events in them.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/kernels/queue.h"
@@ -39,6 +42,8 @@ class GpuQueue final : public Queue {
   std::shared_ptr<Event> record() override;
   void wait(const std::shared_ptr<Event>& event) override;
   void finish() override;
+  void require(Storage& storage) override { place_of({&storage, 0}); }
+  std::unique_ptr<Replay> capture(const std::function<void()>& commands) override;
   double timed(const std::function<void()>& launches) override;
 
   /// A kernel's launch. `label` is asked for only while there is a trace.
@@ -47,7 +52,8 @@ class GpuQueue final : public Queue {
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
 
-  /// Where a binding of this device lies. The queue waits for its content, unless that has been used here before.
+  /// Where a binding of this device lies. The queue waits for its content, unless that has been used here
+  /// before.
   Place place_of(const Binding& binding);
 
   GpuDevice& gpu() { return device_; }
@@ -58,6 +64,12 @@ class GpuQueue final : public Queue {
   Driver& driver_;
   std::string lane_;
   Stream stream_;
+  /// The stream for what this thread gives to the queue: while it captures, another one.
+  Stream stream_now() const;
+  Stream capture_stream_ = nullptr;
+  std::mutex capture_mutex_;
+  std::atomic<std::thread::id> capturing_{};  // the thread that does
+  std::vector<int> captured_faults_;          // numbers of launches
   /// Of launches within timed().
   struct Timing {
     std::optional<Span> first, last;

@@ -63,6 +63,15 @@ struct StreamApi {
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
 
+  /// Graphs. All or none of them are there: drivers before CUDA 11.4 and ROCm 5.3 have no instantiation with
+  /// flags.
+  int (*capture_begin)(void* stream, int mode) = nullptr;
+  int (*capture_end)(void* stream, void** graph) = nullptr;
+  int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*graph_launch)(void* executable, void* stream) = nullptr;
+  int (*graph_destroy)(void* graph) = nullptr;
+  int (*executable_destroy)(void* executable) = nullptr;
+
   int (*module_load)(void**, const void* image) = nullptr;
   int (*module_function)(void**, void* module, const char* name) = nullptr;
   int (*module_unload)(void*) = nullptr;

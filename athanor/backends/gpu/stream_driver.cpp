@@ -106,6 +106,31 @@ class StreamDriver::Spanned {
   Mark begin_ = nullptr;
 };
 
+void StreamDriver::begin_capture(Stream stream) {
+  constexpr int relaxed = 2;  // neither other threads nor memory that is taken meanwhile end the capture
+  enter();
+  check(api_.capture_begin(stream, relaxed), "capture a plan");
+}
+
+Captured StreamDriver::end_capture(Stream stream) {
+  enter();
+  void *graph = nullptr, *executable = nullptr;
+  if (api_.capture_end(stream, &graph) != 0 || graph == nullptr) return nullptr;
+  if (api_.graph_instantiate(&executable, graph, 0) != 0) executable = nullptr;
+  api_.graph_destroy(graph);
+  return executable;
+}
+
+void StreamDriver::replay(Stream stream, Captured captured) {
+  enter();
+  check(api_.graph_launch(captured, stream), "replay a plan");
+}
+
+void StreamDriver::release_captured(Captured captured) noexcept {
+  enter();
+  api_.executable_destroy(captured);
+}
+
 Mark StreamDriver::mark(Stream stream, bool timed) {
   enter();
   Mark event = nullptr;

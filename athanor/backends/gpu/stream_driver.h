@@ -28,6 +28,11 @@ class StreamDriver final : public Driver {
   void launch(Stream stream, const Launch& launch, Span* span) override;
   bool reaches(const Driver& other) const override;
   void copy_between(Stream stream, const Side& to, const Side& from, size_t bytes, Span* span) override;
+  bool captures() const override { return api_.capture_begin != nullptr; }
+  void begin_capture(Stream stream) override;
+  Captured end_capture(Stream stream) override;
+  void replay(Stream stream, Captured captured) override;
+  void release_captured(Captured captured) noexcept override;
   Mark mark(Stream stream, bool timed) override;
   void wait(Stream stream, Mark mark, Stream from) override;
   bool passed(Mark mark) override;

@@ -78,6 +78,14 @@ StreamApi load() {
   api.peer_enable = [](void* peer, unsigned flags) { return enable_peer(number_of(peer), flags); };
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
+  gpu::Finder graphs(library);
+  graphs.find(api.capture_begin, "hipStreamBeginCapture")
+      .find(api.capture_end, "hipStreamEndCapture")
+      .find(api.graph_instantiate, "hipGraphInstantiateWithFlags")
+      .find(api.graph_launch, "hipGraphLaunch")
+      .find(api.graph_destroy, "hipGraphDestroy")
+      .find(api.executable_destroy, "hipGraphExecDestroy");
+  if (!graphs.lacking().empty()) api.capture_begin = nullptr;
   return api;
 }
 

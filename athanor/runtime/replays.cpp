@@ -1,0 +1,50 @@
+#include "athanor/runtime/replays.h"
+
+#include <algorithm>
+
+namespace athanor {
+
+void Replays::look(const std::vector<Where>& values) {
+  slot_of_.resize(values.size(), -1);
+  for (size_t v = 0; v < values.size() && !last_.empty(); ++v)
+    if (values[v].address != last_[v] && values[v].bytes > 0 && values[v].bytes <= small && slot_of_[v] < 0)
+      give_slot(v, values[v].bytes);
+  last_.clear();
+  key_.clear();
+  for (size_t v = 0; v < values.size(); ++v) {
+    last_.push_back(values[v].address);
+    key_.push_back(slot_of_[v] < 0 ? values[v].address : nullptr);
+  }
+}
+
+// Launches that were captured before do not know of the slot.
+void Replays::give_slot(size_t value, int64_t bytes) {
+  constexpr int64_t alignment = 64;
+  slot_of_[value] = slot_bytes_;
+  slot_bytes_ += (bytes + alignment - 1) / alignment * alignment;
+  slots_ = nullptr;
+  entries_.clear();
+}
+
+const std::shared_ptr<Storage>& Replays::slots(Device device) {
+  if (slots_ == nullptr && slot_bytes_ > 0) slots_ = allocate(device, static_cast<size_t>(slot_bytes_));
+  return slots_;
+}
+
+Replay* Replays::find(const std::function<std::unique_ptr<Replay>()>& capture) {
+  if (impossible_) return nullptr;
+  const auto found = std::ranges::find(entries_, key_, &Entry::addresses);
+  if (found == entries_.end()) {
+    if (entries_.size() == most) entries_.pop_back();
+    entries_.push_front({key_, nullptr});
+    return nullptr;
+  }
+  entries_.splice(entries_.begin(), entries_, found);
+  if (found->replay == nullptr) {
+    found->replay = capture();
+    impossible_ = found->replay == nullptr;
+  }
+  return found->replay.get();
+}
+
+}  // namespace athanor
