@@ -115,7 +115,8 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
     bool fused = false;
     if (chain.contraction >= 0) {
       GraphNode contraction = graph[chain.contraction];
-      for (int& input : contraction.inputs) input = renamed_of(input);
+      contraction.after.insert(contraction.after.end(), node.after.begin(), node.after.end());
+      contraction.rename(renamed_of);
       if (chain.bias >= 0) {
         const int64_t channels = graph[chain.bias].type.shape.size();
         contraction.inputs.push_back(reshaped(renamed_of(chain.bias), {channels}, node));
@@ -134,7 +135,7 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
     }
     if (fused) continue;
     GraphNode copy = node;
-    for (int& input : copy.inputs) input = renamed_of(input);
+    copy.rename(renamed_of);
     renamed.push_back(result.add(std::move(copy)));
   }
   for (int input : graph.inputs) result.inputs.push_back(renamed_of(input));

@@ -124,15 +124,17 @@ class Fuser {
     const Prim prim = node(id).op->prim;
     if (is_elementwise(prim)) {
       Cone& cone = cones_[static_cast<size_t>(id)] = cone_of(id);
-      result_.recomputed[static_cast<size_t>(id)] = enabled_ && !result_.stored[static_cast<size_t>(id)] &&
-                                                    !cone.costly && cone.full_reads <= max_recompute_reads &&
-                                                    cone.steps <= max_recompute_steps;
+      result_.recomputed[static_cast<size_t>(id)] =
+          enabled_ && !result_.stored[static_cast<size_t>(id)] && node(id).after.empty() && !cone.costly &&
+          cone.full_reads <= max_recompute_reads && cone.steps <= max_recompute_steps;
       join(id, node(id).type.shape, {});
     } else if (is_reduction(prim)) {
       join(id, node(node(id).inputs[0]).type.shape, axes_of(node(id)));
     } else if (view(id).base == id && view(id).kind == View::Kind::memory && prim != Prim::input) {
       for (int input : node(id).inputs)
         level_[static_cast<size_t>(id)] = std::max(level_[static_cast<size_t>(id)], level_of(input) + 1);
+      for (int earlier : node(id).after)
+        level_[static_cast<size_t>(id)] = std::max(level_[static_cast<size_t>(id)], level_of(earlier) + 1);
     } else if (prim != Prim::input) {
       level_[static_cast<size_t>(id)] = node(id).inputs.empty() ? 0 : level_of(node(id).inputs[0]);
     }
@@ -167,6 +169,7 @@ class Fuser {
   // The lowest level that is above everything that `id` reads from outside group `g`.
   int level_outside(int id, int g) const {
     int level = 1;
+    for (int earlier : node(id).after) level = std::max(level, level_of(earlier) + 1);
     for (int input : node(id).inputs) {
       if (view(input).kind != View::Kind::memory) continue;
       if (g >= 0 && (is_body(input) ? in_body(input, g) : false)) continue;

@@ -21,6 +21,7 @@ std::string to_string(const Graph& graph) {
                         fmt::join(node.inputs, ", %"));
     if (!node.attrs.entries().empty()) text += " {" + to_string(node.attrs) + "}";
     if (node.layout.block != 0) text += " " + to_string(node.layout);
+    if (!node.after.empty()) text += fmt::format(" after %{}", fmt::join(node.after, ", %"));
     text += "\n";
   }
   return text + fmt::format("-> %{}\n", fmt::join(graph.outputs, ", %"));
@@ -38,7 +39,8 @@ Graph remove_dead(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!live[i]) continue;
     GraphNode node = graph.nodes[i];
-    for (int& input : node.inputs) input = renamed[static_cast<size_t>(input)];
+    node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
+    std::erase(node.after, -1);  // what nothing needs is not waited for
     renamed[i] = result.add(std::move(node));
   }
   for (int input : graph.inputs) result.inputs.push_back(renamed[static_cast<size_t>(input)]);

@@ -20,6 +20,16 @@ struct GraphNode {
   Epilogue epilogue;  // only contractions; a bias is the last input
   std::source_location where;
   PartName part;
+  /// Earlier nodes that must have been computed before this one, although it does not read them: a value that
+  /// is computed again waits until it is needed.
+  std::vector<int> after = {};
+
+  /// Replaces each node that this one refers to.
+  template <class Renamed>
+  void rename(Renamed&& renamed) {
+    for (int& input : inputs) input = renamed(input);
+    for (int& earlier : after) earlier = renamed(earlier);
+  }
 };
 
 /// A step's computation in topological order.

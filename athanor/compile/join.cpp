@@ -61,7 +61,8 @@ class LoopJoiner {
         latest_[static_cast<size_t>(s)] = std::min(latest_of(s), user[static_cast<size_t>(v)] - 1);
       for (int v : step(s).reads)
         latest_[static_cast<size_t>(s)] = std::min(latest_of(s), overwriter[static_cast<size_t>(v)] - 1);
-      for (int v : step(s).reads) user[static_cast<size_t>(v)] = s;
+      for (const auto* list : {&step(s).reads, &step(s).after})
+        for (int v : *list) user[static_cast<size_t>(v)] = s;
       for (int v : step(s).writes)
         if (value(v).in_place_of >= 0) overwriter[static_cast<size_t>(value(v).in_place_of)] = s;
     }
@@ -190,6 +191,7 @@ class LoopJoiner {
   PlanStep joined(const std::vector<const Joinable*>& group) const {
     PlanStep all = step(group.front()->step);
     all.loops.clear(), all.buffers.clear(), all.reads.clear(), all.writes.clear(), all.parts.clear();
+    all.after.clear();
     all.flops = all.bytes = 0;
     bool only_updates = true;
     std::map<std::pair<int, int64_t>, int> numbers;  // of buffers; several loops that read a buffer share it
@@ -219,6 +221,7 @@ class LoopJoiner {
       add_new(all.reads, one.reads);
       add_new(all.writes, one.writes);
       add_new(all.parts, one.parts);
+      add_new(all.after, one.after);
       all.flops += one.flops;
       all.bytes += one.bytes;
     }

@@ -36,7 +36,7 @@ class LayoutPass {
 
   int place(const GraphNode& original) {
     GraphNode node = original;
-    for (int& input : node.inputs) input = renamed(input);
+    node.rename([&](int id) { return renamed(id); });
     std::vector<Layout> wanted(node.inputs.size());  // row-major
     if (node.op->prim == Prim::none) {
       wanted = of_kernel(node);

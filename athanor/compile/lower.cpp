@@ -19,6 +19,8 @@ class Lowering {
     for (const auto& node : source_.nodes) {
       std::vector<int> inputs;
       for (int input : node.inputs) inputs.push_back(renamed[static_cast<size_t>(input)]);
+      after_.clear();
+      for (int earlier : node.after) after_.push_back(renamed[static_cast<size_t>(earlier)]);
       renamed.push_back(lower(node, inputs, 0));
     }
     for (int input : source_.inputs) result_.inputs.push_back(renamed[static_cast<size_t>(input)]);
@@ -39,6 +41,7 @@ class Lowering {
     if (node.op->prim != Prim::none || dedicated || on_host) {
       GraphNode copy = node;
       copy.inputs = inputs;
+      copy.after = after_;
       return result_.add(std::move(copy));
     }
     if (!node.op->decompose || depth > 64)
@@ -96,6 +99,7 @@ class Lowering {
   const Graph& source_;
   const CompileOptions& options_;
   Graph result_;
+  std::vector<int> after_;  // of the node that is being lowered, and so of all that it becomes
 };
 
 }  // namespace

@@ -25,6 +25,11 @@ class MemoryPlanner {
   }
 
   void place_all() {
+    plan_.arenas.clear();
+    for (auto& v : plan_.values) {
+      v.first_step = v.last_step = -1;
+      if (v.kind == PlanValue::Kind::temporary) v.in_place_of = -1, v.offset = -1;
+    }
     find_lifetimes();
     settle_pairs();
     if (in_place_) pair_temporaries();
@@ -107,8 +112,10 @@ class MemoryPlanner {
       if (earlier >= 0 && earlier != later && successors[static_cast<size_t>(earlier)].insert(later).second)
         ++waiting[static_cast<size_t>(later)];
     };
-    for (int s = 0; s < n; ++s)
+    for (int s = 0; s < n; ++s) {
       for (int v : step(s).reads) depend(s, writer[static_cast<size_t>(v)]), ++uses[static_cast<size_t>(v)];
+      for (int v : step(s).after) depend(s, writer[static_cast<size_t>(v)]);
+    }
     // Steps are still in topological order here. The update can wait for readers of the old value that come
     // before it. A reader that comes after it may depend on the update; then there is no update in place.
     for (int s = 0; s < n; ++s)

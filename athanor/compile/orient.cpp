@@ -51,13 +51,14 @@ Graph orient_products(const Graph& graph) {
   };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     GraphNode node = graph.nodes[i];
-    for (int& input : node.inputs) input = renamed[static_cast<size_t>(input)];
+    node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
     const int product = transposed_product(graph, static_cast<int>(i), uses);
     if (product >= 0) {
       GraphNode turned = graph[product];
       const int a = renamed[static_cast<size_t>(turned.inputs[0])],
                 b = renamed[static_cast<size_t>(turned.inputs[1])];
       const Shape before = turned.type.shape;
+      for (int& earlier : turned.after) earlier = renamed[static_cast<size_t>(earlier)];
       turned.inputs = {transposed(b), transposed(a)};
       turned.type.shape = {1, before[2], before[1]};
       renamed.push_back(add(reshape, {{"shape", node.type.shape.to_ints()}}, result.add(std::move(turned)),

@@ -146,14 +146,20 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
       if (!step.loops.empty()) require_right_loop(step.device, step.loops, step.kernel, step.name());
 }
 
-Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
-  const auto start = Clock::now();
-  Graph graph = lower(fuse_epilogues(source, options), options);
-  graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
+Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
   order_steps(plan, donated, options);
   // A user who looks for a NaN wants to know which tensor has it.
   if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
+  place_values(plan, options);
+  return plan;
+}
+
+Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
+  const auto start = Clock::now();
+  Graph graph = lower(fuse_epilogues(source, options), options);
+  graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
+  Plan plan = schedule(graph, donated, options);
   choose_kernels(plan, options);
   place_values(plan, options);
   order_queues(plan);

@@ -69,6 +69,7 @@ struct PlanStep {
   std::vector<LoopProgram> loops;        // a fused loop, or several loops whose buffers are numbered together
   std::vector<BufferRef> buffers;        // the kernel's arguments, in order
   std::vector<int> reads, writes;        // values
+  std::vector<int> after;                // values that must be written before, though it reads them not
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
@@ -128,6 +129,9 @@ void place_values(Plan& plan, const CompileOptions& options);
 /// memory which they write.
 void order_queues(Plan& plan);
 
+/// The steps of a graph in order, with all memory but the scratch of kernels: what a graph's plan will take
+/// is known from it before kernels are chosen. For passes that choose between graphs of the same meaning.
+Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 /// Runs all passes: from the requested values to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 

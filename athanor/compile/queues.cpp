@@ -37,7 +37,8 @@ class QueueOrder {
       for (int earlier = s - 1; earlier >= 0; --earlier) {
         PlanStep& before = plan_.steps[static_cast<size_t>(earlier)];
         const auto its = static_cast<size_t>(before.queue);
-        if (its == own || earlier <= mine[its] || !conflict(s, earlier)) continue;
+        if (its == own || earlier <= mine[its] || !(conflict(s, earlier) || comes_after(s, earlier)))
+          continue;
         step.waits.push_back(earlier);
         before.signals = true;
         learn(mine, known[static_cast<size_t>(earlier)], its, earlier);
@@ -83,6 +84,13 @@ class QueueOrder {
       for (const Access& other : accesses_[static_cast<size_t>(b)])
         if (one.conflicts(other)) return true;
     return false;
+  }
+
+  bool comes_after(int later, int earlier) const {
+    const auto writes = [&](int v) {
+      return std::ranges::count(plan_.steps[static_cast<size_t>(earlier)].writes, v) > 0;
+    };
+    return std::ranges::any_of(plan_.steps[static_cast<size_t>(later)].after, writes);
   }
 
   Plan& plan_;

@@ -17,7 +17,7 @@ class Simplifier {
     std::vector<int> renamed;
     for (const auto& original : source_.nodes) {
       GraphNode node = original;
-      for (int& input : node.inputs) input = renamed[static_cast<size_t>(input)];
+      node.rename([&](int id) { return renamed[static_cast<size_t>(id)]; });
       renamed.push_back(place(std::move(node)));
     }
     for (int input : source_.inputs) result_.inputs.push_back(renamed[static_cast<size_t>(input)]);
@@ -47,7 +47,7 @@ class Simplifier {
 
   static bool equal(const GraphNode& a, const GraphNode& b) {
     return a.op == b.op && a.inputs == b.inputs && a.type == b.type && a.attrs == b.attrs &&
-           a.epilogue == b.epilogue;
+           a.epilogue == b.epilogue && a.after == b.after;
   }
 
   // If a node has the same number everywhere: that number, found through broadcasts and reshapes.

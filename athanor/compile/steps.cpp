@@ -81,19 +81,19 @@ class StepMaker {
     return it->second;
   }
 
-  // The level of each kernel op: one above everything that it reads.
+  // The level of each kernel op: one above everything that it reads or comes after.
   std::vector<int> op_levels() const {
     std::vector<int> levels(graph_.nodes.size(), 0);
     for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id) {
       if (!is_kernel_op(id)) continue;
-      for (int input : node(id).inputs) {
-        const int base = view(input).base;
-        if (view(input).kind != View::Kind::memory) continue;
-        const int group = fusion_.group_of[static_cast<size_t>(base)];
-        const int below =
-            group >= 0 ? fusion_.groups[static_cast<size_t>(group)].level : levels[static_cast<size_t>(base)];
-        levels[static_cast<size_t>(id)] = std::max(levels[static_cast<size_t>(id)], below + 1);
-      }
+      for (const auto* list : {&node(id).inputs, &node(id).after})
+        for (int earlier : *list) {
+          if (view(earlier).kind != View::Kind::memory) continue;
+          const int base = view(earlier).base, group = fusion_.group_of[static_cast<size_t>(base)];
+          const int below = group >= 0 ? fusion_.groups[static_cast<size_t>(group)].level
+                                       : levels[static_cast<size_t>(base)];
+          levels[static_cast<size_t>(id)] = std::max(levels[static_cast<size_t>(id)], below + 1);
+        }
     }
     return levels;
   }
@@ -103,6 +103,12 @@ class StepMaker {
     add_device(step.device);
     if (step.kind == PlanStep::Kind::launch) step.queue = plan_.queue_number({step.device});
     step.where = node(last).where.line() == 0 ? std::string() : to_string(node(last).where);
+    for (int id : computed) {
+      for (int earlier : node(id).after)
+        if (const auto found = written_.find(view(earlier).base); found != written_.end())
+          step.after.push_back(found->second);
+      written_[id] = step.writes.front();
+    }
     for (int id : computed)
       if (node(id).part && !node(id).part->empty()) add_part(step.parts, *node(id).part);
     plan_.steps.push_back(std::move(step));
@@ -215,6 +221,7 @@ class StepMaker {
   Fusion fusion_;
   Plan plan_;
   std::map<int, int> values_;
+  std::map<int, int> written_;  // for each computed node: a value that its step writes
 };
 
 }  // namespace

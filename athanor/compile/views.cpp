@@ -115,7 +115,7 @@ class Copies {
   Graph run() {
     for (const auto& original : source_.nodes) {
       GraphNode node = original;
-      for (int& input : node.inputs) input = renamed(input);
+      node.rename([&](int id) { return renamed(id); });
       place(std::move(node));
     }
     for (int input : source_.inputs) result_.inputs.push_back(renamed(input));
