@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "athanor/examine/cases.h"
 #include "athanor/examine/parts.h"
 #include "athanor/graph/op.h"
 #include "athanor/ops/op_case.h"
@@ -11,31 +12,35 @@
 namespace athanor {
 namespace {
 
-constexpr int64_t batch = 8, channels = 16, classes = 10;
+constexpr int64_t classes = 10;
 
 struct Named {
   const char* name;
   HostArray value;
 };
 
-HostArray small_numbers(const Shape& shape, uint64_t seed) {
+HostArray numbers_within(double most, const Shape& shape, uint64_t seed) {
   const Op& op = find_op("neg");
-  return fill_case(op, OpCase{{{shape, -0.5, 0.5}}}, DType::f32, seed).inputs.front();
+  return fill_case(op, OpCase{{{shape, -most, most}}}, DType::f32, seed).inputs.front();
 }
 
 std::vector<Named> step_on(Device device) {
-  const auto on = [&](const Shape& shape, uint64_t seed) {
-    return Tensor::from(small_numbers(shape, seed), device);
+  const auto on = [&](const Shape& shape, uint64_t seed, double most = 0.5) {
+    return Tensor::from(numbers_within(most, shape, seed), device);
   };
-  const Tensor x = on({batch, 1, 14, 14}, 1);
-  std::vector<Tensor> parameters{on({channels, 1, 3, 3}, 2), on({channels}, 3),
-                                 on({classes, channels * 7 * 7}, 4), on({classes}, 5)};
+  using namespace examined;
+  const int64_t features = maps * pooled * pooled;
+  // The logits are about 1, so that the loss depends on each: where one is much larger, others do not matter.
+  const Tensor x = on({batch, channels, size, size}, 1);
+  std::vector<Tensor> parameters{on({maps, channels, window, window}, 2), on({maps, 1, 1}, 3),
+                                 on({classes, features}, 4, 0.03), on({classes}, 5)};
   for (Tensor& parameter : parameters) parameter.requires_grad();
   std::vector<int64_t> labels(batch);
-  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 3) % classes;
-  const Tensor maps = max_pool2d(relu(conv2d(x, parameters[0], parameters[1], {.padding = 1})), 2);
-  const Tensor flat = reshape(maps, {batch, channels * 7 * 7});
-  const Tensor logits = matmul(flat, transpose(parameters[2], 0, 1)) + parameters[3];
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<int64_t>(i * 3 + 2) % classes;
+  const Tensor convolved = conv2d(x, parameters[0], {}, {.padding = padding});
+  const Tensor activated = relu(max_pool2d(convolved, pool) + parameters[1]);
+  const Tensor logits =
+      matmul(reshape(activated, {batch, features}), transpose(parameters[2], 0, 1)) + parameters[3];
   const Tensor loss = cross_entropy(logits, Tensor::from(labels, {batch}, device));
   const std::vector<Tensor> gradients = grad({loss}, parameters);
   std::vector<Tensor> results{loss};

@@ -27,7 +27,7 @@ State& state() {
   return instance;
 }
 
-thread_local int examining = 0;
+thread_local bool examines_now = false;
 
 // The host computes what others are compared with; a device that only plans are made for computes nothing.
 bool needs_none(Device device) { return device == Device{} || provider_of(device).hidden().has_value(); }
@@ -84,7 +84,7 @@ Examination verdict_of(Device device) {
 }  // namespace
 
 void require_examined(Device device) {
-  if (examining > 0 || trusting() || needs_none(device)) return;
+  if (examining() || trusting() || needs_none(device)) return;
   const std::scoped_lock lock(state().mutex);
   const Examination verdict = verdict_of(device);
   if (!verdict.right()) throw refusal(device, verdict);
@@ -125,7 +125,8 @@ void remember_verdict(Device device, const Examination& verdict) {
 
 void set_examiner(Examiner examiner) { state().examiner = std::move(examiner); }
 
-ExaminationScope::ExaminationScope() { ++examining; }
-ExaminationScope::~ExaminationScope() { --examining; }
+bool examining() { return examines_now; }
+ExaminationScope::ExaminationScope(bool examines) : before_(examines_now) { examines_now = examines; }
+ExaminationScope::~ExaminationScope() { examines_now = before_; }
 
 }  // namespace athanor

@@ -40,13 +40,19 @@ void remember_verdict(Device device, const Examination& verdict);
 using Examiner = std::function<Examination(Device)>;
 void set_examiner(Examiner examiner);
 
-/// While one lives, what this thread does belongs to an examination, and needs none.
+/// Whether what this thread does belongs to an examination: it then needs none.
+bool examining();
+
+/// While one lives, it does; `examines`: what the thread that made this one said of itself.
 class ExaminationScope {
  public:
-  ExaminationScope();
+  explicit ExaminationScope(bool examines = true);
   ~ExaminationScope();
   ExaminationScope(const ExaminationScope&) = delete;
   ExaminationScope& operator=(const ExaminationScope&) = delete;
+
+ private:
+  bool before_;
 };
 
 }  // namespace athanor

@@ -485,7 +485,8 @@ void prepare(const std::vector<const Kernel*>& kernels) {
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex mutex;
-  const auto work = [&] {
+  const auto work = [&, examines = examining()] {
+    const ExaminationScope scope(examines);
     for (size_t i = next++; i < kernels.size(); i = next++) try {
         throw_if_interrupted();
         tell_wait("compiling kernels",

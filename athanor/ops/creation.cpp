@@ -115,9 +115,7 @@ Tensor iota(const Shape& shape, int axis, Device device, std::source_location wh
   static const Op& op = find_op("iota");
   const SourceScope scope(where);
   const int64_t along = axis < 0 ? axis + shape.rank() : axis;
-  Tensor result = apply(op, {}, {{"shape", shape.to_ints()}, {"axis", along}});
-  result.node()->type.device = device;
-  return result;
+  return apply_on(device, op, {{"shape", shape.to_ints()}, {"axis", along}});
 }
 
 Tensor arange(double start, double stop, double step, DType dtype, Device device,

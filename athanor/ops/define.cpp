@@ -50,11 +50,15 @@ std::vector<DType> all_dtypes() {
   return dtypes;
 }
 
-Tensor constant(double value, DType dtype, Device device) {
-  static const Op& op = find_op("constant");
-  Tensor result = apply(op, {}, {{"value", value}, {"dtype", dtype}});
+Tensor apply_on(Device device, const Op& op, Attrs attrs) {
+  Tensor result = apply(op, {}, std::move(attrs));
   result.node()->type.device = device;
   return result;
+}
+
+Tensor constant(double value, DType dtype, Device device) {
+  static const Op& op = find_op("constant");
+  return apply_on(device, op, {{"value", value}, {"dtype", dtype}});
 }
 
 Tensor constant_like(double value, const Tensor& x) {

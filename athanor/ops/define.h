@@ -41,6 +41,8 @@ std::vector<DType> all_dtypes();
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+/// The result of an op that takes no tensors, on a device.
+Tensor apply_on(Device device, const Op& op, Attrs attrs);
 /// A scalar known when the graph is built.
 Tensor constant(double value, DType dtype, Device device = {});
 /// The number as a tensor of x's type.

@@ -85,6 +85,16 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   EXPECT_THAT(known.err, Not(HasSubstr("examining")));
 }
 
+// Kernels that stand only in the training step, or share one with many other cases.
+TEST_F(Examination, NamesWhatAWrongKernelComputes) {
+  const auto wrong = [&](const char* kernel) {
+    setenv("ATHANOR_FAULT", (std::string("wrong:") + kernel).c_str(), 1);
+    return run_program(folder_.path(), {"examine-device", "opencl:0"}).out;
+  };
+  EXPECT_THAT(wrong("gemm_dot"), HasSubstr("a training step: the loss: element 0 of 1 is"));
+  EXPECT_THAT(wrong("map"), AllOf(HasSubstr("equal(i32[300], i32[300]): element"), HasSubstr("iota()")));
+}
+
 TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
   setenv("ATHANOR_FAULT", "wrong:gemm", 1);
   const TempFolder second;

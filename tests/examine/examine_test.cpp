@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "athanor/examine/cases.h"
 #include "athanor/examine/parts.h"
 #include "athanor/graph/op.h"
 #include "athanor/ops/op_case.h"
@@ -28,10 +29,37 @@ TEST(Examine, FindsTheHostRight) {
   EXPECT_EQ(parts.size(), examination_parts(false).size());
 }
 
+TEST(Examine, AsksEachPrimitiveInEachType) {
+  std::set<Prim> asked;
+  std::set<std::pair<std::string, DType>> types;
+  for (const AskedPart& part : short_cases())
+    for (const Asked& one : part.asked) {
+      asked.insert(one.op->prim);
+      const FilledCase c = fill(one);
+      for (const HostArray& input : c.inputs) types.emplace(c.op.name, input.dtype);
+    }
+  for (const Op* op : all_ops()) EXPECT_TRUE(op->prim == Prim::input || asked.contains(op->prim)) << op->name;
+  for (const DType dtype : find_op("cast").dtypes)
+    EXPECT_TRUE(types.contains({"cast", dtype})) << to_string(dtype);
+  for (const DType dtype : find_op("add").dtypes)
+    EXPECT_TRUE(types.contains({"add", dtype})) << to_string(dtype);
+}
+
+// So that many are one kernel.
+TEST(Examine, FillsEqualNumbersAlikeWhateverTheOp) {
+  std::set<std::vector<std::byte>> first;
+  for (const AskedPart& part : short_cases())
+    for (const Asked& one : part.asked)
+      if (one.op->name == "sub" || one.op->name == "exp" || one.op->name == "erf")
+        first.insert(fill(one).inputs.front().bytes);
+  EXPECT_EQ(first.size(), 1);
+}
+
 TEST(Examine, LooksAtEveryOpWhenWhole) {
   std::set<std::string> names;
   for (const ExaminationPart& part : examination_parts(true)) names.insert(part.name);
-  for (const Op* op : all_ops()) EXPECT_TRUE(op->prim == Prim::input || names.contains(op->name)) << op->name;
+  for (const Op* op : all_ops())  // passes have one without cases: reorder
+    EXPECT_TRUE(op->prim == Prim::input || op->name == "reorder" || names.contains(op->name)) << op->name;
 }
 
 TEST(Examine, LeavesAloneWhatIsPending) {

@@ -114,8 +114,8 @@ class Driver {
   virtual void replay(Stream, Captured) {}
   virtual void release_captured(Captured) noexcept {}
 
-  /// Compiles. `binary` is what load() can make a module of in another process, or "".
-  virtual Module compile(const std::string& source, const std::string& name, std::string& binary) = 0;
+  /// Compiles. `binary`, where given, becomes what load() can make a module of in another process, or "".
+  virtual Module compile(const std::string& source, const std::string& name, std::string* binary) = 0;
   /// nullptr where the driver refuses: it may after an update.
   virtual Module load(const std::string& binary) = 0;
   virtual Function find(Module module, const std::string& name) = 0;

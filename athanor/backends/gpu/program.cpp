@@ -1,6 +1,7 @@
 #include "athanor/backends/gpu/program.h"
 
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/trust.h"
 
 namespace athanor::gpu {
 
@@ -17,8 +18,10 @@ Program::Program(GpuDevice& device, const GpuLaunch& launch, const std::string& 
     const auto turn = KernelCache::turn_to_compile(key);
     module_ = from_cache();  // another process may have compiled it meanwhile
     if (module_ == nullptr) {
+      // PoCL takes as long for a binary as for compiling, and what is examined once is not run again.
+      const bool keep = !examining();
       std::string binary;
-      module_ = driver.compile(source, launch.name, binary);
+      module_ = driver.compile(source, launch.name, keep ? &binary : nullptr);
       count_compilation();
       if (!binary.empty()) cache.store_binary(key, driver.facts().info.name, launch.name, binary);
     }

@@ -258,7 +258,7 @@ Module StreamDriver::load(const std::string& binary) {
   return api_.module_load(&module, binary.c_str()) == 0 ? module : nullptr;
 }
 
-Module StreamDriver::compile(const std::string& source, const std::string& name, std::string& binary) {
+Module StreamDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
   const std::string doing =
       fmt::format("{} cannot compile the kernel '{}'", to_string(facts_.info.device), name);
   const auto must = [&](int code, const std::string& log = {}) {
@@ -290,10 +290,11 @@ Module StreamDriver::compile(const std::string& source, const std::string& name,
     const CompilerApi::Form& form = compiler_.forms[i];
     size_t size = 0;
     if (form.size(program, &size) != 0 || size == 0) continue;
-    binary.assign(size, '\0');
-    if (form.get(program, binary.data()) != 0) continue;
-    if (const Module module = load(binary); module != nullptr) {
+    std::string made(size, '\0');
+    if (form.get(program, made.data()) != 0) continue;
+    if (const Module module = load(made); module != nullptr) {
       form_ = i;  // a driver that refused the better one for this kernel will do so for all
+      if (binary != nullptr) *binary = std::move(made);
       return module;
     }
   }

@@ -34,7 +34,7 @@ class OpenClDriver final : public gpu::Driver {
   void finish(gpu::Stream stream) override;
   void release(gpu::Mark mark) noexcept override;
   gpu::Interval interval(const gpu::Span& span) override;
-  gpu::Module compile(const std::string& source, const std::string& name, std::string& binary) override;
+  gpu::Module compile(const std::string& source, const std::string& name, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;
   gpu::Function find(gpu::Module module, const std::string& name) override;
   void unload(gpu::Module module, gpu::Function function) noexcept override;

@@ -45,7 +45,7 @@ gpu::Module OpenClDriver::load(const std::string& binary) {
   return nullptr;
 }
 
-gpu::Module OpenClDriver::compile(const std::string& source, const std::string& name, std::string& binary) {
+gpu::Module OpenClDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
   cl_int code = CL_SUCCESS;
   const char* text = source.c_str();
   const cl_program program = api().CreateProgramWithSource(context_, 1, &text, nullptr, &code);
@@ -59,7 +59,7 @@ gpu::Module OpenClDriver::compile(const std::string& source, const std::string& 
                             error_name(code), log),
                 {}, "Please report it with this log. The driver's version is in 'athanor detect'.");
   }
-  binary = binary_of(program);
+  if (binary != nullptr) *binary = binary_of(program);
   return program;
 }
 

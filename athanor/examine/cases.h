@@ -1,0 +1,40 @@
+// What a device is asked in an examination.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/graph/op.h"
+#include "athanor/ops/op_case.h"
+
+namespace athanor {
+
+/// An op with inputs: one of its own cases, or one that examinations have.
+struct Asked {
+  const Op* op;
+  OpCase spec;
+  DType dtype = DType::f32;  // of inputs whose dtype is open
+  uint64_t seed = 0;
+  std::vector<uint64_t> seeds = {};  // of each input by itself: equal ones are one tensor, whatever the op
+};
+FilledCase fill(const Asked& asked);
+
+/// Asked in one plan.
+struct AskedPart {
+  std::string name;
+  std::vector<Asked> asked;
+};
+
+/// Each primitive, loops of each shape, products, convolutions, pooling and attention in sizes that training
+/// has. Nearly all the time goes into compiling kernels, so that equal kernels and loops over the same
+/// numbers pay.
+std::vector<AskedPart> short_cases();
+/// Every op in all its cases and dtypes, and the larger ones of the short cases.
+std::vector<AskedPart> whole_cases();
+
+/// What short cases convolve and pool. The training step does so too, by the same kernels.
+namespace examined {
+constexpr int64_t batch = 2, channels = 32, maps = 48, size = 14, window = 3, padding = 1, pool = 2;
+constexpr int64_t pooled = size / pool;
+}  // namespace examined
+
+}  // namespace athanor
