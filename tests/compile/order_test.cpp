@@ -8,8 +8,8 @@
 namespace athanor {
 namespace {
 
-/// tanh(x) is needed at the start and at the end of a chain of products: kept for all of it, or computed again
-/// late.
+/// tanh(x) is needed at the start and at the end of a chain of products: kept for all of it, or computed
+/// again late.
 class Chain {
  public:
   explicit Chain(bool again, bool late) {

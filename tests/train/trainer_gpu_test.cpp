@@ -1,0 +1,118 @@
+// Runs on a device that works behind the trainer, which reads losses up to two steps late: files, resuming
+// and errors are as if it waited for each step.
+#include <cmath>
+#include <csignal>
+#include <set>
+
+#include "athanor/base/os/interrupt.h"
+#include "athanor/compile/options.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/gpu_devices.h"
+#include "tests/train/trainer_fixture.h"
+
+namespace athanor {
+namespace {
+
+/// Interrupts a run when so many steps were reported.
+class InterruptAfter final : public Reporter {
+ public:
+  explicit InterruptAfter(int64_t steps) : steps_(steps) {}
+  void stepped(const StepMetrics& metrics, double) override {
+    EXPECT_EQ(metrics.step, ++reported_);  // in order, each once
+    if (metrics.step == steps_) request_interrupt(SIGINT);
+  }
+
+ private:
+  int64_t steps_, reported_ = 0;
+};
+
+class TrainerOnAGpu : public testing::TrainerTest {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    config_.device = to_string(testing::gpu_devices().front().device);
+    config_.deterministic = true;  // kernels are not timed
+  }
+};
+
+TEST_F(TrainerOnAGpu, HasTheNumbersOfTheHost) {
+  EXPECT_EQ(train("gpu"), RunEnd::finished);
+  config_.device = "cpu";
+  EXPECT_EQ(train("cpu"), RunEnd::finished);
+  const auto there = read_metrics(run_folder("gpu").metrics()),
+             here = read_metrics(run_folder("cpu").metrics());
+  ASSERT_EQ(there.size(), 20U);
+  ASSERT_EQ(here.size(), 20U);
+  for (size_t i = 0; i < here.size(); ++i) {
+    EXPECT_EQ(there[i].step, static_cast<int64_t>(i) + 1);
+    EXPECT_EQ(there[i].epoch, here[i].epoch);
+    EXPECT_EQ(there[i].lr, here[i].lr);
+    EXPECT_NEAR(there[i].loss, here[i].loss, 1e-3 * here[i].loss + 1e-5) << i;
+  }
+}
+
+TEST_F(TrainerOnAGpu, StoppedAnywhereItGoesOnToTheSameNumbers) {
+  train("whole");
+  for (const int64_t stop : {1, 7, 10, 13}) {
+    const std::string name = "stopped" + std::to_string(stop);
+    {
+      InterruptAfter reporter(stop);
+      Trainer trainer(config_, run_folder(name), false, reporter);
+      EXPECT_EQ(trainer.run(), RunEnd::interrupted);
+      EXPECT_TRUE(trainer.saved());
+      // The steps that were under way are finished too.
+      EXPECT_GE(trainer.steps(), stop);
+      EXPECT_LE(trainer.steps(), stop + 3);
+    }
+    EXPECT_EQ(train(name, true), RunEnd::finished);
+    EXPECT_EQ(metrics(name), metrics("whole")) << "stopped after step " << stop;
+  }
+}
+
+TEST_F(TrainerOnAGpu, CheckpointsAreOfTheStepsThatWereAskedFor) {
+  config_.checkpoint_every = {.steps = 4};
+  config_.max_steps = 9;
+  std::set<int64_t> saved;
+  class Look final : public Reporter {
+   public:
+    Look(RunFolder folder, std::set<int64_t>& saved) : folder_(std::move(folder)), saved_(saved) {}
+    void stepped(const StepMetrics&, double) override {
+      if (std::filesystem::exists(folder_.checkpoint()))
+        saved_.insert(read_checkpoint(folder_.checkpoint()).state.step);
+    }
+
+   private:
+    RunFolder folder_;
+    std::set<int64_t>& saved_;
+  };
+  Look reporter(run_folder("a"), saved);
+  Trainer(config_, run_folder("a"), false, reporter).run();
+  EXPECT_EQ(saved, (std::set<int64_t>{4, 8}));
+}
+
+TEST_F(TrainerOnAGpu, ALossThatIsNoNumberIsOfItsStep) {
+  config_.lr = 1e30;
+  config_.schedule = "constant";
+  std::string message;
+  try {
+    train("a");
+    FAIL() << "the run did not stop";
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const auto steps = read_metrics(run_folder("a").metrics());
+  for (const StepMetrics& step : steps) EXPECT_TRUE(std::isfinite(step.loss));
+  EXPECT_NE(message.find("the loss of step " + std::to_string(steps.size() + 1) + " is"), std::string::npos)
+      << message;
+}
+
+TEST_F(TrainerOnAGpu, ReplayChangesNothing) {
+  train("replayed");
+  const ScopedDisable off("replay");
+  train("launched");
+  EXPECT_EQ(metrics("replayed"), metrics("launched"));
+}
+
+}  // namespace
+}  // namespace athanor
