@@ -1,7 +1,7 @@
 // All of Athanor: tensors, ops, modules, optimizers, data, training, plans and devices.
 #pragma once
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
 #include "athanor/data/array_dataset.h"
@@ -17,6 +17,7 @@
 #include "athanor/graph/tensor.h"
 #include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/memory/storage.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/ops.h"

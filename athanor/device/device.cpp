@@ -1,7 +1,9 @@
 #include "athanor/device/device.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
@@ -10,47 +12,48 @@
 namespace athanor {
 namespace {
 
-constexpr size_t max_providers = 8, max_devices = 64;
-
-std::vector<std::unique_ptr<DeviceProvider>>& providers() {
-  static std::vector<std::unique_ptr<DeviceProvider>> list;
-  return list;
+// Never destroyed: tensors may outlive everything else. Threads look at it without a lock.
+std::array<std::atomic<DeviceProvider*>, max_providers>& providers() {
+  static auto& all = *new std::array<std::atomic<DeviceProvider*>, max_providers>{};
+  return all;
 }
 
-struct Count {
-  std::atomic<int64_t> current{0}, peak{0};
-};
-
-Count& count_of(Device device) {
-  static std::array<std::array<Count, max_devices>, max_providers> counts;
-  return counts.at(device.provider).at(device.index);
+// The host's first, then by name: in whatever order they registered themselves.
+std::vector<DeviceProvider*> in_order() {
+  std::vector<DeviceProvider*> list;
+  for (const auto& provider : providers())
+    if (DeviceProvider* there = provider) list.push_back(there);
+  const auto place = [](DeviceProvider* p) { return std::pair(p != providers()[host_provider], p->name()); };
+  std::ranges::stable_sort(list, {}, place);
+  return list;
 }
 
 }  // namespace
 
 uint8_t register_provider(std::unique_ptr<DeviceProvider> provider, int id) {
-  auto& list = providers();
-  if (list.empty()) list.resize(host_provider + 1);
-  const size_t place = id >= 0 ? static_cast<size_t>(id) : list.size();
-  if (place >= list.size()) list.resize(place + 1);
-  list[place] = std::move(provider);
-  return static_cast<uint8_t>(place);
+  static std::atomic<uint8_t> next_free{host_provider + 1};
+  const uint8_t place = id >= 0 ? static_cast<uint8_t>(id) : next_free++;
+  if (place >= max_providers) throw Error(ErrorCode::internal, "too many kinds of devices");
+  providers()[place] = provider.release();
+  return place;
 }
 
-DeviceProvider& provider_of(Device device) { return *providers().at(device.provider); }
+DeviceProvider& provider_of(Device device) {
+  DeviceProvider* provider = providers().at(device.provider);
+  if (provider == nullptr) throw Error(ErrorCode::internal, "a device of no provider");
+  return *provider;
+}
 
 std::vector<std::string> provider_names() {
   std::vector<std::string> names;
-  for (const auto& provider : providers())
-    if (provider) names.push_back(provider->name());
+  for (const auto* provider : in_order()) names.push_back(provider->name());
   return names;
 }
 
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> all;
-  for (const auto& provider : providers())
-    if (provider)
-      for (auto& info : provider->devices()) all.push_back(std::move(info));
+  for (auto* provider : in_order())
+    for (auto& info : provider->devices()) all.push_back(std::move(info));
   return all;
 }
 
@@ -61,7 +64,7 @@ DeviceInfo info_of(Device device) {
 
 std::string to_string(Device device) {
   const std::string name = provider_of(device).name();
-  return name == "cpu" ? name : name + ":" + std::to_string(device.index);
+  return device.provider == host_provider ? name : name + ":" + std::to_string(device.index);
 }
 
 Device parse_device(const std::string& name) {
@@ -69,8 +72,8 @@ Device parse_device(const std::string& name) {
   const std::string wanted = name.substr(0, name.find(':'));
   // Ask the named provider first: others may take long to look for their devices.
   for (const bool all : {false, true})
-    for (const auto& provider : providers()) {
-      if (!provider || (!all && provider->name() != wanted)) continue;
+    for (auto* provider : in_order()) {
+      if (!all && provider->name() != wanted) continue;
       if (const auto hidden = provider->hidden(); hidden && provider->name() == name) return hidden->device;
       for (const auto& info : provider->devices()) {
         const std::string full = to_string(info.device);
@@ -89,28 +92,6 @@ Device parse_device(const std::string& name) {
   throw Error(ErrorCode::device,
               name == "gpu" ? "no device here is a GPU" : "there is no device '" + name + "'", {},
               (near.empty() ? "" : "Did you mean '" + near + "'? ") + "Devices here: " + join(names));
-}
-
-std::shared_ptr<Storage> allocate(Device device, size_t bytes) {
-  return provider_of(device).allocate(device.index, bytes);
-}
-
-MemoryUse memory_use(Device device) {
-  const Count& count = count_of(device);
-  return {static_cast<uint64_t>(count.current.load()), static_cast<uint64_t>(count.peak.load())};
-}
-
-void reset_peak_memory(Device device) {
-  Count& count = count_of(device);
-  count.peak = count.current.load();
-}
-
-void count_memory(Device device, int64_t bytes) {
-  Count& count = count_of(device);
-  const int64_t now = count.current += bytes;
-  int64_t peak = count.peak.load();
-  while (now > peak && !count.peak.compare_exchange_weak(peak, now)) {
-  }
 }
 
 }  // namespace athanor

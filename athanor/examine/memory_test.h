@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "athanor/device/device.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor {
 

@@ -13,6 +13,7 @@
 #include "athanor/device/device.h"
 #include "athanor/graph/dtype.h"
 #include "athanor/graph/shape.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor {
 

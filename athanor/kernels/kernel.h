@@ -10,6 +10,7 @@
 #include "athanor/graph/op.h"
 #include "athanor/kernels/loop_program.h"
 #include "athanor/kernels/queue.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor {
 
@@ -84,7 +85,7 @@ struct Candidate {
 };
 
 /// A backend: devices that run kernels.
-class Backend : public DeviceProvider {
+class Backend : public DeviceProvider, public Allocator {
  public:
   /// The kernels for a request, best guess first; {} if this backend has none and the op must decompose.
   /// Never {} for a primitive.

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "athanor/device/device.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor {
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "athanor/device/device.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor::cpu {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/memory/storage.h"
 
 namespace athanor::gpu {
 

@@ -1,0 +1,65 @@
+// Memory of devices.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "athanor/device/device.h"
+#include "athanor/memory/event.h"
+
+namespace athanor {
+
+/// Memory on a device. Freed with its last owner.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  Device device() const { return device_; }
+  size_t bytes() const { return bytes_; }
+  /// On the CPU an ordinary pointer; on other devices what their driver calls the memory.
+  void* address() const { return address_; }
+  /// Copies to host memory, as soon as the content is there; waits until the copy is done.
+  virtual void read(void* destination, size_t offset, size_t count) const = 0;
+  /// Copies from host memory, which may change as soon as this returns. The copy itself may still be under
+  /// way: ready() says when it is done.
+  virtual void write(const void* source, size_t offset, size_t count) = 0;
+
+  /// The content is there when this has passed; nullptr: it is there.
+  const std::shared_ptr<Event>& ready() const { return ready_; }
+  void set_ready(std::shared_ptr<Event> event) { ready_ = std::move(event); }
+
+ protected:
+  Storage(Device device, size_t bytes, void* address) : device_(device), bytes_(bytes), address_(address) {}
+
+ private:
+  Device device_;
+  size_t bytes_;
+  void* address_;
+  std::shared_ptr<Event> ready_;
+};
+
+/// Who has memory: every DeviceProvider of a device that tensors may be on.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// Throws Error(out_of_memory) with how much was asked for and how much there is. The memory is at least
+  /// 64-byte aligned and not cleared.
+  virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
+};
+
+std::shared_ptr<Storage> allocate(Device device, size_t bytes);
+
+/// The bytes that Storage objects of a device hold now, and the most that they held at one time (since
+/// reset_peak_memory).
+struct MemoryUse {
+  uint64_t current = 0, peak = 0;
+};
+MemoryUse memory_use(Device device);
+void reset_peak_memory(Device device);
+/// For providers: counts an allocation (positive) or a release (negative).
+void count_memory(Device device, int64_t bytes);
+
+}  // namespace athanor
