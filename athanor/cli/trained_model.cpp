@@ -6,12 +6,12 @@
 #include <iostream>
 #include <utility>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "athanor/cli/doing.h"
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trust.h"
-#include "athanor/kernels/tuner.h"
+#include "athanor/kernels/tuning_cache.h"
 #include "athanor/train/run_folder.h"
 
 namespace athanor::cli {

@@ -8,15 +8,15 @@
 namespace athanor {
 namespace {
 
-// Converts between layouts. Only this pass makes one, so it has no gradient.
+// Converts between layouts. Only this pass makes one: it has no gradient, and no name by which it is found.
 const Op& reorder_op() {
-  static const Op& op = define_op({
+  static const Op op{
       .name = "reorder",
       .doc = "The same values in another memory layout; [N, C, H, W] -> [N, C, H, W].",
       .infer = [](std::span<const TensorType> in, const Attrs&) { return in[0]; },
       .differentiable = false,
       .flops = [](std::span<const TensorType>, const TensorType&, const Attrs&) { return int64_t{0}; },
-  });
+  };
   return op;
 }
 

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <map>
 #include <memory>
-#include <unordered_map>
+#include <mutex>
+#include <shared_mutex>
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
@@ -12,8 +15,8 @@ namespace athanor {
 namespace {
 
 struct Registry {
-  std::unordered_map<std::string, std::unique_ptr<const Op>> by_name;
-  std::vector<const Op*> in_order;
+  std::map<std::string, std::unique_ptr<const Op>, std::less<>> by_name;
+  std::shared_mutex mutex;  // a program may define ops of its own while others compute
 };
 
 Registry& registry() {
@@ -27,20 +30,28 @@ const Op& define_op(Op op) {
   auto& ops = registry();
   auto owned = std::make_unique<const Op>(std::move(op));
   const Op& result = *owned;
-  if (!ops.by_name.emplace(result.name, std::move(owned)).second)
+  const std::unique_lock lock(ops.mutex);
+  if (ops.by_name.contains(result.name))
     throw Error(ErrorCode::internal, fmt::format("two ops are named '{}'", result.name));
-  ops.in_order.push_back(&result);
+  ops.by_name.emplace(result.name, std::move(owned));
   return result;
 }
 
 const Op& find_op(const std::string& name) {
   auto& ops = registry();
+  const std::shared_lock lock(ops.mutex);
   if (auto found = ops.by_name.find(name); found != ops.by_name.end()) return *found->second;
   std::vector<std::string_view> names;
-  for (const Op* op : ops.in_order) names.push_back(op->name);
+  for (const auto& [known, op] : ops.by_name) names.emplace_back(known);
   throw Error(ErrorCode::name, fmt::format("unknown op '{}'", name), {}, nearest_hint(name, names));
 }
 
-const std::vector<const Op*>& all_ops() { return registry().in_order; }
+std::vector<const Op*> all_ops() {
+  auto& ops = registry();
+  const std::shared_lock lock(ops.mutex);
+  std::vector<const Op*> all;
+  for (const auto& [name, op] : ops.by_name) all.push_back(op.get());
+  return all;
+}
 
 }  // namespace athanor

@@ -83,8 +83,8 @@ struct Op {
 const Op& define_op(Op op);
 /// Throws Error(name) with the nearest match.
 const Op& find_op(const std::string& name);
-/// In order of definition.
-const std::vector<const Op*>& all_ops();
+/// By name.
+std::vector<const Op*> all_ops();
 
 /// Makes a node: checks types and devices, and records the caller's line. Throws errors with that line.
 Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs = {});

@@ -21,6 +21,7 @@
 #include "athanor/kernels/timing.h"
 #include "athanor/kernels/trial_memory.h"
 #include "athanor/kernels/trust.h"
+#include "athanor/kernels/tuning_cache.h"
 #include "athanor/kernels/waiting.h"
 
 namespace athanor {
@@ -146,51 +147,6 @@ bool agree(const std::vector<double>& a, const std::vector<double>& b, DType dty
   }
   return difference <= (size_of(dtype) < 4 ? 3e-2 : 1e-3) * largest + 1e-12;
 }
-
-}  // namespace
-
-TuningCache& TuningCache::instance() {
-  static TuningCache cache;
-  return cache;
-}
-
-std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, const std::string& candidates,
-                                                     bool measured) {
-  std::optional<KernelCache::Winner> winner;
-  if (auto found = restored_.find(key); found != restored_.end()) {
-    winner = KernelCache::Winner{.name = found->second};
-  } else if (measured) {
-    // If this process has chosen a kernel, it keeps it, whatever others have measured since.
-    if (auto known = known_.find(key); known != known_.end())
-      winner = known->second;
-    else
-      winner = KernelCache::instance().find_winner(key);
-    if (winner && winner->candidates != candidates) winner.reset();
-    if (winner) take(key, *winner);
-  }
-  if (winner) used_[key] = winner->name;
-  return winner;
-}
-
-void TuningCache::take(const std::string& key, const KernelCache::Winner& winner) {
-  used_[key] = winner.name;
-  known_[key] = winner;
-  known_[key].disturbed = 0;
-}
-
-void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
-  take(key, winner);
-  ++timed_;
-  KernelCache::instance().store_winner(key, winner);
-}
-
-void TuningCache::start_anew() { *this = TuningCache(); }
-
-void TuningCache::restore(const std::map<std::string, std::string>& winners) {
-  for (const auto& [key, winner] : winners) restored_[key] = winner;
-}
-
-namespace {
 
 std::string key_of(Device device, const KernelRequest& request) {
   return environment_key(device) + "|" + request.key();
@@ -388,6 +344,12 @@ size_t place_of(const std::vector<Candidate>& candidates, const std::string& nam
   return static_cast<size_t>(std::ranges::find(candidates, name, &Candidate::name) - candidates.begin());
 }
 
+// Threads take turns: two that time at once would disturb each other.
+std::mutex& timing_turn() {
+  static std::mutex mutex;
+  return mutex;
+}
+
 // The winner of the nearest problem of the bucket; none if this problem is worth timing.
 std::optional<Choice> choice_alike(Device device, const KernelRequest& request,
                                    const std::vector<Candidate>& candidates, const std::string& key) {
@@ -426,12 +388,23 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (request.output.shape.size() == 0) return {0, "empty", {}};
   const std::string key = key_of(device, request);
   TuningCache& cache = TuningCache::instance();
-  auto winner = cache.find(key, fingerprint(candidates), measure);
-  const size_t remembered = winner ? place_of(candidates, winner->name) : candidates.size();
-  if (remembered == candidates.size()) winner.reset();
-  const bool again =
-      winner && winner->disturbed > 0 && winner->disturbed < most_disturbed && cache.is_quiet();
-  if (winner && !again)
+  std::optional<KernelCache::Winner> winner;
+  size_t remembered = candidates.size();
+  // Whether nothing is left to be timed.
+  const auto settled = [&] {
+    winner = cache.find(key, fingerprint(candidates), measure);
+    remembered = winner ? place_of(candidates, winner->name) : candidates.size();
+    if (remembered == candidates.size()) winner.reset();
+    return winner && !(winner->disturbed > 0 && winner->disturbed < most_disturbed && cache.is_quiet());
+  };
+  bool known = settled();
+  std::unique_lock turn(timing_turn(), std::defer_lock);
+  if (!known && measure) {
+    const int64_t timed = cache.timed();
+    turn.lock();
+    if (cache.timed() != timed) known = settled();  // another thread may have timed it
+  }
+  if (known)
     return {remembered,
             winner->times.empty() && !cache.is_restored(key)
                 ? "remembered from a problem that is alike"
@@ -466,7 +439,7 @@ std::string environment_key(Device device) { return environment_key(info_of(devi
 
 std::string environment_key(const DeviceInfo& info) {
   std::string key = info.name;
-  for (const char* name : {"driver", "vector instructions", "threads", "oneDNN"})
+  for (const std::string& name : info.environment)
     if (auto found = info.properties.find(name); found != info.properties.end())
       key += "|" + found->second.value;
   return key;
@@ -478,6 +451,7 @@ Measured measure(Device device, const KernelRequest& request) {
   if (candidates.empty())
     throw Error(ErrorCode::device, fmt::format("{} has no kernel for {}", to_string(device), request.key()),
                 {}, "It computes this op from primitives, among which there is nothing to choose.");
+  const std::scoped_lock turn(timing_turn());
   return *Contest(device, request, candidates).run();
 }
 

@@ -1,13 +1,10 @@
 // The tuner: measures on the device which candidate is fastest, checks it, and remembers it.
 #pragma once
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -16,39 +13,6 @@ struct Choice {
   size_t index = 0;  // into the candidates
   std::string why;   // "fastest of 3 by timing", "as for ...", "only candidate", "remembered as ..."
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
-};
-
-/// Winners by problem key (device, its driver, threads, request): those that this run uses, from the
-/// KernelCache or from a run that is resumed.
-class TuningCache {
- public:
-  static TuningCache& instance();
-
-  /// The winner, if there is one. A restored winner always counts (by its name alone). One that was measured
-  /// on another day counts only with `measured`, and only among the same `candidates`.
-  std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
-                                          bool measured);
-  void remember(const std::string& key, const KernelCache::Winner& winner);
-  /// This process takes the winner from now on, though it did not time it.
-  void take(const std::string& key, const KernelCache::Winner& winner);
-  /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
-  const std::map<std::string, std::string>& used() const { return used_; }
-  /// Takes these winners over whatever is remembered or measured.
-  void restore(const std::map<std::string, std::string>& winners);
-  bool is_restored(const std::string& key) const { return restored_.contains(key); }
-  /// Problems that this process has timed.
-  int64_t timed() const { return timed_; }
-  /// False once a provisional choice could not be timed again because the machine was busy.
-  bool is_quiet() const { return quiet_; }
-  void found_busy() { quiet_ = false; }
-  /// For tests: forgets what only this process knows, as if another process began.
-  void start_anew();
-
- private:
-  std::map<std::string, std::string> used_, restored_;
-  std::map<std::string, KernelCache::Winner> known_;  // to this process
-  int64_t timed_ = 0;
-  bool quiet_ = true;
 };
 
 /// Is told before each candidate is timed: its number from 1, and of how many.

@@ -1,5 +1,6 @@
 // What the tuner makes of timings, on a device whose clock the tests set.
 #include "athanor/kernels/tuner.h"
+#include "athanor/kernels/tuning_cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

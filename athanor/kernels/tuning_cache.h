@@ -1,0 +1,51 @@
+// The winners that this process knows.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "athanor/kernels/cache.h"
+
+namespace athanor {
+
+/// Winners by problem key (device, its driver, threads, request): those that this run uses, from the
+/// KernelCache or from a run that is resumed. Any thread may call it.
+class TuningCache {
+ public:
+  static TuningCache& instance();
+
+  /// The winner, if there is one. A restored winner always counts (by its name alone). One that was measured
+  /// on another day counts only with `measured`, and only among the same `candidates`.
+  std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
+                                          bool measured);
+  void remember(const std::string& key, const KernelCache::Winner& winner);
+  /// This process takes the winner from now on, though it did not time it.
+  void take(const std::string& key, const KernelCache::Winner& winner);
+  /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
+  std::map<std::string, std::string> used() const;
+  /// Takes these winners over whatever is remembered or measured.
+  void restore(const std::map<std::string, std::string>& winners);
+  bool is_restored(const std::string& key) const;
+  /// Problems that this process has timed.
+  int64_t timed() const;
+  /// False once a provisional choice could not be timed again because the machine was busy.
+  bool is_quiet() const;
+  void found_busy();
+  /// For tests: forgets what only this process knows, as if another process began.
+  void start_anew();
+
+ private:
+  struct Known {
+    std::map<std::string, std::string> used, restored;
+    std::map<std::string, KernelCache::Winner> winners;  // of this process
+    int64_t timed = 0;
+    bool quiet = true;
+    void take(const std::string& key, const KernelCache::Winner& winner);
+  };
+  mutable std::mutex mutex_;
+  Known known_;
+};
+
+}  // namespace athanor
