@@ -54,7 +54,7 @@ static constexpr std::array<std::string_view, static_cast<size_t>(Prim::none) + 
     "reduce_max",
     "reduce_min",
     "argmax",
-    "dot_general",
+    "batch_matmul",
     "take_along",
     "scatter_add",
     "cumsum",

@@ -59,12 +59,11 @@ void ReductionKernels::reduce() {
   const int64_t results = rows_ ? kept_size_ : columns_;
   const int64_t groups = ceil_div(results, rows_per_group_);
   const bool items = items_ > 1;
-  const int64_t z = ceil_div(groups, int64_t{1} << 30);
   GpuLaunch launch;
   launch.name = "reduce";
   launch.group_size = items ? std::array{items_, rows_per_group_, int64_t{1}}
                             : std::array{rows_per_group_, int64_t{1}, int64_t{1}};
-  launch.groups = {groups, parts_, z};
+  launch.groups = {groups, parts_, 1};
   if (items)
     for (size_t i = 0; i < reductions(); ++i)
       launch.local_bytes += items_ * rows_per_group_ *
