@@ -16,7 +16,6 @@ install(DIRECTORY athanor DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   # Not for users of the library: headers of the program and internal headers of backends.
   PATTERN "cli" EXCLUDE
   PATTERN "backends" EXCLUDE)
-install(FILES athanor/backends/cpu/threads.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/athanor/backends/cpu)
 install(EXPORT athanor_targets NAMESPACE athanor:: FILE athanor-targets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/athanor)
 configure_package_config_file(cmake/athanor-config.cmake.in ${PROJECT_BINARY_DIR}/athanor-config.cmake

@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/numbers.h"

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <thread>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/embedded.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor {

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
+#include "athanor/base/threads.h"
 #include "athanor/examine/probe.h"
 
 namespace athanor {

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
+#include "athanor/base/threads.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
@@ -20,7 +20,7 @@
 #include "athanor/kernels/choose_device.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/kernels/trust.h"
-#include "athanor/kernels/tuner.h"
+#include "athanor/kernels/tuning_cache.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/loss_svg.h"

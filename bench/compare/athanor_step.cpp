@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/ops.h"
 #include "athanor/optim/optim.h"

@@ -1,5 +1,5 @@
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 #include "cpu_kernels.h"
 
 namespace athanor::testing {

@@ -1,6 +1,6 @@
 #include <set>
 
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/base/threads.h"
 #include "cpu_kernels.h"
 
 namespace athanor::testing {

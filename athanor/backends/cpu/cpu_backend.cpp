@@ -8,7 +8,7 @@
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/base/threads.h"
 
 #if ATHANOR_ONEDNN
 #include "athanor/backends/cpu/onednn/candidates.h"

@@ -9,8 +9,8 @@
 
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/text.h"
+#include "athanor/base/threads.h"
 
 #if ATHANOR_ONEDNN
 #include "athanor/backends/cpu/onednn/candidates.h"
@@ -79,6 +79,7 @@ DeviceInfo describe_cpu(Device device) {
       "built without oneDNN: convolutions and products run in Athanor's own kernels, which are slower",
       "build option ATHANOR_ONEDNN"};
 #endif
+  info.environment = {"vector instructions", "threads", "oneDNN"};
   return info;
 }
 

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "athanor/backends/cpu/spinning.h"
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/base/threads.h"
 
 #ifdef _OPENMP
 #include <omp.h>

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "athanor/backends/cpu/threads.h"
 #include "athanor/base/clock.h"
 #include "athanor/base/os/load.h"
+#include "athanor/base/threads.h"
 #endif
 
 namespace athanor::cpu {

@@ -2,7 +2,6 @@
 
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/backends/gpu/storage.h"
-#include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor::gpu {
 namespace {
@@ -58,17 +57,17 @@ Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
 Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
 Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
 
+GpuAccess GpuBackend::access(int index) {
+  GpuDevice& device = at(index);
+  const Facts& facts = device.facts();
+  return {facts.traits, facts.largest_buffer, facts.waves,
+          [&device](GpuCandidate candidate) { return make_candidate(device, std::move(candidate), {}); }};
+}
+
 bool register_backend(const std::string& name, ListDevices list) {
   auto backend = std::make_unique<GpuBackend>(name, list);
   GpuBackend& gpu = *backend;
   gpu.provider_id = register_provider(std::move(backend));
-  register_gpu_access(gpu.provider_id, [&gpu](int index) {
-    GpuDevice& device = gpu.at(index);
-    const Facts& facts = device.facts();
-    return GpuAccess{facts.traits, facts.largest_buffer, facts.waves, [&device](GpuCandidate candidate) {
-                       return make_candidate(device, std::move(candidate), {});
-                     }};
-  });
   return true;
 }
 

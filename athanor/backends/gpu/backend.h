@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "athanor/backends/gpu/device.h"
-#include "athanor/kernels/kernel.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor::gpu {
 
@@ -12,7 +12,7 @@ namespace athanor::gpu {
 /// Device.
 using ListDevices = std::vector<std::unique_ptr<Driver>> (*)(uint8_t provider);
 
-class GpuBackend final : public Backend {
+class GpuBackend final : public KernelLanguageBackend {
  public:
   GpuBackend(std::string name, ListDevices list) : name_(std::move(name)), list_(list) {}
 
@@ -29,6 +29,7 @@ class GpuBackend final : public Backend {
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
   Queue& transfers(int device) override;
+  GpuAccess access(int device) override;
 
   GpuDevice& at(int index);
   uint8_t provider_id = 0;

@@ -50,6 +50,7 @@ StreamDriver::StreamDriver(const StreamApi& api, const CompilerApi& compiler, in
   property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
   property("work-items in a group", std::to_string(traits.max_group_size));
   property("wave width", std::to_string(attribute(api.attributes.warp_size, 0)));
+  info.environment = {"driver", "architecture", "compiler"};
   text = {};
   if (api.device_pci_address != nullptr && api.device_pci_address(text.data(), text.size() - 1, number) == 0)
     property("PCI address", text.data());

@@ -82,6 +82,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   property("work-items in a group", std::to_string(traits.max_group_size));
   property("f64", traits.f64 ? "yes" : "no");
   property("f16 arithmetic", traits.f16 ? "yes" : "no: f16 is stored, and computed in f32");
+  info.environment = {"driver"};
   facts_.fingerprint = fmt::format("{}|{}|{}|{}|{}", platform_text(platform, CL_PLATFORM_NAME),
                                    platform_text(platform, CL_PLATFORM_VERSION), info.name,
                                    device_text(id, CL_DRIVER_VERSION), compile_options);

@@ -15,10 +15,13 @@ struct GpuAccess {
   std::function<Candidate(GpuCandidate)> make;
 };
 
-/// None for devices that do not run the kernel language (the CPU backend).
-std::optional<GpuAccess> gpu_access(Device device);
+/// A backend whose devices run the kernel language.
+class KernelLanguageBackend : public Backend {
+ public:
+  virtual GpuAccess access(int device) = 0;
+};
 
-/// For backends, once in a program.
-void register_gpu_access(uint8_t provider, std::function<GpuAccess(int index)> open);
+/// None for devices that do not run the kernel language.
+std::optional<GpuAccess> gpu_access(Device device);
 
 }  // namespace athanor

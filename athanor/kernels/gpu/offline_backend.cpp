@@ -39,7 +39,7 @@ class OfflineStorage final : public Storage {
   void write(const void*, size_t, size_t) override {}
 };
 
-class OfflineBackend final : public Backend {
+class OfflineBackend final : public KernelLanguageBackend {
  public:
   uint8_t provider_id = 0;
 
@@ -70,6 +70,7 @@ class OfflineBackend final : public Backend {
     return made(gpu_loop_candidates(program, traits).front());
   }
   Queue& queue(int) override { OfflineKernel::refuse(); }
+  GpuAccess access(int) override { return {traits, 0, false, made}; }
 
   static Candidate made(GpuCandidate candidate) {
     std::string name = candidate.name;
@@ -82,9 +83,6 @@ class OfflineBackend final : public Backend {
   auto backend = std::make_unique<OfflineBackend>();
   OfflineBackend& offline = *backend;
   offline.provider_id = register_provider(std::move(backend));
-  register_gpu_access(offline.provider_id, [](int) {
-    return GpuAccess{traits, 0, false, OfflineBackend::made};
-  });
   return true;
 }();
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "athanor/backends/cpu/onednn/onednn.h"
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/backends/cpu/openmp.h"
+#include "athanor/base/threads.h"
 
 namespace athanor::cpu {
 namespace {

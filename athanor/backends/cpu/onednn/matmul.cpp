@@ -10,6 +10,7 @@
 #include "athanor/backends/cpu/generic/gemm_shape.h"
 #include "athanor/backends/cpu/onednn/candidates.h"
 #include "athanor/backends/cpu/onednn/sequence.h"
+#include "athanor/backends/cpu/openmp.h"
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {

@@ -2,8 +2,9 @@
 
 #include <mutex>
 
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/backends/cpu/openmp.h"
 #include "athanor/base/error.h"
+#include "athanor/base/threads.h"
 
 namespace athanor::cpu {
 

@@ -1,9 +1,9 @@
-#include "athanor/backends/cpu/threads.h"
+#include "athanor/base/threads.h"
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 
-#include "athanor/backends/cpu/spinning.h"
 #include "athanor/base/error.h"
 
 #ifdef _OPENMP
@@ -39,17 +39,6 @@ int cpu_threads() {
   return threads > 0 ? threads : all;
 #else
   return all;
-#endif
-}
-
-void use_openmp_threads([[maybe_unused]] int threads) {
-#ifdef _OPENMP
-  cpu::adapt_waiting();
-  // OpenMP keeps this setting for each calling thread, so every thread that runs kernels must set it.
-  thread_local int current = 0;
-  if (current == threads) return;
-  omp_set_num_threads(threads);
-  current = threads;
 #endif
 }
 

@@ -1,4 +1,4 @@
-// How many threads the CPU's kernels use.
+// How many of the host's threads compute.
 #pragma once
 
 namespace athanor {
@@ -8,7 +8,5 @@ namespace athanor {
 void set_cpu_threads(int threads);
 /// The current number, at least 1; always 1 if Athanor is built without OpenMP.
 int cpu_threads();
-/// Makes OpenMP regions of libraries (oneDNN) use `threads` threads when the calling thread enters them.
-void use_openmp_threads(int threads);
 
 }  // namespace athanor
