@@ -7,6 +7,8 @@ function(add_check name)
 endfunction()
 
 add_check(check_format TIMEOUT 120 COMMAND tools/check-format)
+add_check(check_layers TIMEOUT 60 COMMAND tools/check-layers)
+add_check(check_layers_finds TIMEOUT 60 COMMAND tests/support/check-layers-finds)
 add_check(check_tidy TIMEOUT 1800 COMMAND tools/check-tidy)
 set_tests_properties(check_tidy PROPERTIES PROCESSORS 2 COST 1000)
 if(ATHANOR_OPENCL)
