@@ -222,6 +222,17 @@ class MemoryPlanner {
     int value = -1, step = -1;  // a temporary, or a step's scratch
   };
 
+  // From when a value's memory must be free. That of a copied value is free since its source was written, so
+  // that the copy waits for nothing but the source.
+  int needed_from(int v) {
+    PlanStep& first = step(value(v).first_step);
+    if (first.kind != PlanStep::Kind::copy || first.writes.front() != v) return value(v).first_step;
+    int written = -1;
+    for (int s = 0; s < value(v).first_step; ++s)
+      if (std::ranges::count(step(s).writes, first.reads.front()) > 0) written = s;
+    return written + 1;
+  }
+
   // Places the largest block first, each at the lowest offset that is free for its whole life.
   void place() {
     std::vector<Block> blocks;
@@ -232,7 +243,7 @@ class MemoryPlanner {
       }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0 && owner(v) == v)
-        blocks.push_back({value(v).type.device, value(v).first_step, value(v).last_step,
+        blocks.push_back({value(v).type.device, needed_from(v), value(v).last_step,
                           size_of_value(value(v)), -1, v, -1});
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
       if (step(s).kernel.scratch_bytes > 0)

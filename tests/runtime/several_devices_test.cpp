@@ -200,6 +200,22 @@ TEST_F(SeveralDevices, ThePlanShowsQueuesWaitsAndCopies) {
   EXPECT_TRUE(copy);
 }
 
+// The memory that it goes to is not that of a value which the device is still at.
+TEST_F(SeveralDevices, ACopyWaitsForItsSourceOnly) {
+  const Tensor busy = matmul(tanh(matmul(ramp({64, 64}, gpu), ramp({64, 64}, gpu)) * 2), ramp({64, 64}, gpu));
+  const Tensor host = matmul(ramp({64, 64}, Device{}), ramp({64, 64}, Device{}));
+  const Tensor y = matmul(sum(busy, 0, true) * ramp({64, 64}, gpu), host.to(gpu));
+  y.eval();
+  const auto plan = last_plan();
+  expect_ordered(*plan);
+  for (const PlanStep& step : plan->steps) {
+    if (step.kind != PlanStep::Kind::copy) continue;
+    ASSERT_EQ(step.waits.size(), 1U) << explain(*plan);
+    const PlanStep& source = plan->steps[static_cast<size_t>(step.waits.front())];
+    EXPECT_EQ(source.writes.front(), step.reads.front()) << explain(*plan);
+  }
+}
+
 TEST_F(SeveralDevices, ATraceShowsTheCopies) {
   const Trace trace;
   const Tensor y = (ramp({40, 30}, Device{}) + 1).to(gpu) * 2;
