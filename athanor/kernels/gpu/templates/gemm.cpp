@@ -79,10 +79,12 @@ int64_t a_pitch(const GemmPoint& point) {
 }
 
 int64_t staged_bytes(const GemmPoint& point, int64_t k_step) {
-  int64_t floats = 0;
-  if (point.a == GemmSource::staged) floats += k_step * a_pitch(point);
-  if (point.b == GemmSource::staged) floats += k_step * point.tile_n();
-  return floats * 4;
+  constexpr int64_t alignment = 64;  // of each tile in gemm.kernel
+  const auto tile = [&](int64_t floats) { return ceil_div(floats * 4, alignment) * alignment; };
+  int64_t bytes = 0;
+  if (point.a == GemmSource::staged) bytes += tile(k_step * a_pitch(point));
+  if (point.b == GemmSource::staged) bytes += tile(k_step * point.tile_n());
+  return bytes;
 }
 
 }  // namespace
