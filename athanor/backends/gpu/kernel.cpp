@@ -56,7 +56,7 @@ class GpuKernel final : public Kernel {
       order.fault = report.place;
       order.fault_code = report.code;
     }
-    queue.launch(order, [&] { return site == nullptr ? launch.name : site->label(); });
+    queue.launch(order, site);
   }
 
   GpuDevice& device_;

@@ -15,7 +15,7 @@ bool GpuEvent::passed() const { return queue_.gpu().driver().passed(mark_); }
 
 void GpuEvent::wait() const {
   GpuDevice& device = queue_.gpu();
-  device.driver().await(mark_);
+  queue_.await(mark_, launches_);
   device.traces.finish();
   device.faults.check();
 }
@@ -24,8 +24,8 @@ namespace {
 
 class GpuReplay final : public Replay {
  public:
-  GpuReplay(GpuQueue& queue, Captured captured, std::vector<int> faults)
-      : queue_(queue), captured_(captured), faults_(std::move(faults)) {
+  GpuReplay(GpuQueue& queue, Captured captured, std::vector<int> faults, Pending::Group launches)
+      : queue_(queue), captured_(captured), faults_(std::move(faults)), launches_(std::move(launches)) {
     for (const int code : faults_) queue.gpu().faults.keep(code);
   }
   ~GpuReplay() override {
@@ -34,13 +34,14 @@ class GpuReplay final : public Replay {
   }
   void run() override {
     if (!faults_.empty()) queue_.gpu().faults.expect_kept();
-    queue_.gpu().driver().replay(queue_.stream(), captured_);
+    queue_.replay(captured_, launches_);
   }
 
  private:
   GpuQueue& queue_;
   Captured captured_;
   std::vector<int> faults_;  // numbers of the launches among them that may report one
+  Pending::Group launches_;
 };
 
 }  // namespace
@@ -126,10 +127,11 @@ Stream GpuQueue::stream_now() const {
 }
 
 std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands) {
-  if (!driver_.captures()) return nullptr;
+  if (!driver_.captures() || waits_for_each_launch()) return nullptr;
   const std::scoped_lock one_at_a_time(capture_mutex_);
   if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
   captured_faults_.clear();
+  captured_launches_ = {};
   driver_.begin_capture(capture_stream_);
   capturing_ = std::this_thread::get_id();
   try {
@@ -143,11 +145,21 @@ std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands)
   capturing_ = std::thread::id();
   const Captured captured = driver_.end_capture(capture_stream_);
   if (captured == nullptr) return nullptr;
-  return std::make_unique<GpuReplay>(*this, captured, std::move(captured_faults_));
+  return std::make_unique<GpuReplay>(*this, captured, std::move(captured_faults_),
+                                     std::move(captured_launches_));
+}
+
+void GpuQueue::replay(Captured captured, const Pending::Group& launches) {
+  pending_.launched(launches);
+  try {
+    driver_.replay(stream_, captured);
+  } catch (const Error& error) {
+    throw pending_.located(error, pending_.point());
+  }
 }
 
 std::shared_ptr<Event> GpuQueue::record() {
-  return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false));
+  return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
 }
 
 void GpuQueue::wait(const std::shared_ptr<Event>& event) {
@@ -162,8 +174,20 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
     driver_.wait(stream_, known->mark(), known->queue().stream());
 }
 
+void GpuQueue::await(Mark mark, uint64_t launches) {
+  try {
+    if (mark != nullptr)
+      driver_.await(mark);
+    else
+      driver_.finish(stream_);
+  } catch (const Error& error) {
+    throw pending_.located(error, launches);
+  }
+  pending_.passed(launches);
+}
+
 void GpuQueue::finish() {
-  driver_.finish(stream_);
+  await(nullptr, pending_.point());
   device_.traces.finish();
   device_.faults.check();
 }
@@ -203,20 +227,26 @@ double GpuQueue::timed(const std::function<void()>& launches) {
   return seconds;
 }
 
-void GpuQueue::launch(const Launch& launch, const std::function<std::string()>& label) {
+void GpuQueue::launch(const Launch& launch, const CommandSite* site) {
   const bool trace = Trace::active() != nullptr;
   const bool time = timing_ != nullptr && (!timing_->first || driver_.facts().spans_cost_nothing);
   Span span;
   driver_.launch(stream_now(), launch, trace || time ? &span : nullptr);
-  if (launch.fault_code != 0 && capturing_.load() == std::this_thread::get_id())
-    captured_faults_.push_back(launch.fault_code);
+  const bool captured = capturing_.load() == std::this_thread::get_id();
+  if (captured) {
+    captured_launches_.add(site);
+    if (launch.fault_code != 0) captured_faults_.push_back(launch.fault_code);
+  }
   if (time) {
     auto& place = timing_->first ? timing_->last : timing_->first;
     release(place);
     place = span;
   } else if (trace) {
-    device_.traces.add(span, lane_, label());
+    device_.traces.add(span, lane_, site == nullptr ? launch.name : site->label());
   }
+  if (captured) return;
+  if (waits_for_each_launch() && timing_ == nullptr) return driver_.finish(stream_);
+  pending_.launched(site);
 }
 
 void GpuQueue::upload(Place to, const void* from, size_t bytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/backends/gpu/driver.h"
+#include "athanor/backends/gpu/pending.h"
 #include "athanor/kernels/queue.h"
 
 namespace athanor::gpu {
@@ -19,7 +20,7 @@ class GpuQueue;
 
 class GpuEvent final : public Event {
  public:
-  GpuEvent(GpuQueue& queue, Mark mark) : queue_(queue), mark_(mark) {}
+  GpuEvent(GpuQueue& queue, Mark mark, uint64_t launches) : queue_(queue), mark_(mark), launches_(launches) {}
   ~GpuEvent() override;
   bool passed() const override;
   void wait() const override;
@@ -30,6 +31,7 @@ class GpuEvent final : public Event {
  private:
   GpuQueue& queue_;
   Mark mark_;
+  uint64_t launches_;  // of the queue before this point
 };
 
 class GpuQueue final : public Queue {
@@ -46,8 +48,8 @@ class GpuQueue final : public Queue {
   std::unique_ptr<Replay> capture(const std::function<void()>& commands) override;
   double timed(const std::function<void()>& launches) override;
 
-  /// A kernel's launch. `label` is asked for only while there is a trace.
-  void launch(const Launch& launch, const std::function<std::string()>& label);
+  /// A kernel's launch. `site` may be nullptr.
+  void launch(const Launch& launch, const CommandSite* site);
   /// To and from the host; see Driver.
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
@@ -55,6 +57,13 @@ class GpuQueue final : public Queue {
   /// Where a binding of this device lies. The queue waits for its content, unless that has been used here
   /// before.
   Place place_of(const Binding& binding);
+
+  /// Waits for a mark behind so many launches, or (nullptr) for all commands. An error says among which
+  /// launches it arose.
+  void await(Mark mark, uint64_t launches);
+
+  /// What capture() gave, with these launches.
+  void replay(Captured captured, const Pending::Group& launches);
 
   GpuDevice& gpu() { return device_; }
   Stream stream() const { return stream_; }
@@ -70,6 +79,8 @@ class GpuQueue final : public Queue {
   std::mutex capture_mutex_;
   std::atomic<std::thread::id> capturing_{};  // the thread that does
   std::vector<int> captured_faults_;          // numbers of launches
+  Pending::Group captured_launches_;
+  Pending pending_;
   /// Of launches within timed().
   struct Timing {
     std::optional<Span> first, last;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/base/text.h"
 
 namespace athanor::gpu {
 namespace {
@@ -42,6 +43,11 @@ void StreamDriver::open() {
   if (!compiler_.missing.empty())
     throw Error(ErrorCode::device, fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device),
                                                facts_.info.name, compiler_.missing));
+  if (architecture_.empty())
+    throw Error(ErrorCode::device,
+                fmt::format("cannot use {} ({}): the driver does not say which architecture it has",
+                            to_string(facts_.info.device), facts_.info.name),
+                {}, "Kernels are compiled for an architecture. A newer driver may know the device.");
   if (api_.retain != nullptr) check(api_.retain(&context_, number_), doing);
   enter();
   check(api_.event_create(&start_, 0), doing);
@@ -54,6 +60,7 @@ Memory StreamDriver::allocate(size_t bytes, std::string& why) {
   Memory memory = nullptr;
   const int code = api_.memory_allocate(&memory, bytes);
   if (code == 0) return memory;
+  if (code != api_.out_of_memory) check(code, fmt::format("allocate {}", format_bytes(bytes)));
   why = error_name(code);
   return nullptr;
 }
@@ -127,8 +134,12 @@ void StreamDriver::replay(Stream stream, Captured captured) {
 }
 
 void StreamDriver::release_captured(Captured captured) noexcept {
-  enter();
-  api_.executable_destroy(captured);
+  try {
+    enter();
+    api_.executable_destroy(captured);
+  } catch (const std::exception&) {
+    // A device that is lost keeps nothing.
+  }
 }
 
 Mark StreamDriver::mark(Stream stream, bool timed) {
@@ -250,74 +261,6 @@ Interval StreamDriver::interval(const Span& span) {
   // Floats of long runs are coarse: the command's own time is asked for apart.
   const double begin = seconds(start_, span.begin);
   return {begin, begin + (span.begin == span.end ? 0 : seconds(span.begin, span.end))};
-}
-
-Module StreamDriver::load(const std::string& binary) {
-  enter();
-  Module module = nullptr;
-  return api_.module_load(&module, binary.c_str()) == 0 ? module : nullptr;
-}
-
-Module StreamDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
-  const std::string doing =
-      fmt::format("{} cannot compile the kernel '{}'", to_string(facts_.info.device), name);
-  const auto must = [&](int code, const std::string& log = {}) {
-    if (code != 0)
-      throw Error(ErrorCode::device,
-                  fmt::format("{}: {}{}{}", doing,
-                              compiler_.error_text != nullptr ? compiler_.error_text(code) : "error",
-                              log.empty() ? "" : "\n", log),
-                  {}, "Please report it with this log. The driver's version is in 'athanor detect'.");
-  };
-  void* program = nullptr;
-  must(compiler_.create(&program, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr));
-  const std::unique_ptr<void*, int (*)(void**)> destroyed(&program, compiler_.destroy);
-  std::vector<const char*> options;
-  const std::vector<std::string> words = compiler_.options(architecture_);
-  for (const std::string& word : words) options.push_back(word.c_str());
-  if (const int code = compiler_.compile(program, static_cast<int>(options.size()), options.data());
-      code != 0) {
-    size_t size = 0;
-    std::string log;
-    if (compiler_.log_size(program, &size) == 0 && size > 1) {
-      log.resize(size);
-      compiler_.log(program, log.data());
-      log.resize(std::min<size_t>(log.find('\0'), 2000));
-    }
-    must(code, log);
-  }
-  for (size_t i = form_; i < compiler_.forms.size(); ++i) {
-    const CompilerApi::Form& form = compiler_.forms[i];
-    size_t size = 0;
-    if (form.size(program, &size) != 0 || size == 0) continue;
-    std::string made(size, '\0');
-    if (form.get(program, made.data()) != 0) continue;
-    if (const Module module = load(made); module != nullptr) {
-      form_ = i;  // a driver that refused the better one for this kernel will do so for all
-      if (binary != nullptr) *binary = std::move(made);
-      return module;
-    }
-  }
-  throw Error(ErrorCode::device,
-              fmt::format("{}: the driver loads nothing that {} makes for {}", doing, compiler_.version,
-                          architecture_),
-              {}, "The compiler may be newer than the driver: 'athanor doctor' compares their versions");
-}
-
-Function StreamDriver::find(Module module, const std::string& name) {
-  enter();
-  Function function = nullptr;
-  check(api_.module_function(&function, module, name.c_str()), fmt::format("find the kernel '{}'", name));
-  return function;
-}
-
-void StreamDriver::unload(Module module, Function) noexcept {
-  try {
-    enter();
-    api_.module_unload(module);
-  } catch (const std::exception&) {
-    // A device that is lost has no modules.
-  }
 }
 
 }  // namespace athanor::gpu

@@ -47,10 +47,13 @@ class StreamDriver final : public Driver {
 
  private:
   class Spanned;
+  class Compilation;
   /// Calls belong to the device that is current in their thread.
   void enter() const;
   void check(int code, const std::string& doing) const;
   std::string error_name(int code) const;
+  /// Tells a kernel that cannot be compiled from a compiler that knows nothing of the device.
+  [[noreturn]] void refuse_compilation(const Compilation& failed, const std::string& doing) const;
   /// What the interface takes to name this device as another's peer.
   void* as_peer() const;
   /// Lets the device and the other fetch from each other directly, where hardware can.
@@ -63,6 +66,7 @@ class StreamDriver final : public Driver {
   void* context_ = nullptr;
   Mark start_ = nullptr;          // from which times are counted
   std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads
+  std::atomic<int> refused_ = 0;  // how loading the last program ended
   std::mutex connecting_;
   std::set<int> connected_;  // numbers of devices
 };

@@ -1,0 +1,45 @@
+// Launches whose end nobody has seen yet: where to look when a device reports a failure only later.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/queue.h"
+
+namespace athanor::gpu {
+
+/// Of one queue. The first launch after each point where the host may wait is remembered by its name.
+class Pending {
+ public:
+  void launched(const CommandSite* site);
+  /// Launches that are given to the device together.
+  struct Group {
+    uint64_t count = 0;
+    std::string step, where;  // of the first
+    void add(const CommandSite* site);
+  };
+  void launched(const Group& group);
+  /// The number of launches so far; the next one is remembered.
+  uint64_t point();
+  /// All up to this number have run.
+  void passed(uint64_t number);
+  /// The error with the steps among which it arose: of launches up to `number`.
+  Error located(const Error& error, uint64_t number);
+
+ private:
+  struct First {
+    uint64_t number;
+    std::string step, where;
+  };
+  std::mutex mutex_;
+  uint64_t launches_ = 0, done_ = 0;
+  bool next_is_first_ = true;
+  std::deque<First> firsts_;
+};
+
+/// $ATHANOR_SYNC: each launch is waited for, so that an error names the step that it arose in.
+bool waits_for_each_launch();
+
+}  // namespace athanor::gpu
