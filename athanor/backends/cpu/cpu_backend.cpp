@@ -1,18 +1,15 @@
 #include "athanor/backends/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "athanor/backends/cpu/cpu_info.h"
 #include "athanor/backends/cpu/function_kernel.h"
-#include "athanor/backends/cpu/generic/candidates.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
 #include "athanor/base/threads.h"
-
-#if ATHANOR_ONEDNN
-#include "athanor/backends/cpu/onednn/candidates.h"
-#endif
 
 namespace athanor {
 namespace {
@@ -34,31 +31,22 @@ std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
 
 std::vector<Candidate> CpuBackend::candidates(int, const KernelRequest& request) {
   std::vector<Candidate> all;
-#if ATHANOR_ONEDNN
-  all = cpu::onednn_candidates(request);
-#endif
-  auto own = cpu::generic_candidates(request);
-  all.insert(all.end(), std::make_move_iterator(own.begin()), std::make_move_iterator(own.end()));
+  for (const cpu::OpKernels& kernels : cpu::kernels_of(*request.op))
+    if (kernels.candidates != nullptr)
+      std::ranges::move(kernels.candidates(request), std::back_inserter(all));
   return all;
 }
 
 bool CpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                            const Attrs& attrs) {
-#if ATHANOR_ONEDNN
-  if (cpu::onednn_has_kernel(op, inputs, output, attrs)) return true;
-#endif
-  return cpu::generic_has_kernel(op, inputs, output, attrs);
+                            const Attrs&) {
+  return std::ranges::any_of(cpu::kernels_of(op), [&](const auto& k) { return k.serves(inputs, output); });
 }
 
-std::vector<Layout> CpuBackend::preferred_layouts([[maybe_unused]] const Op& op,
-                                                  [[maybe_unused]] std::span<const TensorType> inputs,
-                                                  [[maybe_unused]] const TensorType& output,
-                                                  [[maybe_unused]] const Attrs& attrs) {
-#if ATHANOR_ONEDNN
-  return cpu::onednn_preferred_layouts(op, inputs, output, attrs);
-#else
-  return {};  // Athanor's own kernels gain nothing from blocks
-#endif
+std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const TensorType> inputs,
+                                                  const TensorType& output, const Attrs& attrs) {
+  for (const cpu::OpKernels& kernels : cpu::kernels_of(op))
+    if (kernels.layouts != nullptr) return kernels.layouts(op, inputs, output, attrs);
+  return {};
 }
 
 Queue& CpuBackend::queue(int) {

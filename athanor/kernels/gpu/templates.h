@@ -1,26 +1,28 @@
-// The templates: one function for each op or family, each in a separate file with its text
-// (templates/NAME.cpp, templates/NAME.kernel).
+// The templates: kernels of the ops that are no loops, each family in a file with its text
+// (templates/NAME.cpp, NAME.kernel). A template registers itself, so that nothing else need know that it is there.
 #pragma once
+#include <span>
+#include <string>
 #include <vector>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
 namespace athanor::gpu {
 
-std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits);
-/// scaled_dot_product_attention, attention_lse and attention_grad_q, _k and _v, with extents above 0.
-std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> take_along(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> scatter_add(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& traits);
-std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits& traits);
+struct Template {
+  std::vector<std::string> ops;  // their names
+  std::vector<GpuCandidate> (*candidates)(const KernelRequest& request, const GpuTraits& traits);
+  /// Whether it has kernels for these types; nullptr: for all. Otherwise the op decomposes.
+  bool (*serves)(std::span<const TensorType> inputs, const TensorType& output) = nullptr;
+};
+
+/// When the program starts, as ops are declared. Throws Error(internal) if one of the ops has a template.
+/// Returns true.
+bool register_template(const Template& one);
+
+/// For composite ops, whose decomposition serves all other types.
+inline bool serves_floats(std::span<const TensorType>, const TensorType& output) {
+  return is_float(output.dtype);
+}
 
 }  // namespace athanor::gpu

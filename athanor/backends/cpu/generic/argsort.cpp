@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {
@@ -57,7 +57,7 @@ void run_argsort(const MergedInput& input, bool descending, const T* from, int64
 
 }  // namespace
 
-Candidate argsort_kernel(const KernelRequest& request) {
+static Candidate argsort_kernel(const KernelRequest& request) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const bool descending = request.attrs.has("descending") && request.attrs.flag("descending");
   size_t scratch = 0;
@@ -68,5 +68,12 @@ Candidate argsort_kernel(const KernelRequest& request) {
     });
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool argsort_registered =
+    register_kernels({.ops = {"argsort"}, .candidates = only<argsort_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

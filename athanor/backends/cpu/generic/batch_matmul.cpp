@@ -1,10 +1,10 @@
 // batch_matmul: [B, M, K] x [B, K, N] -> [B, M, N], any strides.
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/gemm.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 
-Candidate batch_matmul_kernel(const KernelRequest& request) {
+static Candidate batch_matmul_kernel(const KernelRequest& request) {
   const GemmShape shape(request);
   return visit_dtype(request.output.dtype, [&]<class T>(T) {
     const Gemm<T> gemm(shape, cpu_threads());
@@ -17,5 +17,12 @@ Candidate batch_matmul_kernel(const KernelRequest& request) {
                               });
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool batch_matmul_registered = register_kernels(
+    {.ops = {"batch_matmul"}, .candidates = only<batch_matmul_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

@@ -1,10 +1,10 @@
 // concat: inputs one after the other along an axis.
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 
-Candidate concat_kernel(const KernelRequest& request) {
+static Candidate concat_kernel(const KernelRequest& request) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   return function_candidate(
       "generic concat", 0, [inputs = request.inputs, output = request.output, axis](Buffers buffers) {
@@ -17,5 +17,12 @@ Candidate concat_kernel(const KernelRequest& request) {
         }
       });
 }
+
+namespace {
+
+[[maybe_unused]] const bool concat_registered =
+    register_kernels({.ops = {"concat"}, .candidates = only<concat_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

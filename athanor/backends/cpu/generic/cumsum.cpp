@@ -1,10 +1,10 @@
 // cumsum: running sums along an axis.
 #include <vector>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/columns.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 namespace {
@@ -29,7 +29,7 @@ void run_cumsum(const MergedInput& input, const T* from, T* to) {
 
 }  // namespace
 
-Candidate cumsum_kernel(const KernelRequest& request) {
+static Candidate cumsum_kernel(const KernelRequest& request) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   size_t scratch = 0;
   const MergedInput input(request, 0, {axis, axis + 1}, scratch);
@@ -39,5 +39,12 @@ Candidate cumsum_kernel(const KernelRequest& request) {
     });
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool cumsum_registered =
+    register_kernels({.ops = {"cumsum"}, .candidates = only<cumsum_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

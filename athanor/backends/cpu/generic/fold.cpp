@@ -2,10 +2,10 @@
 // with elements `dilation` apart.
 #include <algorithm>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/columns.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 namespace {
@@ -42,7 +42,7 @@ void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, 
 
 }  // namespace
 
-Candidate fold_kernel(const KernelRequest& request) {
+static Candidate fold_kernel(const KernelRequest& request) {
   // The input has one more axis than the output: n became [windows, window size].
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const Fold fold{request.attrs.integer("size"), request.attrs.integer("step"),
@@ -60,5 +60,12 @@ Candidate fold_kernel(const KernelRequest& request) {
     });
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool fold_registered =
+    register_kernels({.ops = {"fold"}, .candidates = only<fold_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

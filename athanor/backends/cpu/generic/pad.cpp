@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {
@@ -51,7 +51,7 @@ void run_pad(const Pad& pad, const T* from, T* to, T value) {
 
 }  // namespace
 
-Candidate pad_kernel(const KernelRequest& request) {
+static Candidate pad_kernel(const KernelRequest& request) {
   const Pad pad{request.inputs[0], request.output, request.attrs.ints("low")};
   const double value = request.attrs.number("value");
   return visit_dtype(request.output.dtype, [&]<class T>(T) {
@@ -67,5 +67,12 @@ Candidate pad_kernel(const KernelRequest& request) {
     });
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool pad_registered =
+    register_kernels({.ops = {"pad"}, .candidates = only<pad_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

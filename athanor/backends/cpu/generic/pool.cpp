@@ -1,11 +1,11 @@
 // max_pool2d and avg_pool2d, in row-major and blocked layouts.
 #include <limits>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/max_window.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/pool_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 #include "athanor/base/error.h"
 
@@ -54,7 +54,7 @@ void run_pool(const PoolShape& shape, const T* from, T* to) {
 
 }  // namespace
 
-Candidate pool_kernel(const KernelRequest& request) {
+static Candidate pool_kernel(const KernelRequest& request) {
   const PoolShape shape(request, request.inputs[0], request.output);
   size_t scratch = 0;
   const MergedInput input(request, 0, {}, scratch);
@@ -75,5 +75,12 @@ Candidate pool_kernel(const KernelRequest& request) {
     }
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool pool_registered = register_kernels(
+    {.ops = {"max_pool2d", "avg_pool2d"}, .candidates = only<pool_kernel>, .serves = serves_pool});
+
+}  // namespace
 
 }  // namespace athanor::cpu

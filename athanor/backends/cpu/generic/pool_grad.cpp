@@ -4,11 +4,11 @@
 // which takes less time than storing and reading them.
 #include <limits>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/max_window.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/pool_shape.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 #include "athanor/base/error.h"
 
@@ -133,7 +133,7 @@ Candidate make(const KernelRequest& request, const PoolShape& shape) {
 
 }  // namespace
 
-Candidate pool_grad_kernel(const KernelRequest& request) {
+static Candidate pool_grad_kernel(const KernelRequest& request) {
   PoolShape shape(request, request.output, request.inputs.back());
   shape.block = std::max(request.output.layout.block, 1);
   return visit_dtype(request.output.dtype, [&]<class T>(T) -> Candidate {
@@ -144,5 +144,14 @@ Candidate pool_grad_kernel(const KernelRequest& request) {
                   "a pooling gradient of " + std::string(to_string(request.output.dtype)));
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool pool_grad_registered =
+    register_kernels({.ops = {"max_pool2d_grad", "avg_pool2d_grad"},
+                      .candidates = only<pool_grad_kernel>,
+                      .serves = serves_pool});
+
+}  // namespace
 
 }  // namespace athanor::cpu

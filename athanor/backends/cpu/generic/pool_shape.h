@@ -54,4 +54,8 @@ struct PoolShape {
   int64_t divisor(const Window& window) const { return count_padding ? kernel_h * kernel_w : window.size(); }
 };
 
+inline bool serves_pool(std::span<const TensorType>, const TensorType& output) {
+  return is_float(output.dtype) && output.shape.rank() == 4;
+}
+
 }  // namespace athanor::cpu

@@ -1,8 +1,8 @@
 // reorder: between row-major [N, C, H, W] and blocked [N, C/b, H, W, b].
 #include <algorithm>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {
@@ -47,7 +47,7 @@ Candidate make(const MergedInput& input, size_t scratch, int64_t groups, int64_t
 
 }  // namespace
 
-Candidate reorder_kernel(const KernelRequest& request) {
+static Candidate reorder_kernel(const KernelRequest& request) {
   const Shape& shape = request.output.shape;
   const bool to_blocked = request.output.layout.block != 0;
   const int block = to_blocked ? request.output.layout.block : request.inputs[0].layout.block;
@@ -65,5 +65,12 @@ Candidate reorder_kernel(const KernelRequest& request) {
       return make<uint64_t>(input, scratch, groups, pixels, block, to_blocked);
   }
 }
+
+namespace {
+
+[[maybe_unused]] const bool reorder_registered =
+    register_kernels({.ops = {"reorder"}, .candidates = only<reorder_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

@@ -1,11 +1,11 @@
 // scatter_add: out = zeros; out[o, index[o, p, i], i] += src[o, p, i], in the order of p.
 #include <algorithm>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/columns.h"
 #include "athanor/backends/cpu/generic/index.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 namespace {
@@ -49,7 +49,7 @@ void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput
 
 }  // namespace
 
-Candidate scatter_add_kernel(const KernelRequest& request) {
+static Candidate scatter_add_kernel(const KernelRequest& request) {
   const Shape& shape = request.output.shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
   size_t copies = 0;
@@ -74,5 +74,12 @@ Candidate scatter_add_kernel(const KernelRequest& request) {
     return request.inputs[0].dtype == DType::i64 ? with(int64_t{}) : with(int32_t{});
   });
 }
+
+namespace {
+
+[[maybe_unused]] const bool scatter_add_registered =
+    register_kernels({.ops = {"scatter_add"}, .candidates = only<scatter_add_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

@@ -1,9 +1,9 @@
 // take_along: out[o, p, i] = x[o, index[o, p, i], i].
 #include <cstring>
 
-#include "athanor/backends/cpu/generic/candidates.h"
 #include "athanor/backends/cpu/generic/index.h"
 #include "athanor/backends/cpu/generic/strided.h"
+#include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
 
 namespace athanor::cpu {
@@ -43,7 +43,7 @@ Candidate make(const KernelRequest& request, const MergedInput& x, const MergedI
 
 }  // namespace
 
-Candidate take_along_kernel(const KernelRequest& request) {
+static Candidate take_along_kernel(const KernelRequest& request) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   size_t scratch = 0;
   const MergedInput x(request, 0, {axis, axis + 1}, scratch), index(request, 1, {axis, axis + 1}, scratch);
@@ -58,5 +58,12 @@ Candidate take_along_kernel(const KernelRequest& request) {
       return make<uint64_t>(request, x, index, scratch);
   }
 }
+
+namespace {
+
+[[maybe_unused]] const bool take_along_registered =
+    register_kernels({.ops = {"take_along"}, .candidates = only<take_along_kernel>, .serves = serves_all});
+
+}  // namespace
 
 }  // namespace athanor::cpu

@@ -1,26 +1,21 @@
-// oneDNN's kernels, as candidates.
+// What oneDNN's candidates share.
 #pragma once
 #include <span>
 #include <string>
 #include <vector>
 
-#include "athanor/kernels/kernel.h"
+#include "athanor/backends/cpu/kernels.h"
 
 namespace athanor::cpu {
 
-/// The kernels for a request, best guess first; {} if oneDNN has none that is worth trying.
-std::vector<Candidate> onednn_candidates(const KernelRequest& request);
-/// Whether only oneDNN can compute an op: convolutions.
-bool onednn_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                       const Attrs& attrs);
-std::vector<Layout> onednn_preferred_layouts(const Op& op, std::span<const TensorType> inputs,
-                                             const TensorType& output, const Attrs& attrs);
+/// Whether oneDNN computes in the request's types at all. Prepares the calling thread for it.
+bool onednn_takes(const KernelRequest& request);
+/// A function that makes candidates, for requests that oneDNN takes.
+template <std::vector<Candidate> (*make)(const KernelRequest&)>
+std::vector<Candidate> by_onednn(const KernelRequest& request) {
+  return onednn_takes(request) ? make(request) : std::vector<Candidate>();
+}
 /// "2.6.3"
 std::string onednn_version();
-
-// One for each family, in the file of that name.
-std::vector<Candidate> onednn_matmul(const KernelRequest& request);
-std::vector<Candidate> onednn_conv(const KernelRequest& request);
-std::vector<Candidate> onednn_pool(const KernelRequest& request);
 
 }  // namespace athanor::cpu

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "athanor/backends/cpu/onednn/candidates.h"
+#include "athanor/backends/cpu/onednn/layouts.h"
 #include "athanor/backends/cpu/onednn/sequence.h"
 
 namespace athanor::cpu {
@@ -158,7 +159,7 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
 
 }  // namespace
 
-std::vector<Candidate> onednn_conv(const KernelRequest& request) {
+static std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   const Conv conv(request);
   std::vector<Candidate> candidates;
   // Direct ones first: they round as the definition does. So they run where nothing is timed, and the tuner
@@ -169,5 +170,24 @@ std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   if (candidates.empty()) offer_algorithm(conv, algorithm::convolution_direct, false, true, candidates);
   return candidates;
 }
+
+namespace {
+
+// Only oneDNN computes convolutions whole.
+bool serves_conv(std::span<const TensorType> inputs, const TensorType& output) {
+  const auto fits = [&](const TensorType& type) {
+    return type.dtype == output.dtype && type.shape.size() > 0;
+  };
+  return onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
+}
+
+[[maybe_unused]] const bool onednn_conv_registered =
+    register_kernels({KernelSource::library,
+                      {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"},
+                      by_onednn<onednn_conv>,
+                      serves_conv,
+                      layouts_of_conv});
+
+}  // namespace
 
 }  // namespace athanor::cpu

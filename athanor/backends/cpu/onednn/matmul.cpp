@@ -109,7 +109,7 @@ Candidate sgemm(const GemmShape& shape, const Matrix& a, const Matrix& b) {
 
 }  // namespace
 
-std::vector<Candidate> onednn_matmul(const KernelRequest& request) {
+static std::vector<Candidate> onednn_matmul(const KernelRequest& request) {
   const GemmShape shape(request);
   const auto a = matrix_of(shape.a, shape.m, shape.k, shape.batch);
   const auto b = matrix_of(shape.b, shape.k, shape.n, shape.batch);
@@ -119,5 +119,12 @@ std::vector<Candidate> onednn_matmul(const KernelRequest& request) {
   if (shape.batch == 1 && request.output.dtype == DType::f32) candidates.push_back(sgemm(shape, *a, *b));
   return candidates;
 }
+
+namespace {
+
+[[maybe_unused]] const bool onednn_matmul_registered =
+    register_kernels({KernelSource::library, {"batch_matmul"}, by_onednn<onednn_matmul>, serves_none});
+
+}  // namespace
 
 }  // namespace athanor::cpu

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "athanor/backends/cpu/onednn/candidates.h"
+#include "athanor/backends/cpu/onednn/layouts.h"
 #include "athanor/backends/cpu/onednn/sequence.h"
 
 namespace athanor::cpu {
@@ -11,7 +12,7 @@ static dnnl::algorithm algorithm_of(const KernelRequest& request) {
                                                  : dnnl::algorithm::pooling_avg_exclude_padding;
 }
 
-std::vector<Candidate> onednn_pool(const KernelRequest& request) {
+static std::vector<Candidate> onednn_pool(const KernelRequest& request) {
   const Attrs& attrs = request.attrs;
   const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
   if (padding[0] >= kernel[0] || padding[1] >= kernel[1]) return {};  // windows that see no element
@@ -38,5 +39,12 @@ std::vector<Candidate> onednn_pool(const KernelRequest& request) {
   });
   return candidates;
 }
+
+namespace {
+
+[[maybe_unused]] const bool onednn_pool_registered = register_kernels(
+    {KernelSource::library, {"avg_pool2d"}, by_onednn<onednn_pool>, serves_none, layouts_of_pool});
+
+}  // namespace
 
 }  // namespace athanor::cpu

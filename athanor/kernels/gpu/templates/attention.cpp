@@ -187,7 +187,7 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
 
 }  // namespace
 
-std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   const std::string& name = request.op->name;
   const Kind kind = name == "attention_lse"      ? Kind::lse
                     : name == "attention_grad_q" ? Kind::grad_q
@@ -196,5 +196,21 @@ std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTrait
                                                  : Kind::forward;
   return attention_of(request, kind, traits);
 }
+
+namespace {
+
+// For no keys or no features, the decomposition gives the right result.
+bool serves_attention(std::span<const TensorType> inputs, const TensorType& output) {
+  const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
+  return is_float(output.dtype) && (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
+}
+
+[[maybe_unused]] const bool attention_registered =
+    register_template({{"scaled_dot_product_attention", "attention_lse", "attention_grad_q",
+                        "attention_grad_k", "attention_grad_v"},
+                       attention,
+                       serves_attention});
+
+}  // namespace
 
 }  // namespace athanor::gpu

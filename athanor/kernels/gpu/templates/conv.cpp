@@ -324,17 +324,17 @@ std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, P
   return defines.text() + std::string(template_text("conv_gather"));
 }
 
-std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.inputs[1].shape, request.attrs);
   return data_candidates(request, conv, false, traits);
 }
 
-std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.output.shape, request.inputs[1].shape, request.attrs);
   return data_candidates(request, conv, true, traits);
 }
 
-std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output.shape, request.attrs);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
@@ -346,5 +346,15 @@ std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const
     std::ranges::move(tap_candidates(request, conv, traits), std::back_inserter(result));
   return result;
 }
+
+namespace {
+
+[[maybe_unused]] const bool conv2d_registered = register_template({{"conv2d"}, conv2d, serves_floats});
+[[maybe_unused]] const bool conv2d_input_grad_registered =
+    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats});
+[[maybe_unused]] const bool conv2d_weight_grad_registered =
+    register_template({{"conv2d_weight_grad"}, conv2d_weight_grad, serves_floats});
+
+}  // namespace
 
 }  // namespace athanor::gpu

@@ -140,7 +140,7 @@ std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& 
   return points;
 }
 
-std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
   // Vectors lie along the columns of B. If there are few columns and more rows, compute the transposed
@@ -169,5 +169,11 @@ std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& 
     candidates.push_back(plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8));
   return candidates;
 }
+
+namespace {
+
+[[maybe_unused]] const bool matmul_registered = register_template({{"batch_matmul"}, matmul});
+
+}  // namespace
 
 }  // namespace athanor::gpu

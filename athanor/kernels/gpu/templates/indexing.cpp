@@ -82,7 +82,7 @@ GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& tra
 
 }  // namespace
 
-std::vector<GpuCandidate> take_along(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> take_along(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc &x = request.inputs[0], &index = request.inputs[1];
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const std::string type = stored(x.dtype);
@@ -98,7 +98,7 @@ std::vector<GpuCandidate> take_along(const KernelRequest& request, const GpuTrai
   return {candidate};
 }
 
-std::vector<GpuCandidate> scatter_add(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> scatter_add(const KernelRequest& request, const GpuTraits& traits) {
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
   const DType dtype = request.output.dtype;
   const bool eight_bits = size_of(dtype) == 1, sixty_four = size_of(dtype) == 8;
@@ -109,5 +109,12 @@ std::vector<GpuCandidate> scatter_add(const KernelRequest& request, const GpuTra
   if (has_atomic) all.push_back(atomic(request, axis, traits));
   return all;
 }
+
+namespace {
+
+[[maybe_unused]] const bool take_along_registered = register_template({{"take_along"}, take_along});
+[[maybe_unused]] const bool scatter_add_registered = register_template({{"scatter_add"}, scatter_add});
+
+}  // namespace
 
 }  // namespace athanor::gpu

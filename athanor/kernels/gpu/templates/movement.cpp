@@ -22,7 +22,7 @@ GpuCandidate one(std::string name, GpuLaunch launch) {
 
 }  // namespace
 
-std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& x = request.inputs[0];
   const Ints low = request.attrs.ints("low");
   const std::string type = stored(x.dtype);
@@ -41,7 +41,7 @@ std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTraits& tra
   return {one("pad", kernel.finish())};
 }
 
-std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
   const int rank = request.output.shape.rank();
   const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), rank));
   const Ints strides = contiguous_strides(request.output.shape);
@@ -64,7 +64,7 @@ std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& 
   return {candidate};
 }
 
-std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits) {
   // The input has one more axis than the output: n became [windows, window size].
   const OperandDesc& x = request.inputs[0];
   const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
@@ -89,5 +89,13 @@ std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& tr
   code.line(fmt::format("STORE({}, y, flat, sum);", name));
   return {one("fold", kernel.finish())};
 }
+
+namespace {
+
+[[maybe_unused]] const bool pad_registered = register_template({{"pad"}, pad});
+[[maybe_unused]] const bool concat_registered = register_template({{"concat"}, concat});
+[[maybe_unused]] const bool fold_registered = register_template({{"fold"}, fold});
+
+}  // namespace
 
 }  // namespace athanor::gpu

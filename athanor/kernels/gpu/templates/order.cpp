@@ -49,7 +49,7 @@ std::string key_function(DType dtype, bool descending) {
 
 }  // namespace
 
-std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& x = request.inputs[0];
   const Shape& shape = request.output.shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
@@ -100,7 +100,7 @@ std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& 
   return {candidate};
 }
 
-std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& x = request.inputs[0];
   const Shape& shape = request.output.shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
@@ -175,5 +175,12 @@ std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits&
   }
   return {candidate};
 }
+
+namespace {
+
+[[maybe_unused]] const bool cumsum_registered = register_template({{"cumsum"}, cumsum});
+[[maybe_unused]] const bool argsort_registered = register_template({{"argsort"}, argsort});
+
+}  // namespace
 
 }  // namespace athanor::gpu

@@ -108,7 +108,7 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
 
 }  // namespace
 
-std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits) {
   const int64_t elements = request.output.shape.size();
   if (elements == 0) return {{.name = "nothing"}};
   const Pool pool(request, request.inputs[0], request.output);
@@ -121,7 +121,7 @@ std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& 
   return candidates;
 }
 
-std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits) {
+static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits) {
   const int64_t elements = request.output.shape.size();
   if (elements == 0) return {{.name = "nothing"}};
   const OperandDesc& dy = request.inputs.back();
@@ -142,5 +142,14 @@ std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTra
   add(candidates, "pool_grad", text, elements, request.output.shape[3], traits, arguments);
   return candidates;
 }
+
+namespace {
+
+[[maybe_unused]] const bool pool2d_registered =
+    register_template({{"max_pool2d", "avg_pool2d"}, pool2d, serves_floats});
+[[maybe_unused]] const bool pool2d_grad_registered =
+    register_template({{"max_pool2d_grad", "avg_pool2d_grad"}, pool2d_grad, serves_floats});
+
+}  // namespace
 
 }  // namespace athanor::gpu
