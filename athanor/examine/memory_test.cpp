@@ -135,7 +135,8 @@ class GpuWorker final : public Worker {
  private:
   Candidate kernel(const std::string& name, const Storage& block, const Pattern& pattern, uint32_t first,
                    int buffers) {
-    const int64_t group = access_.traits.is_cpu ? 1 : std::min<int64_t>(256, access_.traits.max_group_size);
+    const int64_t group =
+        access_.traits.grain->coarse ? 1 : std::min<int64_t>(256, access_.traits.max_group_size);
     const auto words = static_cast<int64_t>(block.bytes() / 4);
     Defines defines;
     // A program has one kernel: it is kept by its text.
@@ -164,7 +165,7 @@ class GpuWorker final : public Worker {
 Blocks take_memory(Device device, const std::optional<GpuAccess>& access, const MemoryTestOptions& options) {
   uint64_t wanted = static_cast<uint64_t>(options.share * static_cast<double>(info_of(device).memory_bytes));
   // Other programs use the host's memory too: testing half of it would stop the machine.
-  if (!access || access->traits.is_cpu) wanted = std::min(wanted, uint64_t{1} << 30);
+  if (info_of(device).kind == "cpu") wanted = std::min(wanted, uint64_t{1} << 30);
   if (options.most_bytes > 0) wanted = std::min(wanted, options.most_bytes);
   uint64_t each = block_bytes;
   if (access) each = std::min(each, access->largest_buffer);

@@ -51,7 +51,7 @@ TEST(OpenClLocalMemory, IsWhatLaunchesSay) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     auto& driver = dynamic_cast<opencl::OpenClDriver&>(device.driver());
     GpuTraits traits = device.facts().traits;
-    traits.is_cpu = false;
+    traits.grain = &fine_grain;
     traits.max_group_size = std::min<int64_t>(traits.max_group_size, 256);
     int with_local_memory = 0;
     for (const GpuCandidate& candidate : candidates_with_local_memory(traits))

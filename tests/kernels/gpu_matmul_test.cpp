@@ -111,7 +111,7 @@ TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = device.facts().traits;
-    traits.is_cpu = true;  // only these shapes have tiles that overlap
+    traits.grain = &coarse_grain;  // only these shapes have tiles that overlap
     std::vector<Value> inputs = {view(dtype, {1, m, k}, 1), view(dtype, {1, k, n}, 2), view(dtype, {n}, 3)};
     const KernelRequest request = request_for(inputs);
     for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {

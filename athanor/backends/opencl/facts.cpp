@@ -48,7 +48,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
       has("cl_khr_fp64") || device_number<cl_device_fp_config>(id, CL_DEVICE_DOUBLE_FP_CONFIG, 0) != 0;
   traits.f16 = has("cl_khr_fp16");
   traits.atomics_64 = has("cl_khr_int64_base_atomics");
-  traits.is_cpu = info.kind == "cpu";
+  traits.grain = info.kind == "cpu" ? &coarse_grain : &fine_grain;
   traits.max_group_size =
       static_cast<int64_t>(std::max<size_t>(1, device_number<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64)));
   std::array<size_t, 16> extents{};
@@ -65,7 +65,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   // A driver may report none or nonsense; the heuristics that read this need at least one.
   const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
   traits.compute_units = static_cast<int>(std::clamp<cl_uint>(units, 1, 4096));
-  if (!traits.is_cpu)  // what a user says counts for the choice of grids only
+  if (info.kind != "cpu")  // what a user says counts for the choice of grids only
     if (const auto said = Overrides(Machine()).find("compute_units", {info.name, to_string(device)}))
       traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
   const auto property = [&](const char* name, std::string value) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/kernels/gpu/grain.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -17,13 +18,11 @@ struct GpuTraits {
   int64_t max_group_size = 256;     // work-items in a work-group
   int64_t local_bytes = 32 * 1024;  // local (CUDA: shared) memory of a work-group
   int compute_units = 1;
-  int64_t max_buffers = 64;  // that a kernel takes
-  /// Whether the work-items of a group run one after another on a core with vector registers, as in OpenCL on
-  /// CPUs. There, tuning starts with one work-item for each group and wide rows.
-  bool is_cpu = false;
-  bool f64 = false;         // double-precision arithmetic
-  bool f16 = false;         // half-precision arithmetic; not needed to store f16 and bf16
-  bool atomics_64 = false;  // compare-and-swap of 64 bits in global memory
+  int64_t max_buffers = 64;          // that a kernel takes
+  const Grain* grain = &fine_grain;  // how work is cut for this kind of device
+  bool f64 = false;                  // double-precision arithmetic
+  bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
+  bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
 };
 
 /// One launch of one kernel. The source has every extent of the problem as a constant. Its only parameters

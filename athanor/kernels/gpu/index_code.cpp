@@ -26,7 +26,7 @@ ElementKernel::ElementKernel(std::string name, const Shape& shape, const std::ve
   launch_.can_fault = can_fault;
   for (const Parameter& p : parameters) launch_.arguments.push_back(p.argument);
   const int64_t total = shape.size();
-  const int64_t most = std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 1024 : 256);
+  const int64_t most = std::min<int64_t>(traits.max_group_size, traits.grain->element_items);
   const auto wide = static_cast<int64_t>(
       std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(2 * total - 1, 1, most))));
   launch_.group_size = {wide, 1, 1};

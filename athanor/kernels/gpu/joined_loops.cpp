@@ -30,9 +30,9 @@ class JoinedLoops {
     }
     // On a CPU, starting a group takes as long as thousands of elements. On a GPU, every work-item has to
     // choose its loop, so it computes several elements.
-    each_ = traits.is_cpu ? 1 : 4;
+    each_ = traits.grain->joined_elements;
     const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(largest)));
-    items_ = std::min({traits.is_cpu ? int64_t{4096} : int64_t{256}, traits.max_group_size, enough});
+    items_ = std::min({traits.grain->joined_items, traits.max_group_size, enough});
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
     // A program with a dimension gives the strides along it.
     for (const LoopProgram& program : programs)

@@ -32,7 +32,7 @@ bool LoopKernels::reaches_far(const LoopOperand& o) const {
 }
 
 int64_t LoopKernels::group_limit() const {
-  return traits_.is_cpu ? traits_.max_group_size : std::min<int64_t>(256, traits_.max_group_size);
+  return std::min(traits_.grain->loop_items, traits_.max_group_size);
 }
 
 std::vector<int> LoopKernels::outer_kept() const {

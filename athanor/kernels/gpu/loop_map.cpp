@@ -23,7 +23,7 @@ class MapKernel : LoopKernels {
     const int rank = static_cast<int>(program_.space.size());
     const bool rows = rank > 1 && extent(rank - 1) >= 16;
     begin_kernel(code, "map");
-    if (rows && traits_.is_cpu)
+    if (rows && traits_.grain->coarse)
       map_rows(code, launch);
     else if (rows)
       map_neighbours(code, launch);

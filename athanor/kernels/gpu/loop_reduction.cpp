@@ -23,20 +23,21 @@ void ReductionKernels::choose_shape() {
   rows_ = !reduced_.empty() && reduced_.back() == static_cast<int>(program_.space.size()) - 1;
   inner_ = program_.space.empty() ? 1 : program_.space.back();
   const int64_t units = traits_.compute_units;
+  const Grain& grain = *traits_.grain;
   if (rows_) {
-    lanes_ = traits_.is_cpu ? std::min<int64_t>(32, power_of_two(inner_)) : 1;
-    items_ = traits_.is_cpu ? 1 : std::min<int64_t>(group_limit(), power_of_two(2 * reduced_size_ - 1));
-    rows_per_group_ = std::clamp<int64_t>((traits_.is_cpu ? 16 : group_limit()) / items_, 1,
-                                          std::max<int64_t>(1, kept_size_));
-    if (traits_.is_cpu) rows_per_group_ = std::clamp<int64_t>(kept_size_ / (4 * units), 1, 16);
+    lanes_ = std::min(grain.row_lanes, power_of_two(inner_));
+    items_ = std::min({grain.row_items, group_limit(), power_of_two(2 * reduced_size_ - 1)});
+    rows_per_group_ = grain.coarse
+                          ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, 16)
+                          : std::clamp<int64_t>(group_limit() / items_, 1, std::max<int64_t>(1, kept_size_));
   } else {
-    lanes_ = traits_.is_cpu ? std::min<int64_t>(64, power_of_two(inner_)) : 1;
+    lanes_ = std::min(grain.column_lanes, power_of_two(inner_));
     items_ = 1;
     columns_ = kept_size_ / std::max<int64_t>(1, inner_) * ceil_div(inner_, lanes_);
-    rows_per_group_ = traits_.is_cpu ? 1 : std::min<int64_t>(group_limit(), power_of_two(2 * columns_ - 1));
+    rows_per_group_ = std::min({grain.column_items, group_limit(), power_of_two(2 * columns_ - 1)});
   }
   const int64_t groups = ceil_div(rows_ ? kept_size_ : columns_, rows_per_group_);
-  const int64_t wanted = traits_.is_cpu ? 2 * units : 8 * units;
+  const int64_t wanted = grain.reduction_parts * units;
   // Parts share the reduced dimensions except the innermost one, or that one too where it is the only one.
   split_size_ =
       reduced_.size() > 1 ? reduced_size_ / std::max<int64_t>(1, extent(reduced_.back())) : reduced_size_;
@@ -69,7 +70,7 @@ void ReductionKernels::reduce() {
       launch.local_bytes += items_ * rows_per_group_ *
                             static_cast<int64_t>(size_of(value_type(reduction(i))) +
                                                  (is_argmax(reduction(i)) ? sizeof(int64_t) : 0));
-  const bool in_turn = rows_ && traits_.is_cpu;  // one item does all results of its group
+  const bool in_turn = rows_ && traits_.grain->coarse;  // one item does all results of its group
   if (in_turn) {
     launch.group_size = {1, 1, 1};
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));

@@ -86,7 +86,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     from = "from", to = "to";
   }
   inside[static_cast<size_t>(d)] = "x";
-  if (traits_.is_cpu) {
+  if (traits_.grain->coarse) {
     accumulate_chunks(code, inside, from, to);
   } else {
     code.open(fmt::format("for ({} x = {}{}; x < {}; x += {})", index_type(), from,

@@ -1,5 +1,6 @@
 // The templates: kernels of the ops that are no loops, each family in a file with its text
-// (templates/NAME.cpp, NAME.kernel). A template registers itself, so that nothing else need know that it is there.
+// (templates/NAME.cpp, NAME.kernel). A template registers itself, so that nothing else need know that it is
+// there.
 #pragma once
 #include <span>
 #include <string>

@@ -75,7 +75,7 @@ int64_t local_numbers(const Footprint& tiles, const AttentionPoint& point) {
 std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles, const GpuTraits& traits) {
   constexpr int64_t side = 8;
   std::vector<AttentionPoint> points;
-  if (traits.is_cpu || side * side > traits.max_group_size) return points;
+  if (traits.grain->coarse || side * side > traits.max_group_size) return points;
   for (const auto& [rows, block] :
        {std::pair<int64_t, int64_t>{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}}) {
     const AttentionPoint point{rows, block, side * side, side};
@@ -88,10 +88,10 @@ std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles
 
 /// The points whose blocks fit into local memory; the last one always fits.
 std::vector<AttentionPoint> row_points(int64_t own_rows, int64_t bytes_of_row, const GpuTraits& traits) {
-  const int64_t items = traits.is_cpu ? 1 : std::min<int64_t>(64, traits.max_group_size);
+  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
   const auto rows = [&](int64_t most) { return std::min(own_rows, most); };
   std::vector<AttentionPoint> points;
-  if (traits.is_cpu) points = {{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}};
+  if (traits.grain->coarse) points = {{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}};
   std::erase_if(points,
                 [&](const AttentionPoint& point) { return point.block * bytes_of_row > traits.local_bytes; });
   if (points.empty()) points.push_back({1, 1, items});

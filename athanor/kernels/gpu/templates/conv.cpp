@@ -106,7 +106,7 @@ int64_t largest_divisor(int64_t n, int64_t most) {
   return 1;
 }
 
-std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& traits) {
+std::vector<GemmPoint> coarse_conv_points(const GemmProblem& p, const GpuTraits& traits) {
   using enum GemmSource;
   std::vector<GemmPoint> points;
   const auto add = [&](int64_t rows, int64_t vectors, GemmSource a) {
@@ -144,8 +144,8 @@ std::vector<GemmPoint> cpu_conv_points(const GemmProblem& p, const GpuTraits& tr
 }
 
 GpuCandidate plain_candidate(const GemmProblem& p, const GpuTraits& traits) {
-  return traits.is_cpu ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
-                       : plain_gemm_candidate(p, 1, 1, 64, 1);
+  return traits.grain->coarse ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
+                              : plain_gemm_candidate(p, 1, 1, 64, 1);
 }
 
 /// A candidate for each point that suits the largest part. It runs the parts one after another.
@@ -168,7 +168,7 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   };
   std::vector<GpuCandidate> result;
   if (largest.dtype != DType::f64 && largest.k > 0) {
-    auto points = traits.is_cpu ? cpu_conv_points(largest, traits) : gemm_points(largest, traits);
+    auto points = traits.grain->coarse ? coarse_conv_points(largest, traits) : gemm_points(largest, traits);
     std::erase_if(points, [&](const GemmPoint& point) { return !fits(largest, point, traits); });
     for (const GemmPoint& point : points)
       result.push_back(all([&](const GemmProblem& part) {
@@ -181,13 +181,13 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
 }
 
 GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& traits) {
-  const int64_t each = traits.is_cpu ? 16384 : 64, count = result.shape.size();
+  const int64_t each = traits.grain->zeros, count = result.shape.size();
   Defines defines;
   defines.set_dtype("DTYPE", result.dtype).set("COUNT", count).set("EACH", each);
   return {.name = "conv_zero",
           .source = defines.text() + std::string(template_text("conv_zero")),
           .groups = {ceil_div(count, each), 1, 1},
-          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
+          .group_size = {traits.grain->items, 1, 1},
           .arguments = {{buffer}}};
 }
 

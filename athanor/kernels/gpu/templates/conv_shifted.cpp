@@ -88,12 +88,8 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
                          const ShiftedPoint& point, GpuLaunch::Argument images, const GpuTraits& traits) {
   const auto result = p.c;
   const int64_t tiles = tiles_of(p, data, runs, point);
-  int64_t each = 1;
-  if (traits.is_cpu) {  // starting a group takes as long as some thousands of these
-    const int64_t multiplications = p.k * point.rows * point.vectors + 256;
-    each = std::clamp<int64_t>(ceil_div(32768, multiplications), 1,
-                               std::max<int64_t>(tiles / (4L * traits.compute_units), 1));
-  }
+  const int64_t multiplications = p.k * point.rows * point.vectors + 256;
+  const int64_t each = tiles_of_group(traits, tiles, multiplications, 32768);
   Defines defines;
   defines.set("ROWS", point.rows)
       .set("VECTORS", point.vectors)
@@ -137,10 +133,10 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
 
 /// Points with as many vectors as fit 32 vector registers beside the pixels and a weight.
 std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& traits) {
-  const int64_t most = traits.is_cpu ? 8 : 4;
+  const int64_t most = traits.grain->coarse ? 8 : 4;
   const int64_t rows = ceil_div(p.m, ceil_div(p.m, most));
-  if (traits.is_cpu) return {{rows, std::min<int64_t>(8, 28 / (rows + 1)), 16, 1}};
-  const int64_t items = std::min<int64_t>(64, traits.max_group_size);
+  if (traits.grain->coarse) return {{rows, std::min<int64_t>(8, 28 / (rows + 1)), 16, 1}};
+  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
   return {{rows, 1, 1, items}, {rows, 1, 4, items}};
 }
 
@@ -149,7 +145,7 @@ std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& 
 GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
                        const GpuTraits& traits) {
   const int64_t planes = image.shape[0] * image.shape[1];
-  const int64_t each = traits.is_cpu ? std::clamp<int64_t>(4096 / copy.plane(), 1, planes) : 1;
+  const int64_t each = traits.grain->coarse ? std::clamp<int64_t>(4096 / copy.plane(), 1, planes) : 1;
   Defines defines;
   defines.set_dtype("DTYPE", image.dtype)
       .set("INDEX", std::string_view("i32"))
@@ -163,11 +159,12 @@ GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int bu
       .set("STEP_H", copy.step.height)
       .set("STEP_W", copy.step.width);
   set_image(image, defines);
-  return {.name = "conv_shifted_copy",
-          .source = defines.text() + std::string(template_text("conv_shifted_copy")),
-          .groups = {traits.is_cpu ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), 64), 1, 1},
-          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
-          .arguments = {{buffer}, to}};
+  return {
+      .name = "conv_shifted_copy",
+      .source = defines.text() + std::string(template_text("conv_shifted_copy")),
+      .groups = {traits.grain->coarse ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), 64), 1, 1},
+      .group_size = {traits.grain->items, 1, 1},
+      .arguments = {{buffer}, to}};
 }
 
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,

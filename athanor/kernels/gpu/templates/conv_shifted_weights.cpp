@@ -28,21 +28,17 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
   if (std::max(image_numbers, gradient_numbers) >= INT32_MAX) return {};
 
   const int64_t span = (conv.y[2] - 1) * images.line + conv.y[3], channels = conv.w[1];
-  const int64_t items = traits.is_cpu ? 1 : std::min<int64_t>(64, traits.max_group_size);
-  int64_t width = traits.is_cpu ? 16 : 1;
+  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
+  int64_t width = traits.grain->width;
   while (width > span) width /= 2;
   const int64_t rows = std::clamp<int64_t>(24 / taps.width, 1, p.m);
   const int64_t tiles = ceil_div(p.m, rows) * taps.height * channels * p.batch;
   // If there are few tiles, splits the images into parts.
   int64_t splits =
-      std::clamp<int64_t>(ceil_div((traits.is_cpu ? 4L : 8L) * traits.compute_units, tiles), 1, conv.x[0]);
+      std::clamp<int64_t>(ceil_div(traits.grain->shifted_parts * traits.compute_units, tiles), 1, conv.x[0]);
   while (conv.x[0] % splits != 0) --splits;
-  int64_t each = 1;
-  if (traits.is_cpu) {  // starting a group takes as long as some thousands of multiplications
-    const int64_t vectors = conv.x[0] / splits * ceil_div(span, width) * rows * taps.width + 64;
-    each = std::clamp<int64_t>(ceil_div(8192, vectors), 1,
-                               std::max<int64_t>(tiles * splits / (4L * traits.compute_units), 1));
-  }
+  const int64_t vectors = conv.x[0] / splits * ceil_div(span, width) * rows * taps.width + 64;
+  const int64_t each = tiles_of_group(traits, tiles * splits, vectors, 8192);
 
   const auto item = static_cast<int64_t>(size_of(p.dtype));
   const auto padded = [](int64_t bytes) { return ceil_div(bytes, 256) * 256; };

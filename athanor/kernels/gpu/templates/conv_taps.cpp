@@ -24,7 +24,7 @@ int64_t nearest_divisor(int64_t n, int64_t wanted) {
 std::vector<GemmPoint> points_of(const GemmProblem& p, const ConvProblem& conv, const GpuTraits& traits) {
   using enum GemmSource;
   std::vector<GemmPoint> points;
-  if (!traits.is_cpu) {
+  if (!traits.grain->coarse) {
     points = gemm_points(p, traits);
     if (points.size() > 2) points.resize(2);
     return points;
@@ -107,7 +107,7 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
   const GpuLaunch copying{.name = "conv_channels_last",
                           .source = copy.text() + std::string(template_text("conv_channels_last")),
                           .groups = {conv.x[0] * rows, 1, 1},
-                          .group_size = {traits.is_cpu ? 1 : 64, 1, 1},
+                          .group_size = {traits.grain->items, 1, 1},
                           .arguments = {{0}, {p.scratch_buffer}}};
   std::vector<GpuCandidate> result;
   for (const GemmPoint& point : points_of(p, conv, traits)) {

@@ -20,17 +20,17 @@ int64_t groups(const GemmProblem& p, const GemmPoint& point) {
 
 /// Splits k if the result alone has too few tiles to keep the device busy.
 GemmPoint split(const GemmProblem& p, GemmPoint point, const GpuTraits& traits, int64_t least_k) {
-  const int64_t wanted = traits.compute_units * (traits.is_cpu ? 1 : 2);
+  const int64_t wanted = traits.grain->gemm_parts * traits.compute_units;
   const int64_t here = groups(p, point);
   point.splits = std::clamp<int64_t>(std::min(ceil_div(wanted, here), p.k / least_k), 1, 64);
   return point;
 }
 
-// ---- Devices that run a group's items in turn on a core with wide vectors ----
+// ---- Coarse grain: a group's items run in turn on a core with wide vectors ----
 
 /// One item for each group, as wide as the registers allow: at least 16 independent sums hide the latency of
 /// FMA.
-GemmPoint cpu_shape(const GemmProblem& p) {
+GemmPoint coarse_shape(const GemmProblem& p) {
   GemmPoint point;
   point.width = std::min<int64_t>(16, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(p.n))));
   const int64_t vectors = ceil_div(p.n, point.width);
@@ -41,7 +41,7 @@ GemmPoint cpu_shape(const GemmProblem& p) {
   return point;
 }
 
-std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits) {
+std::vector<GemmPoint> coarse_points(const GemmProblem& p, const GpuTraits& traits) {
   std::vector<GemmPoint> points;
   const auto add = [&](GemmPoint point, GemmSource a, GemmSource b, int64_t subtiles, int64_t k_step) {
     point.a = a, point.b = b, point.k_step = k_step;
@@ -55,7 +55,7 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
       point.subtiles = ceil_div(point.subtiles, 2);
     points.push_back(split(p, point, traits, 256));
   };
-  const GemmPoint shape = cpu_shape(p);
+  const GemmPoint shape = coarse_shape(p);
   // A block of B has at most 8192 floats: 32 KiB, about the size of a first-level cache.
   const int64_t k_step = std::min<int64_t>(p.k, 8192 / shape.tile_n());
   GemmPoint narrow = shape;  // direct vectors must not reach past the end
@@ -86,9 +86,9 @@ std::vector<GemmPoint> cpu_points(const GemmProblem& p, const GpuTraits& traits)
   return points;
 }
 
-// ---- Devices that run many items at once ----
+// ---- Fine grain: many items run at once ----
 
-std::vector<GemmPoint> gpu_points(const GemmProblem& p, const GpuTraits& traits) {
+std::vector<GemmPoint> fine_points(const GemmProblem& p, const GpuTraits& traits) {
   struct Tile {
     int64_t rows, vectors, width, group_x, group_y, k_step;
   };
@@ -123,10 +123,10 @@ void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const
   // The smaller matrix is cheap to pack.
   if (p.k < 16 || (p.a.column != 1 && p.m > p.n) || (p.b.row != 1 && p.n > p.m)) return;
   if (p.a.column != 1 && p.b.row != 1) return;
-  const int64_t most = traits.is_cpu ? 4 : 2;
+  const int64_t most = traits.grain->coarse ? 4 : 2;
   const int64_t rows = std::min(p.m, p.n == 1 ? 2 * most : most),
                 columns = std::min(p.n, p.m == 1 ? 2 * most : most);
-  if (traits.is_cpu)
+  if (traits.grain->coarse)
     candidates.push_back(dot_candidate(p, rows, columns, 16, 1));
   else
     candidates.push_back(dot_candidate(p, rows, columns, 4, p.k >= 1024 ? 128 : 32));
@@ -135,7 +135,7 @@ void add_dots(std::vector<GpuCandidate>& candidates, const GemmProblem& p, const
 }  // namespace
 
 std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& traits) {
-  auto points = traits.is_cpu ? cpu_points(problem, traits) : gpu_points(problem, traits);
+  auto points = traits.grain->coarse ? coarse_points(problem, traits) : fine_points(problem, traits);
   std::erase_if(points, [&](const GemmPoint& point) { return !fits(problem, point, traits); });
   return points;
 }
@@ -161,7 +161,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     if (candidates.size() > 7) candidates.resize(7);
   }
   if (p.n == 1 && p.m > 1) p = p.transposed();
-  if (traits.is_cpu)
+  if (traits.grain->coarse)
     candidates.push_back(plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1));
   else if (p.m == 1)
     candidates.push_back(plain_gemm_candidate(p, 1, 1, 64, 1));

@@ -58,7 +58,7 @@ static std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuT
   const int64_t n = shape[axis], lines = shape.size() / std::max<int64_t>(1, n);
   // A few long lines are cut into parts: first the sums of the parts, then each part starts from the sum of
   // those before it.
-  const int64_t wanted = traits.is_cpu ? 2 * traits.compute_units : 256 * traits.compute_units;
+  const int64_t wanted = traits.grain->scan_parts * traits.compute_units;
   const int64_t parts = std::clamp<int64_t>(std::min(wanted / std::max<int64_t>(1, lines), n / 256), 1, 256);
   const std::string total_type = fmt::format("COMPUTED({})", name);
   GpuCandidate candidate{parts == 1 ? "scan" : "scan in parts", {{"parts", parts}}, 0, {}};

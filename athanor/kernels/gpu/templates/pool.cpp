@@ -71,14 +71,15 @@ GpuCandidate candidate_of(const std::string& name, const Defines& defines, const
 }
 
 int64_t group_items(const GpuTraits& traits) {
-  return std::min<int64_t>(traits.max_group_size, traits.is_cpu ? 64 : 256);
+  return std::min(traits.max_group_size, traits.grain->pool_items);
 }
 
-// The least number of elements for an item on a CPU: starting a group takes as long as some hundred elements.
-constexpr int64_t cpu_item_elements = 1024;
+// The least number of elements for an item with coarse grain: starting a group takes as long as some hundred
+// elements.
+constexpr int64_t coarse_item_elements = 1024;
 
 /// Launches of the template for `elements` results in rows of `row`: neighbouring elements are items of a
-/// group; on a CPU, an item does several whole rows.
+/// group; with coarse grain, an item does several whole rows.
 void add(std::vector<GpuCandidate>& candidates, const std::string& name, const std::string& text,
          int64_t elements, int64_t row, const GpuTraits& traits,
          const std::vector<GpuLaunch::Argument>& arguments) {
@@ -86,7 +87,7 @@ void add(std::vector<GpuCandidate>& candidates, const std::string& name, const s
     candidates.push_back(candidate_of(name, Defines().set("RUN", run).set("RUNS", runs), text,
                                       ceil_div(elements, run * runs), items, run * runs, arguments));
   };
-  if (traits.is_cpu) candidate(row, ceil_div(cpu_item_elements, row), 1);
+  if (traits.grain->coarse) candidate(row, ceil_div(coarse_item_elements, row), 1);
   candidate(1, 1, group_items(traits));
 }
 
@@ -98,8 +99,8 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
     candidates.push_back(candidate_of("pool_windows", Defines().set("ROWS", r).set("COLUMNS", c), text,
                                       rows * columns / (r * c), items, r * c, arguments));
   };
-  if (traits.is_cpu) {
-    int64_t several = std::min(rows, ceil_div(cpu_item_elements / 2, columns));
+  if (traits.grain->coarse) {
+    int64_t several = std::min(rows, ceil_div(coarse_item_elements / 2, columns));
     while (rows % several != 0) --several;
     candidate(several, columns, 1);
   }

@@ -12,10 +12,6 @@
 namespace athanor::gpu {
 namespace {
 
-constexpr int64_t winograd_floats = 3 << 20;  // 12 MiB
-// Starting a group takes a CPU as long as transforming about 16 tiles.
-constexpr int64_t chunks_of_cpu_item = 8;
-
 GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t items,
                  std::vector<GpuLaunch::Argument> arguments) {
   source += template_text(name);
@@ -27,19 +23,19 @@ GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t
 }
 
 /// How the result is cut into tiles of outputs x outputs elements, and how many images are processed at a
-/// time: as many as the last cache of a CPU holds between the steps.
+/// time: as many as a cache holds between the steps, if that counts.
 struct Tiles {
   int64_t outputs, patch, points, of_row, images, count;
-  Tiles(int64_t outputs_, const Shape& out, int64_t channels, bool is_cpu)
+  Tiles(int64_t outputs_, const Shape& out, int64_t channels, const Grain& grain)
       : outputs(outputs_),
         patch(outputs + 2),
         points(patch * patch),
         of_row(ceil_div(out[3], outputs)),
         images(out[0]) {
     const int64_t of_image = ceil_div(out[2], outputs) * of_row;
-    if (is_cpu)
-      while (images > 1 && (out[0] % images != 0 || images * of_image * points * channels > winograd_floats))
-        --images;
+    while (images > 1 &&
+           (out[0] % images != 0 || images * of_image * points * channels > grain.cached_floats))
+      --images;
     count = images * of_image;
   }
 
@@ -88,7 +84,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                                                const GpuTraits& traits) {
   const int64_t m = p.m, c = data.channels_in;
   if (!applies(data.conv, p.dtype, m, c)) return {};
-  const Tiles tiles(outputs, data.out, m + c, traits.is_cpu);
+  const Tiles tiles(outputs, data.out, m + c, *traits.grain);
   if (tiles.points * std::max({m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
   GpuCandidate candidate{.name = fmt::format("winograd {}x{}", outputs, outputs)};
@@ -96,8 +92,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
              patches = take(candidate, p.scratch_buffer, tiles.points * c * tiles.count),
              products = take(candidate, p.scratch_buffer, tiles.points * m * tiles.count);
 
-  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
-                chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
+  const int64_t items = traits.grain->items, width = traits.grain->width,
+                chunks = traits.grain->winograd_chunks;
   // The gradient takes its taps in falling order; weights turned by 180 degrees take them in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
   const auto text = [&](int64_t lanes, bool bias) {
@@ -152,7 +148,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   const DType dtype = request.output.dtype;
   const int64_t m = conv.y[1], c = conv.x[1];
   if (!applies(conv, dtype, m, c) || conv.y.size() == 0) return {};
-  const Tiles tiles(outputs, conv.y, m + c, traits.is_cpu);
+  const Tiles tiles(outputs, conv.y, m + c, *traits.grain);
   const int64_t parts = conv.y[0] / tiles.images;
   if (tiles.points * std::max({parts * m * c, c * tiles.count, m * tiles.count}) >= INT32_MAX) return {};
 
@@ -162,8 +158,8 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
              gradients = take(candidate, scratch_buffer, tiles.points * m * tiles.count),
              sums = take(candidate, scratch_buffer, parts * tiles.points * m * c);
   const Pair one(1), three(3);
-  const int64_t items = traits.is_cpu ? 1 : 64, width = traits.is_cpu ? 16 : 1,
-                chunks = traits.is_cpu ? chunks_of_cpu_item : 1;
+  const int64_t items = traits.grain->items, width = traits.grain->width,
+                chunks = traits.grain->winograd_chunks;
   // One step of the calculation, for the images or for the result's gradient.
   const auto text = [&](bool gradient, int64_t lanes) {
     Defines defines = tiles.defines(lanes);
