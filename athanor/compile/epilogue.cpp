@@ -7,9 +7,7 @@
 namespace athanor {
 namespace {
 
-bool is_contraction(const GraphNode& node) {
-  return node.op->prim == Prim::batch_matmul || node.op->name == "conv2d";
-}
+bool is_contraction(const GraphNode& node) { return node.op->epilogue == EpilogueRole::contraction; }
 
 // A contraction, and the ops found between it and the end of the chain.
 struct Chain {
@@ -27,8 +25,8 @@ class Finder {
     const GraphNode& node = graph_[id];
     Chain chain;
     int below = id;
-    for (const char* name : {"relu", "tanh", "sigmoid"})
-      if (node.op->name == name && used_once(node.inputs[0])) chain.activation = name, below = node.inputs[0];
+    if (node.op->epilogue == EpilogueRole::activation && used_once(node.inputs[0]))
+      chain.activation = node.op->name, below = node.inputs[0];
     if (const int sum = through_reshapes(below, id); graph_[sum].op->prim == Prim::add)
       for (const int side : {0, 1}) {
         const int other = graph_[sum].inputs[static_cast<size_t>(1 - side)];

@@ -47,6 +47,10 @@ struct GradArgs {
   const std::vector<bool>& needed;  // which inputs need a gradient; others may be {}
 };
 
+/// What an op is in a kernel that computes several (compile/epilogue.cpp): a contraction, or the activation
+/// that ends it.
+enum class EpilogueRole : uint8_t { none, contraction, activation };
+
 /// An operation: its name, meaning, types, gradient, decomposition and tests.
 struct Op {
   /// The field's standard term: "conv2d".
@@ -77,6 +81,7 @@ struct Op {
   /// A factor for the relative error that tests allow: some units in the last place, times the square root of
   /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;
+  EpilogueRole epilogue = EpilogueRole::none;
 };
 
 /// Adds an op until the program ends. Throws Error(internal) if the name is taken.

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,9 +55,18 @@ struct KernelRequest {
   std::vector<OperandDesc> inputs;
   OperandDesc output;
   Epilogue epilogue;
+  /// What is computed and accumulated in, where that is not what the stored types imply. A kernel that is
+  /// faster because it is less exact answers another request: it is no candidate of this one.
+  std::optional<DType> compute = {};
 
+  /// `compute`, or f32 for f16 and bf16, and every other type itself.
+  DType compute_type() const;
+  /// Whether that is what the stored types imply. Backends have kernels for no other requests yet.
+  bool computes_as_implied() const;
+  /// How far a result may be off by rounding alone, relative to the largest element: 0 for integers.
+  double rounding() const;
   /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1]
-  /// ...".
+  /// ...", "batch_matmul f16[1,64,64] f16[1,64,64] -> f16[1,64,64] in f32".
   std::string key() const;
 };
 

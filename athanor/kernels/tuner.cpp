@@ -138,14 +138,15 @@ class Watchdog {
   std::thread thread_;  // last: it uses the others
 };
 
-bool agree(const std::vector<double>& a, const std::vector<double>& b, DType dtype) {
+// Whether two results differ by no more than rounding in the type that the request computes in.
+bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request) {
   double largest = 0, difference = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (!std::isfinite(b[i])) return false;
     largest = std::max(largest, std::abs(a[i]));
     difference = std::max(difference, std::abs(a[i] - b[i]));
   }
-  return difference <= (size_of(dtype) < 4 ? 3e-2 : 1e-3) * largest + 1e-12;
+  return difference <= request.rounding() * largest + 1e-12;
 }
 
 std::string key_of(Device device, const KernelRequest& request) {
@@ -246,7 +247,7 @@ class Contest {
     const std::vector<double> result = trial_.result(candidates_[i]);  // compiles and warms, too
     if (expected_.empty())
       expected_ = result;
-    else if (!agree(expected_, result, request_.output.dtype)) {
+    else if (!agree(expected_, result, request_)) {
       result_.dropped.emplace_back(candidates_[i].name, "its results are wrong");
       return;
     }

@@ -193,7 +193,8 @@ ATHANOR_OPS(conv) {
                  [](std::span<const TensorType> in, const TensorType&, const Attrs& attrs) {
                    return 2 * forward_problem(in[0].shape, in[1].shape, attrs).multiplications();
                  },
-             .tolerance = 4});
+             .tolerance = 4,
+             .epilogue = EpilogueRole::contraction});
   define_op(
       {.name = "conv2d_input_grad",
        .doc = "dy [N, O, OH, OW], w -> the gradient of conv2d's x, [N, C, H, W] = input_shape",

@@ -158,7 +158,8 @@ void define_primitive(UnaryPrimitive op) {
              .infer = same_type(op.accept),
              .grad = [grad](const GradArgs& a) { return std::vector{grad(a.inputs[0], a.output, a.grad)}; },
              .reference = [value](std::span<const RefArray> in, const Attrs&) { return map(in[0], value); },
-             .cases = std::move(cases)});
+             .cases = std::move(cases),
+             .epilogue = op.epilogue});
 }
 
 void define_composite(UnaryComposite op) {
@@ -176,7 +177,8 @@ void define_composite(UnaryComposite op) {
                   [value = op.value](std::span<const RefArray> in, const Attrs& attrs) {
                     return map(in[0], [&](double x) { return value(x, attrs); });
                   },
-              .cases = std::move(cases)};
+              .cases = std::move(cases),
+              .epilogue = op.epilogue};
   if (op.grad)
     declared.grad = [rule = op.grad](const GradArgs& a) {
       return std::vector{

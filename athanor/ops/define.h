@@ -107,6 +107,7 @@ struct UnaryPrimitive {
   UnaryGrad grad;
   double low = -2, high = 2;  // the range of inputs in tests
   Accept accept = Accept::floats;
+  EpilogueRole epilogue = EpilogueRole::none;
 };
 void define_primitive(UnaryPrimitive op);
 
@@ -118,6 +119,7 @@ struct UnaryComposite {
   UnaryGrad grad = {};              // without one, the decomposition is differentiated
   std::vector<Attrs> attrs = {{}};  // to test with
   double low = -4, high = 4;
+  EpilogueRole epilogue = EpilogueRole::none;
 };
 void define_composite(UnaryComposite op);
 

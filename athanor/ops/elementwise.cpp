@@ -85,9 +85,10 @@ void define_functions() {
   define_primitive(UnaryPrimitive{
       "cos", "the cosine of an angle in radians", Prim::cos, [](double x) { return std::cos(x); },
       [](const Tensor& x, const Tensor&, const Tensor& dy) { return -dy * sin(x); }, -10, 10});
-  define_primitive(UnaryPrimitive{
-      "tanh", "the hyperbolic tangent", Prim::tanh, [](double x) { return std::tanh(x); },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (1 - y * y); }, -4, 4});
+  define_primitive(
+      UnaryPrimitive{"tanh", "the hyperbolic tangent", Prim::tanh, [](double x) { return std::tanh(x); },
+                     [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (1 - y * y); }, -4, 4,
+                     Accept::floats, EpilogueRole::activation});
   define_primitive(UnaryPrimitive{"erf", "the error function 2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
                                   Prim::erf, [](double x) { return std::erf(x); },
                                   [two_by_root_pi](const Tensor& x, const Tensor&, const Tensor& dy) {

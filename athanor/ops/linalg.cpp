@@ -119,7 +119,8 @@ ATHANOR_OPS(linalg) {
                        {{{{2, 0, 3}}, {{2, 3, 5}}}}},
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
-             .tolerance = 4});
+             .tolerance = 4,
+             .epilogue = EpilogueRole::contraction});
 }
 
 Tensor batch_matmul(Operand a, Operand b) {

@@ -33,6 +33,7 @@ class FakeDevice final : public Backend {
     fake->kind = "cpu";
     fake->names = {"a", "b", "c"};
     fake->wrong.clear();
+    fake->wrong_by = 1000;
     return *fake;
   }
 
@@ -49,6 +50,7 @@ class FakeDevice final : public Backend {
   std::string kind;
   std::vector<std::string> names;  // of candidates
   std::string wrong;               // the one whose results are wrong
+  float wrong_by = 1000;           // in its first element
 
   std::string name() const override { return "fake"; }
   std::vector<DeviceInfo> devices() override { return {info()}; }
@@ -87,7 +89,7 @@ class FakeDevice final : public Backend {
       if (++device_.runs_, device_.timing_) return;
       host_->enqueue(queue, buffers, site);
       const Binding& output = buffers[buffers.size() - 2];
-      if (name_ == device_.wrong) *static_cast<float*>(output.storage->address()) += 1000;
+      if (name_ == device_.wrong) *static_cast<float*>(output.storage->address()) += device_.wrong_by;
     }
 
    private:

@@ -161,6 +161,28 @@ TEST_F(Tuner, ChecksWhatItTakesFromANeighbour) {
   EXPECT_EQ(timed(), 2);
 }
 
+TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
+  quiet();
+  fake_.wrong = "b";
+  fake_.wrong_by = 1e-6F;  // another order of additions
+  EXPECT_EQ(chosen(product(40)).name, "b");
+  next_process();
+  fake_.wrong_by = 3e-4F;  // products of numbers that are rounded to 11 bits, as tf32 has them
+  EXPECT_NE(chosen(product(41)).name, "b");
+}
+
+TEST(KernelRequest, SaysWhatIsComputedIn) {
+  KernelRequest request{&find_op("batch_matmul"), {}, {}, {DType::f16, {1, 64, 64}, {}, {4096, 64, 1}}, {}};
+  for (int i = 0; i < 2; ++i) request.inputs.push_back(request.output);
+  EXPECT_EQ(request.key(), "batch_matmul f16[1, 64, 64] f16[1, 64, 64] -> f16[1, 64, 64] in f32");
+  const double exact = request.rounding();
+  request.compute = DType::f16;
+  EXPECT_EQ(request.compute_type(), DType::f16);
+  EXPECT_THAT(request.key(), ::testing::EndsWith("-> f16[1, 64, 64]"));
+  EXPECT_GT(request.rounding(), 10 * exact) << "less exact kernels are right for this request alone";
+  EXPECT_TRUE(backend_of(Device{}).candidates(0, request).empty()) << "and nothing computes so yet";
+}
+
 TEST_F(Tuner, TakesNothingFromNeighboursWithoutTuning) {
   quiet();
   EXPECT_EQ(chosen(product(65)).name, "b");

@@ -31,6 +31,7 @@ std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
 
 std::vector<Candidate> CpuBackend::candidates(int, const KernelRequest& request) {
   std::vector<Candidate> all;
+  if (!request.computes_as_implied()) return all;
   for (const cpu::OpKernels& kernels : cpu::kernels_of(*request.op))
     if (kernels.candidates != nullptr)
       std::ranges::move(kernels.candidates(request), std::back_inserter(all));
