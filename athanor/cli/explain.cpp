@@ -26,7 +26,7 @@ constexpr int profiled_runs = 10;
 constexpr uint64_t most_memory = uint64_t{1} << 30;
 
 struct ExplainOptions {
-  StepOptions step;
+  ModelStepOptions step;
   int64_t width = 0;
   bool profile = false, json = false;
 };

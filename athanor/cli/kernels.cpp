@@ -25,7 +25,7 @@ namespace {
 constexpr const char* list_name = "launches.json";
 
 struct DumpOptions {
-  StepOptions step;
+  ModelStepOptions step;
   std::string target = "opencl", out;
 };
 

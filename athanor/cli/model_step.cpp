@@ -24,7 +24,7 @@ constexpr int64_t largest_extent = 1 << 20;
 
 }  // namespace
 
-void add_step_options(CLI::App& command, StepOptions& options) {
+void add_step_options(CLI::App& command, ModelStepOptions& options) {
   TrainConfig& config = options.config;
   suggest(command.add_option("--model", config.model,
                              names_of(nn::model_names()) + fmt::format(" (default {})", config.model)),
@@ -50,7 +50,7 @@ void add_step_options(CLI::App& command, StepOptions& options) {
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
 }
 
-void add_device_option(CLI::App& command, StepOptions& options) {
+void add_device_option(CLI::App& command, ModelStepOptions& options) {
   suggest(command.add_option("--device", options.config.device,
                              "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)"),
           device_words)
@@ -58,7 +58,7 @@ void add_device_option(CLI::App& command, StepOptions& options) {
   add_trust_option(command);
 }
 
-ModelStep::ModelStep(const StepOptions& options, Device device) : options_(options), device_(device) {
+ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
   options.config.validate();
   const auto implausible = [](int64_t extent) { return extent < 1 || extent > largest_extent; };
   if (options.input.size() != 3 || std::ranges::any_of(options.input, implausible))

@@ -15,7 +15,7 @@ class App;
 
 namespace athanor::cli {
 
-struct StepOptions {
+struct ModelStepOptions {
   TrainConfig config;
   std::string data;
   std::vector<int64_t> input{1, 28, 28};
@@ -24,15 +24,15 @@ struct StepOptions {
 };
 
 /// --model, --batch-size, --optimizer, --data, --input, --classes, --threads, --inference, --deterministic.
-void add_step_options(CLI::App& command, StepOptions& options);
+void add_step_options(CLI::App& command, ModelStepOptions& options);
 /// --device and --trust
-void add_device_option(CLI::App& command, StepOptions& options);
+void add_device_option(CLI::App& command, ModelStepOptions& options);
 
 /// A model on a device, and batches for it.
 class ModelStep {
  public:
   /// Throws Error(usage) for options that make no sense.
-  ModelStep(const StepOptions& options, Device device);
+  ModelStep(const ModelStepOptions& options, Device device);
   /// The results of one step, not computed: those that training asks for, or the logits. To be planned only:
   /// of the batch there is nothing but its type, so that any size can be looked at.
   std::vector<Tensor> outline();
@@ -41,7 +41,7 @@ class ModelStep {
 
  private:
   std::vector<Tensor> step_on(const Tensor& pictures, const Tensor& labels);
-  const StepOptions& options_;
+  const ModelStepOptions& options_;
   Device device_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;

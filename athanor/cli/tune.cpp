@@ -23,7 +23,7 @@ namespace athanor::cli {
 namespace {
 
 struct TuneOptions {
-  StepOptions step;
+  ModelStepOptions step;
   bool model = false;
   std::string gemm, conv;
   double budget = 0;

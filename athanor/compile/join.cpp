@@ -75,7 +75,7 @@ class LoopJoiner {
     for (int s = 0; s < count(); ++s) {
       const PlanStep& one = step(s);
       if (one.loops.size() != 1 || one.device != device_ || one.bytes > most_bytes) continue;
-      const LoopProgram program = simplify(one.loops.front());
+      const LoopProgram program = simplify_loop(one.loops.front());
       if (!program.reductions.empty() || program.space.size() > 1 || program.iterations() == 0) continue;
       Joinable joinable{s, canonical(program)};
       if (program.space.empty())  // one element fits any strides, so these are added last

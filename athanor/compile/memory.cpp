@@ -243,8 +243,8 @@ class MemoryPlanner {
       }
     for (int v = 0; v < static_cast<int>(plan_.values.size()); ++v)
       if (value(v).kind == PlanValue::Kind::temporary && value(v).first_step >= 0 && owner(v) == v)
-        blocks.push_back({value(v).type.device, needed_from(v), value(v).last_step,
-                          size_of_value(value(v)), -1, v, -1});
+        blocks.push_back(
+            {value(v).type.device, needed_from(v), value(v).last_step, size_of_value(value(v)), -1, v, -1});
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s)
       if (step(s).kernel.scratch_bytes > 0)
         blocks.push_back(

@@ -197,7 +197,7 @@ void merge_neighbours(LoopProgram& p, const StrideSet& set) {
 
 }  // namespace
 
-LoopProgram simplify(LoopProgram program) {
+LoopProgram simplify_loop(LoopProgram program) {
   program.reduced.resize(program.space.size());
   const StrideSet set = collect_strides(program);
   std::vector<size_t> longer;

@@ -86,7 +86,7 @@ struct LoopProgram {
 /// Merges neighbouring dimensions that every operand walks alike, drops those of extent 1, and orders the
 /// others so that most operands are contiguous along the innermost one. The meaning stays the same: argmax
 /// over several dimensions keeps their order.
-LoopProgram simplify(LoopProgram program);
+LoopProgram simplify_loop(LoopProgram program);
 
 /// A readable listing, for `explain` and tests: "r2 = mul r0 r1".
 std::string to_string(const LoopProgram& program);

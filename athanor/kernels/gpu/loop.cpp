@@ -87,7 +87,7 @@ bool uses_f64(const LoopProgram& program) {
 }  // namespace
 
 std::vector<GpuCandidate> gpu_loop_candidates(const LoopProgram& program, const GpuTraits& traits) {
-  const LoopProgram simple = simplify(program);
+  const LoopProgram simple = simplify_loop(program);
   if (!traits.f64 && uses_f64(simple))
     throw Error(ErrorCode::device, "this device has no f64 arithmetic", {}, "Use f32, or another device");
   return {simple.reductions.empty() ? gpu::map_kernel(simple, traits)

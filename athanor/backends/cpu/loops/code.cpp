@@ -12,14 +12,14 @@ namespace athanor::loops {
 
 using Kind = Instruction::Kind;
 
-int Lowering::add(Node fresh) {
+int CodeBuilder::add(Node fresh) {
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].same_value(fresh)) return static_cast<int>(i);
   nodes_.push_back(std::move(fresh));
   return static_cast<int>(nodes_.size()) - 1;
 }
 
-int Lowering::constant(DType type, double value, int64_t int_value) {
+int CodeBuilder::constant(DType type, double value, int64_t int_value) {
   Node n;
   n.kind = Kind::constant;
   n.type = type;
@@ -40,12 +40,12 @@ int Lowering::constant(DType type, double value, int64_t int_value) {
   return add(std::move(n));
 }
 
-int Lowering::walker(Walker w) {
+int CodeBuilder::walker(Walker w) {
   walkers_.push_back(std::move(w));
   return static_cast<int>(walkers_.size()) - 1;
 }
 
-int Lowering::load(const LoopOperand& operand, DType type) {
+int CodeBuilder::load(const LoopOperand& operand, DType type) {
   Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)),
                          operand.offset, operand.strides);
   Node n;
@@ -61,7 +61,7 @@ int Lowering::load(const LoopOperand& operand, DType type) {
   return convert(add(std::move(n)), type);
 }
 
-int Lowering::index(int64_t offset, const Ints& strides) {
+int CodeBuilder::index(int64_t offset, const Ints& strides) {
   Walker w = make_walker(tiling_, -1, 1, offset, strides);
   Node n;
   n.kind = Kind::index;
@@ -73,7 +73,7 @@ int Lowering::index(int64_t offset, const Ints& strides) {
   return add(std::move(n));
 }
 
-int Lowering::external(DType type) {
+int CodeBuilder::external(DType type) {
   Node n;
   n.kind = Kind::point;
   n.type = type;
@@ -81,7 +81,7 @@ int Lowering::external(DType type) {
   return add(std::move(n));
 }
 
-int Lowering::apply(Op op, DType type, std::vector<int> sources) {
+int CodeBuilder::apply(Opcode op, DType type, std::vector<int> sources) {
   Node n;
   n.op = op;
   n.type = type;
@@ -94,16 +94,16 @@ int Lowering::apply(Op op, DType type, std::vector<int> sources) {
   return add(std::move(n));
 }
 
-int Lowering::convert(int value, DType type) {
+int CodeBuilder::convert(int value, DType type) {
   const DType from = node(value).type;
   if (from == type) return value;
   const auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
   if ((half(from) && type != DType::f32) || (half(type) && from != DType::f32))
     return convert(convert(value, DType::f32), type);
-  return apply(Op::cast, type, {value});
+  return apply(Opcode::cast, type, {value});
 }
 
-bool Lowering::is_constant(int value, double number) const {
+bool CodeBuilder::is_constant(int value, double number) const {
   const Node& n = node(value);
   if (n.kind != Kind::constant) return false;
   if (n.type == DType::f32)
@@ -111,26 +111,26 @@ bool Lowering::is_constant(int value, double number) const {
   return n.type == DType::f64 && std::bit_cast<double>(n.bits) == number;
 }
 
-int Lowering::primitive(Prim prim, DType type, const std::vector<int>& sources) {
+int CodeBuilder::primitive(Prim prim, DType type, const std::vector<int>& sources) {
   const auto refuse = [&](DType t) {
     throw Error(ErrorCode::dtype, fmt::format("'{}' has no meaning for {}", to_string(prim), to_string(t)));
   };
   if (!is_elementwise(prim))
     throw Error(ErrorCode::internal, fmt::format("'{}' is not an elementwise primitive", to_string(prim)));
   if (prim == Prim::cast) return convert(sources[0], type);
-  if (prim == Prim::random_uniform) return apply(Op::random_uniform, type, sources);
+  if (prim == Prim::random_uniform) return apply(Opcode::random_uniform, type, sources);
   const DType in = node(sources.back()).type;
   if (find_step(op_of(prim), in, type) == nullptr) refuse(in);
   if (prim == Prim::pow && is_float(type)) {  // what libm computes for these, without its cost
     if (is_constant(sources[1], 1)) return sources[0];
-    if (is_constant(sources[1], 2)) return apply(Op::mul, type, {sources[0], sources[0]});
-    if (is_constant(sources[1], -1)) return apply(Op::div, type, {constant(type, 1, 1), sources[0]});
+    if (is_constant(sources[1], 2)) return apply(Opcode::mul, type, {sources[0], sources[0]});
+    if (is_constant(sources[1], -1)) return apply(Opcode::div, type, {constant(type, 1, 1), sources[0]});
   }
   return apply(op_of(prim), type, sources);
 }
 
-int Lowering::step(const LoopStep& s, const std::vector<LoopOperand>& operands,
-                   const std::vector<int>& values) {
+int CodeBuilder::step(const LoopStep& s, const std::vector<LoopOperand>& operands,
+                      const std::vector<int>& values) {
   switch (s.kind) {
     case LoopStep::Kind::load:
       return load(operands[static_cast<size_t>(s.operand)], s.type);
@@ -147,7 +147,7 @@ int Lowering::step(const LoopStep& s, const std::vector<LoopOperand>& operands,
   return primitive(s.prim, s.type, sources);
 }
 
-int Lowering::full_tile(int value) {
+int CodeBuilder::full_tile(int value) {
   if (!node(value).uniform || tiling_.tile_size() == 1) return value;
   Node n;
   n.type = node(value).type;
@@ -155,19 +155,19 @@ int Lowering::full_tile(int value) {
   return add(std::move(n));
 }
 
-void Lowering::store(int value, const LoopOperand& operand) {
+void CodeBuilder::store(int value, const LoopOperand& operand) {
   Walker w = make_walker(tiling_, operand.buffer, static_cast<int64_t>(size_of(operand.dtype)),
                          operand.offset, operand.strides);
   value = full_tile(convert(value, operand.dtype));
   stores_.push_back({value, walker(std::move(w))});
 }
 
-size_t Lowering::keep(int value) {
+size_t CodeBuilder::keep(int value) {
   kept_.push_back({full_tile(value)});
   return kept_.size() - 1;
 }
 
-size_t Lowering::keep_product(int value) {
+size_t CodeBuilder::keep_product(int value) {
   const size_t wish = keep(value);
   kept_[wish].product = true;
   return wish;

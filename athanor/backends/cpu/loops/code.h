@@ -46,9 +46,9 @@ struct Code {
 
 /// Builds Code step by step: merges equal steps, fuses multiplications with additions and comparisons with
 /// selections, and shares memory between registers that are not alive at the same time.
-class Lowering {
+class CodeBuilder {
  public:
-  explicit Lowering(const Tiling& tiling) : tiling_(tiling) {}
+  explicit CodeBuilder(const Tiling& tiling) : tiling_(tiling) {}
 
   // Each returns the number of a value.
   int constant(DType type, double value, int64_t int_value);
@@ -83,7 +83,7 @@ class Lowering {
  private:
   struct Node {
     Instruction::Kind kind = Instruction::Kind::step;
-    Op op = Op::copy;
+    Opcode op = Opcode::copy;
     DType type = DType::f32;
     std::vector<int> sources;
     int walker = -1;
@@ -112,7 +112,7 @@ class Lowering {
   const Node& node(int value) const { return nodes_[static_cast<size_t>(value)]; }
   int register_of(int value) const { return node(value).reg; }
   int add(Node node);
-  int apply(Op op, DType type, std::vector<int> sources);
+  int apply(Opcode op, DType type, std::vector<int> sources);
   int convert(int value, DType type);
   bool is_constant(int value, double number) const;
   int full_tile(int value);
@@ -121,7 +121,7 @@ class Lowering {
   void fuse();
   void choose_direct_stores();
   void allocate(Code& code);
-  void emit(Code& code);
+  void put_instructions(Code& code);
   void drop_unused_walkers(Code& code, int extra);
 
   const Tiling& tiling_;

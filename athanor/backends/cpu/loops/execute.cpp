@@ -20,7 +20,7 @@ std::byte* Worker::partials(int64_t bytes) {
   return partials_.data();
 }
 
-void Worker::enter(const Plan& plan, std::span<void* const> buffers) {
+void Worker::enter(const LoopPlan& plan, std::span<void* const> buffers) {
   constexpr size_t page = 4096;
   const size_t wanted = static_cast<size_t>(plan.scratch_bytes) + page;
   if (memory_.size() < wanted) memory_.resize(wanted);
@@ -32,7 +32,7 @@ void Worker::enter(const Plan& plan, std::span<void* const> buffers) {
     epilogue_.enter(plan.epilogue_tiling, plan.epilogue, buffers, scratch_ + plan.epilogue_scratch);
 }
 
-void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last) {
+void Worker::run_tiles(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last) {
   if (first >= last) return;
   enter(plan, buffers);
   body_.seek(first);
@@ -43,7 +43,7 @@ void Worker::run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t
   finish_streaming();
 }
 
-void Worker::clear(const Plan& plan) {
+void Worker::clear(const LoopPlan& plan) {
   const ReducePlan& r = plan.reduce;
   const bool columns = r.form == Form::columns;
   const int64_t n =
@@ -56,7 +56,7 @@ void Worker::clear(const Plan& plan) {
   }
 }
 
-void Worker::accumulate(const Plan& plan, bool flush) {
+void Worker::accumulate(const LoopPlan& plan, bool flush) {
   const ReducePlan& r = plan.reduce;
   const auto n = static_cast<size_t>(body_.elements());
   for (const ReductionPlan& red : r.reductions) {
@@ -86,7 +86,7 @@ void Worker::accumulate(const Plan& plan, bool flush) {
 }
 
 /// Folds a tile's accumulators: those of its reduced rows into the first row.
-void Worker::fold_columns(const Plan& plan) {
+void Worker::fold_columns(const LoopPlan& plan) {
   const ReducePlan& r = plan.reduce;
   if (r.form != Form::columns || r.kept_rows) return;
   for (const ReductionPlan& red : r.reductions) {
@@ -100,7 +100,7 @@ void Worker::fold_columns(const Plan& plan) {
 
 /// Calls f(reduction, its values, its indices, count) for a unit's partial results.
 template <class F>
-static void each_partial(const Plan& plan, std::byte* partial, const F& f) {
+static void each_partial(const LoopPlan& plan, std::byte* partial, const F& f) {
   const ReducePlan& r = plan.reduce;
   const int64_t kept = r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
   const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
@@ -112,7 +112,7 @@ static void each_partial(const Plan& plan, std::byte* partial, const F& f) {
   }
 }
 
-void Worker::save(const Plan& plan, std::byte* partial) {
+void Worker::save(const LoopPlan& plan, std::byte* partial) {
   each_partial(plan, partial,
                [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
                  std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
@@ -120,7 +120,7 @@ void Worker::save(const Plan& plan, std::byte* partial) {
                });
 }
 
-void Worker::merge(const Plan& plan, std::byte* partial) {
+void Worker::merge(const LoopPlan& plan, std::byte* partial) {
   each_partial(
       plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
         red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr,
@@ -128,7 +128,7 @@ void Worker::merge(const Plan& plan, std::byte* partial) {
       });
 }
 
-void Worker::finish_unit(const Plan& plan, int64_t unit) {
+void Worker::finish_unit(const LoopPlan& plan, int64_t unit) {
   epilogue_.seek(unit);
   const auto kept = static_cast<size_t>(plan.reduce.kept * (plan.reduce.kept_rows ? epilogue_.rows() : 1));
   for (const ReductionPlan& red : plan.reduce.reductions) {
@@ -148,7 +148,7 @@ void Worker::finish_unit(const Plan& plan, int64_t unit) {
   epilogue_.run_tile();
 }
 
-void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+void Worker::run_pieces(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
                         std::byte* partials) {
   if (first >= last) return;
   constexpr int64_t flush_every = 32;  // limits the error of f32 sums
@@ -177,7 +177,7 @@ void Worker::run_pieces(const Plan& plan, std::span<void* const> buffers, int64_
   finish_streaming();
 }
 
-void Worker::combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials) {
+void Worker::combine(const LoopPlan& plan, std::span<void* const> buffers, std::byte* partials) {
   enter(plan, buffers);
   const ReducePlan& r = plan.reduce;
   for (int64_t unit = 0; unit < r.units; ++unit) {

@@ -59,26 +59,26 @@ class Worker {
   static Worker& of_this_thread();
 
   /// Tiles [first, last) of a plan without reductions.
-  void run_tiles(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
+  void run_tiles(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
   /// Runs pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first %
   /// pieces, ...). With one piece for each unit the epilogue follows at once; otherwise partial results go to
   /// `partials`.
-  void run_pieces(const Plan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+  void run_pieces(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
                   std::byte* partials);
   /// Combines the partial results of every unit and runs the epilogues.
-  void combine(const Plan& plan, std::span<void* const> buffers, std::byte* partials);
+  void combine(const LoopPlan& plan, std::span<void* const> buffers, std::byte* partials);
 
   /// Memory for partial results; belongs to the thread that starts the others.
   std::byte* partials(int64_t bytes);
 
  private:
-  void enter(const Plan& plan, std::span<void* const> buffers);
-  void clear(const Plan& plan);
-  void accumulate(const Plan& plan, bool flush);
-  void fold_columns(const Plan& plan);
-  void save(const Plan& plan, std::byte* partial);
-  void merge(const Plan& plan, std::byte* partial);
-  void finish_unit(const Plan& plan, int64_t unit);
+  void enter(const LoopPlan& plan, std::span<void* const> buffers);
+  void clear(const LoopPlan& plan);
+  void accumulate(const LoopPlan& plan, bool flush);
+  void fold_columns(const LoopPlan& plan);
+  void save(const LoopPlan& plan, std::byte* partial);
+  void merge(const LoopPlan& plan, std::byte* partial);
+  void finish_unit(const LoopPlan& plan, int64_t unit);
 
   template <class T = void>
   T* scratch(int64_t offset) const {

@@ -18,7 +18,8 @@ namespace athanor {
 using loops::Worker;
 
 LoopKernel::LoopKernel(LoopProgram program)
-    : plan_(std::make_shared<const loops::Plan>(loops::make_plan(std::move(program)))), isa_(loops::isa()) {}
+    : plan_(std::make_shared<const loops::LoopPlan>(loops::make_plan(std::move(program)))),
+      isa_(loops::isa()) {}
 
 /// Calls f(first, last) with the parts of [0, n), one for each thread.
 template <class F>
@@ -38,7 +39,7 @@ static void share(int64_t n, int threads, const F& f) {
 }
 
 void LoopKernel::run(std::span<void* const> buffers, int threads) const {
-  const loops::Plan& plan = *plan_;
+  const loops::LoopPlan& plan = *plan_;
   if (plan.nothing) return;
   // Waking a team of threads and waiting for it takes a few microseconds. Below that, one thread is faster.
   constexpr double worth_sharing_ns = 8000;

@@ -137,7 +137,7 @@ class Planner {
  public:
   explicit Planner(LoopProgram program) { plan_.program = std::move(program); }
 
-  Plan make() {
+  LoopPlan make() {
     int64_t kept = 1, reduced = 1;
     for (size_t d = 0; d < p_.space.size(); ++d) (p_.reduced[d] ? reduced : kept) *= p_.space[d];
     plan_.nothing = kept == 0 || (reduced == 0 && p_.reductions.empty());
@@ -168,7 +168,7 @@ class Planner {
   }
 
   void lower_body() {
-    Lowering lowering(plan_.tiling);
+    CodeBuilder lowering(plan_.tiling);
     std::vector<int> values;
     for (const LoopStep& s : p_.body) values.push_back(lowering.step(s, p_.operands, values));
     std::vector<size_t> wishes;
@@ -235,7 +235,7 @@ class Planner {
     if (t.cut >= 0 && p_.reduced[t.block.front().dim]) r.row_length = 0;
     r.pieces = choose_pieces();
 
-    Lowering lowering(plan_.epilogue_tiling);
+    CodeBuilder lowering(plan_.epilogue_tiling);
     // Body registers that the epilogue uses are computed again, at index 0 of the reduced dimensions.
     std::vector<LoopOperand> operands = p_.operands;
     for (LoopOperand& o : operands) clear_reduced(o.strides);
@@ -262,7 +262,7 @@ class Planner {
       rp.result = lowering.external_register(results[i]);
       const DType result = p_.reductions[i].type;
       const DType wide = p_.reductions[i].prim == Prim::argmax ? DType::i64 : rp.fns.wide;
-      if (wide != result) rp.narrow = find_step(Op::cast, wide, result);
+      if (wide != result) rp.narrow = find_step(Opcode::cast, wide, result);
     }
   }
 
@@ -285,7 +285,7 @@ class Planner {
     int64_t at = plan_.code.scratch_bytes;
     const auto place = [&](int64_t bytes) {
       const int64_t here = at;
-      at += (bytes + 63) / 64 * 64 + 192;  // see Lowering::allocate
+      at += (bytes + 63) / 64 * 64 + 192;  // see CodeBuilder::allocate
       return here;
     };
     ReducePlan& r = plan_.reduce;
@@ -307,15 +307,15 @@ class Planner {
     plan_.scratch_bytes = at + plan_.epilogue.scratch_bytes;
   }
 
-  Plan plan_;
+  LoopPlan plan_;
   const LoopProgram& p_ = plan_.program;
   Walk walk_;
 };
 
 }  // namespace
 
-Plan make_plan(LoopProgram program) {
-  program = simplify(std::move(program));
+LoopPlan make_plan(LoopProgram program) {
+  program = simplify_loop(std::move(program));
   for (size_t i = 0; i < program.reductions.size(); ++i) {
     const LoopReduction& r = program.reductions[i];
     const DType type = program.body[static_cast<size_t>(r.source)].type;

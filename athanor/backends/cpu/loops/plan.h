@@ -43,7 +43,7 @@ struct ReducePlan {
   int64_t partial_bytes = 0;  // of all partial results of a unit
 };
 
-struct Plan {
+struct LoopPlan {
   LoopProgram program;       // simplified
   bool nothing = false;      // there are no kept indices
   bool no_elements = false;  // reductions of nothing
@@ -54,6 +54,6 @@ struct Plan {
   double cost_ns = 0;                               // of a whole run, one thread
 };
 
-Plan make_plan(LoopProgram program);
+LoopPlan make_plan(LoopProgram program);
 
 }  // namespace athanor::loops

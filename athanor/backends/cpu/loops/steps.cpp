@@ -6,9 +6,9 @@
 
 namespace athanor::loops {
 
-StepFn find_step(Op op, DType in, DType out) {
-  if (op == Op::random_uniform) return random_step();
-  if (op == Op::cast) return cast_step(in, out);
+StepFn find_step(Opcode op, DType in, DType out) {
+  if (op == Opcode::random_uniform) return random_step();
+  if (op == Opcode::cast) return cast_step(in, out);
   if (StepFn fn = logic_step(op, in)) return fn;
   if (StepFn fn = math_step(op, in)) return fn;
   return arithmetic_step(op, in);

@@ -11,7 +11,7 @@ namespace athanor::loops {
 
 /// What a step computes: an elementwise primitive (in the order of Prim), or one of the fusions that lowering
 /// finds.
-enum class Op : uint8_t {
+enum class Opcode : uint8_t {
   neg,
   exp,
   log,
@@ -44,10 +44,10 @@ enum class Op : uint8_t {
   copy,        // a
   where_less,  // a < b ? c : d, all of one type
 };
-constexpr Op op_of(Prim prim) {
-  return static_cast<Op>(static_cast<int>(prim) - static_cast<int>(Prim::neg));
+constexpr Opcode op_of(Prim prim) {
+  return static_cast<Opcode>(static_cast<int>(prim) - static_cast<int>(Prim::neg));
 }
-static_assert(op_of(Prim::random_uniform) == Op::random_uniform && op_of(Prim::add) == Op::add);
+static_assert(op_of(Prim::random_uniform) == Opcode::random_uniform && op_of(Prim::add) == Opcode::add);
 
 constexpr int max_sources = 4;
 
@@ -62,7 +62,7 @@ using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned un
 /// The loop for an op; nullptr if the primitive is not defined for the type. `in` is the type of the (last)
 /// source, `out` that of the result; only casts, comparisons and random_uniform have different ones. f16 and
 /// bf16 exist only for casts from and to f32, and for copies.
-StepFn find_step(Op op, DType in, DType out);
+StepFn find_step(Opcode op, DType in, DType out);
 
 /// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of
 /// partial results.

@@ -141,19 +141,19 @@ struct FloatMod {
 };
 
 template <class T>
-StepFn common_step(Op op) {
+StepFn common_step(Opcode op) {
   switch (op) {
-    case Op::neg:
+    case Opcode::neg:
       return vector_loop1<T, Neg>;
-    case Op::abs:
+    case Opcode::abs:
       return vector_loop1<T, Abs>;
-    case Op::add:
+    case Opcode::add:
       return vector_loop2<T, Add>;
-    case Op::sub:
+    case Opcode::sub:
       return vector_loop2<T, Sub>;
-    case Op::max:
+    case Opcode::max:
       return vector_loop2<T, Max>;
-    case Op::min:
+    case Opcode::min:
       return vector_loop2<T, Min>;
     default:
       return nullptr;
@@ -161,23 +161,23 @@ StepFn common_step(Op op) {
 }
 
 template <class T>
-StepFn float_step(Op op) {
+StepFn float_step(Opcode op) {
   switch (op) {
-    case Op::floor:
+    case Opcode::floor:
       return vector_loop1<T, Floor>;
-    case Op::sqrt:
+    case Opcode::sqrt:
       return vector_loop1<T, Sqrt>;
-    case Op::mul:
+    case Opcode::mul:
       return vector_loop2<T, Mul>;
-    case Op::div:
+    case Opcode::div:
       return vector_loop2<T, Div>;
-    case Op::mod:
+    case Opcode::mod:
       return scalar_loop2<T, FloatMod<T>>;
-    case Op::fma:
+    case Opcode::fma:
       return vector_loop3<T, Fma>;
-    case Op::fms:
+    case Opcode::fms:
       return vector_loop3<T, Fms>;
-    case Op::fnma:
+    case Opcode::fnma:
       return vector_loop3<T, Fnma>;
     default:
       return common_step<T>(op);
@@ -185,18 +185,18 @@ StepFn float_step(Op op) {
 }
 
 template <class T>
-StepFn int_step(Op op) {
+StepFn int_step(Opcode op) {
   switch (op) {
-    case Op::mul:
+    case Opcode::mul:
       if constexpr (std::is_same_v<T, int32_t>)
         return vector_loop2<T, Mul>;
       else
         return scalar_loop2<T, IntMul<T>>;
-    case Op::div:
+    case Opcode::div:
       return scalar_loop2<T, IntDiv<T>>;
-    case Op::mod:
+    case Opcode::mod:
       return scalar_loop2<T, IntMod<T>>;
-    case Op::pow:
+    case Opcode::pow:
       return scalar_loop2<T, IntPow<T>>;
     default:
       return common_step<T>(op);
@@ -205,7 +205,7 @@ StepFn int_step(Op op) {
 
 }  // namespace
 
-StepFn arithmetic(Op op, DType type) {
+StepFn arithmetic(Opcode op, DType type) {
   switch (type) {
     case DType::f64:
       return float_step<double>(op);
@@ -230,6 +230,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace athanor::loops {
 HWY_EXPORT(arithmetic);
-StepFn arithmetic_step(Op op, DType type) { return HWY_DYNAMIC_DISPATCH(arithmetic)(op, type); }
+StepFn arithmetic_step(Opcode op, DType type) { return HWY_DYNAMIC_DISPATCH(arithmetic)(op, type); }
 }  // namespace athanor::loops
 #endif

@@ -154,13 +154,13 @@ void copy_loop(void* dst, const void* const* src, size_t n, unsigned uniform) {
 }
 
 template <class T>
-StepFn typed_step(Op op) {
+StepFn typed_step(Opcode op) {
   switch (op) {
-    case Op::less:
+    case Opcode::less:
       return compare_loop<T, Less>;
-    case Op::equal:
+    case Opcode::equal:
       return compare_loop<T, Equal>;
-    case Op::where_less:
+    case Opcode::where_less:
       return where_less_loop<T>;
     default:
       return nullptr;
@@ -168,15 +168,15 @@ StepFn typed_step(Op op) {
 }
 
 template <class T>
-StepFn bits_step(Op op) {
+StepFn bits_step(Opcode op) {
   switch (op) {
-    case Op::bit_and:
+    case Opcode::bit_and:
       return vector_loop2<T, And>;
-    case Op::bit_or:
+    case Opcode::bit_or:
       return vector_loop2<T, Or>;
-    case Op::bit_xor:
+    case Opcode::bit_xor:
       return vector_loop2<T, Xor>;
-    case Op::floor:
+    case Opcode::floor:
       return vector_loop1<T, Copy>;
     default:
       return typed_step<T>(op);
@@ -184,46 +184,46 @@ StepFn bits_step(Op op) {
 }
 
 /// Arithmetic on 0 and 1 with the result != 0.
-StepFn bool_step(Op op) {
+StepFn bool_step(Opcode op) {
   switch (op) {
-    case Op::neg:
-    case Op::abs:
+    case Opcode::neg:
+    case Opcode::abs:
       return vector_loop1<uint8_t, Copy>;
-    case Op::add:
-    case Op::max:
+    case Opcode::add:
+    case Opcode::max:
       return vector_loop2<uint8_t, Or>;
-    case Op::sub:
+    case Opcode::sub:
       return vector_loop2<uint8_t, Xor>;
-    case Op::mul:
-    case Op::div:
-    case Op::min:
+    case Opcode::mul:
+    case Opcode::div:
+    case Opcode::min:
       return vector_loop2<uint8_t, And>;
-    case Op::less:
+    case Opcode::less:
       return vector_loop2<uint8_t, Below>;
-    case Op::equal:
+    case Opcode::equal:
       return vector_loop2<uint8_t, Same>;
     default:
       return bits_step<uint8_t>(op);
   }
 }
 
-StepFn sized_step(Op op, size_t size) {
+StepFn sized_step(Opcode op, size_t size) {
   switch (size) {
     case 1:
-      return op == Op::copy ? copy_loop<uint8_t> : where_loop<uint8_t>;
+      return op == Opcode::copy ? copy_loop<uint8_t> : where_loop<uint8_t>;
     case 2:
-      return op == Op::copy ? copy_loop<uint16_t> : nullptr;
+      return op == Opcode::copy ? copy_loop<uint16_t> : nullptr;
     case 4:
-      return op == Op::copy ? copy_loop<uint32_t> : where_loop<uint32_t>;
+      return op == Opcode::copy ? copy_loop<uint32_t> : where_loop<uint32_t>;
     default:
-      return op == Op::copy ? copy_loop<uint64_t> : where_loop<uint64_t>;
+      return op == Opcode::copy ? copy_loop<uint64_t> : where_loop<uint64_t>;
   }
 }
 
 }  // namespace
 
-StepFn logic(Op op, DType type) {
-  if (op == Op::copy || op == Op::where) return sized_step(op, size_of(type));
+StepFn logic(Opcode op, DType type) {
+  if (op == Opcode::copy || op == Opcode::where) return sized_step(op, size_of(type));
   switch (type) {
     case DType::f64:
       return typed_step<double>(op);
@@ -250,6 +250,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace athanor::loops {
 HWY_EXPORT(logic);
-StepFn logic_step(Op op, DType type) { return HWY_DYNAMIC_DISPATCH(logic)(op, type); }
+StepFn logic_step(Opcode op, DType type) { return HWY_DYNAMIC_DISPATCH(logic)(op, type); }
 }  // namespace athanor::loops
 #endif

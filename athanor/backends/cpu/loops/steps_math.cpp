@@ -82,23 +82,23 @@ struct Pow64 {
 
 }  // namespace
 
-StepFn math(Op op, DType type) {
+StepFn math(Opcode op, DType type) {
   const bool wide = type == DType::f64;
   if (!wide && type != DType::f32) return nullptr;
   switch (op) {
-    case Op::exp:
+    case Opcode::exp:
       return wide ? scalar_loop1<double, double, Exp64> : vector_loop1<float, Exp>;
-    case Op::log:
+    case Opcode::log:
       return wide ? scalar_loop1<double, double, Log64> : vector_loop1<float, Log>;
-    case Op::sin:
+    case Opcode::sin:
       return wide ? scalar_loop1<double, double, Sin64> : vector_loop1<float, Sin>;
-    case Op::cos:
+    case Opcode::cos:
       return wide ? scalar_loop1<double, double, Cos64> : vector_loop1<float, Cos>;
-    case Op::tanh:
+    case Opcode::tanh:
       return wide ? scalar_loop1<double, double, Tanh64> : vector_loop1<float, Tanh>;
-    case Op::erf:
+    case Opcode::erf:
       return wide ? scalar_loop1<double, double, Erf64> : vector_loop1<float, Erf>;
-    case Op::pow:
+    case Opcode::pow:
       return wide ? scalar_loop2<double, Pow64> : vector_loop2<float, Pow>;
     default:
       return nullptr;
@@ -111,6 +111,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace athanor::loops {
 HWY_EXPORT(math);
-StepFn math_step(Op op, DType type) { return HWY_DYNAMIC_DISPATCH(math)(op, type); }
+StepFn math_step(Opcode op, DType type) { return HWY_DYNAMIC_DISPATCH(math)(op, type); }
 }  // namespace athanor::loops
 #endif

@@ -6,9 +6,9 @@
 namespace athanor::loops {
 
 StepFn arithmetic_step(
-    Op op, DType type);  // neg, abs, floor, sqrt, add, ..., mod, integer pow, the fused multiply-adds
-StepFn math_step(Op op, DType type);   // exp, log, sin, cos, tanh, erf and pow of floats
-StepFn logic_step(Op op, DType type);  // less, equal, bit operations, where, copy; everything on bool
+    Opcode op, DType type);  // neg, abs, floor, sqrt, add, ..., mod, integer pow, the fused multiply-adds
+StepFn math_step(Opcode op, DType type);   // exp, log, sin, cos, tanh, erf and pow of floats
+StepFn logic_step(Opcode op, DType type);  // less, equal, bit operations, where, copy; everything on bool
 StepFn cast_step(DType in, DType out);
 StepFn random_step();
 ReduceFns reduce_steps(Prim prim, DType type);

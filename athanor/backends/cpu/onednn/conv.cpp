@@ -76,8 +76,8 @@ Candidate build(const Conv& conv, const typename Primitive::primitive_desc& foun
   std::vector<Sequence::Argument> arguments;
   for (const Role& role : roles) {
     const memory::desc wanted = found.query_md(dnnl::query::exec_arg_md, role.argument);
-    const Place place = role.input < 0 ? sequence.output(role.format, wanted)
-                                       : sequence.input(static_cast<size_t>(role.input), role.format, wanted);
+    const Slot place = role.input < 0 ? sequence.output(role.format, wanted)
+                                      : sequence.input(static_cast<size_t>(role.input), role.format, wanted);
     arguments.push_back({role.argument, wanted, place});
   }
   sequence.add(Primitive(found), found.scratchpad_desc(), arguments);

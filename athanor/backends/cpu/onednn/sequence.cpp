@@ -11,7 +11,7 @@ namespace athanor::cpu {
 struct Sequence::Step {
   dnnl::primitive primitive;
   std::vector<dnnl::memory> memories;
-  std::vector<Place> places;
+  std::vector<Slot> places;
   std::vector<dnnl_exec_arg_t> arguments;
 };
 
@@ -59,31 +59,30 @@ OperandDesc Sequence::make_dense(size_t index) {
   return operand;
 }
 
-Place Sequence::scratch(size_t bytes) {
+Slot Sequence::scratch(size_t bytes) {
   const size_t offset = aligned(scratch_bytes_);
   scratch_bytes_ = offset + bytes;
   return {output_buffer_ + 1, offset};
 }
 
-Place Sequence::input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted) {
-  const Place place = sources_[index];
+Slot Sequence::input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted) {
+  const Slot place = sources_[index];
   if (format == wanted) return place;
-  const Place reordered = scratch(wanted.get_size());
+  const Slot reordered = scratch(wanted.get_size());
   reorder(format, place, wanted, reordered);
   return reordered;
 }
 
-Place Sequence::output(const dnnl::memory::desc& format, const dnnl::memory::desc& written) {
-  return format == written ? Place{output_buffer_, 0} : scratch(written.get_size());
+Slot Sequence::output(const dnnl::memory::desc& format, const dnnl::memory::desc& written) {
+  return format == written ? Slot{output_buffer_, 0} : scratch(written.get_size());
 }
 
-void Sequence::store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written,
-                            Place place) {
+void Sequence::store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Slot place) {
   if (format != written) reorder(written, place, format, {output_buffer_, 0});
 }
 
-void Sequence::reorder(const dnnl::memory::desc& from, Place source, const dnnl::memory::desc& to,
-                       Place destination) {
+void Sequence::reorder(const dnnl::memory::desc& from, Slot source, const dnnl::memory::desc& to,
+                       Slot destination) {
   const dnnl::reorder::primitive_desc description(onednn_engine(), from, onednn_engine(), to,
                                                   primitive_attributes());
   add(dnnl::reorder(description), description.scratchpad_desc(),

@@ -8,7 +8,7 @@
 namespace athanor::cpu {
 
 /// The place of a primitive's argument: an offset in bytes into one of the kernel's buffers.
-struct Place {
+struct Slot {
   size_t buffer = 0, offset = 0;
 };
 
@@ -21,7 +21,7 @@ class Sequence {
   struct Argument {
     int name;  // DNNL_ARG_SRC, ...
     dnnl::memory::desc format;
-    Place place;
+    Slot place;
   };
 
   /// Copies an input of the request to scratch memory first, unless it is dense. Returns its new description.
@@ -29,24 +29,24 @@ class Sequence {
 
   /// An input of the request in the format that a primitive needs: in place, or reordered into scratch
   /// memory.
-  Place input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted);
+  Slot input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted);
   /// The place where a primitive writes `written`: the output, or scratch memory to be given to
   /// store_output().
-  Place output(const dnnl::memory::desc& format, const dnnl::memory::desc& written);
-  void store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Place place);
+  Slot output(const dnnl::memory::desc& format, const dnnl::memory::desc& written);
+  void store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Slot place);
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
            std::vector<Argument> arguments);
 
   Candidate finish(const std::string& name) &&;
 
  private:
-  Place scratch(size_t bytes);
-  void reorder(const dnnl::memory::desc& from, Place source, const dnnl::memory::desc& to, Place destination);
+  Slot scratch(size_t bytes);
+  void reorder(const dnnl::memory::desc& from, Slot source, const dnnl::memory::desc& to, Slot destination);
 
   struct Step;
   class SequenceKernel;
   const KernelRequest& request_;
-  std::vector<Place> sources_;  // of the inputs
+  std::vector<Slot> sources_;  // of the inputs
   size_t output_buffer_, scratch_bytes_ = 0;
   std::shared_ptr<SequenceKernel> kernel_;
 };

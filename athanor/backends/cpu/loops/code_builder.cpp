@@ -14,18 +14,18 @@ static constexpr int at_the_end = std::numeric_limits<int>::max();
 /// line first: a third of the traffic of a loop that reads one array and writes another.
 static constexpr int64_t streamed_bytes = 32 << 20;
 
-Code Lowering::finish(int extra) {
+Code CodeBuilder::finish(int extra) {
   count_uses();
   fuse();
   choose_direct_stores();
   Code code;
   allocate(code);
-  emit(code);
+  put_instructions(code);
   drop_unused_walkers(code, extra);
   return code;
 }
 
-void Lowering::drop_unused_walkers(Code& code, int extra) {
+void CodeBuilder::drop_unused_walkers(Code& code, int extra) {
   positions_.assign(walkers_.size(), -1);
   const auto renumber = [&](int& w) {
     if (w < 0) return;
@@ -44,7 +44,7 @@ void Lowering::drop_unused_walkers(Code& code, int extra) {
     }
 }
 
-void Lowering::count_uses() {
+void CodeBuilder::count_uses() {
   for (const Store& s : stores_) ++node(s.value).uses;
   for (const Wish& k : kept_) ++node(k.value).uses;
   for (size_t i = nodes_.size(); i-- > 0;)  // sources come before their users
@@ -52,10 +52,10 @@ void Lowering::count_uses() {
       for (int s : nodes_[i].sources) ++node(s).uses;
 }
 
-void Lowering::fuse() {
+void CodeBuilder::fuse() {
   for (Wish& k : kept_) {
     Node& n = node(k.value);
-    const bool only = k.product && n.kind == Kind::step && n.op == Op::mul && n.uses == 1;
+    const bool only = k.product && n.kind == Kind::step && n.op == Opcode::mul && n.uses == 1;
     if (!only || node(n.sources[0]).uniform || node(n.sources[1]).uniform) continue;
     n.uses = 0;
     k.value = n.sources[0];
@@ -63,40 +63,40 @@ void Lowering::fuse() {
   }
   // Whether only `user` needs a value, and the value is not computed once for a whole tile while the user is
   // not.
-  const auto absorbs = [&](const Node& user, int value, Op op) {
+  const auto absorbs = [&](const Node& user, int value, Opcode op) {
     const Node& n = node(value);
     return n.kind == Kind::step && n.op == op && n.uses == 1 && n.uniform == user.uniform;
   };
   for (Node& n : nodes_) {
     if (n.uses == 0 || n.kind != Kind::step) continue;
     if (n.type == DType::f32 || n.type == DType::f64) {
-      const auto multiply_add = [&](Op op, int product, int other) {
+      const auto multiply_add = [&](Opcode op, int product, int other) {
         Node& p = node(product);
         p.uses = 0;
         n.op = op;
         n.sources = {p.sources[0], p.sources[1], other};
       };
-      if (n.op == Op::add && absorbs(n, n.sources[1], Op::mul))
-        multiply_add(Op::fma, n.sources[1], n.sources[0]);
-      else if (n.op == Op::add && absorbs(n, n.sources[0], Op::mul))
-        multiply_add(Op::fma, n.sources[0], n.sources[1]);
-      else if (n.op == Op::sub && absorbs(n, n.sources[0], Op::mul))
-        multiply_add(Op::fms, n.sources[0], n.sources[1]);
-      else if (n.op == Op::sub && absorbs(n, n.sources[1], Op::mul))
-        multiply_add(Op::fnma, n.sources[1], n.sources[0]);
+      if (n.op == Opcode::add && absorbs(n, n.sources[1], Opcode::mul))
+        multiply_add(Opcode::fma, n.sources[1], n.sources[0]);
+      else if (n.op == Opcode::add && absorbs(n, n.sources[0], Opcode::mul))
+        multiply_add(Opcode::fma, n.sources[0], n.sources[1]);
+      else if (n.op == Opcode::sub && absorbs(n, n.sources[0], Opcode::mul))
+        multiply_add(Opcode::fms, n.sources[0], n.sources[1]);
+      else if (n.op == Opcode::sub && absorbs(n, n.sources[1], Opcode::mul))
+        multiply_add(Opcode::fnma, n.sources[1], n.sources[0]);
     }
-    if (n.op == Op::where && absorbs(n, n.sources[0], Op::less)) {
+    if (n.op == Opcode::where && absorbs(n, n.sources[0], Opcode::less)) {
       Node& less = node(n.sources[0]);
-      if (node(less.sources[0]).type != n.type || find_step(Op::where_less, n.type, n.type) == nullptr)
+      if (node(less.sources[0]).type != n.type || find_step(Opcode::where_less, n.type, n.type) == nullptr)
         continue;
       less.uses = 0;
-      n.op = Op::where_less;
+      n.op = Opcode::where_less;
       n.sources = {less.sources[0], less.sources[1], n.sources[1], n.sources[2]};
     }
   }
 }
 
-void Lowering::choose_direct_stores() {
+void CodeBuilder::choose_direct_stores() {
   for (size_t i = 0; i < nodes_.size(); ++i)
     if (nodes_[i].uses > 0)
       for (int s : nodes_[i].sources) node(s).last_use = static_cast<int>(i);
@@ -135,7 +135,7 @@ void Lowering::choose_direct_stores() {
   }
 }
 
-void Lowering::allocate(Code& code) {
+void CodeBuilder::allocate(Code& code) {
   constexpr int64_t line = 64;
   // Registers are not a multiple of 4096 apart: loads and stores with equal low address bits slow each other
   // down.
@@ -178,7 +178,7 @@ void Lowering::allocate(Code& code) {
 }
 
 /// Rough nanoseconds per element, to judge whether threads pay.
-static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, Op op) {
+static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, Opcode op) {
   if (i.uniform) return 0;
   const double item = static_cast<double>(i.item);
   switch (i.kind) {
@@ -197,25 +197,25 @@ static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, 
       break;
   }
   switch (op) {
-    case Op::exp:
-    case Op::log:
-    case Op::tanh:
-    case Op::erf:
+    case Opcode::exp:
+    case Opcode::log:
+    case Opcode::tanh:
+    case Opcode::erf:
       return item == 8 ? 5 : 0.3;
-    case Op::sin:
-    case Op::cos:
-    case Op::pow:
-    case Op::random_uniform:
+    case Opcode::sin:
+    case Opcode::cos:
+    case Opcode::pow:
+    case Opcode::random_uniform:
       return item == 8 ? 10 : 0.6;
-    case Op::mod:
+    case Opcode::mod:
       return 5;
     default:
       return item * 0.012;
   }
 }
 
-void Lowering::emit(Code& code) {
-  const auto put = [&](const Instruction& i, Op op, bool invariant) {
+void CodeBuilder::put_instructions(Code& code) {
+  const auto put = [&](const Instruction& i, Opcode op, bool invariant) {
     (invariant ? code.once : code.each).push_back(i);
     code.cost_ns += cost_of(i, walkers_, op);
   };
@@ -246,7 +246,7 @@ void Lowering::emit(Code& code) {
     i.item = static_cast<int64_t>(size_of(type(s.value)));
     i.src[0] = register_of(s.value);
     i.sources = 1;
-    put(i, Op::copy, false);
+    put(i, Opcode::copy, false);
   }
 }
 
