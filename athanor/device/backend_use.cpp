@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "athanor/base/text.h"
 #include "athanor/device/provider_names.h"
 #include "athanor/device/sighting.h"
+#include "athanor/device/vendor_libraries.h"
+#include "athanor/device/visibility.h"
 
 namespace athanor {
 namespace {
@@ -52,7 +55,8 @@ std::string why_no_nvidia(const FoundDevice& device, const Machine& machine) {
   return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : std::string();
 }
 
-std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state, const Machine& machine) {
+std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state, const std::string& hidden,
+                           const Machine& machine) {
   if (state == nullptr) return "this build of Athanor has no OpenCL";
   std::string why;
   const std::string vendor = device.text("vendor");
@@ -61,10 +65,15 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
   if (vendor == "Intel" && !device.text("render_node").empty())
     why = closed(machine, device.text("render_node"));
   if (!why.empty()) return why;
-  if (!state->answered) return state->problem;
   std::vector<std::string> drivers;
+  bool vendors_own = false;  // Mesa's do not read the variables
   for (const std::string& name : machine.list("/etc/OpenCL/vendors"))
-    if (name.ends_with(".icd")) drivers.push_back(name);
+    if (name.ends_with(".icd")) {
+      drivers.push_back(name);
+      vendors_own = vendors_own || name.starts_with(vendor == "AMD" ? "amdocl" : "nvidia");
+    }
+  if (!hidden.empty() && vendors_own) return "hidden by " + hidden;
+  if (!state->answered) return state->problem;
   if (drivers.empty() && !machine.covers("/etc"))
     return "its drivers (/etc/OpenCL/vendors) were not recorded";
   if (drivers.empty()) return "no OpenCL driver is installed (none in /etc/OpenCL/vendors)";
@@ -72,12 +81,52 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
 }
 
 std::string why_not(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
-                    const Machine& machine) {
+                    const std::string& hidden, const Machine& machine) {
   const std::string name = backend == "hip" ? "HIP" : "CUDA";
   std::string why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
   if (!why.empty()) return why;
   if (state == nullptr) return fmt::format("this build of Athanor does not know {}", name);
+  // A runtime that finds none but hidden devices says that there is no device.
+  if (!hidden.empty()) return "hidden by " + hidden;
   return state->answered ? fmt::format("the {} runtime does not list it", name) : state->problem;
+}
+
+std::string spoken(const std::string& backend) {
+  return backend == "hip" ? "HIP" : backend == "cuda" ? "CUDA" : "OpenCL";
+}
+
+// 12080 of "CUDA 12.8".
+int cuda_version(const RuntimeState* state) {
+  int major = 0, minor = 0;
+  if (state == nullptr || std::sscanf(state->version.c_str(), "CUDA %d.%d", &major, &minor) != 2) return 0;
+  return major * 1000 + minor * 10;
+}
+
+// Of a device that the backend's runtime lists.
+BackendUse listed(BackendUse use, bool built, const RuntimeState* state, const Machine& machine) {
+  if (!built) {
+    use.usable = use.no_compiler = false;
+    use.reason = fmt::format("its runtime has it ({}), but this build of Athanor has no {} backend",
+                             use.device, spoken(use.backend));
+  } else if (use.usable && !machine.live()) {
+    const Missing missing = missing_compiler(machine, use.backend, cuda_version(state));
+    use.usable = missing.what.empty();
+    use.no_compiler = !use.usable;
+    if (!use.usable) use.reason = fmt::format("{}. {}", missing.what, missing.fix);
+  }
+  if (!use.usable) use.device.clear();
+  return use;
+}
+
+// Of one that it does not list.
+BackendUse unlisted(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
+                    const std::vector<Visibility>& hiding, const Machine& machine) {
+  BackendUse use{.backend = backend};
+  if (device.kind != "cpu") use.hidden_by = hidden_by(hiding, device, backend);
+  use.reason = backend == "opencl" ? why_not_opencl(device, state, use.hidden_by, machine)
+                                   : why_not(backend, device, state, use.hidden_by, machine);
+  if (!use.reason.starts_with("hidden by ")) use.hidden_by.clear();
+  return use;
 }
 
 }  // namespace
@@ -85,10 +134,11 @@ std::string why_not(const std::string& backend, const FoundDevice& device, const
 void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
                   const Machine& machine) {
   const std::vector<std::string> built = provider_names();
+  const std::vector<Visibility> hiding = visibilities(devices, machine);
   for (FoundDevice& device : devices) {
     std::vector<BackendUse> seen = std::move(device.backends);
     device.backends.clear();
-    if (device.kind == "cpu") device.backends.push_back({"cpu", true, "cpu", {}});
+    if (device.kind == "cpu") device.backends.push_back({.backend = "cpu", .usable = true, .device = "cpu"});
     std::vector<std::string> wanted;
     const std::string vendor = device.text("vendor");
     if (device.kind != "cpu" && vendor == "NVIDIA") wanted.emplace_back("cuda");
@@ -100,23 +150,9 @@ void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeSt
       const auto use =
           std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.backend == backend; });
       const RuntimeState* state = state_of(runtimes, backend);
-      if (use == seen.end())
-        device.backends.push_back({backend,
-                                   false,
-                                   {},
-                                   backend == "opencl" ? why_not_opencl(device, state, machine)
-                                                       : why_not(backend, device, state, machine)});
-      else if (std::find(built.begin(), built.end(), backend) == built.end())
-        device.backends.push_back(
-            {backend,
-             false,
-             {},
-             fmt::format("its runtime has it ({}), but this build of Athanor has no {} backend", use->device,
-                         backend == "hip"    ? "HIP"
-                         : backend == "cuda" ? "CUDA"
-                                             : "OpenCL")});
-      else
-        device.backends.push_back(*use);
+      const bool is_built = std::find(built.begin(), built.end(), backend) != built.end();
+      device.backends.push_back(use == seen.end() ? unlisted(backend, device, state, hiding, machine)
+                                                  : listed(*use, is_built, state, machine));
     }
   }
 }

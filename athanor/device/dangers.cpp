@@ -8,6 +8,7 @@
 #include "athanor/device/explain.h"
 #include "athanor/device/overrides.h"
 #include "athanor/device/sighting.h"
+#include "athanor/device/visibility.h"
 
 namespace athanor {
 namespace {
@@ -96,29 +97,42 @@ void find_forced_waves(const std::vector<FoundDevice>& devices, const Machine& m
                      "unset GPU_ENABLE_WGP_MODE, unless it was measured to be faster"});
 }
 
+std::string backends_text(const std::vector<std::string>& backends) {
+  std::vector<std::string> names;
+  for (const std::string& name : backends)
+    names.push_back(name == "hip" ? "HIP" : name == "cuda" ? "CUDA" : "OpenCL");
+  return join(names);
+}
+
+std::string place_of(const FoundDevice& device) {
+  const std::string address = device.text("pci_address");
+  return address.empty() ? device.name : fmt::format("{} at {}", device.name, address);
+}
+
 void find_hidden(const std::vector<FoundDevice>& devices, const Machine& machine,
                  std::vector<Danger>& found) {
-  struct Variable {
-    const char *name, *vendor, *backend;
-  };
-  for (const Variable& variable :
-       {Variable{"HIP_VISIBLE_DEVICES", "AMD", "hip"}, Variable{"ROCR_VISIBLE_DEVICES", "AMD", "hip"},
-        Variable{"GPU_DEVICE_ORDINAL", "AMD", "hip"}, Variable{"CUDA_VISIBLE_DEVICES", "NVIDIA", "cuda"},
-        Variable{"CUDA_VISIBLE_DEVICES", "AMD", "hip"}, Variable{"ZE_AFFINITY_MASK", "Intel", "opencl"}}) {
-    const auto value = machine.environment(variable.name);
-    if (!value) continue;
-    const auto shown = static_cast<size_t>(
-        value->empty() || *value == "-1" ? 0 : std::count(value->begin(), value->end(), ',') + 1);
+  for (const Visibility& one : visibilities(devices, machine)) {
     std::vector<std::string> names;
-    for (const FoundDevice& device : devices)
-      if (device.kind != "cpu" && device.text("vendor") == variable.vendor) names.push_back(device.name);
-    if (names.empty() || shown >= names.size()) continue;
-    found.push_back({fmt::format("{}={}", variable.name, *value),
-                     shown == 0 ? fmt::format("hides {} from programs", join(names))
-                                : fmt::format("shows programs {} of {} devices of {}", shown, names.size(),
-                                              variable.vendor),
-                     fmt::format("unset {}, unless that is meant", variable.name)});
+    for (size_t i = 0; i < one.devices.size(); ++i) {
+      const auto& uses = one.devices[i]->backends;
+      if (one.visible[i] == Visible::no || std::any_of(uses.begin(), uses.end(), [&](const BackendUse& use) {
+            return use.hidden_by == one.setting;
+          }))
+        names.push_back(place_of(*one.devices[i]));
+    }
+    if (!names.empty())
+      found.push_back({one.setting, fmt::format("hides {} from {}", join(names), backends_text(one.backends)),
+                       fmt::format("unset {}, unless that is meant", one.variable)});
   }
+  const auto mask = machine.environment("ZE_AFFINITY_MASK");
+  std::vector<std::string> names;
+  for (const FoundDevice& device : devices)
+    if (device.kind != "cpu" && device.text("vendor") == "Intel") names.push_back(place_of(device));
+  if (mask && !names.empty() &&
+      static_cast<size_t>(std::count(mask->begin(), mask->end(), ',')) + 1 < names.size())
+    found.push_back({fmt::format("ZE_AFFINITY_MASK={}", *mask),
+                     fmt::format("shows programs some of {} devices of Intel", names.size()),
+                     "unset ZE_AFFINITY_MASK, unless that is meant"});
 }
 
 }  // namespace

@@ -67,6 +67,8 @@ nlohmann::ordered_json to_json(const Detection& detection) {
       Json one{{"name", use.backend}, {"usable", use.usable}};
       if (!use.device.empty()) one["device"] = use.device;
       if (!use.reason.empty()) one["reason"] = use.reason;
+      if (use.no_compiler) one["no_compiler"] = true;
+      if (!use.hidden_by.empty()) one["hidden_by"] = use.hidden_by;
       backends.push_back(std::move(one));
     }
     Json properties = Json::object();

@@ -35,6 +35,10 @@ struct BackendUse {
   bool usable = false;
   std::string device;  // what --device takes: "opencl:0"; "" if the device is not usable
   std::string reason;  // why it is not
+  /// Its runtime lists the device, but the library that compiles kernels for it is missing.
+  bool no_compiler = false;
+  /// The setting because of which its runtime does not list the device: "CUDA_VISIBLE_DEVICES=0"; or "".
+  std::string hidden_by;
 };
 
 struct FoundDevice {

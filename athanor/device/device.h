@@ -61,8 +61,8 @@ DeviceInfo info_of(Device device);
 std::string to_string(Device device);
 
 /// The device of a name: "cpu", "opencl:1", "opencl" (its first), "opencl:Radeon" (the first with that in its
-/// name) or "gpu" (the first of that kind). Throws Error(device) for an unknown name, with the known ones.
-/// ("auto" is for choose_device of kernels/choose_device.h, which measures.)
+/// name) or "gpu" (one of that kind). Throws Error(device) for an unknown name, with the known ones.
+/// ("auto", and "gpu" for the best one, are for choose_device of kernels/choose_device.h, which measures.)
 Device parse_device(const std::string& name);
 
 }  // namespace athanor

@@ -9,6 +9,7 @@
 #include "athanor/device/data_sheet.h"
 #include "athanor/device/explain.h"
 #include "athanor/device/gpu_models.h"
+#include "athanor/device/groups.h"
 #include "athanor/device/pci_names.h"
 #include "athanor/device/sighting.h"
 
@@ -22,78 +23,6 @@ int rank_of(const std::string& source) {
       "kfd", "drm",  "amdgpu", "xe",  "i915", "nvidia", "nvml",       "cuda",        "PCI id",
       "hip", "proc", "sysfs",  "pci", "wsl",  "opencl", "data sheet", "architecture"};
   return static_cast<int>(std::find(order.begin(), order.end(), source) - order.begin());
-}
-
-struct Group {
-  std::string kind, pci, uuid, vendor, arch;
-  int64_t partition = 0, render_minor = -1;
-  std::vector<const Sighting*> seen;
-};
-
-std::string text_in(const Sighting& sighting, const std::string& property) {
-  for (const auto& [name, reading] : sighting.readings)
-    if (name == property)
-      if (const auto* text = std::get_if<std::string>(&reading.value)) return *text;
-  return {};
-}
-
-// Whether this source has already reported the group's device. A source reports each device once, but several
-// OpenCL platforms may have the same device.
-bool has_seen(const Group& group, const Sighting& sighting) {
-  return std::any_of(group.seen.begin(), group.seen.end(), [&](const Sighting* other) {
-    return other->source == sighting.source &&
-           text_in(*other, "opencl_platform") == text_in(sighting, "opencl_platform");
-  });
-}
-
-bool is_same(const Group& group, const Sighting& sighting) {
-  if (!sighting.uuid.empty() && sighting.uuid == group.uuid) return true;
-  if (sighting.render_minor >= 0 && group.render_minor >= 0)
-    return sighting.render_minor == group.render_minor;
-  if (sighting.kind == "cpu" || group.kind == "cpu") return sighting.kind == group.kind;
-  if (!sighting.pci.empty() && !group.pci.empty())
-    return sighting.pci == group.pci && !has_seen(group, sighting) &&
-           (sighting.source != "kfd" || sighting.partition == group.partition);
-  // One of the two does not know its address: take the first group that is possible.
-  const std::string vendor = text_in(sighting, "vendor"), arch = text_in(sighting, "architecture");
-  return !has_seen(group, sighting) && !vendor.empty() && vendor == group.vendor &&
-         (arch.empty() || group.arch.empty() || arch == group.arch);
-}
-
-void join(Group& group, const Sighting& sighting) {
-  const auto take = [](std::string& into, const std::string& from) {
-    if (into.empty()) into = from;
-  };
-  take(group.kind, sighting.kind);
-  take(group.pci, sighting.pci);
-  take(group.uuid, sighting.uuid);
-  take(group.vendor, sighting.source == "kfd" ? "AMD" : text_in(sighting, "vendor"));
-  take(group.arch, text_in(sighting, "architecture"));
-  if (group.render_minor < 0) group.render_minor = sighting.render_minor;
-  if (group.seen.empty()) group.partition = sighting.partition;
-  group.seen.push_back(&sighting);
-}
-
-std::vector<Group> groups_of(const std::vector<Sighting>& sightings) {
-  // Sightings with an address come first, so that the others can find their groups.
-  std::vector<const Sighting*> in_order;
-  for (const bool placed : {true, false})
-    for (const Sighting& one : sightings)
-      if ((!one.pci.empty() || one.render_minor >= 0 || one.source == "proc") == placed)
-        in_order.push_back(&one);
-  std::vector<Group> groups;
-  for (const Sighting* one : in_order) {
-    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return is_same(g, *one); });
-    if (group == groups.end()) group = groups.emplace(groups.end());
-    join(*group, *one);
-  }
-  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
-    const auto place = [](const Group& g) {
-      return std::tuple(g.kind == "cpu", g.pci.empty(), g.pci, g.partition);
-    };
-    return place(a) < place(b);
-  });
-  return groups;
 }
 
 std::string name_by(const Group& group, const std::string& source) {
@@ -206,7 +135,12 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
     const bool listed = std::any_of(device.backends.begin(), device.backends.end(),
                                     [&](const BackendUse& use) { return use.backend == one->source; });
     if (!one->nvlinks.empty()) device.nvlinks = one->nvlinks;
-    if (!one->device.empty() && !listed) device.backends.push_back({one->source, true, one->device, {}});
+    if (!one->device.empty() && !listed)
+      device.backends.push_back({.backend = one->source,
+                                 .usable = one->unusable.empty(),
+                                 .device = one->device,
+                                 .reason = one->unusable,
+                                 .no_compiler = !one->unusable.empty()});
   }
   add_model(readings);
   std::stable_sort(readings.begin(), readings.end(), [](const auto& a, const auto& b) {

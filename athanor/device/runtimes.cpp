@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/os/child.h"
+#include "athanor/device/groups.h"
 #include "athanor/device/sighting.h"
 
 namespace athanor {
@@ -35,6 +36,7 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
       minor != table.end() && minor->is_number_integer() && *minor > 0 && *minor < 4096)
     seen.render_minor = minor->get<int64_t>();
   if (!runtime.backend.empty()) seen.device = fmt::format("{}:{}", runtime.name, index);
+  seen.unusable = text_of(table, "unusable");
   const auto number = [&](const char* name, const char* property) {
     const auto found = table.find(name);
     if (found != table.end() && found->is_number_integer() && (found->is_number_unsigned() || *found >= 0) &&
@@ -52,15 +54,9 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
     number(name, name);
   number("l2_bytes", "l2_cache_bytes");
   for (const char* name : {"f16", "f64"}) flag(name);
-  if (const std::string vendor = text_of(table, "vendor"); !vendor.empty()) {
-    const bool is_amd =
-        vendor.find("AMD") != std::string::npos || vendor.find("Advanced Micro") != std::string::npos;
-    seen.add("vendor", Value(is_amd                                       ? "AMD"
-                             : vendor.find("NVIDIA") != std::string::npos ? "NVIDIA"
-                             : vendor.find("Intel") != std::string::npos  ? "Intel"
-                                                                          : vendor));
-  }
-  for (const char* name : {"platform", "driver"})
+  if (const std::string vendor = text_of(table, "vendor"); !vendor.empty())
+    seen.add("vendor", Value(vendor_by_name(vendor)));
+  for (const char* name : {"platform", "driver", "compiler"})
     if (const std::string text = text_of(table, name); !text.empty())
       seen.add(fmt::format("{}_{}", runtime.name, name), Value(text));
   if (const std::string driver = text_of(table, "driver_version"); !driver.empty())

@@ -10,7 +10,8 @@ namespace athanor {
 /// a child process: it may load what it likes, and may die. A device's table has what is known of
 ///   name, kind, vendor, render_minor (of /dev/dri/renderD128), pci ("0000:03:00.0"), uuid, arch ("gfx1030",
 ///   "sm_89"), platform, driver, compute_units, wave_width, clock_mhz, memory_clock_mhz, memory_bus_bits,
-///   memory_bytes, l2_bytes, local_memory_bytes, f16, f64, driver_version, nvlinks [{to, count}]
+///   memory_bytes, l2_bytes, local_memory_bytes, f16, f64, driver_version, nvlinks [{to, count}], compiler,
+///   unusable (why the backend cannot use it: its compiler is missing)
 /// and of a recorded machine the same stands in machine.toml ([[opencl]], ...; for none, the reason in
 /// [runtimes] opencl = "the library is missing").
 using AskRuntime = nlohmann::json (*)();

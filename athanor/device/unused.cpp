@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "athanor/base/text.h"
 #include "athanor/device/detect.h"
+#include "athanor/device/groups.h"
 
 namespace athanor {
 namespace {
 
-// Why Athanor does not use it: the word of OpenCL, which serves GPUs of every vendor.
+// Why Athanor does not use it: a variable, else the word of OpenCL, which serves GPUs of every vendor.
 std::string reason_of(const FoundDevice& gpu) {
   std::string reason;
-  for (const BackendUse& use : gpu.backends)
+  for (const BackendUse& use : gpu.backends) {
+    if (!use.hidden_by.empty()) return use.reason;
     if (reason.empty() || use.backend == "opencl") reason = use.reason;
+  }
   return reason;
 }
 
@@ -31,7 +35,12 @@ std::string unused_gpus(const Machine& machine, const std::vector<DeviceInfo>& l
   files_only.ask_runtimes = false;
   Detection found = detect(machine, files_only);
   const auto there = std::count_if(found.devices.begin(), found.devices.end(), is_gpu);
-  if (there <= std::count_if(listed.begin(), listed.end(), is_gpu)) return {};
+  // A card that several backends list is one.
+  const std::vector<size_t> cards = cards_of(listed);
+  std::set<size_t> gpus;
+  for (size_t i = 0; i < listed.size(); ++i)
+    if (is_gpu(listed[i])) gpus.insert(cards[i]);
+  if (there <= static_cast<int64_t>(gpus.size())) return {};
   if (machine.live()) found = detect(machine);
   std::vector<std::string> all;
   for (const FoundDevice& gpu : found.devices)

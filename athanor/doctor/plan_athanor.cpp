@@ -1,4 +1,4 @@
-// Athanor itself, which takes GPUs of every vendor through OpenCL.
+// Athanor itself, which takes GPUs of every vendor through OpenCL, and through CUDA and HIP where they are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,13 @@ void add_once(std::vector<std::string>& list, const std::string& one) {
   if (std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
 }
 
+void add_link_once(InstallPlan& plan, Link link) {
+  const bool known = std::any_of(plan.links.begin(), plan.links.end(), [&](const Link& other) {
+    return other.part == link.part && other.value == link.value;
+  });
+  if (!known) plan.links.push_back(std::move(link));
+}
+
 const char* opencl_package(Vendor vendor) {
   return vendor == Vendor::amd      ? "mesa-opencl-icd"
          : vendor == Vendor::nvidia ? "nvidia-opencl-icd"
@@ -32,8 +39,27 @@ void set_variable(InstallPlan& plan, const std::string& name, const std::string&
   plan.variables.emplace_back(name, value);
 }
 
+// The compiler of CUDA or HIP that is missing where their runtime lists the GPU. True if OpenCL has to do.
+bool add_compiler(InstallPlan& plan, const Gpu& gpu, PlannedGpu& planned) {
+  if (gpu.without_compiler.empty()) return false;
+  const std::string name = gpu.without_compiler == "cuda" ? "NVRTC" : "hipRTC";
+  const bool meanwhile = !gpu.opencl.empty();
+  add_link_once(
+      plan,
+      {name,
+       "-",
+       {fmt::format("missing: {}{}", gpu.compiler_missing, meanwhile ? ". OpenCL is used meanwhile" : ""),
+        fmt::format("缺少：{}{}", gpu.compiler_missing, meanwhile ? "。目前使用 OpenCL" : "")},
+       {},
+       false});
+  planned.use = PlannedGpu::Use::used;
+  planned.reason = {fmt::format("used, once {} is installed", name), fmt::format("安装 {} 后使用", name)};
+  return meanwhile;
+}
+
 // The OpenCL driver of one GPU: the one that is there, else the one to install.
 void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGpu& planned) {
+  if (!add_compiler(plan, gpu, planned) && !gpu.without_compiler.empty()) return;
   if (gpu.opencl.empty() && !gpu.device.empty()) {
     planned.use = PlannedGpu::Use::used;
     planned.reason = {"used: --device " + gpu.device, "使用：--device " + gpu.device};
@@ -76,10 +102,7 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
     add_once(plan.image_packages, opencl_package(gpu.vendor));
   if (gpu.vendor == Vendor::amd && plan.variables.empty())
     plan.image_variables = {{"RUSTICL_ENABLE", rusticl_driver(gpu)}};
-  const bool known = std::any_of(plan.links.begin(), plan.links.end(), [&](const Link& other) {
-    return other.part == link.part && other.value == link.value;
-  });
-  if (!known) plan.links.push_back(std::move(link));
+  add_link_once(plan, std::move(link));
 }
 
 void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
@@ -119,7 +142,8 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
       planned.reason = {"not used: another device was asked for", "不使用：指定了其他设备"};
     } else if (const Text why = not_ours(gpu); !why.en.empty()) {
       planned.reason = why;
-    } else if (gpu.device.empty() && opencl_use(facts, gpu).state == State::impossible) {
+    } else if (gpu.device.empty() && gpu.without_compiler.empty() &&
+               opencl_use(facts, gpu).state == State::impossible) {
       planned.reason = {
           "not used: in WSL this vendor's driver has no OpenCL, and neither CUDA nor HIP lists the GPU; "
           "Athanor "

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/device/groups.h"
 #include "athanor/device/machine.h"
 #include "athanor/device/unused.h"
 #include "athanor/kernels/cache.h"
@@ -40,11 +43,18 @@ Measured time_product(const DeviceInfo& info) {
 // takes 1.4 times as long (docs/performance.md).
 bool is_cpu_again(const DeviceInfo& info) { return info.kind == "cpu" && info.device != Device{}; }
 
+std::string speed_key(const DeviceInfo& info) { return environment_key(info) + "|speed"; }
+
+// Of an earlier comparison that was not disturbed; 0 for none.
+double remembered_seconds(const DeviceInfo& info) {
+  const auto known = KernelCache::instance().find_winner(speed_key(info));
+  return known && known->disturbed == 0 ? known->seconds : 0;
+}
+
 // A device and its time, remembered or measured now.
 class Side {
  public:
-  Side(const DeviceInfo& info, const TimeProduct& time)
-      : info_(info), time_(time), key_(environment_key(info) + "|speed") {
+  Side(const DeviceInfo& info, const TimeProduct& time) : info_(info), time_(&time), key_(speed_key(info)) {
     try {
       require_examined(info.device);
     } catch (const Error& error) {
@@ -66,7 +76,7 @@ class Side {
   void run() {
     tell_wait("comparing devices", to_string(info_.device));
     try {
-      const Measured now = time_(info_);
+      const Measured now = (*time_)(info_);
       ++runs_;
       undisturbed_ += !now.disturbed;
       // Other work can only make a time longer.
@@ -92,7 +102,7 @@ class Side {
 
  private:
   DeviceInfo info_;
-  const TimeProduct& time_;
+  const TimeProduct* time_;
   std::string key_, failure_;
   KernelCache::Winner result_;
   int runs_ = 0, undisturbed_ = 0;  // of this process
@@ -114,6 +124,49 @@ void repeat_where_doubtful(std::vector<Side>& sides) {
   }
 }
 
+// A card with what backends list of it, the one that is preferred first: CUDA and HIP are the vendor's own
+// way to a card that OpenCL reaches too.
+using Card = std::vector<DeviceInfo>;
+
+std::vector<Card> cards_among(const std::vector<DeviceInfo>& devices) {
+  const std::vector<size_t> numbers = cards_of(devices);
+  std::vector<Card> cards;
+  std::map<size_t, size_t> places;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const auto [place, fresh] = places.emplace(numbers[i], cards.size());
+    if (fresh) cards.emplace_back();
+    cards[place->second].push_back(devices[i]);
+  }
+  for (Card& card : cards)
+    std::ranges::stable_sort(
+        card, {}, [](const DeviceInfo& info) { return provider_of(info.device).name() == "opencl"; });
+  return cards;
+}
+
+// Of a card that several backends reach, the one that is used: the first that works, unless another is known
+// to be faster. Others are not timed, which takes as long again.
+Side side_of(const Card& card, const TimeProduct& time, std::vector<std::string>& others) {
+  std::optional<Side> best;
+  std::vector<const DeviceInfo*> untried;
+  for (const DeviceInfo& info : card) {
+    if (best && !best->failed()) {
+      const double known = remembered_seconds(info);
+      if (known <= 0 || best->seconds() <= 0 || known * close_times >= best->seconds()) {
+        untried.push_back(&info);
+        continue;
+      }
+      others.push_back(fmt::format("{} is slower on the same card", to_string(best->info().device)));
+    } else if (best) {
+      others.push_back(fmt::format("{} cannot be used: {}", to_string(best->info().device), best->failure()));
+    }
+    best.emplace(info, time);
+  }
+  for (const DeviceInfo* info : untried)
+    others.push_back(
+        fmt::format("{} is the same card as {}", to_string(info->device), to_string(best->info().device)));
+  return std::move(*best);
+}
+
 }  // namespace
 
 DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProduct& time) {
@@ -122,14 +175,18 @@ DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProd
                        [](const auto& info) { return !is_cpu_again(info); });
   if (compared.empty()) compared = devices;
   std::vector<std::string> others;
+  const auto and_others = [&] { return others.empty() ? "" : fmt::format("; {}", fmt::join(others, "; ")); };
   for (const DeviceInfo& info : devices)
     if (is_cpu_again(info) && compared.size() < devices.size())
       others.push_back(to_string(info.device) + " is the same processor");
-  const auto and_others = [&] { return others.empty() ? "" : fmt::format("; {}", fmt::join(others, "; ")); };
   if (compared.size() == 1) return {compared.front().device, "the only device here" + and_others()};
 
   std::vector<Side> sides;
-  for (const DeviceInfo& info : compared) sides.emplace_back(info, time);
+  for (const Card& card : cards_among(compared)) sides.push_back(side_of(card, time, others));
+  if (sides.size() == 1 && !sides.front().failed()) {
+    sides.front().store();
+    return {sides.front().info().device, "the only device here" + and_others()};
+  }
   repeat_where_doubtful(sides);
   const Side* best = nullptr;
   for (Side& side : sides) {
@@ -150,12 +207,18 @@ DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProd
 }
 
 DeviceChoice choose_device(const std::string& name) {
-  if (name != "auto") return {parse_device(name), "asked for"};
-  const auto devices = list_devices();
-  DeviceChoice choice = choose_among(devices, time_product);
+  if (name != "auto" && name != "gpu") return {parse_device(name), "asked for"};
+  auto devices = list_devices();
   // A GPU that nothing uses is said.
-  if (const std::string unused = unused_gpus(Machine(), devices); !unused.empty())
-    choice.why += "; " + unused;
+  const std::string unused = unused_gpus(Machine(), devices);
+  if (name == "gpu") {
+    std::erase_if(devices, [](const DeviceInfo& info) { return info.kind != "gpu"; });
+    if (devices.empty())
+      throw Error(ErrorCode::device, "no device here is a GPU" + (unused.empty() ? "" : ": " + unused), {},
+                  "'athanor detect' lists the devices, and why a GPU cannot be used");
+  }
+  DeviceChoice choice = choose_among(devices, time_product);
+  if (!unused.empty()) choice.why += "; " + unused;
   return choice;
 }
 

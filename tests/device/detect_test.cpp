@@ -252,7 +252,10 @@ TEST_F(DetectTest, TheSameCardTwice) {
   EXPECT_EQ(found.devices[1].text("pcie_link"), "8.0 GT/s x4");
   ASSERT_EQ(found.dangers.size(), 1U);
   EXPECT_EQ(found.dangers[0].setting, "HIP_VISIBLE_DEVICES=0");
-  EXPECT_THAT(found.dangers[0].what, HasSubstr("1 of 2"));
+  EXPECT_EQ(found.dangers[0].what, "hides AMD Radeon RX 6600 at 0000:06:00.0 from HIP");
+  EXPECT_EQ(use_of(found.devices[0], "hip").device, "hip:0");
+  EXPECT_EQ(use_of(found.devices[1], "hip").hidden_by, "HIP_VISIBLE_DEVICES=0");
+  EXPECT_EQ(use_of(found.devices[1], "hip").reason, "hidden by HIP_VISIBLE_DEVICES=0");
 }
 
 TEST_F(DetectTest, ClosedToThisUser) {

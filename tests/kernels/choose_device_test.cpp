@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
 #include "athanor/base/error.h"
+#include "athanor/device/provider_names.h"
 #include "athanor/kernels/timing.h"
 #include "tests/kernels/fake_device.h"
 
@@ -32,6 +34,17 @@ class ChooseDevice : public ::testing::Test {
   static Measured quiet(double seconds) { return {.winner = "k", .seconds = seconds}; }
   static Measured busy(double seconds) {
     return {.winner = "k", .seconds = seconds, .busy = true, .disturbed = true};
+  }
+
+  /// A device as OpenCL lists it; nothing is asked of OpenCL itself.
+  DeviceInfo opencl_device(std::vector<Measured> times) {
+    DeviceInfo info = device(2, "gpu", std::move(times));
+    for (uint8_t id = 0; provider_of({id, 0}).name() != "opencl";) info.device = {++id, 0};
+    return info;
+  }
+  static bool has_opencl() {
+    const auto names = provider_names();
+    return std::find(names.begin(), names.end(), "opencl") != names.end();
   }
 
   DeviceChoice choice(const std::vector<DeviceInfo>& devices) {
@@ -102,6 +115,40 @@ TEST_F(ChooseDevice, TakesAMachineThatIsAlwaysBusyAsItIs) {
   }
   choice(all);
   EXPECT_EQ(timed_, 0);
+}
+
+// The same card by two backends, of which the first stands for CUDA and the second is OpenCL.
+TEST_F(ChooseDevice, TakesACardThroughItsVendorsBackend) {
+  if (!has_opencl()) GTEST_SKIP() << "this build has no OpenCL";
+  const DeviceInfo cpu = device(0, "cpu", {quiet(20e-3)});
+  DeviceInfo native = device(1, "gpu", {quiet(2e-3)}), opencl = opencl_device({quiet(1e-3)});
+  native.properties["PCI address"] = opencl.properties["PCI address"] = {"0000:03:00.0", "test"};
+  const DeviceChoice taken = choice({opencl, cpu, native});
+  EXPECT_EQ(taken.device, native.device);
+  EXPECT_THAT(taken.why, HasSubstr("opencl:0 is the same card as fake:1"));
+  EXPECT_EQ(timed_, 2) << "OpenCL is not timed";
+  // Another card with the same name is another device.
+  opencl.properties["PCI address"] = {"0000:43:00.0", "test"};
+  EXPECT_EQ(choice({opencl, cpu, native}).device, opencl.device);
+  // It is remembered now that OpenCL is twice as fast.
+  opencl.properties["PCI address"] = native.properties["PCI address"];
+  const DeviceChoice measured = choice({opencl, cpu, native});
+  EXPECT_EQ(measured.device, opencl.device);
+  EXPECT_THAT(measured.why, HasSubstr("fake:1 is slower on the same card"));
+}
+
+TEST_F(ChooseDevice, TakesACardThroughOpenClWhereNothingElseWorks) {
+  if (!has_opencl()) GTEST_SKIP() << "this build has no OpenCL";
+  const DeviceInfo cpu = device(0, "cpu", {quiet(20e-3)});
+  DeviceInfo native = device(1, "gpu", {}), opencl = opencl_device({quiet(1e-3)});
+  // Which card OpenCL has is not known here; there is one of that vendor and chip.
+  native.properties = {{"PCI address", {"0000:03:00.0", "test"}},
+                       {"vendor", {"NVIDIA", "test"}},
+                       {"architecture", {"sm_86", "test"}}};
+  opencl.properties = {{"vendor", {"NVIDIA Corporation", "test"}}, {"architecture", {"sm_86", "test"}}};
+  const DeviceChoice taken = choice({cpu, native, opencl});
+  EXPECT_EQ(taken.device, opencl.device);
+  EXPECT_THAT(taken.why, HasSubstr("fake:1 cannot be used: the driver said no"));
 }
 
 TEST_F(ChooseDevice, LeavesOutWhatFails) {

@@ -6,37 +6,24 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "athanor/backends/cuda/compiler.h"
+#include "athanor/backends/gpu/uuid.h"
 #include "athanor/base/os/library.h"
 #include "athanor/device/runtimes.h"
+#include "athanor/device/vendor_libraries.h"
 
 namespace athanor::cuda {
 namespace {
 
-#ifdef _WIN32
-constexpr const char* driver_library = "nvcuda.dll";
-#else
-constexpr const char* driver_library = "libcuda.so.1";
-#endif
-
 using nlohmann::json;
 
 struct Driver {
-  os::Library library{{driver_library}};
+  os::Library library{cuda_names()};
   template <class F>
   F* find(const char* name) const {
     return reinterpret_cast<F*>(library.find(name));
   }
 };
-
-// "GPU-1b2c3d4e-...", as NVML and /proc write it.
-std::string uuid_text(const std::array<unsigned char, 16>& bytes) {
-  std::string text = "GPU-";
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", bytes[i]);
-  }
-  return text;
-}
 
 json ask_driver() {
   const Driver driver;
@@ -77,7 +64,7 @@ json ask_driver() {
       table["pci"] = address;
     }
     std::array<unsigned char, 16> uuid{};
-    if (get_uuid != nullptr && get_uuid(uuid.data(), device) == 0) table["uuid"] = uuid_text(uuid);
+    if (get_uuid != nullptr && get_uuid(uuid.data(), device) == 0) table["uuid"] = gpu::nvidia_uuid(uuid);
     size_t bytes = 0;
     if (get_memory != nullptr && get_memory(&bytes, device) == 0) table["memory_bytes"] = bytes;
     const auto attribute = [&](const char* name, int number, int divide = 1) {
@@ -95,6 +82,11 @@ json ask_driver() {
     int major = 0, minor = 0;
     if (get_attribute(&major, 75, device) == 0 && get_attribute(&minor, 76, device) == 0)
       table["arch"] = fmt::format("sm_{}{}", major, minor);
+    const gpu::CompilerApi& compiler = compiler_for(version, table.value("arch", ""));
+    if (compiler.missing.empty())
+      table["compiler"] = compiler.version;
+    else
+      table["unusable"] = fmt::format("{}. {}", compiler.missing, compiler.fix);
     devices.push_back(std::move(table));
   }
   return {{"version", fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10)}, {"devices", devices}};

@@ -1,16 +1,15 @@
-// CUDA's driver API and NVRTC as tables of the GPU backend. Names and numbers are those of NVIDIA's cuda.h
-// and nvrtc.h, which need not be installed.
+// CUDA's driver API as a table of the GPU backend. Names and numbers are those of NVIDIA's cuda.h, which need
+// not be installed.
 #include <fmt/format.h>
 
-#include <cstdlib>
-
+#include "athanor/backends/cuda/compiler.h"
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/stream_driver.h"
+#include "athanor/device/vendor_libraries.h"
 
 namespace athanor::cuda {
 namespace {
 
-using gpu::CompilerApi;
 using gpu::StreamApi;
 
 std::string architecture(const StreamApi& api, int device) {
@@ -23,11 +22,7 @@ std::string architecture(const StreamApi& api, int device) {
 }
 
 StreamApi load() {
-#ifdef _WIN32
-  static const os::Library library({"nvcuda.dll"});
-#else
-  static const os::Library library({"libcuda.so.1"});
-#endif
+  static const os::Library library(cuda_names());
   StreamApi api{.missing = {},
                 .target = GpuTarget::cuda,
                 .attributes = {.max_threads_per_block = 1,
@@ -47,6 +42,7 @@ StreamApi load() {
       .find(api.device_memory, "cuDeviceTotalMem_v2")
       .find(api.device_attribute, "cuDeviceGetAttribute")
       .find(api.device_pci_address, "cuDeviceGetPCIBusId")
+      .find(api.device_uuid, "cuDeviceGetUuid")
       .find(api.error_name, "cuGetErrorName")
       .find(api.retain, "cuDevicePrimaryCtxRetain")
       .find(api.set_context, "cuCtxSetCurrent")
@@ -86,66 +82,9 @@ StreamApi load() {
   return api;
 }
 
-std::vector<std::string> compiler_names() {
-#ifdef _WIN32
-  return {"nvrtc64_130_0.dll", "nvrtc64_120_0.dll", "nvrtc64_112_0.dll"};
-#else
-  std::vector<std::string> names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"};
-  std::vector<std::string> folders = {"/usr/local/cuda"};
-  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
-    if (const char* folder = std::getenv(variable); folder != nullptr && *folder != 0)
-      folders.insert(folders.begin(), folder);
-  for (const std::string& folder : folders)
-    for (const char* part : {"/lib64/libnvrtc.so", "/lib/libnvrtc.so"}) names.push_back(folder + part);
-  return names;
-#endif
-}
-
-CompilerApi load_compiler() {
-  static const os::Library library(compiler_names());
-  CompilerApi api;
-  if (!library) {
-    api.missing =
-        "no NVRTC library (libnvrtc.so), which compiles kernels: install it with 'pip install "
-        "nvidia-cuda-nvrtc' or with the CUDA toolkit, where LD_LIBRARY_PATH or CUDA_HOME finds it";
-    return api;
-  }
-  int (*version)(int*, int*) = nullptr;
-  CompilerApi::Form cubin, ptx;
-  gpu::Finder finder(library);
-  finder.find(version, "nvrtcVersion")
-      .find(api.create, "nvrtcCreateProgram")
-      .find(api.compile, "nvrtcCompileProgram")
-      .find(api.log_size, "nvrtcGetProgramLogSize")
-      .find(api.log, "nvrtcGetProgramLog")
-      .find(api.destroy, "nvrtcDestroyProgram")
-      .find(api.error_text, "nvrtcGetErrorString")
-      .find(cubin.size, "nvrtcGetCUBINSize")
-      .find(cubin.get, "nvrtcGetCUBIN")
-      .find(ptx.size, "nvrtcGetPTXSize")
-      .find(ptx.get, "nvrtcGetPTX");
-  if (!finder.lacking().empty()) {
-    api.missing = library.name() + " has no " + finder.lacking();
-    return api;
-  }
-  int major = 0, minor = 0;
-  version(&major, &minor);
-  api.version = fmt::format("NVRTC {}.{}", major, minor);
-  api.forms = {cubin, ptx};
-  api.options = [](const std::string& target) {
-    return std::vector<std::string>{"--gpu-architecture=" + target, "--std=c++17"};
-  };
-  return api;
-}
-
-const CompilerApi& compiler() {
-  static const CompilerApi instance = load_compiler();
-  return instance;
-}
-
 [[maybe_unused]] const bool table_registered = gpu::register_backend("cuda", [](uint8_t provider) {
   static const StreamApi api = load();
-  return gpu::list_devices(api, compiler, provider);
+  return gpu::list_devices(api, compiler_for, provider);
 });
 
 }  // namespace

@@ -32,6 +32,7 @@ struct StreamApi {
   int (*device_memory)(size_t*, int) = nullptr;
   int (*device_attribute)(int*, int attribute, int) = nullptr;
   int (*device_pci_address)(char*, int, int) = nullptr;
+  int (*device_uuid)(unsigned char*, int) = nullptr;  // nullptr: it says none that others say too
   int (*error_name)(int, const char**) = nullptr;
   /// Makes the device current in the calling thread. CUDA: of a context that retain() has given.
   int (*retain)(void** context, int device) = nullptr;  // nullptr: the interface has none to retain
@@ -82,9 +83,11 @@ struct StreamApi {
 
 /// NVRTC and hipRTC.
 struct CompilerApi {
-  /// Why there is none, and the package that brings it; "" where there is one.
-  std::string missing;
+  /// Why there is none, and what brings it; "" where there is one.
+  std::string missing, fix;
   std::string version;  // "NVRTC 13.0"
+  /// What it compiles for: "sm_86"; {} where it does not say.
+  std::vector<std::string> architectures;
 
   int (*create)(void** program, const char* source, const char* name, int, const char* const*,
                 const char* const*) = nullptr;
@@ -101,7 +104,12 @@ struct CompilerApi {
   std::vector<Form> forms;
   /// For the device's architecture.
   std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
+  /// What to do where a driver, by its version, loads nothing that this compiler makes.
+  std::string (*refused)(const CompilerApi& compiler, int driver_version) = nullptr;
 };
+
+/// The compiler for devices of an architecture with a driver of that version.
+using FindCompiler = const CompilerApi& (*)(int driver_version, const std::string& architecture);
 
 /// Finds functions in a library by the names that a table gives them; remembers the first that it lacks.
 class Finder {

@@ -96,7 +96,7 @@ Module StreamDriver::compile(const std::string& source, const std::string& name,
   throw Error(ErrorCode::device,
               fmt::format("{}: the driver does not load what {} makes for {}: {}", doing, compiler_.version,
                           architecture_, error_name(refused_)),
-              {}, "The compiler may be newer than the driver: 'athanor doctor' compares their versions");
+              {}, compiler_.refused(compiler_, version_));
 }
 
 Function StreamDriver::find(Module module, const std::string& name) {

@@ -41,8 +41,10 @@ void StreamDriver::enter() const {
 void StreamDriver::open() {
   const std::string doing = fmt::format("use {}", facts_.info.name);
   if (!compiler_.missing.empty())
-    throw Error(ErrorCode::device, fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device),
-                                               facts_.info.name, compiler_.missing));
+    throw Error(ErrorCode::device,
+                fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device), facts_.info.name,
+                            compiler_.missing),
+                {}, compiler_.fix);
   if (architecture_.empty())
     throw Error(ErrorCode::device,
                 fmt::format("cannot use {} ({}): the driver does not say which architecture it has",

@@ -14,7 +14,7 @@ namespace athanor::gpu {
 
 class StreamDriver final : public Driver {
  public:
-  StreamDriver(const StreamApi& api, const CompilerApi& compiler, int number, Device device);
+  StreamDriver(const StreamApi& api, FindCompiler compiler, int number, Device device);
 
   void open() override;
   Memory allocate(size_t bytes, std::string& why) override;
@@ -60,9 +60,10 @@ class StreamDriver final : public Driver {
   void connect(const StreamDriver& other);
 
   const StreamApi& api_;
-  const CompilerApi& compiler_;
   int number_;
+  int version_ = 0;  // of the driver, as it counts: 12040
   std::string architecture_;
+  const CompilerApi& compiler_;
   void* context_ = nullptr;
   Mark start_ = nullptr;          // from which times are counted
   std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads
@@ -73,7 +74,7 @@ class StreamDriver final : public Driver {
 
 /// Every device that the interface lists; {} where it is missing. `compiler` is only asked for where there is
 /// one.
-std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, const CompilerApi& (*compiler)(),
+std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindCompiler compiler,
                                                   uint8_t provider);
 
 }  // namespace athanor::gpu

@@ -5,13 +5,34 @@
 #include <array>
 
 #include "athanor/backends/gpu/stream_driver.h"
+#include "athanor/backends/gpu/uuid.h"
 #include "athanor/base/text.h"
 #include "athanor/device/overrides.h"
 
 namespace athanor::gpu {
 
-StreamDriver::StreamDriver(const StreamApi& api, const CompilerApi& compiler, int number, Device device)
-    : api_(api), compiler_(compiler), number_(number), architecture_(api.architecture(api, number)) {
+namespace {
+
+int version_of(const StreamApi& api) {
+  int version = 0;
+  if (api.driver_version != nullptr) api.driver_version(&version);
+  return version;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+}  // namespace
+
+StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int number, Device device)
+    : api_(api),
+      number_(number),
+      version_(version_of(api)),
+      architecture_(api.architecture(api, number)),
+      compiler_(compiler(version_, architecture_)) {
   DeviceInfo& info = facts_.info;
   GpuTraits& traits = facts_.traits;
   info.device = device;
@@ -40,11 +61,10 @@ StreamDriver::StreamDriver(const StreamApi& api, const CompilerApi& compiler, in
   const auto property = [&](const char* name, std::string value) {
     if (!value.empty()) info.properties[name] = {std::move(value), source};
   };
-  int version = 0;
-  if (api.driver_version != nullptr) api.driver_version(&version);
-  property("driver", fmt::format("{} {}", source, version));
+  property("driver", fmt::format("{} {}", source, version_));
+  property("vendor", api.target == GpuTarget::cuda ? "NVIDIA" : "AMD");
   property("architecture", architecture_);
-  property("compiler", compiler.missing.empty() ? compiler.version : compiler.missing);
+  property("compiler", compiler_.missing.empty() ? compiler_.version : compiler_.missing);
   property("compute units", std::to_string(units));
   property("memory", format_bytes(info.memory_bytes));
   property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
@@ -53,21 +73,24 @@ StreamDriver::StreamDriver(const StreamApi& api, const CompilerApi& compiler, in
   info.environment = {"driver", "architecture", "compiler"};
   text = {};
   if (api.device_pci_address != nullptr && api.device_pci_address(text.data(), text.size() - 1, number) == 0)
-    property("PCI address", text.data());
+    property("PCI address", lower(text.data()));
+  std::array<unsigned char, 16> uuid{};
+  if (api.device_uuid != nullptr && api.device_uuid(uuid.data(), number) == 0)
+    property("UUID", nvidia_uuid(uuid));
   facts_.fingerprint =
-      fmt::format("{}|{}|{}|{}|{}", source, version, info.name, architecture_, compiler.version);
+      fmt::format("{}|{}|{}|{}|{}", source, version_, info.name, architecture_, compiler_.version);
   for (const std::string& option :
-       compiler.missing.empty() ? compiler.options(architecture_) : std::vector<std::string>())
+       compiler_.missing.empty() ? compiler_.options(architecture_) : std::vector<std::string>())
     facts_.fingerprint += "|" + option;
 }
 
-std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, const CompilerApi& (*compiler)(),
+std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindCompiler compiler,
                                                   uint8_t provider) {
   std::vector<std::unique_ptr<Driver>> list;
   int count = 0;
   if (!api.missing.empty() || api.init(0) != 0 || api.device_count(&count) != 0) return list;
   for (int number = 0; number < count; ++number)
-    list.push_back(std::make_unique<StreamDriver>(api, compiler(), number,
+    list.push_back(std::make_unique<StreamDriver>(api, compiler, number,
                                                   Device{provider, static_cast<uint8_t>(number)}));
   return list;
 }

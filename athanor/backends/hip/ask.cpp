@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "athanor/backends/hip/compiler.h"
 #include "athanor/backends/hip/library.h"
 #include "athanor/device/runtimes.h"
 
@@ -53,6 +54,11 @@ json ask() {
     attribute("compute_units", 63);  // "multiprocessors": on RDNA work-group processors
     attribute("local_memory_bytes", 74);
     attribute("wave_width", 87);
+    const gpu::CompilerApi& compiler = hip_compiler();
+    if (compiler.missing.empty())
+      table["compiler"] = compiler.version;
+    else
+      table["unusable"] = fmt::format("{}. {}", compiler.missing, compiler.fix);
     devices.push_back(std::move(table));
   }
   // 60443483 is 6.4.43483.

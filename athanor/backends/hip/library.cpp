@@ -2,15 +2,12 @@
 
 #include <array>
 
+#include "athanor/device/vendor_libraries.h"
+
 namespace athanor::hip {
 
 const os::Library& hip_library() {
-#ifdef _WIN32
-  static const os::Library library({"amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"});
-#else
-  static const os::Library library({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                    "libamdhip64.so", "/opt/rocm/lib/libamdhip64.so"});
-#endif
+  static const os::Library library(hip_names(Machine()));
   return library;
 }
 

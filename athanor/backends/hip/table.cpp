@@ -4,7 +4,9 @@
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/stream_driver.h"
+#include "athanor/backends/hip/compiler.h"
 #include "athanor/backends/hip/library.h"
+#include "athanor/device/vendor_libraries.h"
 
 namespace athanor::hip {
 namespace {
@@ -90,12 +92,7 @@ StreamApi load() {
 }
 
 CompilerApi load_compiler() {
-#ifdef _WIN32
-  static const os::Library own({"hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc.dll"});
-#else
-  static const os::Library own(
-      {"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so", "/opt/rocm/lib/libhiprtc.so"});
-#endif
+  static const os::Library own(hiprtc_names(Machine(), hip_library().name()));
   const os::Library& library = own ? own : hip_library();  // HIP 5.2 and older have it inside
   CompilerApi api;
   int (*version)(int*, int*) = nullptr;
@@ -111,9 +108,9 @@ CompilerApi load_compiler() {
       .find(code.size, "hiprtcGetCodeSize")
       .find(code.get, "hiprtcGetCode");
   if (!finder.lacking().empty()) {
-    api.missing =
-        "no hipRTC library (libhiprtc.so), which compiles kernels: install the package hip-runtime-amd or "
-        "hiprtc of ROCm";
+    const Missing none = missing_hiprtc(Machine());
+    api.missing = none.what;
+    api.fix = none.fix;
     return api;
   }
   int major = 0, minor = 0, runtime = 0;
@@ -122,21 +119,26 @@ CompilerApi load_compiler() {
   reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
   api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
   api.forms = {code};
+  api.refused = [](const CompilerApi&, int) -> std::string {
+    return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";
+  };
   api.options = [](const std::string& target) {
     return std::vector<std::string>{"--offload-arch=" + target, "-O3"};
   };
   return api;
 }
 
-const CompilerApi& compiler() {
+[[maybe_unused]] const bool table_registered = gpu::register_backend("hip", [](uint8_t provider) {
+  static const StreamApi api = load();
+  return gpu::list_devices(
+      api, [](int, const std::string&) -> const CompilerApi& { return hip_compiler(); }, provider);
+});
+
+}  // namespace
+
+const CompilerApi& hip_compiler() {
   static const CompilerApi instance = load_compiler();
   return instance;
 }
 
-[[maybe_unused]] const bool table_registered = gpu::register_backend("hip", [](uint8_t provider) {
-  static const StreamApi api = load();
-  return gpu::list_devices(api, compiler, provider);
-});
-
-}  // namespace
 }  // namespace athanor::hip

@@ -6,6 +6,7 @@
 #include <CL/cl_ext.h>
 #include <nlohmann/json.hpp>
 
+#include "athanor/backends/opencl/identity.h"
 #include "athanor/base/text.h"
 #include "athanor/device/runtimes.h"
 
@@ -25,28 +26,6 @@ void add_number(json& table, const char* name, cl_device_id id, cl_device_info w
   if (get(id, what, value) && value > 0) table[name] = static_cast<uint64_t>(value) * scale;
 }
 
-// The device's PCI address: by the standard's extension, else by the vendor's.
-std::string pci_of(cl_device_id id, const std::string& extensions) {
-  cl_device_pci_bus_info_khr bus{};
-  if (extensions.find("cl_khr_pci_bus_info") != std::string::npos && get(id, CL_DEVICE_PCI_BUS_INFO_KHR, bus))
-    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", bus.pci_domain, bus.pci_bus, bus.pci_device,
-                       bus.pci_function);
-  cl_device_topology_amd topology{};
-  if (extensions.find("cl_amd_device_attribute_query") != std::string::npos &&
-      get(id, CL_DEVICE_TOPOLOGY_AMD, topology) && topology.raw.type == 1)
-    return fmt::format("0000:{:02x}:{:02x}.{:x}", static_cast<unsigned char>(topology.pcie.bus),
-                       static_cast<unsigned char>(topology.pcie.device),
-                       static_cast<unsigned char>(topology.pcie.function));
-  constexpr cl_device_info bus_nv = 0x4008, slot_nv = 0x4009, domain_nv = 0x400A;
-  cl_uint number = 0, slot = 0, domain = 0;
-  if (extensions.find("cl_nv_device_attribute_query") != std::string::npos && get(id, bus_nv, number) &&
-      get(id, slot_nv, slot)) {
-    get(id, domain_nv, domain);
-    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, number, slot >> 3, slot & 7);
-  }
-  return {};
-}
-
 json describe(cl_platform_id platform, cl_device_id id) {
   json table;
   const std::string extensions = device_text(id, CL_DEVICE_EXTENSIONS);
@@ -64,7 +43,10 @@ json describe(cl_platform_id platform, cl_device_id id) {
   table["platform"] = platform_text(platform, CL_PLATFORM_NAME);
   table["driver"] = device_text(id, CL_DRIVER_VERSION);
   table["version"] = device_text(id, CL_DEVICE_VERSION);
-  if (const std::string pci = pci_of(id, extensions); !pci.empty()) table["pci"] = pci;
+  const Identity identity = identity_of(id);
+  if (!identity.pci.empty()) table["pci"] = identity.pci;
+  if (!identity.uuid.empty()) table["uuid"] = identity.uuid;
+  if (!identity.arch.empty()) table["arch"] = identity.arch;
   add_number<cl_uint>(table, "compute_units", id, CL_DEVICE_MAX_COMPUTE_UNITS);
   add_number<cl_uint>(table, "clock_mhz", id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
   add_number<cl_ulong>(table, "memory_bytes", id, CL_DEVICE_GLOBAL_MEM_SIZE);
@@ -75,15 +57,9 @@ json describe(cl_platform_id platform, cl_device_id id) {
     add_number<cl_uint>(table, "wave_width", id, CL_DEVICE_WAVEFRONT_WIDTH_AMD);
     if (const std::string board = device_text(id, CL_DEVICE_BOARD_NAME_AMD); !board.empty())
       table["name"] = board;
-    if (name.starts_with("gfx")) table["arch"] = name.substr(0, name.find(':'));
   }
-  if (has("cl_nv_device_attribute_query")) {
+  if (has("cl_nv_device_attribute_query"))
     add_number<cl_uint>(table, "wave_width", id, CL_DEVICE_WARP_SIZE_NV);
-    cl_uint major = 0, minor = 0;
-    if (get(id, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, major) &&
-        get(id, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, minor))
-      table["arch"] = fmt::format("sm_{}{}", major, minor);
-  }
   return table;
 }
 

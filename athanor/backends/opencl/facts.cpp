@@ -5,6 +5,7 @@
 #include <array>
 
 #include "athanor/backends/opencl/driver.h"
+#include "athanor/backends/opencl/identity.h"
 #include "athanor/backends/opencl/program.h"
 #include "athanor/base/text.h"
 #include "athanor/device/overrides.h"
@@ -75,6 +76,10 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   property("driver",
            platform_text(platform, CL_PLATFORM_VERSION) + ", driver " + device_text(id, CL_DRIVER_VERSION));
   property("vendor", device_text(id, CL_DEVICE_VENDOR));
+  const Identity identity = identity_of(id);
+  property("architecture", identity.arch);
+  property("PCI address", identity.pci);
+  property("UUID", identity.uuid);
   property("compute units", std::to_string(units));
   property("memory", format_bytes(info.memory_bytes));
   property("largest buffer", format_bytes(facts_.largest_buffer));

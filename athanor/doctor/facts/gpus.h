@@ -33,6 +33,9 @@ struct Gpu {
   /// What Athanor's --device takes ("opencl:0"); "" where no backend lists it, or none was asked.
   std::string device;
   std::string opencl;  // the same of OpenCL alone: "opencl:0"
+  /// "cuda" or "hip" where its runtime lists the GPU, but what compiles kernels for it is missing:
+  /// then also what is missing, and what brings it.
+  std::string without_compiler, compiler_missing;
 
   /// "AMD Radeon RX 6800 XT (gfx1030)"
   std::string title() const;

@@ -37,7 +37,8 @@ std::vector<const Gpu*> opencl_gpus(const Facts& f) {
   auto gpus = computing_gpus(f);
   const bool discrete = !gpus.empty() && !gpus.front()->integrated;
   std::erase_if(gpus, [&](const Gpu* gpu) {
-    const bool by_another = gpu->opencl.empty() && !gpu->device.empty();  // CUDA or HIP
+    // CUDA or HIP serve it, or will once their compiler is there, of which other checks tell.
+    const bool by_another = gpu->opencl.empty() && (!gpu->device.empty() || !gpu->without_compiler.empty());
     return by_another || (discrete && gpu->integrated) ||
            opencl_use(f, *gpu).state == OpenclUse::State::impossible;
   });
@@ -47,7 +48,8 @@ std::vector<const Gpu*> opencl_gpus(const Facts& f) {
 const AddProbe wsl("wsl.opencl", [](const Facts& f) {
   if (!f.system().wsl) return skip();
   for (const Gpu& gpu : f.gpus())
-    if (gpu.device.empty() && opencl_use(f, gpu).state == OpenclUse::State::impossible)
+    if (gpu.device.empty() && gpu.without_compiler.empty() &&
+        opencl_use(f, gpu).state == OpenclUse::State::impossible)
       return warn().seen("/dev/dxg", gpu.title()).with("gpu", gpu.title());
   return f.gpus().empty() ? skip() : pass();
 });

@@ -1,0 +1,126 @@
+#include "athanor/backends/cuda/compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "athanor/base/text.h"
+#include "athanor/device/vendor_libraries.h"
+
+namespace athanor::cuda {
+namespace {
+
+using gpu::CompilerApi;
+
+std::string release_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+std::string refused(const CompilerApi& compiler, int driver) {
+  int major = 0, minor = 0;
+  std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
+  if (major * 1000 + minor * 10 <= driver)
+    return fmt::format("The driver, of CUDA {}, should: please report it", release_text(driver));
+  return fmt::format(
+      "The driver, of CUDA {0}, is older than {1}. Update the driver to one of CUDA {2}.{3} or newer, or use "
+      "an "
+      "NVRTC of CUDA {0} or older, in the Python environment that is active: {4}",
+      release_text(driver), compiler.version, major, minor, nvrtc_wheel(driver));
+}
+
+std::vector<std::string> supported(const os::Library& library) {
+  const auto count = reinterpret_cast<int (*)(int*)>(library.find("nvrtcGetNumSupportedArchs"));
+  const auto get = reinterpret_cast<int (*)(int*)>(library.find("nvrtcGetSupportedArchs"));
+  int number = 0;
+  if (count == nullptr || get == nullptr || count(&number) != 0 || number <= 0) return {};
+  std::vector<int> values(static_cast<size_t>(number));
+  if (get(values.data()) != 0) return {};
+  std::vector<std::string> names;
+  for (const int value : values) names.push_back(fmt::format("sm_{}", value));
+  return names;
+}
+
+CompilerApi load(const std::string& name) {
+  const os::Library library({name});
+  CompilerApi api;
+  if (!library) {
+    api.missing = library.error();
+    return api;
+  }
+  int (*version)(int*, int*) = nullptr;
+  CompilerApi::Form cubin, ptx;
+  gpu::Finder finder(library);
+  finder.find(version, "nvrtcVersion")
+      .find(api.create, "nvrtcCreateProgram")
+      .find(api.compile, "nvrtcCompileProgram")
+      .find(api.log_size, "nvrtcGetProgramLogSize")
+      .find(api.log, "nvrtcGetProgramLog")
+      .find(api.destroy, "nvrtcDestroyProgram")
+      .find(api.error_text, "nvrtcGetErrorString")
+      .find(cubin.size, "nvrtcGetCUBINSize")
+      .find(cubin.get, "nvrtcGetCUBIN")
+      .find(ptx.size, "nvrtcGetPTXSize")
+      .find(ptx.get, "nvrtcGetPTX");
+  if (!finder.lacking().empty()) {
+    api.missing = library.name() + " has no " + finder.lacking();
+    return api;
+  }
+  int major = 0, minor = 0;
+  version(&major, &minor);
+  api.version = fmt::format("NVRTC {}.{}", major, minor);
+  api.architectures = supported(library);
+  api.forms = {cubin, ptx};
+  api.options = [](const std::string& target) {
+    return std::vector<std::string>{"--gpu-architecture=" + target, "--std=c++17"};
+  };
+  api.refused = refused;
+  return api;
+}
+
+bool compiles_for(const CompilerApi& api, const std::string& architecture) {
+  return api.architectures.empty() || architecture.empty() ||
+         std::find(api.architectures.begin(), api.architectures.end(), architecture) !=
+             api.architectures.end();
+}
+
+CompilerApi find(int cuda_version, const std::string& architecture) {
+  const Machine machine;
+  std::vector<std::string> others;  // that do not know the architecture
+  std::string damaged;
+  for (const std::string& name : nvrtc_names(machine, cuda_version)) {
+    CompilerApi api = load(name);
+    if (api.missing.empty() && compiles_for(api, architecture)) return api;
+    if (api.missing.empty() && std::find(others.begin(), others.end(), api.version) == others.end())
+      others.push_back(api.version);
+    // A file that is there, and yet not to be loaded.
+    if (damaged.empty() && !api.missing.empty() && name.starts_with('/')) damaged = api.missing;
+  }
+  const Missing none = missing_nvrtc(machine, cuda_version);
+  CompilerApi api;
+  api.missing = none.what;
+  api.fix = none.fix;
+  if (!others.empty()) {
+    api.missing = fmt::format("{} does not compile for {}", join(others), architecture);
+    api.fix = fmt::format(
+        "Install an NVRTC that does: 12.8 and newer know sm_100 and sm_120, and 13.0 knows none "
+        "before sm_75. {}",
+        none.fix);
+  } else if (!damaged.empty()) {
+    api.missing = fmt::format("NVRTC, which compiles kernels for CUDA, cannot be loaded: {}", damaged);
+  }
+  return api;
+}
+
+}  // namespace
+
+const CompilerApi& compiler_for(int cuda_version, const std::string& architecture) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<const CompilerApi>> known;  // the driver stays the same
+  const std::lock_guard lock(mutex);
+  auto& found = known[architecture];
+  if (!found) found = std::make_unique<const CompilerApi>(find(cuda_version, architecture));
+  return *found;
+}
+
+}  // namespace athanor::cuda

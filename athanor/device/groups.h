@@ -1,0 +1,28 @@
+// Which sightings are of the same device.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/device/device.h"
+#include "athanor/device/sighting.h"
+
+namespace athanor {
+
+/// Sightings of one device, and by what they were found to be that.
+struct Group {
+  std::string kind, pci, uuid, vendor, arch;
+  int64_t partition = 0, render_minor = -1;
+  std::vector<const Sighting*> seen;
+};
+
+/// By UUID, render node, PCI address and part; a sighting without any of them belongs to the first device of
+/// its vendor and architecture that its source has not reported yet. GPUs come first, in the bus's order.
+std::vector<Group> groups_of(const std::vector<Sighting>& sightings);
+
+/// For each device that backends list the number of its card: the same where several backends reach one card.
+std::vector<size_t> cards_of(const std::vector<DeviceInfo>& devices);
+
+/// "AMD" of "Advanced Micro Devices, Inc."; a vendor that is not known as it is called.
+std::string vendor_by_name(const std::string& text);
+
+}  // namespace athanor

@@ -1,0 +1,33 @@
+// What compiles kernels for CUDA and HIP: libraries that drivers do not always bring.
+#include "athanor/base/text.h"
+#include "athanor/doctor/probes/shared.h"
+
+namespace athanor::doctor {
+namespace {
+
+// "12" of "CUDA 12.8": what the driver can do; "13" where it is not known.
+std::string cuda_release(const Facts& f) {
+  for (const RuntimeState& state : f.detection().runtimes)
+    if (state.name == "cuda" && state.version.starts_with("CUDA 1")) return state.version.substr(5, 2);
+  return "13";
+}
+
+// A GPU that its vendor's runtime lists and that yet nothing can be compiled for; OpenCL may serve it.
+Finding compiler_of(const Facts& f, const char* backend, Vendor vendor) {
+  const auto gpus = computing_gpus(f, vendor);
+  for (const Gpu* gpu : gpus) {
+    if (gpu->without_compiler != backend) continue;
+    return (gpu->opencl.empty() ? fail() : warn())
+        .seen(backend, gpu->compiler_missing)
+        .with("gpu", gpu->title())
+        .with("missing", gpu->compiler_missing.substr(0, gpu->compiler_missing.find(". ")))
+        .with("cuda", cuda_release(f));
+  }
+  return gpus.empty() ? skip() : pass();
+}
+
+const AddProbe nvrtc("nvidia.nvrtc", [](const Facts& f) { return compiler_of(f, "cuda", Vendor::nvidia); });
+const AddProbe hiprtc("amd.hiprtc", [](const Facts& f) { return compiler_of(f, "hip", Vendor::amd); });
+
+}  // namespace
+}  // namespace athanor::doctor

@@ -1,0 +1,90 @@
+// A libcuda.so.1 with cards of compute capability 1.0, for which no NVRTC compiles any more: cards that CUDA
+// lists and that cannot be used. $ATHANOR_FAKE_CARDS: how many. CUDA_VISIBLE_DEVICES is read as one number.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+// The card behind a number, or -1.
+int card(int number) {
+  const char* const cards = std::getenv("ATHANOR_FAKE_CARDS");
+  const int count = cards == nullptr ? 1 : std::atoi(cards);
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr) {
+    const int shown = *visible == 0 ? -1 : std::atoi(visible);
+    return number == 0 && shown >= 0 && shown < count ? shown : -1;
+  }
+  return number < count ? number : -1;
+}
+
+constexpr int no_device = 100, invalid_device = 101, not_supported = 801;
+
+}  // namespace
+
+extern "C" {
+
+int cuInit(unsigned) { return card(0) < 0 ? no_device : 0; }
+int cuDriverGetVersion(int* version) { return *version = 12040, 0; }
+int cuDeviceGetCount(int* count) {
+  for (*count = 0; card(*count) >= 0;) ++*count;
+  return 0;
+}
+int cuDeviceGet(int* device, int number) { return card(number) < 0 ? invalid_device : (*device = number, 0); }
+int cuDeviceGetName(char* name, int size, int device) {
+  std::snprintf(name, static_cast<size_t>(size), "Fake card %d", card(device));
+  return 0;
+}
+int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t{1} << 30, 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  constexpr int major = 75, minor = 76;
+  *value = attribute == major ? 1 : attribute == minor ? 0 : 16;
+  return 0;
+}
+int cuDeviceGetPCIBusId(char* text, int size, int device) {
+  std::snprintf(text, static_cast<size_t>(size), "0000:%02X:00.0", 0xA0 + card(device));
+  return 0;
+}
+int cuDeviceGetUuid(unsigned char* bytes, int device) {
+  std::memset(bytes, 0xA0 + card(device), 16);
+  return 0;
+}
+int cuGetErrorName(int code, const char** name) {
+  *name = code == no_device ? "CUDA_ERROR_NO_DEVICE" : "CUDA_ERROR";
+  return 0;
+}
+
+// Every function that backends/cuda/table.cpp names has to be here.
+#define UNUSED(name) \
+  int name() { return not_supported; }
+UNUSED(cuDevicePrimaryCtxRetain)
+UNUSED(cuCtxSetCurrent)
+UNUSED(cuMemAlloc_v2)
+UNUSED(cuMemFree_v2)
+UNUSED(cuMemHostAlloc)
+UNUSED(cuStreamCreate)
+UNUSED(cuStreamSynchronize)
+UNUSED(cuStreamWaitEvent)
+UNUSED(cuEventCreate)
+UNUSED(cuEventRecord)
+UNUSED(cuEventQuery)
+UNUSED(cuEventSynchronize)
+UNUSED(cuEventElapsedTime)
+UNUSED(cuEventDestroy_v2)
+UNUSED(cuMemcpyHtoDAsync_v2)
+UNUSED(cuMemcpyDtoHAsync_v2)
+UNUSED(cuMemcpyDtoDAsync_v2)
+UNUSED(cuMemsetD8Async)
+UNUSED(cuLaunchKernel)
+UNUSED(cuModuleLoadData)
+UNUSED(cuModuleGetFunction)
+UNUSED(cuModuleUnload)
+UNUSED(cuMemcpyPeerAsync)
+UNUSED(cuDeviceCanAccessPeer)
+UNUSED(cuCtxEnablePeerAccess)
+UNUSED(cuStreamBeginCapture_v2)
+UNUSED(cuStreamEndCapture)
+UNUSED(cuGraphInstantiateWithFlags)
+UNUSED(cuGraphLaunch)
+UNUSED(cuGraphDestroy)
+UNUSED(cuGraphExecDestroy)
+}
