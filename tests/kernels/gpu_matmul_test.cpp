@@ -55,6 +55,13 @@ TEST(GpuMatmul, EveryType) {
   }
 }
 
+TEST(GpuMatmul, SumsOfBytes) {
+  ATHANOR_NEEDS_GPU();
+  for (const auto dtype : {DType::i8, DType::u8})
+    check_candidates("batch_matmul", {}, {view(dtype, {1, 3, 17}, 1), view(dtype, {1, 17, 5}, 2)}, {1, 3, 5},
+                     tolerance_of(dtype), {}, "plain");
+}
+
 TEST(GpuMatmul, Strides) {
   ATHANOR_NEEDS_GPU();
   const int64_t b = 3, m = 17, k = 19, n = 23;
