@@ -1,11 +1,14 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER`, for tools/check-gpu-kernels. A plan for a
-// GPU that is not there has the first candidate of each op only.
+// and attention as training has them: `write_candidates FOLDER [cuda]`, for tools/check-gpu-kernels. A plan
+// for a GPU that is not there has the first candidate of each op only. launches.json says what each needs.
 #include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
 #include <set>
+#include <string_view>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
@@ -18,8 +21,10 @@ namespace {
 
 class Writer {
  public:
-  explicit Writer(std::filesystem::path folder)
-      : folder_(std::move(folder)), traits_(gpu_access(parse_device("offline")).value().traits) {}
+  Writer(std::filesystem::path folder, GpuTarget target)
+      : folder_(std::move(folder)),
+        target_(target),
+        traits_(gpu_access(parse_device("offline")).value().traits) {}
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output) {
@@ -30,15 +35,20 @@ class Writer {
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
     for (const GpuCandidate& candidate : gpu_candidates(request, traits_))
       for (const GpuLaunch& launch : candidate.launches) {
-        std::string source = render(launch, GpuTarget::hip);
+        std::string source = render(launch, target_);
         if (!seen_.insert(source).second) continue;
-        const std::string name = fmt::format("{:03}_{}_{}.hip", seen_.size(), op, launch.name);
+        const std::string name = fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name,
+                                             target_ == GpuTarget::hip ? "hip" : "cu");
         write_file_atomically((folder_ / name).string(), source);
+        list_.push_back({{"file", name}, {"local_bytes", launch.local_bytes}});
       }
   }
+  void finish() { write_file_atomically((folder_ / "launches.json").string(), list_.dump(2) + "\n"); }
 
  private:
   std::filesystem::path folder_;
+  GpuTarget target_;
+  nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_;
   std::set<std::string> seen_;
 };
@@ -65,8 +75,8 @@ void add_attention(Writer& writer, DType dtype, bool causal) {
   writer.add("attention_lse", attrs, dtype, {x, x}, rows);
 }
 
-void write(const char* folder) {
-  Writer writer(folder);
+void write(const char* folder, GpuTarget target) {
+  Writer writer(folder, target);
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Shape& mnk :
          std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})
@@ -76,18 +86,20 @@ void write(const char* folder) {
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {64, 1, 3, 3}, {.padding = 1, .groups = 64});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {3, 64, 5, 5}, {.padding = 2});
   for (const bool causal : {false, true}) add_attention(writer, DType::f32, causal);
+  writer.finish();
 }
 
 }  // namespace
 }  // namespace athanor
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fputs("usage: write_candidates FOLDER\n", stderr);
+  if (argc < 2) {
+    std::fputs("usage: write_candidates FOLDER [cuda]\n", stderr);
     return 2;
   }
   try {
-    athanor::write(argv[1]);
+    const bool cuda = argc > 2 && std::string_view(argv[2]) == "cuda";
+    athanor::write(argv[1], cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip);
   } catch (const athanor::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
