@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 const char* const make_index = R"(import os, sys, zipfile
 root = sys.argv[1]
 def wheel(name, version, tag, requires):
-    folder = os.path.join(root, name)
+    folder = os.path.join(root, name.replace("_", "-"))
     os.makedirs(folder, exist_ok=True)
     file = f"{name}-{version}-{tag}.whl"
     info = f"{name}-{version}.dist-info"
@@ -33,6 +33,8 @@ for python in ("312", "313"):
     wheel("torch", "2.15.0", tag, "Requires-Dist: cuda-toolkit[cudart]==13.2.2; platform_system == 'Linux'")
     wheel("torch", "2.98.0", tag, "Requires-Dist: cuda-toolkit[cudart]==14.1.2; platform_system == 'Linux'")
     wheel("torch", "2.99.0", tag, "Requires-Dist: filelock")
+    for cuda in ("13.0.48", "98.4.92", "98.5.37"):
+        wheel("nvidia_cuda_nvrtc", cuda, tag, "")
 )";
 
 TEST(UpdateCompatibility, AddsWhatAnIndexTells) {
@@ -46,10 +48,10 @@ TEST(UpdateCompatibility, AddsWhatAnIndexTells) {
   const auto run = [&](const std::string& command) { return std::system(command.c_str()); };
   ASSERT_EQ(
       run("python3 " + (folder.path() / "make.py").string() + " " + (folder.path() / "simple").string()), 0);
-  const std::string tool = "PIP_FIND_LINKS= PIP_CONFIG_FILE=/dev/null " +
-                           (root / "tools" / "update-compatibility").string() +
-                           " --python python3 --pythons 3.12,3.13 --only torch --date 2027-01-31 --data " +
-                           (root / "data" / "compatibility.toml").string();
+  const std::string tool =
+      "PIP_FIND_LINKS= PIP_CONFIG_FILE=/dev/null " + (root / "tools" / "update-compatibility").string() +
+      " --python python3 --pythons 3.12,3.13 --only torch --only cuda --date 2027-01-31 --data " +
+      (root / "data" / "compatibility.toml").string();
   const std::string index = " --index file://" + (folder.path() / "simple").string();
   const auto output = folder.path() / "newer.toml", said = folder.path() / "said.txt";
   ASSERT_EQ(run(tool + index + " -o " + output.string() + " >" + said.string() + " 2>&1"), 0)
@@ -57,6 +59,7 @@ TEST(UpdateCompatibility, AddsWhatAnIndexTells) {
   const std::string text = read_text_file(said);
   EXPECT_THAT(text,
               HasSubstr("\n+  { version = \"2.98\", python = [\"3.12\", \"3.13\"], cuda = [\"14.1\"] },\n"));
+  EXPECT_THAT(text, HasSubstr("CUDA 98.4, 98.5: newer than 13."));
   EXPECT_THAT(text, HasSubstr("torch 2.99 is new, and its metadata does not say for which CUDA"));
   EXPECT_THAT(text, HasSubstr("An index of packages cannot tell"));
   EXPECT_THAT(text, HasSubstr("-date = \"2026-11-22\"\n+date = \"2027-01-31\"\n"));
