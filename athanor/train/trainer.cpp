@@ -51,9 +51,8 @@ auto from_option(const std::string& option, F&& find) {
 }
 
 std::string why_device(const std::string& asked, const DeviceChoice& choice) {
-  std::string why =
-      asked == "auto" || asked == "gpu" ? fmt::format("{}: {}", asked, choice.why)
-                                        : fmt::format("asked for with --device {}", asked);
+  std::string why = asked == "auto" || asked == "gpu" ? fmt::format("{}: {}", asked, choice.why)
+                                                      : fmt::format("asked for with --device {}", asked);
   const DeviceInfo info = info_of(choice.device);
   if (auto note = info.properties.find("note"); note != info.properties.end())
     why += "; " + note->second.value;
