@@ -45,7 +45,7 @@ void run_kernel(benchmark::State& state, const Candidate& candidate, const Kerne
   };
   for (const auto& input : request.inputs)
     add(static_cast<size_t>(input.shape.size()) * size_of(input.dtype));
-  add(static_cast<size_t>(request.output.shape.size()) * size_of(request.output.dtype));
+  add(static_cast<size_t>(request.output().shape.size()) * size_of(request.output().dtype));
   if (candidate.scratch_bytes > 0) add(candidate.scratch_bytes);
   Queue& queue = queue_of(parse_device("cpu"));
   candidate.kernel->enqueue(queue, buffers);
@@ -53,8 +53,8 @@ void run_kernel(benchmark::State& state, const Candidate& candidate, const Kerne
   if (flops > 0) {
     state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsIterationInvariantRate);
   } else {
-    state.SetBytesProcessed(state.iterations() * 2 * request.output.shape.size() *
-                            static_cast<int64_t>(size_of(request.output.dtype)));
+    state.SetBytesProcessed(state.iterations() * 2 * request.output().shape.size() *
+                            static_cast<int64_t>(size_of(request.output().dtype)));
   }
 }
 
@@ -71,7 +71,7 @@ void add_matmul(const std::string& name, int64_t m, int64_t n, int64_t k, bool t
   KernelRequest request{&op_of("batch_matmul", Prim::batch_matmul),
                         {},
                         {dense({1, m, k}), dense({1, k, n})},
-                        dense({1, m, n}),
+                        {dense({1, m, n})},
                         {}};
   if (ta) request.inputs[0].strides = {m * k, 1, m};
   if (tb) request.inputs[1].strides = {k * n, 1, k};
@@ -111,7 +111,7 @@ void add_conv(const std::string& name, int64_t n, int64_t c, int64_t size, int64
                    {&op_of(op),
                     attrs,
                     {dense(first, layouts[0]), dense(second, layouts[1])},
-                    dense(result, layouts[2]),
+                    {dense(result, layouts[2])},
                     {}},
                    flops);
   };
@@ -130,15 +130,16 @@ void add_pools(const Shape& x) {
   for (const int block : {0, 16}) {
     const std::string suffix = " " + to_string(x) + " " + to_string(Layout{block});
     add_candidates("max_pool2d" + suffix,
-                   {&op_of("max_pool2d"), attrs, {dense(x, {block})}, dense(y, {block}), {}}, 0);
+                   {&op_of("max_pool2d"), attrs, {dense(x, {block})}, {dense(y, {block})}, {}}, 0);
     add_candidates(
         "max_pool2d_grad" + suffix,
-        {&op_of("max_pool2d_grad"), attrs, {dense(x, {block}), dense(y, {block})}, dense(x, {block}), {}}, 0);
+        {&op_of("max_pool2d_grad"), attrs, {dense(x, {block}), dense(y, {block})}, {dense(x, {block})}, {}},
+        0);
     add_candidates("avg_pool2d_grad" + suffix,
-                   {&op_of("avg_pool2d_grad"), attrs, {dense(y, {block})}, dense(x, {block}), {}}, 0);
+                   {&op_of("avg_pool2d_grad"), attrs, {dense(y, {block})}, {dense(x, {block})}, {}}, 0);
   }
-  add_candidates("reorder to nChw16c", {&op_of("reorder"), {}, {dense(x)}, dense(x, {16}), {}}, 0);
-  add_candidates("reorder to row-major", {&op_of("reorder"), {}, {dense(x, {16})}, dense(x), {}}, 0);
+  add_candidates("reorder to nChw16c", {&op_of("reorder"), {}, {dense(x)}, {dense(x, {16})}, {}}, 0);
+  add_candidates("reorder to row-major", {&op_of("reorder"), {}, {dense(x, {16})}, {dense(x)}, {}}, 0);
 }
 
 [[maybe_unused]] const bool added = [] {

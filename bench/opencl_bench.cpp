@@ -114,7 +114,7 @@ Contestant contestant(Device device, const KernelRequest& request) {
       buffers.push_back({memory.back().get(), 0});
     };
     for (const OperandDesc& input : request.inputs) add(static_cast<size_t>(input.shape.size()) * 4);
-    add(static_cast<size_t>(request.output.shape.size()) * 4);
+    add(static_cast<size_t>(request.output().shape.size()) * 4);
     if (candidate.scratch_bytes > 0) add(candidate.scratch_bytes);
     return {candidate.name,
             [=, kernel = candidate.kernel] { (void)memory, kernel->enqueue(queue_of(device), buffers); },
@@ -124,7 +124,7 @@ Contestant contestant(Device device, const KernelRequest& request) {
 }
 
 KernelRequest gemm_request(int64_t m, int64_t n, int64_t k) {
-  return {&find_op("batch_matmul"), {}, {dense({1, m, k}), dense({1, k, n})}, dense({1, m, n}), {}};
+  return {&find_op("batch_matmul"), {}, {dense({1, m, k}), dense({1, k, n})}, {dense({1, m, n})}, {}};
 }
 
 struct ConvShape {
@@ -151,7 +151,7 @@ KernelRequest conv_request(Device device, const ConvShape& s, Pass pass) {
   const std::vector<TensorType> inputs = {{DType::f32, first, {}}, {DType::f32, second, {}}};
   auto layouts = backend_of(device).preferred_layouts(op, inputs, {DType::f32, result, {}}, attrs);
   layouts.resize(3);
-  return {&op, attrs, {dense(first, layouts[0]), dense(second, layouts[1])}, dense(result, layouts[2]), {}};
+  return {&op, attrs, {dense(first, layouts[0]), dense(second, layouts[1])}, {dense(result, layouts[2])}, {}};
 }
 
 double flops_of(const ConvShape& s) {
@@ -380,7 +380,7 @@ void bench_sweep(const Settings& settings) {
     if (name.find(settings.only) == std::string::npos) return;
     std::vector<Contestant> one = {contestant(device, request)};
     take_turns(one, 3);
-    double bytes = 4.0 * static_cast<double>(request.output.shape.size());
+    double bytes = 4.0 * static_cast<double>(request.output().shape.size());
     for (const OperandDesc& input : request.inputs) bytes += 4.0 * static_cast<double>(input.shape.size());
     all.push_back({std::move(name), one[0].name, flops, bytes, median(one[0].seconds)});
     fmt::print("{:3}  {:48} {:>9} GFLOP/s  {}\n", drawn, all.back().name, rate(flops, all.back().seconds),

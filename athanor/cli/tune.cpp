@@ -47,13 +47,13 @@ OperandDesc operand(const Shape& shape) { return {DType::f32, shape, {}, contigu
 
 KernelRequest request_for(const char* op, Attrs attrs, const std::vector<Shape>& shapes) {
   KernelRequest request{
-      .op = &find_op(op), .attrs = std::move(attrs), .inputs = {}, .output = {}, .epilogue = {}};
+      .op = &find_op(op), .attrs = std::move(attrs), .inputs = {}, .outputs = {}, .epilogue = {}};
   std::vector<TensorType> types;
   for (const Shape& shape : shapes) {
     request.inputs.push_back(operand(shape));
     types.push_back({DType::f32, shape, {}});
   }
-  request.output = operand(request.op->infer(types, request.attrs).shape);
+  request.outputs = {operand(request.op->infer(types, request.attrs).shape)};
   return request;
 }
 
@@ -75,7 +75,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
     attrs.set("groups", int64_t{1});
     const Shape x{n[0], n[1], n[2], n[3]}, w{n[4], n[1], n[5], n[5]};
     const KernelRequest forward = request_for("conv2d", attrs, {x, w});
-    const Shape& y = forward.output.shape;
+    const Shape& y = forward.output().shape;
     Attrs images = attrs, weights = attrs;
     images.set("input_shape", x.to_ints());
     weights.set("weight_shape", w.to_ints());
@@ -107,10 +107,10 @@ int tune(const TuneOptions& options) {
     const Measured measured = measure(device, request);
     std::vector<TensorType> types;
     for (const auto& input : request.inputs) types.push_back({input.dtype, input.shape, {}});
-    const double flops = request.op->flops
-                             ? static_cast<double>(request.op->flops(
-                                   types, {request.output.dtype, request.output.shape, {}}, request.attrs))
-                             : 0;
+    const double flops =
+        request.op->flops ? static_cast<double>(request.op->flops(
+                                types, {request.output().dtype, request.output().shape, {}}, request.attrs))
+                          : 0;
     std::cout << fmt::format("\n{}\n", request.key());
     auto times = measured.times;
     std::ranges::sort(times, {}, [](const auto& one) { return one.second; });

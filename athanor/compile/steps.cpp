@@ -16,7 +16,10 @@ namespace {
 class StepMaker {
  public:
   StepMaker(const Graph& graph, const CompileOptions& options)
-      : graph_(graph), views_(find_views(graph)), fusion_(fuse(graph, views_, options.enabled(Pass::fuse))) {}
+      : graph_(graph),
+        views_(find_views(graph)),
+        fusion_(fuse(graph, views_, options.enabled(Pass::fuse))),
+        together_(options.enabled(Pass::join)) {}
 
   Plan run() {
     make_bound_values();
@@ -183,9 +186,10 @@ class StepMaker {
   void add_kernel(int id) {
     const GraphNode& n = node(id);
     if (n.op->prim == Prim::to) return add_copy(id);
+    if (computed_along_.contains(id)) return;
     PlanStep step;
     KernelRequest request{
-        .op = n.op, .attrs = n.attrs, .inputs = {}, .output = describe(id), .epilogue = n.epilogue};
+        .op = n.op, .attrs = n.attrs, .inputs = {}, .outputs = {describe(id)}, .epilogue = n.epilogue};
     std::vector<TensorType> types;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));
@@ -204,8 +208,35 @@ class StepMaker {
     step.ops.push_back(n.op->name);
     if (n.epilogue.bias) step.ops.emplace_back("bias");
     if (!n.epilogue.activation.empty()) step.ops.push_back(n.epilogue.activation);
+    std::vector<int> computed{id};
+    if (const int other = sharing(id); other >= 0) {
+      const GraphNode& along = node(other);
+      computed_along_.insert(other);
+      computed.push_back(other);
+      request.with.push_back(along.op);
+      request.outputs.push_back(describe(other));
+      step.writes.push_back(value_of(other));
+      step.buffers.push_back({value_of(other), 0});
+      step.bytes += static_cast<int64_t>(along.type.bytes());
+      if (along.op->flops) step.flops += along.op->flops(types, along.type, along.attrs);
+      step.ops.push_back(along.op->name);
+    }
     step.request = std::move(request);
-    finish(std::move(step), {id}, id);
+    finish(std::move(step), computed, id);
+  }
+
+  // The node that the op's kernel can compute along; -1 where there is none.
+  int sharing(int id) const {
+    const GraphNode& n = node(id);
+    if (!together_ || n.op->shares_with.empty()) return -1;
+    for (int other = 0; other < static_cast<int>(graph_.nodes.size()); ++other) {
+      const GraphNode& o = node(other);
+      if (o.op->name == n.op->shares_with && is_kernel_op(other) && o.inputs == n.inputs &&
+          o.attrs == n.attrs && o.after == n.after && !computed_along_.contains(other) &&
+          backend_of(n.type.device).computes_together(*n.op, *o.op))
+        return other;
+    }
+    return -1;
   }
 
   OperandDesc describe(int id) const {
@@ -221,7 +252,9 @@ class StepMaker {
   Fusion fusion_;
   Plan plan_;
   std::map<int, int> values_;
-  std::map<int, int> written_;  // for each computed node: a value that its step writes
+  bool together_;
+  std::set<int> computed_along_;  // nodes that a kernel of another node computes
+  std::map<int, int> written_;    // for each computed node: a value that its step writes
 };
 
 }  // namespace

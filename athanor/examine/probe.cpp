@@ -89,7 +89,7 @@ double seconds_of(Device device, const KernelRequest& request, const TuningProgr
   Backend& backend = backend_of(device);
   const std::vector<Candidate> candidates = backend.candidates(device.index, request);
   const Candidate& winner = candidates.at(choose(device, request, candidates, true, progress).index);
-  const size_t bytes = static_cast<size_t>(request.output.shape.size()) * size_of(request.output.dtype);
+  const size_t bytes = static_cast<size_t>(request.output().shape.size()) * size_of(request.output().dtype);
   std::vector<std::shared_ptr<Storage>> memory;
   std::vector<Binding> buffers;
   for (const size_t size : {bytes, bytes, bytes, winner.scratch_bytes}) {
@@ -119,7 +119,7 @@ ProbePart product_rate(Device device, DType dtype) {
               const KernelRequest request{.op = &find_op("batch_matmul"),
                                           .attrs = {},
                                           .inputs = {operand, operand},
-                                          .output = operand,
+                                          .outputs = {operand},
                                           .epilogue = {}};
               const double seconds = seconds_of(device, request, [&](size_t number, size_t of) {
                 say(what, fmt::format("{0} x {0}, kernel {1} of {2}", extent, number, of));

@@ -76,6 +76,9 @@ struct Op {
   std::vector<OpCase> cases = {};
   /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
   bool differentiable = true;
+  /// The name of an op that a kernel may compute along where both are applied to the same inputs and
+  /// attributes, because they share work; "" for none.
+  std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};
   /// A factor for the relative error that tests allow: some units in the last place, times the square root of

@@ -49,15 +49,16 @@ Work work_of(const KernelRequest& request) {
     add(input);
     types.push_back({input.dtype, input.shape, {}});
   }
-  add(request.output);
+  for (const auto& output : request.outputs) add(output);
   if (request.op->flops)
     work.flops = static_cast<double>(
-        request.op->flops(types, {request.output.dtype, request.output.shape, {}}, request.attrs));
+        request.op->flops(types, {request.output().dtype, request.output().shape, {}}, request.attrs));
   return work;
 }
 
 std::string bucket_of(const KernelRequest& request) {
   std::string bucket = request.op->name;
+  for (const Op* other : request.with) bucket += "+" + other->name;
   const auto add = [&](const OperandDesc& operand) {
     std::vector<int64_t> extents;
     for (const int64_t extent : operand.shape) extents.push_back(extent_class(extent));
@@ -65,7 +66,7 @@ std::string bucket_of(const KernelRequest& request) {
     bucket += operand.layout.block != 0 ? to_string(operand.layout) : axis_order(operand);
   };
   for (const auto& input : request.inputs) add(input);
-  add(request.output);
+  for (const auto& output : request.outputs) add(output);
   Attrs attributes;
   for (const auto& [name, value] : request.attrs.entries())
     if (!is_extent(name)) attributes.set(name, value);

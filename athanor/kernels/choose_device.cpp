@@ -35,7 +35,7 @@ Measured time_product(const DeviceInfo& info) {
   return measure(info.device, {.op = &find_op("batch_matmul"),
                                .attrs = {},
                                .inputs = {operand, operand},
-                               .output = operand,
+                               .outputs = {operand},
                                .epilogue = {}});
 }
 

@@ -16,6 +16,7 @@ std::string to_string(Layout layout) {
 
 std::string KernelRequest::key() const {
   std::string key = op->name;
+  for (const Op* other : with) key += "+" + other->name;
   const auto add = [&](const OperandDesc& operand) {
     key += fmt::format(" {}{}", to_string(operand.dtype), to_string(operand.shape));
     if (operand.layout.block != 0)
@@ -25,11 +26,11 @@ std::string KernelRequest::key() const {
   };
   for (const auto& input : inputs) add(input);
   key += " ->";
-  add(output);
+  for (const auto& output : outputs) add(output);
   if (!attrs.entries().empty()) key += " " + to_string(attrs);
   if (epilogue.bias) key += " +bias";
   if (!epilogue.activation.empty()) key += " " + epilogue.activation;
-  if (compute_type() != output.dtype) key += fmt::format(" in {}", to_string(compute_type()));
+  if (compute_type() != output().dtype) key += fmt::format(" in {}", to_string(compute_type()));
   return key;
 }
 
@@ -37,22 +38,22 @@ static DType implied_compute_type(DType stored) {
   return stored == DType::f16 || stored == DType::bf16 ? DType::f32 : stored;
 }
 
-DType KernelRequest::compute_type() const { return compute.value_or(implied_compute_type(output.dtype)); }
+DType KernelRequest::compute_type() const { return compute.value_or(implied_compute_type(output().dtype)); }
 
 bool KernelRequest::computes_as_implied() const {
-  return compute_type() == implied_compute_type(output.dtype);
+  return compute_type() == implied_compute_type(output().dtype);
 }
 
 double KernelRequest::rounding() const {
-  if (!is_float(output.dtype)) return 0;
+  if (!is_float(output().dtype)) return 0;
   // How many terms meet in an element: half of its arithmetic; in a scan or a scatter, up to a whole axis.
   double terms = 1;
   if (op->flops) {
     std::vector<TensorType> types;
     for (const OperandDesc& input : inputs) types.push_back({input.dtype, input.shape, {}});
-    const auto flops = op->flops(types, {output.dtype, output.shape, {}}, attrs);
+    const auto flops = op->flops(types, {output().dtype, output().shape, {}}, attrs);
     terms =
-        static_cast<double>(flops) / (2.0 * static_cast<double>(std::max<int64_t>(1, output.shape.size())));
+        static_cast<double>(flops) / (2.0 * static_cast<double>(std::max<int64_t>(1, output().shape.size())));
   } else {
     for (const OperandDesc& input : inputs)
       for (const int64_t extent : input.shape) terms = std::max(terms, static_cast<double>(extent));
@@ -60,7 +61,7 @@ double KernelRequest::rounding() const {
   // Winograd's transforms and approximations of functions lose a few bits, sums in another order half a bit
   // for each doubling of their terms.
   double allowed = (256 + 8 * std::sqrt(std::max(1.0, terms))) * epsilon(compute_type());
-  if (size_of(output.dtype) < size_of(compute_type())) allowed += 2 * epsilon(output.dtype);
+  if (size_of(output().dtype) < size_of(compute_type())) allowed += 2 * epsilon(output().dtype);
   return allowed;
 }
 

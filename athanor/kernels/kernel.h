@@ -53,12 +53,15 @@ struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
   std::vector<OperandDesc> inputs;
-  OperandDesc output;
+  std::vector<OperandDesc> outputs;  // the op's, then those of `with`
   Epilogue epilogue;
+  /// Ops that are computed along, from the same inputs and attributes.
+  std::vector<const Op*> with = {};
   /// What is computed and accumulated in, where that is not what the stored types imply. A kernel that is
   /// faster because it is less exact answers another request: it is no candidate of this one.
   std::optional<DType> compute = {};
 
+  const OperandDesc& output() const { return outputs.front(); }
   /// `compute`, or f32 for f16 and bf16, and every other type itself.
   DType compute_type() const;
   /// Whether that is what the stored types imply. Backends have kernels for no other requests yet.
@@ -76,8 +79,9 @@ struct GpuCandidate;
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Gives the kernel's launches to a queue of its device. `buffers`: the inputs, the output, and the scratch
-  /// memory if the kernel asked for some; they must live until the launches have run. `site` may be nullptr.
+  /// Gives the kernel's launches to a queue of its device. `buffers`: the inputs, the outputs, and the
+  /// scratch memory if the kernel asked for some; they must live until the launches have run. `site` may be
+  /// nullptr.
   virtual void enqueue(Queue& queue, std::span<const Binding> buffers,
                        const CommandSite* site = nullptr) const = 0;
   /// Does the first part of the first launch in advance: compiles. Threads may prepare several kernels at
@@ -103,6 +107,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// Whether candidates() would return any for this op, in any layout. It is cheap, and asked for every node.
   virtual bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                           const Attrs& attrs) = 0;
+  /// Whether it has kernels that compute the other op along, from the same inputs: requests with two outputs.
+  virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                 const TensorType& output, const Attrs& attrs) = 0;

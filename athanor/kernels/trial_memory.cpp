@@ -23,9 +23,12 @@ struct TrialMemory {
       largest = std::max(largest, elements * static_cast<double>(sizeof(double) + size_of(operand.dtype)));
     };
     for (const OperandDesc& input : request.inputs) add(input);
-    add(request.output);
-    host =
-        largest + 2 * static_cast<double>(sizeof(double)) * static_cast<double>(request.output.shape.size());
+    host = 0;
+    for (const OperandDesc& output : request.outputs) {
+      add(output);
+      host += 2 * static_cast<double>(sizeof(double)) * static_cast<double>(output.shape.size());
+    }
+    host += largest;
   }
 };
 

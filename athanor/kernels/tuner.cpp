@@ -59,17 +59,23 @@ class Trial {
       inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
       inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
     }
-    output_ = allocate(
-        device, std::max<size_t>(1, HostArray(request.output.dtype, request.output.shape).bytes.size()));
+    for (const auto& output : request.outputs)
+      outputs_.push_back(
+          allocate(device, std::max<size_t>(1, HostArray(output.dtype, output.shape).bytes.size())));
   }
 
-  // The result of one run.
+  // The results of one run, one after the other.
   std::vector<double> result(const Candidate& candidate) {
     launch(candidate);
     queue_of(device_).finish();
-    HostArray host(request_.output.dtype, request_.output.shape);
-    output_->read(host.bytes.data(), 0, host.bytes.size());
-    return to_doubles(host);
+    std::vector<double> all;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      HostArray host(request_.outputs[i].dtype, request_.outputs[i].shape);
+      outputs_[i]->read(host.bytes.data(), 0, host.bytes.size());
+      const std::vector<double> one = to_doubles(host);
+      all.insert(all.end(), one.begin(), one.end());
+    }
+    return all;
   }
 
   Samples time(const Candidate& candidate, double limit) {
@@ -88,7 +94,7 @@ class Trial {
       scratch_ = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
     std::vector<Binding> buffers;
     for (const auto& input : inputs_) buffers.push_back({input.get(), 0});
-    buffers.push_back({output_.get(), 0});
+    for (const auto& output : outputs_) buffers.push_back({output.get(), 0});
     buffers.push_back({scratch_.get(), 0});
     candidate.kernel->enqueue(queue_of(device_), buffers);
   }
@@ -96,7 +102,8 @@ class Trial {
   Device device_;
   const KernelRequest& request_;
   std::vector<std::shared_ptr<Storage>> inputs_;
-  std::shared_ptr<Storage> output_, scratch_;
+  std::vector<std::shared_ptr<Storage>> outputs_;
+  std::shared_ptr<Storage> scratch_;
 };
 
 // The request's result by the host's own kernel; {} if it has none.
@@ -386,7 +393,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
               bool measure, const TuningProgress& progress) {
   throw_if_interrupted();
   if (candidates.size() == 1) return {0, "only candidate", {}};
-  if (request.output.shape.size() == 0) return {0, "empty", {}};
+  if (request.output().shape.size() == 0) return {0, "empty", {}};
   const std::string key = key_of(device, request);
   TuningCache& cache = TuningCache::instance();
   std::optional<KernelCache::Winner> winner;

@@ -94,7 +94,7 @@ Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
 // Let p = exp(scores - lse), g be the result's gradient, o the result, and delta = sum(g * o) of each row.
 // Then the gradient of the scores is p * (g v^T - delta).
 
-/// Inputs of the gradients with respect to q and k: q, k, v, g, lse, delta and perhaps the mask.
+/// Inputs of the gradients with respect to q, k and v: q, k, v, g, lse, delta and perhaps the mask.
 enum GradInput : uint8_t { in_q, in_k, in_v, in_g, in_lse, in_delta, in_mask };
 
 TensorType infer_lse(std::span<const TensorType> in, const Attrs&) {
@@ -140,11 +140,7 @@ std::vector<Tensor> attention_grad(const GradArgs& a) {
   std::vector<Tensor> grads(a.inputs.size());
   if (a.needed[0]) grads[0] = call("attention_grad_q", operands, a.attrs);
   if (a.needed[1]) grads[1] = call("attention_grad_k", operands, a.attrs);
-  if (a.needed[2]) {
-    std::vector<Operand> fewer{a.inputs[0], a.inputs[1], a.grad, lse};
-    if (masked) fewer.emplace_back(a.inputs[3]);
-    grads[2] = call("attention_grad_v", fewer, a.attrs);
-  }
+  if (a.needed[2]) grads[2] = call("attention_grad_v", operands, a.attrs);
   if (masked && a.needed[3]) grads[3] = cast(score_grad(all, a.attrs), a.inputs[3].dtype());
   return grads;
 }
@@ -232,14 +228,14 @@ RefArray reference_grad_k(std::span<const RefArray> in, const Attrs& attrs) {
 }
 
 RefArray reference_grad_v(std::span<const RefArray> in, const Attrs& attrs) {
-  const RefScores scores(in[0], in[1], ref_mask(in, 4), attrs);
-  const int64_t e = in[2].shape[-1];
-  RefArray result(in[1].shape.with(-1, e));
+  const RefScores scores(in[in_q], in[in_k], ref_mask(in, in_mask), attrs);
+  RefArray result(in[in_v].shape);
+  const int64_t e = result.shape[-1];
   for (int64_t row = 0; row < scores.rows; ++row)
     for (int64_t j = 0; j < scores.s; ++j)
       for (int64_t c = 0; c < e; ++c)
         result[(row / scores.t * scores.s + j) * e + c] +=
-            std::exp(scores.at(row, j) - in[3][row]) * in[2][row * e + c];
+            std::exp(scores.at(row, j) - in[in_lse][row]) * in[in_g][row * e + c];
   return result;
 }
 
@@ -329,35 +325,27 @@ ATHANOR_OPS(attention) {
                  },
              .reference = reference_grad_k,
              .cases = cases,
+             .shares_with = "attention_grad_v",
              .flops = flops_of(3),
              .tolerance = 16});
-  define_op(
-      {.name = "attention_grad_v",
-       .doc = "p^T g with p = exp(q k^T * scale + mask - lse): the gradient of attention by v, from q, k, g, "
-              "lse",
-       .arity = -1,
-       .infer = [](std::span<const TensorType> in, const Attrs&) -> TensorType {
-         check_floats(in, 4);
-         check_queries(in[0], in[1]);
-         check_rows(in[0], in[3]);
-         check_mask(in, 4, in[1]);
-         if (in[2].shape.with(-1, 1) != in[0].shape.with(-1, 1) || in[2].dtype != in[0].dtype)
-           throw Error(ErrorCode::shape,
-                       fmt::format("takes a gradient [..., T, E], not {}", to_string(in[2])));
-         return {in[1].dtype, in[1].shape.with(-1, in[2].shape[-1]), {}};
-       },
-       .decompose =
-           [](const std::vector<Tensor>& in, const Attrs& attrs) {
-             const Tensor p = weights_of(scores_of(in[0], in[1], mask_of(in, 4), attrs), in[3]);
-             return matmul(transpose(cast(p, in[2].dtype())), in[2]);
-           },
-       .reference = reference_grad_v,
-       .cases = {{{{{5, 3}}, {{7, 3}}, {{5, 2}}, {{5}, 1, 3}}, attributes(false, 0.6)},
-                 {{{{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5}, 1, 3}}, attributes(true, 0.5)},
-                 {{{{2, 1, 3}}, {{2, 17, 3}}, {{2, 1, 3}}, {{2, 1}, 1, 3}, {{2, 1, 17}}},
-                  attributes(false, 1.0)}},
-       .flops = flops_of(2),
-       .tolerance = 16});
+  define_op({.name = "attention_grad_v",
+             .doc = "p^T g: the gradient of attention by v, from what attention_grad_q takes",
+             .arity = -1,
+             .infer =
+                 [](std::span<const TensorType> in, const Attrs&) {
+                   check_grad(in);
+                   return in[in_v];
+                 },
+             .decompose =
+                 [](const std::vector<Tensor>& in, const Attrs& attrs) {
+                   const Tensor scores = scores_of(in[in_q], in[in_k], mask_of(in, in_mask), attrs);
+                   const Tensor p = weights_of(scores, in[in_lse]);
+                   return matmul(transpose(cast(p, in[in_g].dtype())), in[in_g]);
+                 },
+             .reference = reference_grad_v,
+             .cases = cases,
+             .flops = flops_of(2),
+             .tolerance = 16});
 }
 
 Tensor scaled_dot_product_attention(Operand q, Operand k, Operand v, const Tensor& mask,

@@ -41,7 +41,7 @@ void run_on_host(const KernelRequest& request, std::span<const Binding> inputs, 
   std::vector<RefArray> arrays;
   for (size_t i = 0; i < inputs.size(); ++i) arrays.push_back(read(request.inputs[i], inputs[i]));
   const RefArray result = request.op->reference(arrays, request.attrs);
-  const HostArray host = from_doubles(request.output.dtype, request.output.shape, result.data);
+  const HostArray host = from_doubles(request.output().dtype, request.output().shape, result.data);
   output.storage->write(host.bytes.data(), static_cast<size_t>(output.offset), host.bytes.size());
 }
 

@@ -113,11 +113,11 @@ inline std::vector<double> run_candidate(const Candidate& candidate, std::vector
 /// The results of all candidates of a request.
 inline std::vector<Run> run_all(const Op& op, const Attrs& attrs, std::vector<Value>& inputs, DType dtype,
                                 const Shape& shape, Layout layout = {}, const Epilogue& epilogue = {}) {
-  KernelRequest request{&op, attrs, {}, {dtype, shape, layout, contiguous_strides(shape)}, epilogue};
+  KernelRequest request{&op, attrs, {}, {{dtype, shape, layout, contiguous_strides(shape)}}, epilogue};
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
   std::vector<Run> runs;
   for (const Candidate& candidate : cpu().candidates(0, request))
-    runs.push_back({candidate.name, run_candidate(candidate, inputs, request.output)});
+    runs.push_back({candidate.name, run_candidate(candidate, inputs, request.output())});
   EXPECT_FALSE(runs.empty()) << request.key();
   return runs;
 }

@@ -117,7 +117,7 @@ TEST(CpuMatmul, HasTheSameCandidatesWheneverAsked) {
   const KernelRequest request{&matmul,
                               {},
                               {dense({1, 128, 784}), dense({1, 784, 512}), dense({512})},
-                              dense({1, 128, 512}),
+                              {dense({1, 128, 512})},
                               {.bias = true, .activation = "relu"}};
   const auto names = [&] {
     std::vector<std::string> all;

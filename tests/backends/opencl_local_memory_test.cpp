@@ -17,7 +17,7 @@ std::vector<GpuCandidate> candidates_with_local_memory(const GpuTraits& traits) 
   const auto add = [&](std::vector<GpuCandidate> some) { std::ranges::move(some, std::back_inserter(all)); };
   const auto request = [](const char* op, const Attrs& attrs, const std::vector<Shape>& inputs,
                           const Shape& output) {
-    KernelRequest r{&find_op(op), attrs, {}, row_major(output), {}};
+    KernelRequest r{&find_op(op), attrs, {}, {row_major(output)}, {}};
     for (const Shape& shape : inputs) r.inputs.push_back(row_major(shape));
     return r;
   };

@@ -11,7 +11,7 @@ KernelRequest product(int64_t m, int64_t n, int64_t k) {
   return {.op = &find_op("batch_matmul"),
           .attrs = {},
           .inputs = {dense({1, m, k}), dense({1, k, n})},
-          .output = dense({1, m, n}),
+          .outputs = {dense({1, m, n})},
           .epilogue = {}};
 }
 

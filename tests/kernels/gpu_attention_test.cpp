@@ -18,6 +18,66 @@ Shape with(Shape leading, int64_t a, int64_t b = -1) {
   return Shape(dims);
 }
 
+// Both gradients of one request, against the reference of each.
+void check_together(DType dtype, const AttentionCase& c, double tolerance) {
+  const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
+  const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
+              v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
+              rows = with(c.leading, c.queries);
+  std::vector<Value> inputs{view(dtype, q, 1), view(dtype, k, 2),         view(dtype, v, 3),
+                            view(dtype, y, 4), view(DType::f32, rows, 5), view(DType::f32, rows, 6)};
+  if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
+  KernelRequest request{
+      .op = &find_op("attention_grad_k"),
+      .attrs = attrs,
+      .inputs = {},
+      .outputs = {{dtype, k, {}, contiguous_strides(k)}, {dtype, v, {}, contiguous_strides(v)}},
+      .epilogue = {},
+      .with = {&find_op("attention_grad_v")}};
+  std::vector<RefArray> arrays;
+  for (const Value& input : inputs) {
+    request.inputs.push_back(input.desc);
+    arrays.emplace_back(input.desc.shape);
+    arrays.back().data = input.values;
+  }
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    ASSERT_TRUE(backend_of(info.device).computes_together(*request.op, *request.with.front()));
+    GpuTraits other = device.facts().traits;
+    other.grain = other.grain->coarse ? &fine_grain : &coarse_grain;
+    std::vector<GpuCandidate> all = gpu_candidates(request, device.facts().traits);
+    for (GpuCandidate& one : gpu_candidates(request, other)) all.push_back(std::move(one));
+    for (GpuCandidate& generated : all) {
+      const Candidate candidate = gpu::make_candidate(device, generated, {});
+      std::vector<std::shared_ptr<Storage>> storage;
+      std::vector<Binding> buffers;
+      for (Value& input : inputs) {
+        storage.push_back(allocate(info.device, input.memory.size()));
+        storage.back()->write(input.memory.data(), 0, input.memory.size());
+        buffers.push_back({storage.back().get(), static_cast<int64_t>(input.offset)});
+      }
+      for (const OperandDesc& output : request.outputs) {
+        storage.push_back(allocate(info.device, HostArray(output.dtype, output.shape).bytes.size()));
+        buffers.push_back({storage.back().get(), 0});
+      }
+      buffers.push_back({});
+      candidate.kernel->enqueue(device.kernels(), buffers);
+      device.kernels().finish();
+      const Op* const ops[] = {request.op, request.with.front()};
+      for (size_t o = 0; o < 2; ++o) {
+        HostArray host(dtype, request.outputs[o].shape);
+        storage[inputs.size() + o]->read(host.bytes.data(), 0, host.bytes.size());
+        const std::vector<double> found = to_doubles(host), want = ops[o]->reference(arrays, attrs).data;
+        double largest = 0;
+        for (const double x : want) largest = std::max(largest, std::abs(x));
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_NEAR(found[i], want[i], tolerance * largest)
+              << candidate.name << " " << ops[o]->name << " element " << i;
+      }
+    }
+  }
+}
+
 void check(DType dtype, const AttentionCase& c, double tolerance) {
   const Attrs attrs = {{"causal", c.causal}, {"scale", 0.3}};
   const DType wide = dtype == DType::f64 ? DType::f64 : DType::f32;
@@ -33,7 +93,7 @@ void check(DType dtype, const AttentionCase& c, double tolerance) {
   run("scaled_dot_product_attention", {vq, vk, vv}, y);
   run("attention_grad_q", {vq, vk, vv, vg, lse, delta}, q);
   run("attention_grad_k", {vq, vk, vv, vg, lse, delta}, k);
-  run("attention_grad_v", {vq, vk, vg, lse}, v);
+  run("attention_grad_v", {vq, vk, vv, vg, lse, delta}, v);
   if (dtype == wide) run("attention_lse", {vq, vk}, rows);
 }
 
@@ -55,6 +115,13 @@ TEST(GpuAttention, OtherTypes) {
   ATHANOR_NEEDS_GPU();
   check(DType::f64, {{2}, 9, 11, 4, 3}, 1e-12);
   check(DType::bf16, {{2}, 9, 11, 4, 3}, 3e-2);
+}
+
+TEST(GpuAttention, KeysAndValuesTogether) {
+  ATHANOR_NEEDS_GPU();
+  check_together(DType::f32, {{2, 3}, 17, 33, 5, 7}, 2e-5);
+  check_together(DType::f32, {{2}, 20, 19, 9, 12, true, true}, 2e-5);
+  check_together(DType::bf16, {{}, 40, 35, 16, 16}, 3e-2);
 }
 
 // Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].

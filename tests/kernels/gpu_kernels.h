@@ -40,7 +40,7 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
     arrays.pop_back();
   }
   std::vector<double> want = request.op->reference(arrays, request.attrs).data;
-  const Shape& shape = request.output.shape;
+  const Shape& shape = request.output().shape;
   const int64_t inner = shape.rank() == 4 ? shape[2] * shape[3] : 1;
   for (size_t i = 0; i < want.size(); ++i) {
     if (epilogue.bias) want[i] += bias[static_cast<size_t>(static_cast<int64_t>(i) / inner) % bias.size()];
@@ -48,7 +48,7 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
     if (epilogue.activation == "tanh") want[i] = std::tanh(want[i]);
     if (epilogue.activation == "sigmoid") want[i] = 1 / (1 + std::exp(-want[i]));
   }
-  if (!is_float(request.output.dtype)) want = to_doubles(from_doubles(request.output.dtype, shape, want));
+  if (!is_float(request.output().dtype)) want = to_doubles(from_doubles(request.output().dtype, shape, want));
   return want;
 }
 
@@ -95,7 +95,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
   const DType dtype = inputs[0].desc.dtype;
-  KernelRequest request{&find_op(op), attrs, {}, {dtype, shape, {}, contiguous_strides(shape)}, epilogue};
+  KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
@@ -111,7 +111,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       std::vector<Run> runs;
       for (size_t i = 0; i < candidates.size(); ++i)
         if (only.empty() ? is_due(i, candidates.size()) : candidates[i].name.starts_with(only))
-          runs.push_back({candidates[i].name, run_on(device, candidates[i], inputs, request.output)});
+          runs.push_back({candidates[i].name, run_on(device, candidates[i], inputs, request.output())});
       EXPECT_FALSE(runs.empty() && !candidates.empty()) << request.key();
       expect_all_near(runs, want, tolerance, request.key());
       if (::testing::Test::HasFatalFailure()) return;

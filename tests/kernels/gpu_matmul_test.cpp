@@ -104,7 +104,7 @@ KernelRequest request_for(const std::vector<Value>& inputs) {
   KernelRequest request{&find_op("batch_matmul"), {}, {}, {}, {.bias = true, .activation = "relu"}};
   for (const Value& input : inputs) request.inputs.push_back(input.desc);
   const Shape shape{1, request.inputs[0].shape[1], request.inputs[1].shape[2]};
-  request.output = {request.inputs[0].dtype, shape, {}, contiguous_strides(shape)};
+  request.outputs = {{request.inputs[0].dtype, shape, {}, contiguous_strides(shape)}};
   return request;
 }
 
@@ -125,7 +125,7 @@ TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
       const auto a = candidate.parameters.find("a"), b = candidate.parameters.find("b");
       const auto direct = static_cast<int64_t>(gpu::GemmSource::direct);
       if (a == candidate.parameters.end() || (a->second != direct && b->second != direct)) continue;
-      const std::vector<double> want = run_on(device, candidate, inputs, request.output);
+      const std::vector<double> want = run_on(device, candidate, inputs, request.output());
       for (const auto& [row, column] : {std::pair<int64_t, int64_t>{1, 1}, {2, 3}}) {
         std::vector<Value> parts = {part_of(inputs[0], {0, row, 0}), part_of(inputs[1], {0, 0, column}),
                                     part_of(inputs[2], {column})};
@@ -135,7 +135,7 @@ TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
           return other.name == candidate.name && other.parameters == candidate.parameters;
         });
         if (same == others.end()) continue;
-        const std::vector<double> got = run_on(device, *same, parts, part.output);
+        const std::vector<double> got = run_on(device, *same, parts, part.output());
         for (int64_t r = row; r < m; ++r)
           for (int64_t c = column; c < n; ++c, ++compared)
             ASSERT_EQ(got[static_cast<size_t>((r - row) * (n - column) + c - column)],

@@ -74,11 +74,11 @@ TEST(GpuPool, ANaNStays) {
   const PoolCase c{{1, 1, 4, 4}, {2, 2}, {2, 2}, {0, 0}};
   std::vector<Value> inputs = {x};
   KernelRequest request{
-      &find_op("max_pool2d"), c.attrs(true), {x.desc}, random_value(DType::f32, c.y(), 1).desc, {}};
+      &find_op("max_pool2d"), c.attrs(true), {x.desc}, {random_value(DType::f32, c.y(), 1).desc}, {}};
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     for (const GpuCandidate& candidate : gpu_candidates(request, device.facts().traits)) {
-      const auto result = run_on(device, candidate, inputs, request.output);
+      const auto result = run_on(device, candidate, inputs, request.output());
       EXPECT_TRUE(std::isnan(result[0])) << candidate.name;
       EXPECT_FALSE(std::isnan(result[1])) << candidate.name;
     }

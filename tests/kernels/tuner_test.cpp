@@ -34,7 +34,7 @@ class Tuner : public ::testing::Test {
     return {.op = &find_op("batch_matmul"),
             .attrs = {},
             .inputs = {dense({1, m, k}), dense({1, k, n})},
-            .output = dense({1, m, n}),
+            .outputs = {dense({1, m, n})},
             .epilogue = {}};
   }
 
@@ -172,8 +172,8 @@ TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
 }
 
 TEST(KernelRequest, SaysWhatIsComputedIn) {
-  KernelRequest request{&find_op("batch_matmul"), {}, {}, {DType::f16, {1, 64, 64}, {}, {4096, 64, 1}}, {}};
-  for (int i = 0; i < 2; ++i) request.inputs.push_back(request.output);
+  KernelRequest request{&find_op("batch_matmul"), {}, {}, {{DType::f16, {1, 64, 64}, {}, {4096, 64, 1}}}, {}};
+  for (int i = 0; i < 2; ++i) request.inputs.push_back(request.output());
   EXPECT_EQ(request.key(), "batch_matmul f16[1, 64, 64] f16[1, 64, 64] -> f16[1, 64, 64] in f32");
   const double exact = request.rounding();
   request.compute = DType::f16;

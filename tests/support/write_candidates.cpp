@@ -31,7 +31,7 @@ class Writer {
     const auto desc = [&](const Shape& shape) {
       return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
     };
-    KernelRequest request{&find_op(op), attrs, {}, desc(output), {}};
+    KernelRequest request{&find_op(op), attrs, {}, {desc(output)}, {}};
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
     for (const GpuCandidate& candidate : gpu_candidates(request, traits_))
       for (const GpuLaunch& launch : candidate.launches) {

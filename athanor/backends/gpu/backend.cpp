@@ -9,7 +9,8 @@ namespace {
 // What an index that comes from a tensor must stay below, in ops that take some.
 int64_t indexed_extent(const KernelRequest& request) {
   if (!request.attrs.has("axis")) return 0;
-  const Shape& shape = request.op->prim == Prim::scatter_add ? request.output.shape : request.inputs[0].shape;
+  const Shape& shape =
+      request.op->prim == Prim::scatter_add ? request.output().shape : request.inputs[0].shape;
   const int64_t axis = request.attrs.integer("axis");
   return shape.rank() == 0 ? 0 : shape[static_cast<int>(axis)];
 }
@@ -48,6 +49,10 @@ std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& r
 bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                             const Attrs& attrs) {
   return gpu_has_kernel(op, inputs, output, attrs);
+}
+
+bool GpuBackend::computes_together(const Op& op, const Op& with) const {
+  return gpu_computes_together(op, with);
 }
 
 Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {

@@ -34,10 +34,15 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   const gpu::Template* found = template_of(*request.op);
   if (found == nullptr || !request.computes_as_implied()) return {};
   const auto needs_f64 = [](const OperandDesc& operand) { return operand.dtype == DType::f64; };
-  if (!traits.f64 && (needs_f64(request.output) || std::ranges::any_of(request.inputs, needs_f64)))
+  if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))
     throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},
                 "Use f32, or another device");
   return found->candidates(request, traits);
+}
+
+bool gpu_computes_together(const Op& op, const Op& with) {
+  const gpu::Template *found = template_of(op), *other = template_of(with);
+  return found != nullptr && other != nullptr && found->together && found->candidates == other->candidates;
 }
 
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,

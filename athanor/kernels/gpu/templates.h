@@ -15,6 +15,7 @@ struct Template {
   std::vector<GpuCandidate> (*candidates)(const KernelRequest& request, const GpuTraits& traits);
   /// Whether it has kernels for these types; nullptr: for all. Otherwise the op decomposes.
   bool (*serves)(std::span<const TensorType> inputs, const TensorType& output) = nullptr;
+  bool together = false;  // it computes an op and the one that it shares work with in one kernel
 };
 
 /// When the program starts, as ops are declared. Throws Error(internal) if one of the ops has a template.

@@ -58,7 +58,7 @@ void run_argsort(const MergedInput& input, bool descending, const T* from, int64
 }  // namespace
 
 static Candidate argsort_kernel(const KernelRequest& request) {
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   const bool descending = request.attrs.has("descending") && request.attrs.flag("descending");
   size_t scratch = 0;
   const MergedInput input(request, 0, {axis, axis + 1}, scratch);

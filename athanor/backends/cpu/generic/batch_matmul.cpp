@@ -6,7 +6,7 @@ namespace athanor::cpu {
 
 static Candidate batch_matmul_kernel(const KernelRequest& request) {
   const GemmShape shape(request);
-  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) {
     const Gemm<T> gemm(shape, cpu_threads());
     return function_candidate("generic gemm", gemm.scratch_bytes(),
                               [gemm, bias = shape.bias](Buffers buffers) {

@@ -30,10 +30,10 @@ void run_cumsum(const MergedInput& input, const T* from, T* to) {
 }  // namespace
 
 static Candidate cumsum_kernel(const KernelRequest& request) {
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   size_t scratch = 0;
   const MergedInput input(request, 0, {axis, axis + 1}, scratch);
-  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) {
     return function_candidate("generic cumsum", scratch, [input](Buffers buffers) {
       run_cumsum(input, input.resolve<T>(buffers), static_cast<T*>(buffers[1]));
     });

@@ -44,13 +44,13 @@ void run_fold(const Fold& fold, const MergedInput& input, const T* from, T* to, 
 
 static Candidate fold_kernel(const KernelRequest& request) {
   // The input has one more axis than the output: n became [windows, window size].
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   const Fold fold{request.attrs.integer("size"), request.attrs.integer("step"),
                   request.attrs.integer("dilation")};
   size_t copies = 0;
   const MergedInput input(request, 0, {axis, axis + 1, axis + 2}, copies);
   const int threads = cpu_threads();
-  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) {
     const size_t sums =
         static_cast<size_t>(threads * fold.size * std::min(input.extent(3), widest_fold)) * sizeof(Acc<T>);
     return function_candidate("generic fold", aligned(copies) + sums, [=](Buffers buffers) {

@@ -19,9 +19,9 @@ struct GemmShape {
   /// The shape of a batch_matmul. If the whole batch shares b, as in a linear layer, it becomes one taller
   /// matrix.
   explicit GemmShape(const KernelRequest& request)
-      : batch(request.output.shape[0]),
-        m(request.output.shape[1]),
-        n(request.output.shape[2]),
+      : batch(request.output().shape[0]),
+        m(request.output().shape[1]),
+        n(request.output().shape[2]),
         k(request.inputs[0].shape[2]),
         a{strides_of(request.inputs[0])},
         b{strides_of(request.inputs[1])},

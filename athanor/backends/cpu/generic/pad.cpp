@@ -52,9 +52,9 @@ void run_pad(const Pad& pad, const T* from, T* to, T value) {
 }  // namespace
 
 static Candidate pad_kernel(const KernelRequest& request) {
-  const Pad pad{request.inputs[0], request.output, request.attrs.ints("low")};
+  const Pad pad{request.inputs[0], request.output(), request.attrs.ints("low")};
   const double value = request.attrs.number("value");
-  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) {
     T filler;
     if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
       filler = T(static_cast<float>(value));

@@ -55,10 +55,10 @@ void run_pool(const PoolShape& shape, const T* from, T* to) {
 }  // namespace
 
 static Candidate pool_kernel(const KernelRequest& request) {
-  const PoolShape shape(request, request.inputs[0], request.output);
+  const PoolShape shape(request, request.inputs[0], request.output());
   size_t scratch = 0;
   const MergedInput input(request, 0, {}, scratch);
-  return visit_dtype(request.output.dtype, [&]<class T>(T) -> Candidate {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) -> Candidate {
     if constexpr (is_float(dtype_of<T>)) {
       return function_candidate("generic pool", scratch, [=](Buffers buffers) {
         const T* from = input.resolve<T>(buffers);
@@ -71,7 +71,7 @@ static Candidate pool_kernel(const KernelRequest& request) {
           run_pool<T, 1>(shape, from, to);
       });
     } else {
-      throw Error(ErrorCode::internal, "pooling of " + std::string(to_string(request.output.dtype)));
+      throw Error(ErrorCode::internal, "pooling of " + std::string(to_string(request.output().dtype)));
     }
   });
 }

@@ -134,14 +134,14 @@ Candidate make(const KernelRequest& request, const PoolShape& shape) {
 }  // namespace
 
 static Candidate pool_grad_kernel(const KernelRequest& request) {
-  PoolShape shape(request, request.output, request.inputs.back());
-  shape.block = std::max(request.output.layout.block, 1);
-  return visit_dtype(request.output.dtype, [&]<class T>(T) -> Candidate {
+  PoolShape shape(request, request.output(), request.inputs.back());
+  shape.block = std::max(request.output().layout.block, 1);
+  return visit_dtype(request.output().dtype, [&]<class T>(T) -> Candidate {
     if constexpr (is_float(dtype_of<T>))
       return make<T>(request, shape);
     else
       throw Error(ErrorCode::internal,
-                  "a pooling gradient of " + std::string(to_string(request.output.dtype)));
+                  "a pooling gradient of " + std::string(to_string(request.output().dtype)));
   });
 }
 

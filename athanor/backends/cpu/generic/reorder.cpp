@@ -48,13 +48,13 @@ Candidate make(const MergedInput& input, size_t scratch, int64_t groups, int64_t
 }  // namespace
 
 static Candidate reorder_kernel(const KernelRequest& request) {
-  const Shape& shape = request.output.shape;
-  const bool to_blocked = request.output.layout.block != 0;
-  const int block = to_blocked ? request.output.layout.block : request.inputs[0].layout.block;
+  const Shape& shape = request.output().shape;
+  const bool to_blocked = request.output().layout.block != 0;
+  const int block = to_blocked ? request.output().layout.block : request.inputs[0].layout.block;
   const int64_t groups = shape[0] * shape[1] / block, pixels = shape[2] * shape[3];
   size_t scratch = 0;
   const MergedInput input(request, 0, {}, scratch);
-  switch (size_of(request.output.dtype)) {  // elements are only moved
+  switch (size_of(request.output().dtype)) {  // elements are only moved
     case 1:
       return make<uint8_t>(input, scratch, groups, pixels, block, to_blocked);
     case 2:

@@ -50,12 +50,12 @@ void run_scatter(const Sizes& sizes, const MergedInput& index, const MergedInput
 }  // namespace
 
 static Candidate scatter_add_kernel(const KernelRequest& request) {
-  const Shape& shape = request.output.shape;
+  const Shape& shape = request.output().shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
   size_t copies = 0;
   const MergedInput index(request, 0, {axis, axis + 1}, copies), source(request, 1, {axis, axis + 1}, copies);
   const Sizes sizes{product(shape, 0, axis), shape[axis], product(shape, axis + 1, shape.rank())};
-  return visit_dtype(request.output.dtype, [&]<class T>(T) {
+  return visit_dtype(request.output().dtype, [&]<class T>(T) {
     const auto with = [&]<class Index>(Index) {
       const size_t sums = sums_in_place<T> ? 0 : static_cast<size_t>(shape.size()) * sizeof(Acc<T>);
       return function_candidate("generic scatter_add", aligned(copies) + sums, [=](Buffers buffers) {

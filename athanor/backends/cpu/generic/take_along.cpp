@@ -44,10 +44,10 @@ Candidate make(const KernelRequest& request, const MergedInput& x, const MergedI
 }  // namespace
 
 static Candidate take_along_kernel(const KernelRequest& request) {
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   size_t scratch = 0;
   const MergedInput x(request, 0, {axis, axis + 1}, scratch), index(request, 1, {axis, axis + 1}, scratch);
-  switch (size_of(request.output.dtype)) {  // elements are only moved
+  switch (size_of(request.output().dtype)) {  // elements are only moved
     case 1:
       return make<uint8_t>(request, x, index, scratch);
     case 2:

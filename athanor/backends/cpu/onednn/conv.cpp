@@ -35,11 +35,11 @@ struct Conv {
         padding(r.attrs.ints("padding")) {
     const std::string& name = r.op->name;
     if (name == "conv2d")
-      x = r.inputs[0], w = r.inputs[1], y = r.output;
+      x = r.inputs[0], w = r.inputs[1], y = r.output();
     else if (name == "conv2d_input_grad")
-      x = r.output, w = r.inputs[1], y = r.inputs[0];
+      x = r.output(), w = r.inputs[1], y = r.inputs[0];
     else
-      x = r.inputs[0], w = r.output, y = r.inputs[1];
+      x = r.inputs[0], w = r.output(), y = r.inputs[1];
     for (auto& dilation : dilates) --dilation;  // oneDNN counts the gaps
     if (const int64_t groups = r.attrs.integer("groups"); groups > 1)
       w.shape = w.shape.with(0, w.shape[0] / groups).insert(0, groups);

@@ -47,7 +47,7 @@ memory::desc desc_of(const Matrix& matrix, DType dtype, int64_t rows, int64_t co
 
 void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Matrix& a, const Matrix& b,
                  std::vector<Candidate>& candidates) {
-  const DType dtype = request.output.dtype;
+  const DType dtype = request.output().dtype;
   const auto left = desc_of(a, dtype, shape.m, shape.k, shape.batch);
   const auto right = desc_of(b, dtype, shape.k, shape.n, shape.batch);
   const auto result = desc_of({false, shape.n, shape.m * shape.n}, dtype, shape.m, shape.n, shape.batch);
@@ -116,7 +116,7 @@ static std::vector<Candidate> onednn_matmul(const KernelRequest& request) {
   if (!a || !b) return {};
   std::vector<Candidate> candidates;
   add_matmuls(request, shape, *a, *b, candidates);
-  if (shape.batch == 1 && request.output.dtype == DType::f32) candidates.push_back(sgemm(shape, *a, *b));
+  if (shape.batch == 1 && request.output().dtype == DType::f32) candidates.push_back(sgemm(shape, *a, *b));
   return candidates;
 }
 

@@ -17,7 +17,7 @@ static std::vector<Candidate> onednn_pool(const KernelRequest& request) {
   const Ints &kernel = attrs.ints("kernel"), &stride = attrs.ints("stride"), &padding = attrs.ints("padding");
   if (padding[0] >= kernel[0] || padding[1] >= kernel[1]) return {};  // windows that see no element
   Sequence sequence(request);
-  const auto from = memory_desc(sequence.make_dense(0)), to = memory_desc(request.output);
+  const auto from = memory_desc(sequence.make_dense(0)), to = memory_desc(request.output());
 #if DNNL_VERSION_MAJOR >= 3
   const auto found = describe<dnnl::pooling_forward>(
       primitive_attributes(), dnnl::prop_kind::forward_inference, algorithm_of(request), from, to, stride,

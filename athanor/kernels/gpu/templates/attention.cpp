@@ -10,7 +10,7 @@
 namespace athanor::gpu {
 namespace {
 
-enum class Kind : uint8_t { forward, lse, grad_q, grad_k, grad_v };
+enum class Kind : uint8_t { forward, lse, grad_q, grad_k, grad_v, grad_kv };
 
 /// The inputs of an op by name, in their order; the mask, if any, comes last.
 std::vector<std::string> inputs_of(Kind kind) {
@@ -19,8 +19,6 @@ std::vector<std::string> inputs_of(Kind kind) {
       return {"q", "k", "v"};
     case Kind::lse:
       return {"q", "k"};
-    case Kind::grad_v:
-      return {"q", "k", "g", "lse"};
     default:
       return {"q", "k", "v", "g", "lse", "delta"};
   }
@@ -99,7 +97,7 @@ std::vector<AttentionPoint> row_points(int64_t own_rows, int64_t bytes_of_row, c
 }
 
 std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
-  if (request.output.shape.size() == 0) return {{.name = "nothing"}};
+  if (request.output().shape.size() == 0) return {{.name = "nothing"}};
   std::vector<std::string> names = inputs_of(kind);
   const bool masked = request.inputs.size() > names.size();
   if (masked) names.emplace_back("mask");
@@ -108,7 +106,7 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
                 d = request.inputs[0].shape[-1];
   // The features of v and the result; 1 if there is neither.
   const int64_t e = kind == Kind::lse ? 1 : request.inputs[2].shape[-1];
-  const bool by_keys = kind == Kind::grad_k || kind == Kind::grad_v;
+  const bool by_keys = kind == Kind::grad_k || kind == Kind::grad_v || kind == Kind::grad_kv;
   const int64_t own = by_keys ? keys : queries;
   const int64_t batches = request.inputs[0].shape.size() / (queries * d);
 
@@ -132,15 +130,18 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
         .set(prefix + "_ROW", operand.strides[operand.strides.size() - 2])
         .set(prefix + "_FEATURE", operand.strides.back());
   }
-  const std::string out = fmt::format("STORED({})", language_name(request.output.dtype));
-  parameters += fmt::format("BUFFER({}, out)", out);
-  binds += fmt::format("BIND({}, out);", out);
-  arguments.push_back({static_cast<int>(request.inputs.size())});
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    const std::string out = fmt::format("STORED({})", language_name(request.outputs[i].dtype));
+    const char* const name = i == 0 ? "out" : "out_2";
+    parameters += fmt::format("{}BUFFER({}, {})", i == 0 ? "" : ", ", out, name);
+    binds += fmt::format("BIND({}, {}); ", out, name);
+    arguments.push_back({static_cast<int>(request.inputs.size() + i)});
+  }
   const bool f64 = dtype == DType::f64;
   defines.set("PARAMETERS", parameters)
       .set("BINDS", binds)
       .set_dtype("DTYPE", dtype)
-      .set_dtype("OUT_DTYPE", request.output.dtype)
+      .set_dtype("OUT_DTYPE", request.output().dtype)
       .set("EXP(x)", f64 ? "exp_f64(x)" : "exp_f32(x)")
       .set("LOG(x)", f64 ? "log_f64(x)" : "log_f32(x)")
       .set("INDEX", "i64")
@@ -155,8 +156,10 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
 
   std::vector<GpuCandidate> candidates;
   // What the templates keep in local memory.
-  const bool second = kind == Kind::grad_q || kind == Kind::grad_k, of_rows = kind != Kind::lse;
-  const int64_t in_rows = !of_rows ? 0 : second ? d : e, by_query = by_keys ? 1 + second : 0;
+  const bool both = kind == Kind::grad_kv, second = kind == Kind::grad_q || kind == Kind::grad_k || both,
+             of_rows = kind != Kind::lse;
+  const int64_t in_rows = !of_rows ? 0 : (second ? d : 0) + (!second || both ? e : 0),
+                by_query = by_keys ? 1 + second : 0;
   const int64_t number_bytes = f64 ? 8 : 4;
   const Footprint tiles{d + second * e, kind == Kind::forward || !of_rows ? 2 : 0, d + of_rows * e, by_query,
                         number_bytes};
@@ -189,7 +192,8 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
 
 static std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   const std::string& name = request.op->name;
-  const Kind kind = name == "attention_lse"      ? Kind::lse
+  const Kind kind = !request.with.empty()        ? Kind::grad_kv
+                    : name == "attention_lse"    ? Kind::lse
                     : name == "attention_grad_q" ? Kind::grad_q
                     : name == "attention_grad_k" ? Kind::grad_k
                     : name == "attention_grad_v" ? Kind::grad_v
@@ -209,7 +213,8 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
     register_template({{"scaled_dot_product_attention", "attention_lse", "attention_grad_q",
                         "attention_grad_k", "attention_grad_v"},
                        attention,
-                       serves_attention});
+                       serves_attention,
+                       true});
 
 }  // namespace
 

@@ -22,14 +22,14 @@ bool fits_in_32_bits(const KernelRequest& request) {
       total += std::max<int64_t>(x.shape[axis] - 1, 0) * std::abs(x.strides[static_cast<size_t>(axis)]);
     return total;
   };
-  int64_t most = reach(request.output);
+  int64_t most = reach(request.output());
   for (const OperandDesc& input : request.inputs) most = std::max(most, reach(input));
   return most < INT32_MAX / 2;
 }
 
 GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
   GemmProblem p;
-  p.dtype = request.output.dtype;
+  p.dtype = request.output().dtype;
   p.batch = conv.groups;
   p.activation = request.epilogue.activation;
   p.c.buffer = static_cast<int>(request.inputs.size());
@@ -216,7 +216,8 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   if (zeros)
     for (GpuCandidate& candidate : result)
-      candidate.launches.insert(candidate.launches.begin(), zero_launch(request.output, p.c.buffer, traits));
+      candidate.launches.insert(candidate.launches.begin(),
+                                zero_launch(request.output(), p.c.buffer, traits));
   return result;
 }
 
@@ -227,7 +228,7 @@ ConvData::ConvData(const KernelRequest& request, const ConvProblem& problem, boo
       gradient(is_gradient),
       image(request.inputs[0]),
       weight(request.inputs[1]),
-      out(request.output.shape),
+      out(request.output().shape),
       result(out[2], out[3]),
       channels_in((gradient ? conv.y[1] : conv.x[1]) / conv.groups),
       channels_out((gradient ? conv.x[1] : conv.y[1]) / conv.groups),
@@ -330,12 +331,12 @@ static std::vector<GpuCandidate> conv2d(const KernelRequest& request, const GpuT
 }
 
 static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request, const GpuTraits& traits) {
-  const ConvProblem conv(request.output.shape, request.inputs[1].shape, request.attrs);
+  const ConvProblem conv(request.output().shape, request.inputs[1].shape, request.attrs);
   return data_candidates(request, conv, true, traits);
 }
 
 static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
-  const ConvProblem conv(request.inputs[0].shape, request.output.shape, request.attrs);
+  const ConvProblem conv(request.inputs[0].shape, request.output().shape, request.attrs);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   for (const int64_t outputs : {4, 2})

@@ -61,14 +61,14 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
   const int64_t columns = (conv.y[3] - 1) * conv.stride.width + (conv.w[3] - 1) * conv.dilation.width + 1;
   const int64_t copied = conv.x[0] * rows * columns * c;
   // Few channels make no rows. Offsets have 32 bits.
-  if (conv.groups != 1 || c < 8 || conv.y.size() * conv.w.size() == 0 || request.output.dtype == DType::f64 ||
-      copied >= INT32_MAX || conv.y.size() >= INT32_MAX)
+  if (conv.groups != 1 || c < 8 || conv.y.size() * conv.w.size() == 0 ||
+      request.output().dtype == DType::f64 || copied >= INT32_MAX || conv.y.size() >= INT32_MAX)
     return {};
 
-  const auto item = static_cast<int64_t>(size_of(request.output.dtype));
+  const auto item = static_cast<int64_t>(size_of(request.output().dtype));
   const Ints& dy = gradient.strides;
   GemmProblem p;
-  p.dtype = request.output.dtype;
+  p.dtype = request.output().dtype;
   p.batch = taps;
   p.m = conv.y[1], p.n = c, p.k = conv.y[0] * conv.y[2] * conv.y[3];
   p.c = {2, 1, c * taps, taps};

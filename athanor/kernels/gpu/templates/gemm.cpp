@@ -117,10 +117,10 @@ std::string gemm_prelude(const GemmProblem& p, bool bias, Defines defines) {
 }
 
 GemmProblem::GemmProblem(const KernelRequest& request)
-    : dtype(request.output.dtype),
-      batch(request.output.shape[0]),
-      m(request.output.shape[1]),
-      n(request.output.shape[2]),
+    : dtype(request.output().dtype),
+      batch(request.output().shape[0]),
+      m(request.output().shape[1]),
+      n(request.output().shape[2]),
       k(request.inputs[0].shape[2]),
       a{0, request.inputs[0].strides[0], request.inputs[0].strides[1], request.inputs[0].strides[2]},
       b{1, request.inputs[1].strides[0], request.inputs[1].strides[1], request.inputs[1].strides[2]},

@@ -27,7 +27,7 @@ GpuCandidate gathered(const KernelRequest& request, int axis, const GpuTraits& t
   const OperandDesc &index = request.inputs[0], &source = request.inputs[1];
   const std::string_view name = language_name(source.dtype);
   const auto a = static_cast<size_t>(axis);
-  ElementKernel kernel("scatter_add", request.output.shape,
+  ElementKernel kernel("scatter_add", request.output().shape,
                        {{"index", stored(index.dtype), {0, 0}},
                         {"source", stored(source.dtype), {1, 0}},
                         {"y", stored(source.dtype), {2, 0}}},
@@ -37,7 +37,7 @@ GpuCandidate gathered(const KernelRequest& request, int axis, const GpuTraits& t
   Code& code = kernel.code();
   code.line(fmt::format("COMPUTED({}) sum = 0;", name));
   code.open(fmt::format("for (int p = 0; p < {}; ++p)", source.shape[axis]));
-  load_index(code, index, affine(0, index.strides, at), request.output.shape[axis]);
+  load_index(code, index, affine(0, index.strides, at), request.output().shape[axis]);
   code.line(
       fmt::format("if (e == dim{}) sum += LOAD({}, source, {});", axis, name, affine(0, source.strides, at)));
   code.close();
@@ -50,7 +50,7 @@ GpuCandidate gathered(const KernelRequest& request, int axis, const GpuTraits& t
 // Writes zeros, then adds each term atomically. Sums of narrow floats are in f32 and rounded once.
 GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& traits) {
   const OperandDesc &index = request.inputs[0], &source = request.inputs[1];
-  const Shape& shape = request.output.shape;
+  const Shape& shape = request.output().shape;
   const bool narrow = is_narrow_float(source.dtype);
   const std::string_view name = language_name(source.dtype), wide = narrow ? "f32" : name;
   const GpuLaunch::Argument sums{narrow ? 3 : 2, 0};
@@ -84,9 +84,9 @@ GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& tra
 
 static std::vector<GpuCandidate> take_along(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc &x = request.inputs[0], &index = request.inputs[1];
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   const std::string type = stored(x.dtype);
-  ElementKernel kernel("take_along", request.output.shape,
+  ElementKernel kernel("take_along", request.output().shape,
                        {{"x", type, {0, 0}}, {"index", stored(index.dtype), {1, 0}}, {"y", type, {2, 0}}},
                        traits, true);
   load_index(kernel.code(), index, affine(0, index.strides, kernel.index()), x.shape[axis]);
@@ -99,8 +99,8 @@ static std::vector<GpuCandidate> take_along(const KernelRequest& request, const 
 }
 
 static std::vector<GpuCandidate> scatter_add(const KernelRequest& request, const GpuTraits& traits) {
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
-  const DType dtype = request.output.dtype;
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
+  const DType dtype = request.output().dtype;
   const bool eight_bits = size_of(dtype) == 1, sixty_four = size_of(dtype) == 8;
   const bool has_atomic = !eight_bits && (!sixty_four || traits.atomics_64);
   std::vector<GpuCandidate> all;

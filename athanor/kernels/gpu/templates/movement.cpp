@@ -26,7 +26,7 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
   const OperandDesc& x = request.inputs[0];
   const Ints low = request.attrs.ints("low");
   const std::string type = stored(x.dtype);
-  ElementKernel kernel("pad", request.output.shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
+  ElementKernel kernel("pad", request.output().shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
   std::string inside = "1";
   std::vector<std::string> from;
   for (int d = 0; d < x.shape.rank(); ++d) {
@@ -42,10 +42,10 @@ static std::vector<GpuCandidate> pad(const KernelRequest& request, const GpuTrai
 }
 
 static std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuTraits& traits) {
-  const int rank = request.output.shape.rank();
+  const int rank = request.output().shape.rank();
   const auto axis = static_cast<size_t>(normalize_axis(request.attrs.integer("axis"), rank));
-  const Ints strides = contiguous_strides(request.output.shape);
-  const std::string type = stored(request.output.dtype);
+  const Ints strides = contiguous_strides(request.output().shape);
+  const std::string type = stored(request.output().dtype);
   GpuCandidate candidate{"concat", {}, 0, {}};
   int64_t start = 0;
   for (size_t i = 0; i < request.inputs.size(); ++i) {
@@ -67,9 +67,9 @@ static std::vector<GpuCandidate> concat(const KernelRequest& request, const GpuT
 static std::vector<GpuCandidate> fold(const KernelRequest& request, const GpuTraits& traits) {
   // The input has one more axis than the output: n became [windows, window size].
   const OperandDesc& x = request.inputs[0];
-  const int axis = normalize_axis(request.attrs.integer("axis"), request.output.shape.rank());
+  const int axis = normalize_axis(request.attrs.integer("axis"), request.output().shape.rank());
   const std::string type = stored(x.dtype);
-  ElementKernel kernel("fold", request.output.shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
+  ElementKernel kernel("fold", request.output().shape, {{"x", type, {0, 0}}, {"y", type, {1, 0}}}, traits);
   std::vector<std::string> from;
   for (int d = 0; d < x.shape.rank(); ++d)
     from.push_back(d < axis        ? fmt::format("dim{}", d)

@@ -51,7 +51,7 @@ std::string key_function(DType dtype, bool descending) {
 
 static std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& x = request.inputs[0];
-  const Shape& shape = request.output.shape;
+  const Shape& shape = request.output().shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
   const auto a = static_cast<size_t>(axis);
   const std::string_view name = language_name(x.dtype);
@@ -102,7 +102,7 @@ static std::vector<GpuCandidate> cumsum(const KernelRequest& request, const GpuT
 
 static std::vector<GpuCandidate> argsort(const KernelRequest& request, const GpuTraits& traits) {
   const OperandDesc& x = request.inputs[0];
-  const Shape& shape = request.output.shape;
+  const Shape& shape = request.output().shape;
   const int axis = normalize_axis(request.attrs.integer("axis"), shape.rank());
   const auto a = static_cast<size_t>(axis);
   const std::string_view name = language_name(x.dtype);

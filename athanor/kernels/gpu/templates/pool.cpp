@@ -26,7 +26,7 @@ struct Pool {
             y.shape[3] * kernel[1] == x.shape[3];
     const bool counts_padding = !padded || (!max && request.attrs.flag("count_include_pad"));
     Defines defines;
-    defines.set_dtype("DTYPE", request.output.dtype)
+    defines.set_dtype("DTYPE", request.output().dtype)
         .set("INDEX", "i64")
         .set("IS_MAX", max)
         .set("COUNTS_PADDING", counts_padding)
@@ -110,23 +110,23 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
 }  // namespace
 
 static std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits) {
-  const int64_t elements = request.output.shape.size();
+  const int64_t elements = request.output().shape.size();
   if (elements == 0) return {{.name = "nothing"}};
-  const Pool pool(request, request.inputs[0], request.output);
+  const Pool pool(request, request.inputs[0], request.output());
   std::vector<GpuCandidate> candidates;
   const std::string text =
       Defines().set("GRADIENT", false).text() + pool.text + strides_text("X", request.inputs[0]);
-  const int64_t columns = request.output.shape[3];
+  const int64_t columns = request.output().shape[3];
   if (pool.tiles) add_windows(candidates, text, elements / columns, columns, traits, {{0}, {1}});
   add(candidates, "pool_forward", text, elements, columns, traits, {{0}, {1}});
   return candidates;
 }
 
 static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const GpuTraits& traits) {
-  const int64_t elements = request.output.shape.size();
+  const int64_t elements = request.output().shape.size();
   if (elements == 0) return {{.name = "nothing"}};
   const OperandDesc& dy = request.inputs.back();
-  const Pool pool(request, request.output, dy);
+  const Pool pool(request, request.output(), dy);
   Defines defines;
   defines.set("GRADIENT", true)
       .set("X_PARAMETER", pool.max ? "BUFFER(const STORED(DTYPE), x)," : "")
@@ -140,7 +140,7 @@ static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const
   std::vector<GpuCandidate> candidates;
   if (pool.tiles)
     add_windows(candidates, text, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
-  add(candidates, "pool_grad", text, elements, request.output.shape[3], traits, arguments);
+  add(candidates, "pool_grad", text, elements, request.output().shape[3], traits, arguments);
   return candidates;
 }
 

@@ -145,7 +145,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
 
 std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,
                                                     int64_t outputs, const GpuTraits& traits) {
-  const DType dtype = request.output.dtype;
+  const DType dtype = request.output().dtype;
   const int64_t m = conv.y[1], c = conv.x[1];
   if (!applies(conv, dtype, m, c) || conv.y.size() == 0) return {};
   const Tiles tiles(outputs, conv.y, m + c, *traits.grain);

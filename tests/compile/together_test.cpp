@@ -1,0 +1,68 @@
+// Ops that share work: one request with two outputs where a backend computes them together.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/compile/options.h"
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/kernel.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/support/gpu_devices.h"
+
+namespace athanor {
+namespace {
+
+struct Gradients {
+  std::vector<std::vector<float>> values;
+  std::shared_ptr<const Plan> plan;
+};
+
+Gradients attention_gradients(Device device) {
+  manual_seed(11);
+  std::vector<Tensor> qkv;
+  for (int i = 0; i < 3; ++i) {
+    qkv.push_back(uniform({2, 3, 20, 8}, -1, 1).eval().to(device).eval());
+    qkv.back().requires_grad();
+  }
+  const Tensor y = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, {.causal = true});
+  sum(y * y).backward();
+  std::vector<Tensor> grads;
+  for (const Tensor& x : qkv) grads.push_back(x.grad());
+  eval(grads);
+  Gradients result{{}, last_plan()};
+  for (const Tensor& gradient : grads) result.values.push_back(gradient.to_vector<float>());
+  return result;
+}
+
+std::vector<const PlanStep*> steps_of_two_ops(const Plan& plan) {
+  std::vector<const PlanStep*> found;
+  for (const PlanStep& step : plan.steps)
+    if (step.request && !step.request->with.empty()) found.push_back(&step);
+  return found;
+}
+
+TEST(Together, GradientsByKeysAndValuesAreOneKernelOnGpus) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  const Gradients together = attention_gradients(device), host = attention_gradients(Device{});
+  const auto found = steps_of_two_ops(*together.plan);
+  ASSERT_EQ(found.size(), 1U) << explain(*together.plan);
+  EXPECT_EQ(found.front()->ops, (std::vector<std::string>{"attention_grad_k", "attention_grad_v"}));
+  EXPECT_EQ(found.front()->writes.size(), 2U);
+  EXPECT_EQ(found.front()->request->outputs.size(), 2U);
+  EXPECT_NE(found.front()->request->key().find("attention_grad_k+attention_grad_v"), std::string::npos);
+  EXPECT_TRUE(steps_of_two_ops(*host.plan).empty());
+  for (size_t i = 0; i < host.values.size(); ++i)
+    for (size_t e = 0; e < host.values[i].size(); ++e)
+      ASSERT_NEAR(together.values[i][e], host.values[i][e], 1e-4) << "input " << i << " element " << e;
+  const ScopedDisable apart("join");
+  const Gradients alone = attention_gradients(device);
+  EXPECT_TRUE(steps_of_two_ops(*alone.plan).empty());
+  for (size_t i = 0; i < host.values.size(); ++i)
+    for (size_t e = 0; e < host.values[i].size(); ++e)
+      ASSERT_NEAR(together.values[i][e], alone.values[i][e], 1e-5) << "input " << i << " element " << e;
+}
+
+}  // namespace
+}  // namespace athanor
