@@ -6,8 +6,7 @@
 namespace athanor::gpu {
 namespace {
 
-// Devices that are open. A program may end while they work, and drivers do not survive that: PoCL compiles in
-// threads of its own, with a compiler that is being destroyed.
+// Devices that are open. A program may end while they work, and a driver need not survive that.
 std::mutex open_mutex;
 std::vector<GpuDevice*>& open_devices() {
   static auto* const all = new std::vector<GpuDevice*>;  // never destroyed, as devices are not

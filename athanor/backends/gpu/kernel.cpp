@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "athanor/backends/gpu/program.h"
@@ -30,6 +31,10 @@ class GpuKernel final : public Kernel {
     auto& gpu_queue = static_cast<GpuQueue&>(queue);
     for (size_t i = 0; i < candidate_.launches.size(); ++i)
       launch(gpu_queue, candidate_.launches[i], programs_[i]->function(), buffers, site);
+    // PoCL ends compiling when a kernel first runs, in a thread of its own, and does not survive a program
+    // that ends meanwhile.
+    if (device_.facts().shares_host_memory && !has_run_.exchange(true))
+      device_.driver().finish(gpu_queue.stream());
   }
 
   const GpuCandidate* generated() const override { return &candidate_; }
@@ -63,6 +68,7 @@ class GpuKernel final : public Kernel {
   GpuCandidate candidate_;
   FaultSite site_;
   mutable std::once_flag prepared_;
+  mutable std::atomic<bool> has_run_ = false;
   mutable std::vector<std::shared_ptr<const Program>> programs_;
 };
 
