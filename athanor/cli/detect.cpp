@@ -51,15 +51,21 @@ ProbeResults measure(Detection& found, const DetectOptions& options) {
   Doing doing("measuring");
   ProbeResults results;
   for (FoundDevice& device : found.devices) {
-    const auto usable = std::count_if(device.backends.begin(), device.backends.end(),
-                                      [](const BackendUse& use) { return use.usable; });
+    const auto count = [&](const std::string& backend) {  // "": any
+      return std::count_if(device.backends.begin(), device.backends.end(), [&](const BackendUse& use) {
+        return use.usable && (backend.empty() || use.backend == backend);
+      });
+    };
     for (const BackendUse& use : device.backends) {
       if (!is_asked(options, use)) continue;
       ProbedApart measured =
           probe_apart(use.device, options.patience, [&](const std::string& what, const std::string& how_far) {
             doing.say(use.device + ", " + what, how_far);
           });
-      add_measurements(device, measured.measurements, usable == 1 ? "probe" : "probe " + use.backend);
+      add_measurements(device, measured.measurements,
+                       count("") == 1            ? "probe"
+                       : count(use.backend) == 1 ? "probe " + use.backend
+                                                 : "probe " + use.device);
       results.devices.push_back(
           {device.name, use.device, std::move(measured.measurements), std::move(measured.problem)});
     }

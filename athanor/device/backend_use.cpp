@@ -147,12 +147,13 @@ void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeSt
     for (const BackendUse& use : seen)
       if (std::find(wanted.begin(), wanted.end(), use.backend) == wanted.end()) wanted.push_back(use.backend);
     for (const std::string& backend : wanted) {
-      const auto use =
-          std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.backend == backend; });
       const RuntimeState* state = state_of(runtimes, backend);
       const bool is_built = std::find(built.begin(), built.end(), backend) != built.end();
-      device.backends.push_back(use == seen.end() ? unlisted(backend, device, state, hiding, machine)
-                                                  : listed(*use, is_built, state, machine));
+      const size_t before = device.backends.size();
+      for (const BackendUse& use : seen)
+        if (use.backend == backend) device.backends.push_back(listed(use, is_built, state, machine));
+      if (device.backends.size() == before)
+        device.backends.push_back(unlisted(backend, device, state, hiding, machine));
     }
   }
 }

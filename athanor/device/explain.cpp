@@ -247,7 +247,9 @@ void explain_conflicts(FoundDevice& device) {
         other.meaning = "what a program may use";
       } else if (const int64_t* a = as_integer(fact.in_use), *b = as_integer(other);
                  a != nullptr && b != nullptr) {
-        fact.note = fmt::format("{} and {} do not agree.", fact.in_use.source, other.source);
+        fact.note = other.source == fact.in_use.source
+                        ? fmt::format("Its drivers for {} do not agree.", other.source)
+                        : fmt::format("{} and {} do not agree.", fact.in_use.source, other.source);
       } else if (name == "f16" && other.source == "opencl") {
         fact.note = "The chip computes in f16; this OpenCL driver does not let kernels do so.";
       }

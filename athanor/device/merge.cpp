@@ -132,8 +132,9 @@ FoundDevice device_of(const Group& group, const Machine& machine) {
   std::vector<std::pair<std::string, Reading>> readings;
   for (const Sighting* one : group.seen) {
     readings.insert(readings.end(), one->readings.begin(), one->readings.end());
+    // Several drivers of one runtime (PoCL and Rusticl for the processor) give one device several names.
     const bool listed = std::any_of(device.backends.begin(), device.backends.end(),
-                                    [&](const BackendUse& use) { return use.backend == one->source; });
+                                    [&](const BackendUse& use) { return use.device == one->device; });
     if (!one->nvlinks.empty()) device.nvlinks = one->nvlinks;
     if (!one->device.empty() && !listed)
       device.backends.push_back({.backend = one->source,

@@ -235,6 +235,21 @@ TEST_F(DetectTest, ServerWithoutGpus) {
   EXPECT_EQ(found.devices[0].number("numa_nodes"), 2);
 }
 
+TEST_F(DetectTest, NamesEachOpenClDriverOfADevice) {
+  const Detection found = detect_fixture("cpu-server", R"toml(++ /machine.toml
+[[opencl]]
+name = "llvmpipe (LLVM 15.0.6, 256 bits)"
+kind = "cpu"
+platform = "rusticl"
+driver = "22.3.6"
+compute_units = 32
+)toml");
+  ASSERT_EQ(found.devices.size(), 1U);
+  std::vector<std::string> names;
+  for (const BackendUse& use : found.devices[0].backends) names.push_back(use.device);
+  EXPECT_THAT(names, ::testing::ElementsAre("cpu", "opencl:0", "opencl:1"));
+}
+
 TEST_F(DetectTest, HandheldWithMesa) {
   const Detection found = detect_fixture("steamdeck");
   const FoundDevice& apu = found.devices.at(0);

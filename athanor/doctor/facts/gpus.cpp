@@ -57,7 +57,7 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   gpu.render_node = device.text("render_node");
   for (const BackendUse& use : device.backends) {
     if (use.usable && gpu.device.empty()) gpu.device = use.device;
-    if (use.usable && use.backend == "opencl") gpu.opencl = use.device;
+    if (use.usable && use.backend == "opencl" && gpu.opencl.empty()) gpu.opencl = use.device;
     if (use.no_compiler) gpu.without_compiler = use.backend, gpu.compiler_missing = use.reason;
   }
   return gpu;
