@@ -174,6 +174,13 @@ void add_head(Writer& writer, const Facts& facts) {
   writer.out += wrapped(printable(join(about, writer.dot())), writer.style().columns, 0) + "\n\n";
 }
 
+// "All is well" is said only where nothing else follows.
+std::string verdict_word(size_t problems, size_t warnings, size_t unknown) {
+  if (problems > 0) return problems == 1 ? "found_one" : "found_many";
+  if (warnings > 0) return warnings == 1 ? "well_but_one" : "well_but_many";
+  return unknown > 0 ? "well_as_seen" : "well";
+}
+
 }  // namespace
 
 std::string words(std::string_view name, Language language, const Values& values) {
@@ -233,13 +240,11 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
       {"checks", std::to_string(diagnosis.results.size())},
       {"time", format_duration(diagnosis.seconds)},
       {"count", std::to_string(problems.size())},
+      {"warnings", std::to_string(warnings.size())},
       {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
       {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size() - diagnosis.unknown().size())}};
-  if (problems.empty())
-    writer.out += writer.in("1;32", writer.word("well", counts)) + "\n\n";
-  else
-    writer.out +=
-        writer.in("1", writer.word(problems.size() == 1 ? "found_one" : "found_many", counts)) + "\n\n";
+  const std::string verdict = verdict_word(problems.size(), warnings.size(), diagnosis.unknown().size());
+  writer.out += writer.in(verdict == "well" ? "1;32" : "1", writer.word(verdict.c_str(), counts)) + "\n\n";
   int number = 0;
   for (const Result* problem : problems)
     add_problem(writer, diagnosis, *problem, fmt::format("{} {}.", writer.mark(Verdict::problem), ++number),

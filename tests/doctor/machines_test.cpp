@@ -190,6 +190,18 @@ TEST(RecordedTrees, AreDiagnosedWithoutFalseAlarms) {
   }
 }
 
+// "All is well" stands only where nothing else follows.
+TEST(Report, SaysAllIsWellOnlyWhereItIs) {
+  for (const std::string& name : machine_names()) {
+    const UnpackedMachine machine("doctor/" + name);
+    const Facts facts(*machine);
+    const Diagnosis diagnosis = diagnose(checks(), facts);
+    const bool well = diagnosis.with(Verdict::problem).empty() && diagnosis.with(Verdict::warning).empty() &&
+                      diagnosis.unknown().empty();
+    EXPECT_EQ(report_text(diagnosis, facts, {}).find("All is well") != std::string::npos, well) << name;
+  }
+}
+
 TEST(Checks, HaveAMachineEach) {
   std::set<std::string> seen;
   for (const std::string& name : machine_names()) {
