@@ -6,8 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor {
 namespace {
@@ -17,16 +16,14 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
-using testing::run_program;
-using testing::TempFolder;
 using ::testing::UnorderedElementsAre;
 using Words = std::vector<std::string>;
 
-class Completion : public ::testing::Test {
+class Completion : public testing::ProgramTest {
  protected:
   void SetUp() override {
     for (const char* kind : {"bash", "zsh", "fish", "man"}) {
-      const auto outcome = run_program(folder_.path(), {"completion", kind});
+      const auto outcome = run({"completion", kind});
       ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
       write_file_atomically(folder_ / kind, outcome.out);
     }
@@ -58,7 +55,7 @@ class Completion : public ::testing::Test {
   /// The names in a command's help: options, and commands under "Subcommands:".
   std::set<std::string> names_in_help(Words command, bool commands) const {
     command.emplace_back("--help");
-    std::string help = run_program(folder_.path(), command).out;
+    std::string help = run(command).out;
     const size_t at = help.find("\nSubcommands:");
     help = commands ? (at == std::string::npos ? "" : help.substr(at + 13)) : help.substr(0, at);
     const std::regex name(commands ? "\n  ([a-z]+) " : "[ ,](--?[a-z-]+)[ ,\n]");
@@ -90,8 +87,6 @@ class Completion : public ::testing::Test {
       EXPECT_THAT(man, HasSubstr("\\fB" + std::regex_replace(name, std::regex("-"), "\\-") + "\\fR")) << name;
     }
   }
-
-  TempFolder folder_;
 };
 
 TEST_F(Completion, OffersAllThatTheHelpShows) { expect_all_offered({}); }
@@ -141,7 +136,7 @@ TEST_F(Completion, MakesAManualPage) {
 }
 
 TEST_F(Completion, NamesTheNearestKind) {
-  const auto outcome = run_program(folder_.path(), {"completion", "Bahs"});
+  const auto outcome = run({"completion", "Bahs"});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("Did you mean 'bash'?"));
 }

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/program.h"
+#include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor {
@@ -17,24 +17,21 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
-using testing::run_program;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
 using testing::UnpackedMachine;
 
-class Doctor : public ::testing::Test {
+class Doctor : public testing::ProgramTest {
  protected:
   Outcome run(const std::vector<std::string>& arguments) {
-    std::vector<std::string> words{"doctor"};
+    Words words{"doctor"};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    return run_program(folder_.path(), words);
+    return ProgramTest::run(words);
   }
   Outcome on(const std::string& machine, std::vector<std::string> arguments) {
     machines_.push_back(std::make_unique<UnpackedMachine>("doctor/" + machine));
     arguments.insert(arguments.end(), {"--root", machines_.back()->root().string()});
     return run(arguments);
   }
-  TemporaryFolder folder_;
   std::vector<std::unique_ptr<UnpackedMachine>> machines_;
 };
 
@@ -215,7 +212,7 @@ TEST_F(Doctor, PlansForTheGpuThatIsAskedFor) {
 // The program has all commands that a plan runs.
 TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
   const auto words_of_help = [&](const std::vector<std::string>& arguments) {
-    return run_program(folder_.path(), arguments).out;
+    return ProgramTest::run(arguments).out;
   };
   const std::string help = words_of_help({"--help"});
   int found = 0;

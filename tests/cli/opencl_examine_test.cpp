@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/device/device.h"
-#include "tests/cli/program.h"
+#include "tests/cli/program_test.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor::testing {
@@ -18,22 +18,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Examination : public ::testing::Test {
+class Examination : public ProgramTest {
  protected:
   void SetUp() override {
     for (const DeviceInfo& info : list_devices()) found_ |= to_string(info.device) == "opencl:0";
     if (!found_) GTEST_SKIP() << "there is no OpenCL device here";
-    setenv("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS, 1);
-    setenv("ATHANOR_TRUST", "0", 1);
-    setenv("ATHANOR_DISABLE", "tune", 1);
-  }
-  void TearDown() override {
-    for (const char* name : {"ATHANOR_OPENCL_LIBRARY", "ATHANOR_FAULT", "ATHANOR_DISABLE"}) unsetenv(name);
-    setenv("ATHANOR_TRUST", "1", 1);
+    set_variable("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS);
+    set_variable("ATHANOR_TRUST", "0");
+    set_variable("ATHANOR_DISABLE", "tune");
   }
 
-  Outcome train(const std::string& fault, std::vector<std::string> more = {"--device", "opencl:0"}) {
-    setenv("ATHANOR_FAULT", fault.c_str(), 1);
+  Outcome train(const std::string& fault, Words more = {"--device", "opencl:0"}) {
+    set_variable("ATHANOR_FAULT", fault);
     std::filesystem::remove_all(folder_.path() / "run");
     std::vector<std::string> words{"train",        "--model", "mlp",         "--data", "fashion-mnist",
                                    "--batch-size", "16",      "--max-steps", "2",      "--out",
@@ -41,12 +37,9 @@ class Examination : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return Program(folder_.path(), words).wait();
   }
-  nlohmann::json summary() const {
-    return nlohmann::json::parse(read_text_file(folder_.path() / "run/summary.json"));
-  }
+  nlohmann::json summary() const { return nlohmann::json::parse(text("run/summary.json")); }
 
   bool found_ = false;
-  TempFolder folder_;
 };
 
 TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
@@ -60,19 +53,16 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   const Outcome again = train("none");
   EXPECT_EQ(again.exit_code, 1);
   EXPECT_THAT(again.err, AllOf(HasSubstr("failed its examination"), Not(HasSubstr("examining"))));
-  const Outcome predicted =
-      run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:0"});
+  const Outcome predicted = run({"explain", "--model", "mlp", "--device", "opencl:0"});
   EXPECT_EQ(predicted.exit_code, 1);
   EXPECT_THAT(predicted.err, HasSubstr("failed its examination"));
-  EXPECT_THAT(run_program(folder_.path(), {"cache", "ls"}).out,
-              HasSubstr("failed its examination: batch_matmul"));
+  EXPECT_THAT(run({"cache", "ls"}).out, HasSubstr("failed its examination: batch_matmul"));
   // Who trusts it gets it, and every summary says so.
   const Outcome trusted = train("none", {"--device", "opencl:0", "--trust"});
   ASSERT_EQ(trusted.exit_code, 0) << trusted.err;
   EXPECT_THAT(trusted.out, HasSubstr("used although it failed its examination (--trust): batch_matmul"));
   EXPECT_THAT(std::string(summary().at("trust")), HasSubstr("batch_matmul"));
-  const Outcome tested =
-      run_program(folder_.path(), {"eval", "run", "--device", "opencl:0", "--trust", "--json"});
+  const Outcome tested = run({"eval", "run", "--device", "opencl:0", "--trust", "--json"});
   EXPECT_EQ(tested.exit_code, 0) << tested.err;
   EXPECT_THAT(std::string(nlohmann::json::parse(tested.out).at("trust")), HasSubstr("batch_matmul"));
   // Another version of the driver is examined anew.
@@ -88,15 +78,15 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
 // Kernels that stand only in the training step, or share one with many other cases.
 TEST_F(Examination, NamesWhatAWrongKernelComputes) {
   const auto wrong = [&](const char* kernel) {
-    setenv("ATHANOR_FAULT", (std::string("wrong:") + kernel).c_str(), 1);
-    return run_program(folder_.path(), {"examine-device", "opencl:0"}).out;
+    set_variable("ATHANOR_FAULT", std::string("wrong:") + kernel);
+    return run({"examine-device", "opencl:0"}).out;
   };
   EXPECT_THAT(wrong("gemm_dot"), HasSubstr("a training step: the loss: element 0 of 1 is"));
   EXPECT_THAT(wrong("map"), AllOf(HasSubstr("equal(i32[300], i32[300]): element"), HasSubstr("iota()")));
 }
 
 TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
-  setenv("ATHANOR_FAULT", "wrong:gemm", 1);
+  set_variable("ATHANOR_FAULT", "wrong:gemm");
   const TempFolder second;
   std::filesystem::create_directory(folder_.path() / "cache");
   std::filesystem::create_directory_symlink(folder_.path() / "cache", second.path() / "cache");

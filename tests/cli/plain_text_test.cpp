@@ -4,22 +4,18 @@
 
 #include <cstdlib>
 
-#include "tests/cli/program.h"
+#include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor {
 namespace {
 
 using testing::Outcome;
-using testing::run_program;
-using testing::TemporaryFolder;
 using testing::UnpackedMachine;
 
-class InALocale : public ::testing::Test {
+class InALocale : public testing::ProgramTest {
  protected:
-  void TearDown() override { unsetenv("LC_ALL"); }
-  Outcome run(const std::vector<std::string>& arguments) { return run_program(folder_.path(), arguments); }
-  std::vector<std::vector<std::string>> commands() const {
+  std::vector<Words> commands() const {
     const std::string root = machine_.root().string();
     return {{"detect", "--root", root},
             {"detect", "--root", root, "--all"},
@@ -36,7 +32,6 @@ class InALocale : public ::testing::Test {
             {"train", "--frobnicate"}};
   }
   UnpackedMachine machine_{"doctor/row15-integrated-and-discrete"};
-  TemporaryFolder folder_;
 };
 
 bool is_ascii(const std::string& text) {
@@ -44,7 +39,7 @@ bool is_ascii(const std::string& text) {
 }
 
 TEST_F(InALocale, WithoutUnicodePrintsAscii) {
-  setenv("LC_ALL", "C", 1);
+  set_variable("LC_ALL", "C");
   for (const auto& command : commands()) {
     const Outcome outcome = run(command);
     EXPECT_TRUE(is_ascii(outcome.out)) << ::testing::PrintToString(command) << outcome.out;
@@ -53,7 +48,7 @@ TEST_F(InALocale, WithoutUnicodePrintsAscii) {
 }
 
 TEST_F(InALocale, WithUnicodePrintsIt) {
-  setenv("LC_ALL", "C.UTF-8", 1);
+  set_variable("LC_ALL", "C.UTF-8");
   for (const size_t i : {2U, 3U}) EXPECT_FALSE(is_ascii(run(commands()[i]).out)) << i;
 }
 

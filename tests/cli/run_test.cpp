@@ -9,7 +9,7 @@
 #include <random>
 
 #include "athanor/train/metrics.h"
-#include "tests/cli/program.h"
+#include "tests/cli/program_test.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor {
@@ -22,7 +22,7 @@ using testing::run_program;
 using testing::TempFolder;
 using Words = std::vector<std::string>;
 
-class Runs : public ::testing::Test {
+class Runs : public testing::ProgramTest {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist") &&
@@ -37,13 +37,10 @@ class Runs : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::string text(const std::string& file) const { return read_text_file(folder_ / file); }
-
-  TempFolder folder_;
 };
 
 TEST_F(Runs, AreSummarised) {
-  const Outcome outcome = run_program(folder_.path(), train("run", {"--max-steps", "30", "--json"}));
+  const Outcome outcome = run(train("run", {"--max-steps", "30", "--json"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
@@ -63,20 +60,19 @@ TEST_F(Runs, AreSummarised) {
   EXPECT_TRUE(plan["kernel_choices"].is_object());
   EXPECT_TRUE(text("run/loss.svg").starts_with("<svg"));
 
-  const Outcome again = run_program(folder_.path(), train("run", {"--max-steps", "30"}));
+  const Outcome again = run(train("run", {"--max-steps", "30"}));
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_NE(again.err.find("--resume"), std::string::npos) << again.err;
-  const Outcome other =
-      run_program(folder_.path(), {"train", "--resume", "--out", "run", "--batch-size", "32"});
+  const Outcome other = run({"train", "--resume", "--out", "run", "--batch-size", "32"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("--batch-size"), std::string::npos) << other.err;
-  const Outcome finished = run_program(folder_.path(), {"train", "--resume", "--out", "run"});
+  const Outcome finished = run({"train", "--resume", "--out", "run"});
   EXPECT_EQ(finished.exit_code, 0);
   EXPECT_NE(finished.out.find("finished"), std::string::npos) << finished.out;
 }
 
 TEST_F(Runs, ShowPlainLinesWithoutATerminal) {
-  const Outcome outcome = run_program(folder_.path(), train("run", {"--max-steps", "3", "--deterministic"}));
+  const Outcome outcome = run(train("run", {"--max-steps", "3", "--deterministic"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* word :
        {"fashion-mnist", "cpu: ", "asked for with --device cpu", "test pictures are right", "loss.svg"})
@@ -87,9 +83,8 @@ TEST_F(Runs, ShowPlainLinesWithoutATerminal) {
 
 TEST_F(Runs, OfOneSeedAreAlikeWhateverTheWorkers) {
   for (const char* workers : {"0", "1", "3"}) {
-    const Outcome outcome = run_program(
-        folder_.path(),
-        train(workers, {"--max-steps", "25", "--workers", workers, "--deterministic", "--quiet"}));
+    const Outcome outcome =
+        run(train(workers, {"--max-steps", "25", "--workers", workers, "--deterministic", "--quiet"}));
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(outcome.out, "");
   }
@@ -100,7 +95,7 @@ TEST_F(Runs, OfOneSeedAreAlikeWhateverTheWorkers) {
 TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
   // Two runs, which timing could give other kernels.
   const Words options{"--max-steps", "60", "--checkpoint-every", "4", "--deterministic", "--quiet"};
-  ASSERT_EQ(run_program(folder_.path(), train("whole", options)).exit_code, 0);
+  ASSERT_EQ(run(train("whole", options)).exit_code, 0);
   Words resume = train("parts", options);
   resume.push_back("--resume");
   std::mt19937 random(std::random_device{}());
@@ -114,7 +109,7 @@ TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
     EXPECT_TRUE(exit_code == 128 + SIGKILL || exit_code == 0) << exit_code << text("stderr");
     lines += static_cast<int64_t>(random() % 20);
   }
-  const Outcome last = run_program(folder_.path(), resume);
+  const Outcome last = run(resume);
   ASSERT_EQ(last.exit_code, 0) << last.err;
   EXPECT_EQ(text("parts/metrics.jsonl"), text("whole/metrics.jsonl"));
   EXPECT_EQ(json::parse(text("parts/summary.json"))["test_loss"],
@@ -122,19 +117,15 @@ TEST_F(Runs, KilledAtAnyMomentGoOnToTheSameNumbers) {
 }
 
 TEST_F(Runs, SaveThemselvesOnCtrlC) {
-  ASSERT_EQ(run_program(folder_.path(), train("whole", {"--max-steps", "80", "--deterministic", "--quiet"}))
-                .exit_code,
-            0);
+  ASSERT_EQ(run(train("whole", {"--max-steps", "80", "--deterministic", "--quiet"})).exit_code, 0);
   Program program(folder_.path(), train("run", {"--deterministic"}));
   program.wait_for_lines(folder_ / "run/metrics.jsonl", 12);
   program.send(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
   EXPECT_NE(outcome.err.find("--resume --out run"), std::string::npos) << outcome.err;
-  EXPECT_EQ(run_program(folder_.path(), {"eval", "run"}).exit_code, 0);
-  EXPECT_EQ(run_program(folder_.path(), {"train", "--resume", "--out", "run", "--max-steps", "80", "--quiet"})
-                .exit_code,
-            0);
+  EXPECT_EQ(run({"eval", "run"}).exit_code, 0);
+  EXPECT_EQ(run({"train", "--resume", "--out", "run", "--max-steps", "80", "--quiet"}).exit_code, 0);
   const std::string whole = text("whole/metrics.jsonl"), run = text("run/metrics.jsonl");
   EXPECT_TRUE(run == whole || (run.size() > whole.size() && run.starts_with(whole)));
 }
@@ -152,23 +143,20 @@ TEST_F(Runs, AreWorkedOnByOneProcessAtATime) {
 }
 
 TEST_F(Runs, AreTestedAndUsed) {
-  ASSERT_EQ(run_program(folder_.path(), train("runs/a", {"--max-steps", "40", "--deterministic", "--quiet"}))
-                .exit_code,
-            0);
+  ASSERT_EQ(run(train("runs/a", {"--max-steps", "40", "--deterministic", "--quiet"})).exit_code, 0);
   const json summary = json::parse(text("runs/a/summary.json"));
   for (const Words& where :
        {Words{"eval", "runs/a"}, {"eval", "--checkpoint", "runs/a/checkpoint.safetensors"}, {"eval"}}) {
     Words words = where;
     // On the device where it was trained: another device, which may be the fastest, rounds differently.
     words.insert(words.end(), {"--json", "--device", "cpu"});
-    const Outcome outcome = run_program(folder_.path(), words);
+    const Outcome outcome = run(words);
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     EXPECT_EQ(json::parse(outcome.out)["test_accuracy"], summary["test_accuracy"]);
     EXPECT_EQ(json::parse(outcome.out)["test_loss"], summary["test_loss"]);
   }
   const std::string images = ATHANOR_SOURCE_DIR "/tests/fuzz/corpus/image/";
-  const Outcome outcome = run_program(
-      folder_.path(), {"predict", images + "rgb.png", images + "grey.jpg", "--json", "--top", "4"});
+  const Outcome outcome = run({"predict", images + "rgb.png", images + "grey.jpg", "--json", "--top", "4"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json predicted = json::parse(outcome.out);
   ASSERT_EQ(predicted.size(), 2U);
@@ -176,13 +164,12 @@ TEST_F(Runs, AreTestedAndUsed) {
   ASSERT_EQ(predicted[0]["predictions"].size(), 4U);
   EXPECT_GE(predicted[0]["predictions"][0]["probability"], predicted[0]["predictions"][1]["probability"]);
   EXPECT_TRUE(predicted[0]["predictions"][0]["name"].is_string());
-  const Outcome bad = run_program(folder_.path(), {"predict", images + "rgb.png", "runs/a/config.json"});
+  const Outcome bad = run({"predict", images + "rgb.png", "runs/a/config.json"});
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_EQ(std::count(bad.out.begin(), bad.out.end(), '\n'), 1) << "what could be read: " << bad.out;
   EXPECT_TRUE(bad.out.starts_with(images + "rgb.png")) << bad.out;
   EXPECT_NE(bad.err.find("config.json"), std::string::npos) << bad.err;
-  const Outcome missing =
-      run_program(folder_.path(), {"predict", "nowhere.png", images + "grey.jpg", "--json"});
+  const Outcome missing = run({"predict", "nowhere.png", images + "grey.jpg", "--json"});
   EXPECT_EQ(missing.exit_code, 1);
   const json both = json::parse(missing.out);
   ASSERT_EQ(both.size(), 2U);
@@ -191,26 +178,24 @@ TEST_F(Runs, AreTestedAndUsed) {
 }
 
 TEST_F(Runs, AreTestedOnAsManyPicturesAsAreWanted) {
-  const Outcome outcome = run_program(
-      folder_.path(), train("run", {"--max-steps", "3", "--eval-examples", "128", "--deterministic"}));
+  const Outcome outcome =
+      run(train("run", {"--max-steps", "3", "--eval-examples", "128", "--deterministic"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("of 128 test pictures are right"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("compiling the training step"), std::string::npos) << "said before it is done";
 
-  const Outcome some =
-      run_program(folder_.path(), {"eval", "run", "--device", "cpu", "--eval-examples", "200", "--json"});
+  const Outcome some = run({"eval", "run", "--device", "cpu", "--eval-examples", "200", "--json"});
   ASSERT_EQ(some.exit_code, 0) << some.err;
   EXPECT_EQ(json::parse(some.out)["pictures"], 200);
-  const Outcome said = run_program(folder_.path(), {"eval", "run", "--eval-examples", "64"});
+  const Outcome said = run({"eval", "run", "--eval-examples", "64"});
   ASSERT_EQ(said.exit_code, 0) << said.err;
   EXPECT_NE(said.out.find("on cpu: "), std::string::npos) << "which device: " << said.out;
   for (const char* wrong : {"0", "-1"})
-    EXPECT_EQ(run_program(folder_.path(), {"eval", "run", "--eval-examples", wrong}).exit_code, 2) << wrong;
+    EXPECT_EQ(run({"eval", "run", "--eval-examples", wrong}).exit_code, 2) << wrong;
 }
 
 TEST_F(Runs, SayOnATerminalHowFarAnEvaluationIs) {
-  ASSERT_EQ(run_program(folder_.path(), train("run", {"--max-steps", "3", "--eval-examples", "64",
-                                                      "--deterministic", "--quiet"}))
+  ASSERT_EQ(run(train("run", {"--max-steps", "3", "--eval-examples", "64", "--deterministic", "--quiet"}))
                 .exit_code,
             0);
   int terminal = -1;
@@ -238,24 +223,21 @@ TEST_F(Runs, SayOnATerminalHowFarAnEvaluationIs) {
 
 TEST_F(Runs, StopWhereNothingCanBeWritten) {
   write_file_atomically(folder_ / "file", "");
-  const Outcome in_file = run_program(folder_.path(), train("file/run", {"--max-steps", "2"}));
+  const Outcome in_file = run(train("file/run", {"--max-steps", "2"}));
   EXPECT_EQ(in_file.exit_code, 1);
   EXPECT_NE(in_file.err.find("--out"), std::string::npos) << in_file.err;
   if (geteuid() == 0) return;  // root may write everywhere
   std::filesystem::create_directories(folder_ / "locked");
   chmod((folder_ / "locked").c_str(), 0555);
-  const Outcome locked = run_program(folder_.path(), train("locked/run", {"--max-steps", "2"}));
+  const Outcome locked = run(train("locked/run", {"--max-steps", "2"}));
   EXPECT_EQ(locked.exit_code, 1);
   EXPECT_NE(locked.err.find("locked/run"), std::string::npos) << locked.err;
 }
 
 TEST_F(Runs, RunWhatExplainShows) {
-  ASSERT_EQ(
-      run_program(folder_.path(), train("run", {"--max-steps", "3", "--deterministic", "--quiet"})).exit_code,
-      0);
-  const Outcome outcome =
-      run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "cpu", "--batch-size", "64",
-                                   "--threads", "1", "--deterministic", "--json"});
+  ASSERT_EQ(run(train("run", {"--max-steps", "3", "--deterministic", "--quiet"})).exit_code, 0);
+  const Outcome outcome = run({"explain", "--model", "mlp", "--device", "cpu", "--batch-size", "64",
+                               "--threads", "1", "--deterministic", "--json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const json ran = json::parse(text("run/plan.json")), shown = json::parse(outcome.out);
   EXPECT_EQ(shown["planned_memory_bytes"], ran["planned_memory_bytes"]);

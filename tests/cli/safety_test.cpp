@@ -10,8 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/sqlite.h"
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor {
 namespace {
@@ -19,8 +18,6 @@ namespace {
 using nlohmann::json;
 using testing::Outcome;
 using testing::Program;
-using testing::run_program;
-using testing::TempFolder;
 using Words = std::vector<std::string>;
 
 void expect_says(const Outcome& outcome, const Words& words) {
@@ -28,7 +25,7 @@ void expect_says(const Outcome& outcome, const Words& words) {
     EXPECT_NE(outcome.err.find(word), std::string::npos) << "'" << word << "' in: " << outcome.err;
 }
 
-class Safety : public ::testing::Test {
+class Safety : public testing::ProgramTest {
  protected:
   /// A small run on the CPU, of a dataset made up here.
   Words train(const std::string& out, const Words& more = {}, const std::string& model = "mlp") {
@@ -54,13 +51,8 @@ class Safety : public ::testing::Test {
     }
   }
   /// A model to predict with.
-  void make_run() {
-    ASSERT_EQ(run_program(folder_.path(), train("runs/a", {"--max-steps", "2"})).exit_code, 0);
-  }
-  std::string text(const std::string& file) const { return read_text_file(folder_ / file); }
+  void make_run() { ASSERT_EQ(run(train("runs/a", {"--max-steps", "2"})).exit_code, 0); }
   std::filesystem::path cache() const { return folder_ / "cache/athanor.db"; }
-
-  TempFolder folder_;
 };
 
 TEST_F(Safety, OutputThatIsLostIsAnError) {
@@ -84,7 +76,7 @@ TEST_F(Safety, OutputThatIsLostIsAnError) {
                                                  {"doctor", "--list"},
                                                  {"doctor", "--plan", "athanor"},
                                                  {"doctor", "history", "--json"}}) {
-    const Outcome outcome = run_program(folder_.path(), command, "/dev/full");
+    const Outcome outcome = run(command, "/dev/full");
     EXPECT_EQ(outcome.exit_code, 1) << ::testing::PrintToString(command) << outcome.err;
     expect_says(outcome, {"cannot write to standard output", "No space left on device"});
   }
@@ -93,11 +85,11 @@ TEST_F(Safety, OutputThatIsLostIsAnError) {
 
 TEST_F(Safety, AMistypedRunIsNotStartedAnew) {
   make_run();
-  const Outcome outcome = run_program(folder_.path(), {"train", "--resume", "--out", "runs/b"});
+  const Outcome outcome = run({"train", "--resume", "--out", "runs/b"});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   expect_says(outcome, {"no run", "runs/b", "'runs/a'", "leave out --resume"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "runs/b"));
-  const Outcome far = run_program(folder_.path(), {"train", "--resume", "--out", "somewhere/else/entirely/"});
+  const Outcome far = run({"train", "--resume", "--out", "somewhere/else/entirely/"});
   EXPECT_EQ(far.exit_code, 2) << far.err;
   expect_says(far, {"no run", "'runs/a'"});
 }
@@ -105,8 +97,7 @@ TEST_F(Safety, AMistypedRunIsNotStartedAnew) {
 /// Runs until some steps are made, sends signals, and gives what came of it.
 TEST_F(Safety, EverySignalToStopSavesTheRun) {
   const Words endless{"--epochs", "100000", "--deterministic"};
-  ASSERT_EQ(run_program(folder_.path(), train("whole", {"--epochs", "100000", "--deterministic",
-                                                        "--max-steps", "40", "--quiet"}))
+  ASSERT_EQ(run(train("whole", {"--epochs", "100000", "--deterministic", "--max-steps", "40", "--quiet"}))
                 .exit_code,
             0);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
@@ -117,8 +108,7 @@ TEST_F(Safety, EverySignalToStopSavesTheRun) {
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, 128 + signal) << outcome.err;
     expect_says(outcome, {"saved after step", "--resume --out " + name});
-    const Outcome resumed =
-        run_program(folder_.path(), {"train", "--resume", "--out", name, "--max-steps", "40", "--quiet"});
+    const Outcome resumed = run({"train", "--resume", "--out", name, "--max-steps", "40", "--quiet"});
     EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
     const std::string whole = text("whole/metrics.jsonl"), run = text(name + "/metrics.jsonl");
     EXPECT_TRUE(run == whole || (run.size() > whole.size() && run.starts_with(whole))) << name;
@@ -159,11 +149,8 @@ TEST_F(Safety, APipeThatIsClosedSavesTheRun) {
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 128 + SIGPIPE) << outcome.err;
   expect_says(outcome, {"saved after step", "--resume --out run"});
-  EXPECT_EQ(run_program(folder_.path(), {"eval", "run", "--device", "cpu"}).exit_code, 0);
-  EXPECT_EQ(
-      run_program(folder_.path(), {"train", "--resume", "--out", "run", "--max-steps", "100", "--quiet"})
-          .exit_code,
-      0);
+  EXPECT_EQ(run({"eval", "run", "--device", "cpu"}).exit_code, 0);
+  EXPECT_EQ(run({"train", "--resume", "--out", "run", "--max-steps", "100", "--quiet"}).exit_code, 0);
 }
 
 // `head` leaves after the first line, before training begins.
@@ -220,12 +207,12 @@ TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
   sqlite3* database = open_database(cache());
   ASSERT_TRUE(run_sql(database, "PRAGMA user_version=999; INSERT INTO marks VALUES('kept', 'kept')"));
   close_database(database);
-  const Outcome outcome = run_program(folder_.path(), train("b", {"--max-steps", "2", "--quiet"}));
+  const Outcome outcome = run(train("b", {"--max-steps", "2", "--quiet"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_says(outcome, {"athanor.db is of a later version", "999", "nothing is remembered"});
   EXPECT_EQ(outcome.err.find("note", outcome.err.find("note") + 1), std::string::npos)
       << "once: " << outcome.err;
-  const Outcome clear = run_program(folder_.path(), {"cache", "clear"});
+  const Outcome clear = run({"cache", "clear"});
   EXPECT_EQ(clear.exit_code, 1) << clear.err;
   EXPECT_EQ(version_of(cache()), 999);
   database = open_database(cache());
@@ -241,7 +228,7 @@ TEST_F(Safety, ALockedCacheIsNotWaitedForLong) {
   make_run();
   const auto time = [&](const std::string& out) {
     const auto start = std::chrono::steady_clock::now();
-    const Outcome outcome = run_program(folder_.path(), train(out, {"--max-steps", "2", "--quiet"}));
+    const Outcome outcome = run(train(out, {"--max-steps", "2", "--quiet"}));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return std::pair(outcome,
                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
@@ -265,22 +252,20 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
     run_sql(database, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE");
     close_database(database);
   }
-  ASSERT_EQ(run_program(folder_.path(), {"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
+  ASSERT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
   std::string bytes = text("cache/athanor.db");
   ASSERT_GT(bytes.size(), 8192U);
   for (size_t i = 4096; i < 8192; ++i) bytes[i] = static_cast<char>(i * 31);  // the header stays
   write_file_atomically(cache(), bytes);
-  const Outcome found =
-      run_program(folder_.path(), {"doctor", "--only", "environment.cache.corrupt", "--json"});
+  const Outcome found = run({"doctor", "--only", "environment.cache.corrupt", "--json"});
   EXPECT_EQ(found.exit_code, 1) << found.out;
   EXPECT_NE(found.out.find("environment.cache.corrupt"), std::string::npos);
-  const Outcome outcome = run_program(folder_.path(), train("b", {"--max-steps", "2", "--quiet"}));
+  const Outcome outcome = run(train("b", {"--max-steps", "2", "--quiet"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_says(outcome, {"athanor.db is damaged", "moved to", "athanor.db.damaged"});
   EXPECT_EQ(text("cache/athanor.db.damaged"), bytes);
-  EXPECT_EQ(run_program(folder_.path(), train("c", {"--max-steps", "2", "--quiet"})).err, "")
-      << "the new one is whole";
-  EXPECT_EQ(run_program(folder_.path(), {"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
+  EXPECT_EQ(run(train("c", {"--max-steps", "2", "--quiet"})).err, "") << "the new one is whole";
+  EXPECT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
 }
 
 /// A grey PNG of zeros: width x height in width * height / 1000 bytes.
@@ -334,12 +319,12 @@ TEST_F(Safety, FilesThatAreNoneAreNamed) {
                                          {"folder", {"folder", "This is a folder"}},
                                          {"sparse.png", {"sparse.png", "longer than 512 MiB"}},
                                          {"huge.png", {"huge.png", "16000 x 16000 pixels", "smaller"}}}) {
-    const Outcome outcome = run_program(folder_.path(), {"predict", bad.file, "--device", "cpu"});
+    const Outcome outcome = run({"predict", bad.file, "--device", "cpu"});
     EXPECT_EQ(outcome.exit_code, 1) << bad.file << outcome.err;
     expect_says(outcome, bad.says);
   }
   for (const char* checkpoint : {"/dev/zero", "sparse.png"}) {
-    const Outcome outcome = run_program(folder_.path(), {"eval", checkpoint, "--device", "cpu"});
+    const Outcome outcome = run({"eval", checkpoint, "--device", "cpu"});
     EXPECT_EQ(outcome.exit_code, 1) << checkpoint << outcome.err;
     expect_says(outcome, {checkpoint});
   }

@@ -4,15 +4,13 @@
 #include <regex>
 
 #include "athanor/base/text_width.h"
-#include "tests/cli/program.h"
+#include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor {
 namespace {
 
 using testing::Outcome;
-using testing::run_program;
-using testing::TemporaryFolder;
 using testing::UnpackedMachine;
 
 // Advance widths of the characters from ' ' on, in thousandths of the font's size, as the fonts' hmtx tables
@@ -89,7 +87,7 @@ std::vector<std::string> sticking_out(const std::string& svg) {
   return out;
 }
 
-class TopologyPicture : public ::testing::Test {
+class TopologyPicture : public testing::ProgramTest {
  protected:
   std::string draw(const std::string& machine, const std::string& name = "") {
     const UnpackedMachine unpacked(machine);
@@ -98,12 +96,10 @@ class TopologyPicture : public ::testing::Test {
         if (unpacked->exists(card + "/mem_info_vram_total"))
           testing::write_text(unpacked.root() / unpacked->resolve(card)->substr(1) / "product_name",
                               name + "\n");
-    const Outcome end =
-        run_program(folder_.path(), {"detect", "--root", unpacked.root().string(), "--svg", "m.svg"});
+    const Outcome end = run({"detect", "--root", unpacked.root().string(), "--svg", "m.svg"});
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    return read_text_file(folder_.path() / "m.svg");
+    return text("m.svg");
   }
-  TemporaryFolder folder_;
 };
 
 TEST_F(TopologyPicture, KeepsEveryTextInItsBox) {

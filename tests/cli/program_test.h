@@ -1,0 +1,46 @@
+// What tests of the program have in common: a folder that it runs in, and variables that it sees.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor::testing {
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  ~ProgramTest() override {
+    for (const auto& [name, value] : before_)
+      if (value)
+        setenv(name.c_str(), value->c_str(), 1);
+      else
+        unsetenv(name.c_str());
+  }
+
+  /// `out`: where its output goes instead of a file in the folder.
+  Outcome run(const Words& words, const std::filesystem::path& out = {}) const {
+    return run_program(folder_.path(), words, out);
+  }
+  std::string text(const std::string& file) const { return read_text_file(folder_ / file); }
+  /// Until the test ends.
+  void set_variable(const std::string& name, const std::string& value) {
+    const char* const old = std::getenv(name.c_str());
+    before_.emplace(name, old == nullptr ? std::nullopt : std::optional<std::string>(old));
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  TempFolder folder_;
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+}  // namespace athanor::testing
