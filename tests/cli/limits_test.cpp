@@ -3,23 +3,24 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::Outcome;
 using testing::run_program;
 using ::testing::StartsWith;
-using testing::TempFolder;
 
 bool has_pictures() {
   return std::filesystem::exists("/usr/share/datasets/fashion-mnist") ||
          std::getenv("ATHANOR_DATA") != nullptr;
 }
+
+using Limits = testing::ProgramTest;
 
 /// Of this process and its children, while it lives.
 class Limit {
@@ -38,12 +39,11 @@ class Limit {
   rlimit before_{};
 };
 
-TEST(Limits, OfMemoryAreNamedWhenTheyAreReached) {
+TEST_F(Limits, OfMemoryAreNamedWhenTheyAreReached) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers take terabytes of addresses";
 #endif
   if (!has_pictures()) GTEST_SKIP() << "Fashion-MNIST is not installed";
-  const TempFolder folder;
   size_t failed = 0;
   for (const uint64_t mib : {64, 72, 80, 90, 100, 130, 160}) {
     for (const std::vector<std::string>& words :
@@ -52,7 +52,7 @@ TEST(Limits, OfMemoryAreNamedWhenTheyAreReached) {
            "--out", "run" + std::to_string(mib)}}) {
       const Outcome outcome = [&] {
         const Limit limit(RLIMIT_AS, mib << 20);
-        return run_program(folder.path(), words);
+        return run(words);
       }();
       if (outcome.exit_code == 0) continue;
       ++failed;
@@ -66,20 +66,36 @@ TEST(Limits, OfMemoryAreNamedWhenTheyAreReached) {
   EXPECT_GT(failed, 3U);
 }
 
-TEST(Limits, OfFilesAreErrorsNotSignals) {
+#ifdef ATHANOR_OPENCL_FAULTS
+// PoCL ends the program when it cannot start its threads, and LLVM takes away what would say why.
+TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  set_variable("ATHANOR_OPENCL_LIBRARY", ATHANOR_OPENCL_FAULTS);
+  set_variable("ATHANOR_FAULT", "abort");
+  const Outcome outcome = [&] {
+    const Limit limit(RLIMIT_AS, uint64_t{4} << 30);
+    return run({"explain", "--model", "mlp", "--deterministic", "--device", "auto"});
+  }();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("OpenCL's devices are left out"), HasSubstr("ulimit -v")));
+}
+#endif
+
+TEST_F(Limits, OfFilesAreErrorsNotSignals) {
   if (!has_pictures()) GTEST_SKIP() << "Fashion-MNIST is not installed";
-  const TempFolder folder;
   const Outcome outcome = [&] {
     const Limit limit(RLIMIT_FSIZE, 8192);
-    return run_program(folder.path(), {"train", "--model", "mlp", "--device", "cpu", "--deterministic",
-                                       "--max-steps", "2", "--quiet", "--out", "run"});
+    return run({"train", "--model", "mlp", "--device", "cpu", "--deterministic", "--max-steps", "2",
+                "--quiet", "--out", "run"});
   }();
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("ulimit -f"));
   // Output that is cut is no death either.
   const Outcome printed = [&] {
     const Limit limit(RLIMIT_FSIZE, 8192);
-    return run_program(folder.path(),
+    return run_program(folder_.path(),
                        {"explain", "--model", "cnn", "--device", "cpu", "--deterministic", "--json"});
   }();
   EXPECT_LT(printed.exit_code, 128) << printed.err;

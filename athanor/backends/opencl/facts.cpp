@@ -7,6 +7,9 @@
 #include "athanor/backends/opencl/driver.h"
 #include "athanor/backends/opencl/identity.h"
 #include "athanor/backends/opencl/program.h"
+#include "athanor/base/memory_hint.h"
+#include "athanor/base/os/child.h"
+#include "athanor/base/os/limits.h"
 #include "athanor/base/text.h"
 #include "athanor/device/overrides.h"
 
@@ -93,25 +96,54 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
                                    device_text(id, CL_DRIVER_VERSION), compile_options);
 }
 
-std::vector<std::unique_ptr<gpu::Driver>> list_devices(uint8_t provider) {
-  std::vector<std::unique_ptr<gpu::Driver>> list;
+namespace {
+
+struct Listed {
+  cl_platform_id platform;
+  cl_device_id device;
+};
+
+std::vector<Listed> list() {
+  std::vector<Listed> all;
   cl_uint count = 0;
   // An installed loader without any driver says "platform not found": no devices, not an error.
   if (!api().missing.empty() || api().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0)
-    return list;
+    return all;
   std::vector<cl_platform_id> platforms(count);
-  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return list;
+  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return all;
   for (cl_platform_id platform : platforms) {
     cl_uint found = 0;
     if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
       continue;
     std::vector<cl_device_id> ids(found);
     if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
-    for (cl_device_id id : ids)
-      list.push_back(
-          std::make_unique<OpenClDriver>(platform, id, Device{provider, static_cast<uint8_t>(list.size())}));
+    for (cl_device_id id : ids) all.push_back({platform, id});
   }
-  return list;
+  return all;
+}
+
+// Drivers that get no memory may end the program that asks for their devices (PoCL does). Where memory is
+// limited, a copy of this process asks first.
+bool ends_who_asks() {
+  if (!os::address_space_limit()) return false;
+  constexpr double patience = 30;
+  const os::ChildAnswer answer = os::Child([] { return std::to_string(list().size()); }).wait(patience);
+  if (answer.problem.empty()) return false;
+  std::fprintf(stderr,
+               "athanor: note: OpenCL's devices are left out: the program that asked for them %s. %s\n",
+               answer.problem.c_str(), memory_hint("stop other programs").c_str());
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<gpu::Driver>> list_devices(uint8_t provider) {
+  std::vector<std::unique_ptr<gpu::Driver>> all;
+  if (ends_who_asks()) return all;
+  for (const Listed& one : list())
+    all.push_back(std::make_unique<OpenClDriver>(one.platform, one.device,
+                                                 Device{provider, static_cast<uint8_t>(all.size())}));
+  return all;
 }
 
 }  // namespace athanor::opencl
