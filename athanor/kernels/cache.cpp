@@ -19,7 +19,7 @@ namespace athanor {
 namespace {
 
 // Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
-constexpr int schema = 4;
+constexpr int schema = 5;
 
 std::filesystem::path variable(const char* name) {
   const char* value = std::getenv(name);
@@ -54,7 +54,7 @@ std::string make_tables() {
       "CREATE TABLE marks(key BLOB, candidate BLOB, PRIMARY KEY(key, candidate));"
       "CREATE TABLE examinations(key BLOB PRIMARY KEY, wrong BLOB, checks INTEGER, seconds REAL);"
       "CREATE TABLE checked_loops(key BLOB PRIMARY KEY);"
-      "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB);"
+      "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB, sum BLOB);"
       "PRAGMA user_version={}; COMMIT;",
       schema);
 }
@@ -355,8 +355,18 @@ std::string KernelCache::binary_key(const std::string& environment, const std::s
 std::string KernelCache::find_binary(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
-  SqlStatement statement(database_, "SELECT content FROM binaries WHERE key=?");
-  if (statement.bind_bytes(key).step()) return statement.text(0);
+  bool damaged = false;
+  {
+    SqlStatement statement(database_, "SELECT content, sum FROM binaries WHERE key=?");
+    if (statement.bind_bytes(key).step()) {
+      std::string binary = statement.text(0);
+      if (hash(binary) == statement.text(1)) return binary;
+      damaged = true;
+    }
+  }
+  // SQLite does not see a flipped bit, and a driver may run into anything with it.
+  if (damaged && SqlStatement(database_, "DELETE FROM binaries WHERE key=?").bind_bytes(key).run())
+    say(file_, "held a damaged kernel: it is compiled anew");
   look_for_trouble(false);
   return {};
 }
@@ -365,11 +375,12 @@ void KernelCache::store_binary(const std::string& key, const std::string& device
                                const std::string& binary) {
   const std::scoped_lock lock(mutex_);
   if (!binary.empty() && open_for_writing())
-    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?)")
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO binaries VALUES(?, ?, ?, ?, ?)")
               .bind_bytes(key)
               .bind_bytes(device)
               .bind_bytes(kernel)
               .bind_bytes(binary)
+              .bind_bytes(hash(binary))
               .run());
 }
 

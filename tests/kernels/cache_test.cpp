@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "athanor/base/sqlite.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor {
@@ -56,6 +57,22 @@ TEST(KernelCache, GoesOnWithoutTurnsWhereNothingCanBeWritten) {
   std::ofstream(folder / "file") << "no folder";
   const CacheHome home((folder / "file").string());
   EXPECT_FALSE(KernelCache::turn_to_compile("a"));
+}
+
+TEST(KernelCache, CompilesAnewWhatIsDamaged) {
+  KernelCache& cache = KernelCache::instance();
+  const std::string key = KernelCache::binary_key("a device", "a source"), binary("\0 kernel", 9);
+  cache.store_binary(key, "a device", "a kernel", binary);
+  if (cache.find_binary(key).empty()) GTEST_SKIP() << "nothing is remembered here";
+  EXPECT_EQ(cache.find_binary(key), binary);
+  sqlite3* const file = open_database(cache.file());
+  ASSERT_TRUE(SqlStatement(file, "UPDATE binaries SET content=X'01' || substr(content, 2) WHERE key=?")
+                  .bind_bytes(key)
+                  .run());
+  close_database(file);
+  EXPECT_EQ(cache.find_binary(key), "") << "a flipped bit is no kernel";
+  cache.store_binary(key, "a device", "a kernel", binary);
+  EXPECT_EQ(cache.find_binary(key), binary);
 }
 
 }  // namespace
