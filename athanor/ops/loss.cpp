@@ -111,12 +111,8 @@ Attrs attributes(const LabelOptions& options) {
   return {{"label_smoothing", options.label_smoothing}, {"ignore_index", options.ignore_index}};
 }
 
-Tensor as_labels(const Operand& labels) {
-  const Tensor value = as_tensor(labels);
-  return is_int(value.dtype()) ? cast(value, DType::i64) : value;
-}
-
-// Where the host knows the labels, the first that is no class is an error now, and not a NaN later.
+// Where the host knows the labels, the first that is no class is an error now, and not one of the device's
+// later.
 void check_known(const Operand& labels, const Shape& logits, int64_t ignored) {
   if (labels.is_number()) return;
   const Tensor& given = labels.tensor();
@@ -131,6 +127,25 @@ void check_known(const Operand& labels, const Shape& logits, int64_t ignored) {
           fmt::format("label {} of example {} is out of range: the logits have {} classes, from 0 to {}",
                       label, static_cast<int64_t>(i) / each, classes, classes - 1),
           {}, fmt::format("Labels of {} (ignore_index) do not count", ignored));
+}
+
+// Labels that are computed are known to the device only. There each reads from a table with an element for
+// each class: that is an error at this call's line for a label that is no class, and nothing else but zeros.
+Tensor checked(const Tensor& labels, const Shape& logits, int64_t ignored) {
+  static const Op& take_along = find_op("take_along");
+  const bool fits = logits.rank() >= 2 && logits.erase(1) == labels.shape() && logits.size() > 0;
+  if (!fits || labels.dtype() != DType::i64) return labels;
+  const Tensor table = zeros({logits[1]}, DType::i64, labels.device());
+  const Tensor index = where(equal(labels, ignored), 0, labels);
+  const Tensor read = apply(take_along, {table, reshape(index, {-1})}, {{"axis", int64_t{0}}});
+  return labels + reshape(read, labels.shape().to_ints());
+}
+
+// The labels as i64, checked on the device where they are computed.
+Tensor labels_of(const Operand& labels, const Shape& logits, int64_t ignored) {
+  const Tensor given = as_tensor(labels);
+  const Tensor value = is_int(given.dtype()) ? cast(given, DType::i64) : given;
+  return given.node()->op->prim == Prim::input ? value : checked(value, logits, ignored);
 }
 
 // x and target as floats of the same shape; they do not broadcast.
@@ -166,8 +181,9 @@ Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options
       "cross_entropy",
       [&] {
         check_options(options);
-        check_known(labels, as_tensor(logits).shape(), options.ignore_index);
-        return apply(op, {logits, as_labels(labels)}, attributes(options));
+        const Shape shape = as_tensor(logits).shape();
+        check_known(labels, shape, options.ignore_index);
+        return apply(op, {logits, labels_of(labels, shape, options.ignore_index)}, attributes(options));
       },
       logits, labels);
 }
@@ -177,9 +193,10 @@ Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& o
       "nll_loss",
       [&] {
         check_options(options);
-        const Tensor value = as_tensor(log_probabilities), label = as_labels(labels), wide = widened(value);
-        const std::array types = {value.type(), label.type()};
+        const Tensor value = as_tensor(log_probabilities), wide = widened(value);
         check_known(labels, value.shape(), options.ignore_index);
+        const Tensor label = labels_of(labels, value.shape(), options.ignore_index);
+        const std::array types = {value.type(), label.type()};
         cross_entropy_infer(types, {});
         return cast(likelihood_loss(wide, target_of(label, wide, attributes(options))), value.dtype());
       },

@@ -18,8 +18,8 @@ struct LabelOptions {
 };
 /// The mean of -log(softmax(logits)[label]): logits [N, C] or [N, C, ...], integer labels [N] or [N, ...] in
 /// [0, C). NaN when every label is ignored. A label that is neither in [0, C) nor ignored is an Error(value)
-/// naming it where the host knows the labels (they were made from its numbers, or are on the CPU and have
-/// their values), else the loss is NaN.
+/// naming it: of this call where the host knows the labels (they were made from its numbers, or are on the
+/// CPU and have their values), else when the loss is read.
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options = {});
 /// The same for log-probabilities (as log_softmax along axis 1 gives).
 Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& options = {});

@@ -122,14 +122,26 @@ TEST(Loss, ALabelThatIsNoClassIsNotTakenForNothing) {
   for (const int64_t label : {3, -1}) {
     const Tensor labels = Tensor::from<int64_t>({0, label}, {2});
     const Tensor computed = labels + 0;  // which nobody knows before it was asked for
-    const Tensor loss = cross_entropy(x, computed);
-    const Tensor negative = nll_loss(log_softmax(x, 1), computed);
-    const Tensor smooth = cross_entropy(x, computed, {.label_smoothing = 0.1});
-    EXPECT_TRUE(std::isnan(loss.item())) << label;
-    EXPECT_TRUE(std::isnan(negative.item())) << label;
-    EXPECT_TRUE(std::isnan(smooth.item())) << label;
-    EXPECT_TRUE(std::isnan(values(grad({loss}, {x})[0])[0])) << label;
+    const std::vector<std::string> words{"index " + std::to_string(label), "extent 3"};
+    expect_error(ErrorCode::value, words, [&] { cross_entropy(x, computed).item(); });
+    expect_error(ErrorCode::value, words, [&] { nll_loss(log_softmax(x, 1), computed).item(); });
+    expect_error(ErrorCode::value, words,
+                 [&] { cross_entropy(x, cast(computed, DType::i32), {.label_smoothing = 0.1}).item(); });
+    expect_error(ErrorCode::value, words, [&] { values(grad({cross_entropy(x, computed)}, {x})[0]); });
+    EXPECT_FALSE(std::isnan(cross_entropy(x, computed, {.ignore_index = label}).item())) << label;
     EXPECT_FALSE(std::isnan(cross_entropy(x, labels, {.ignore_index = label}).item())) << label;
+  }
+}
+
+TEST(Loss, AComputedLabelThatIsNoClassIsAnErrorOnEveryDevice) {
+  for (const DeviceInfo& info : list_devices()) {
+    const Tensor x = Tensor::from(HostArray(DType::f32, {2, 4, 1, 3}), info.device);
+    const auto computed = [&](double label) {
+      const std::vector<double> all{0, 1, 2, label, -100, 0};
+      return Tensor::from(from_doubles(DType::i64, {2, 1, 3}, all), info.device) + 0;
+    };
+    expect_error(ErrorCode::value, {"index 4", "extent 4"}, [&] { cross_entropy(x, computed(4)).item(); });
+    EXPECT_NEAR(cross_entropy(x, computed(3)).item(), std::log(4), 1e-6) << info.name;
   }
 }
 
@@ -166,7 +178,7 @@ TEST(Loss, IgnoredLabelsAndMaskedClasses) {
   EXPECT_NEAR(loss.item(), std::log(2), 1e-15);
   loss.backward();
   EXPECT_EQ(values(x.grad()), (Doubles{-0.5, 0.5, 0, 0}));
-  EXPECT_TRUE(std::isnan(cross_entropy(x, labels - 100).item() * 0 +
+  EXPECT_TRUE(std::isnan(cross_entropy(x, labels * 0 - 100).item() * 0 +
                          cross_entropy(x, full({2}, -100, DType::i64)).item()));
   // A class is masked out with a logit of -infinity.
   EXPECT_NEAR(cross_entropy(Tensor::from<double>({0, -infinity, 0}, {1, 3}), zeros({1}, DType::i64)).item(),
