@@ -67,6 +67,15 @@ std::string to_string(Device device) {
   return device.provider == host_provider ? name : name + ":" + std::to_string(device.index);
 }
 
+namespace {
+
+// "0" to "99"; "4090" is part of a name.
+bool is_number_of_device(const std::string& text) {
+  return text.size() <= 2 && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+}  // namespace
+
 Device parse_device(const std::string& name) {
   std::vector<std::string> names;
   const std::string wanted = name.substr(0, name.find(':'));
@@ -78,9 +87,10 @@ Device parse_device(const std::string& name) {
       for (const auto& info : provider->devices()) {
         const std::string full = to_string(info.device);
         const std::string rest = name.size() > wanted.size() ? name.substr(wanted.size() + 1) : "";
-        // "opencl" means its first device, "opencl:Radeon" the first one with that in its name.
-        const bool by_name =
-            !rest.empty() && provider->name() == wanted && contains_ignoring_case(info.name, rest);
+        // "opencl" means its first device, "opencl:Radeon" the first one with that in its name. "opencl:1" is
+        // a number: a device with a 1 in its name is not meant.
+        const bool by_name = !rest.empty() && !is_number_of_device(rest) && provider->name() == wanted &&
+                             contains_ignoring_case(info.name, rest);
         if (name == full || (name == provider->name() && info.device.index == 0) || by_name)
           return info.device;
         if (name == "gpu" && info.kind == "gpu") return info.device;

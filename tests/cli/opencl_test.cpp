@@ -52,6 +52,14 @@ class OpenClProgram : public ::testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(OpenClProgram, TakesANumberForNoPartOfAName) {
+  setenv("ATHANOR_FAULT", "text:Radeon 77", 1);  // the device's name
+  const Outcome missing =
+      run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:77", "--deterministic"});
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no device 'opencl:77'"));
+}
+
 TEST_F(OpenClProgram, TrainsAndCompilesNothingTheSecondTime) {
   Outcome first = train("none");
   ASSERT_EQ(first.exit_code, 0) << first.err;
