@@ -87,7 +87,8 @@ std::vector<std::string> with_files(const Machine& machine, const std::vector<st
   for (const std::string& name : names) {
     all.push_back(name);
     for (const std::string& folder : folders)
-      for (std::string& file : machine.glob(folder + "/" + name)) all.push_back(std::move(file));
+      for (std::string& file : machine.glob(fmt::format("{}/{}", folder, name)))
+        all.push_back(std::move(file));
   }
   return all;
 }

@@ -177,7 +177,7 @@ CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
     s.stats.rebuild_seconds += seconds_since(start);
     return found->second;
   }
-  const CachedPlan made{
+  CachedPlan made{
       std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options())),
       std::make_shared<Replays>()};
   ++s.stats.plans_compiled;

@@ -11,7 +11,7 @@ namespace athanor::gpu {
 bool waits_for_each_launch() {
   static const bool value = [] {
     const char* text = std::getenv("ATHANOR_SYNC");
-    return text != nullptr && std::string_view(text) != "" && std::string_view(text) != "0";
+    return text != nullptr && *text != 0 && std::string_view(text) != "0";
   }();
   return value;
 }
