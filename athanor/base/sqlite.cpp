@@ -9,7 +9,7 @@ namespace {
 
 constexpr int patience_ms = 500;
 
-// Whoever holds the file for so long will hold it longer: it is not waited for again.
+// A process that holds the file for so long will hold it longer: it is not waited for again.
 int stepped(sqlite3_stmt* statement) {
   const int code = sqlite3_step(statement);
   if (code == SQLITE_BUSY) sqlite3_busy_timeout(sqlite3_db_handle(statement), 0);

@@ -35,7 +35,7 @@ std::vector<const CommandFacts*> all_commands(const CommandFacts& program);
 /// "kernels dump", with `separator` between the words.
 std::string path_text(const CommandFacts& command, const char* separator);
 
-/// Notes what an option's value may be, for completion; whoever reads the value checks it.
+/// Notes what an option's value may be, for completion. The value is checked where it is read.
 CLI::Option* suggest(CLI::Option* option, const std::vector<std::string>& choices);
 
 /// What --device takes on any machine.

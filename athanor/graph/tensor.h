@@ -67,7 +67,7 @@ class Tensor {
   /// Whether reading the value would neither compute nor wait.
   bool ready(Line line = Line::current()) const;
   /// Computes the value now, together with everything pending. Devices other than the host may still be at it
-  /// when this returns; whoever reads the value waits for them.
+  /// when this returns; reading the value waits for them.
   const Tensor& eval(Line line = Line::current()) const;
   /// Whole numbers of a value that the host can look at without waiting for a device; none where it cannot.
   std::optional<std::vector<int64_t>> known_integers() const;

@@ -1,4 +1,4 @@
-// Tells whoever shows it what the program is waiting for.
+// What the program is waiting for, told to a listener that shows it.
 #pragma once
 #include <functional>
 #include <string>

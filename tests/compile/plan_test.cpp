@@ -329,6 +329,13 @@ TEST(Plan, ExplainAndJsonSayTheSame) {
   EXPECT_EQ(plan->flops(), 2 * 12 * 20 * 7);
 }
 
+TEST(Plan, ExplainSaysTheTypeThatIsComputedIn) {
+  const Tensor y = matmul(cast(ramp({12, 20}), DType::bf16), cast(ramp({20, 7}), DType::bf16));
+  EXPECT_NE(explain(*plan_for({y})).find(" in f32"), std::string::npos) << explain(*plan_for({y}));
+  const Tensor x = matmul(ramp({12, 20}), ramp({20, 7}));
+  EXPECT_EQ(explain(*plan_for({x})).find(" in f32"), std::string::npos);
+}
+
 TEST(Plan, UnknownPassesAreNamedWithTheNearest) {
   try {
     parse_passes("fuze");
