@@ -61,7 +61,7 @@ TEST(KernelCache, GoesOnWithoutTurnsWhereNothingCanBeWritten) {
 
 TEST(KernelCache, CompilesAnewWhatIsDamaged) {
   KernelCache& cache = KernelCache::instance();
-  const std::string key = KernelCache::binary_key("a device", "a source"), binary("\0 kernel", 9);
+  const std::string key = KernelCache::binary_key("a device", "a source"), binary("\0 kernel", 8);
   cache.store_binary(key, "a device", "a kernel", binary);
   if (cache.find_binary(key).empty()) GTEST_SKIP() << "nothing is remembered here";
   EXPECT_EQ(cache.find_binary(key), binary);
