@@ -65,11 +65,19 @@ inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& ge
     storage.back()->write(data, 0, size);
     buffers.push_back({storage.back().get(), static_cast<int64_t>(offset)});
   };
-  for (Value& input : inputs) add(input.memory.data(), input.memory.size(), input.offset);
-  const std::vector<std::byte> poison(std::max(bytes + margin, candidate.scratch_bytes), std::byte{0x7f});
+  // Behind inputs and scratch memory there are NaNs, which a kernel that reads beyond them shows.
+  constexpr size_t behind = 4096;
+  for (const Value& input : inputs) {
+    std::vector<std::byte> memory(input.memory.size() + behind, std::byte{0xff});
+    std::ranges::copy(input.memory, memory.begin());
+    add(memory.data(), memory.size(), input.offset);
+  }
+  const std::vector<std::byte> poison(bytes + margin, std::byte{0x7f});
   add(poison.data(), bytes + margin, 0);
   const std::shared_ptr<Storage> result = storage.back();
-  add(poison.data(), candidate.scratch_bytes, 0);
+  std::vector<std::byte> scratch(candidate.scratch_bytes + behind, std::byte{0xff});
+  std::fill_n(scratch.begin(), candidate.scratch_bytes, std::byte{0x7f});
+  add(scratch.data(), scratch.size(), 0);
   for (int launch = 0; launch < 2; ++launch) candidate.kernel->enqueue(device.kernels(), buffers);
   device.kernels().finish();
   std::vector<std::byte> memory(bytes + margin);

@@ -27,12 +27,16 @@ class Writer {
         traits_(gpu_access(parse_device("offline")).value().traits) {}
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
-           const Shape& output) {
+           const Shape& output, const std::string& with = {}) {
     const auto desc = [&](const Shape& shape) {
       return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
     };
     KernelRequest request{&find_op(op), attrs, {}, {desc(output)}, {}};
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
+    if (!with.empty()) {
+      request.with.push_back(&find_op(with));
+      request.outputs.push_back(desc(output));
+    }
     for (const GpuCandidate& candidate : gpu_candidates(request, traits_))
       for (const GpuLaunch& launch : candidate.launches) {
         std::string source = render(launch, target_);
@@ -71,7 +75,8 @@ void add_attention(Writer& writer, DType dtype, bool causal) {
   writer.add("scaled_dot_product_attention", attrs, dtype, {x, x, x}, x);
   writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x);
   writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x);
-  writer.add("attention_grad_v", attrs, dtype, {x, x, x, rows}, x);
+  writer.add("attention_grad_v", attrs, dtype, {x, x, x, x, rows, rows}, x);
+  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, "attention_grad_v");
   writer.add("attention_lse", attrs, dtype, {x, x}, rows);
 }
 

@@ -300,11 +300,12 @@ void set_image(const OperandDesc& image, Defines& defines) {
 }
 
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines) {
-  const auto inside = [](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
-                         int64_t count) {
+                        Pair tap, Defines defines, int64_t tile) {
+  const auto inside = [tile](int64_t extent, int64_t results, int64_t by, int64_t start, int64_t apart,
+                             int64_t count) {
     const int64_t low = start + std::min<int64_t>(apart * (count - 1), 0);
-    const int64_t high = (results - 1) * by + start + std::max<int64_t>(apart * (count - 1), 0);
+    const int64_t last = ceil_div(results, tile) * tile - 1;  // of the last tile
+    const int64_t high = last * by + start + std::max<int64_t>(apart * (count - 1), 0);
     return low >= 0 && high < extent;
   };
   const bool within = inside(image.shape[2], out[2], step.height, first.height, tap.height, taps.height) &&

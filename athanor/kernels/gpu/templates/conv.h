@@ -38,9 +38,10 @@ struct ConvData {
 void set_result(const ConvData& data, Defines& defines);
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines);
-/// The constants of conv_gather.kernel, and its text.
+/// The constants of conv_gather.kernel, and its text. `tile`: results are computed so many at a time, and
+/// those of the last tile may lie outside.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
-                        Pair tap, Defines defines);
+                        Pair tap, Defines defines, int64_t tile = 1);
 /// conv2d_weight_grad of one group as one product for each tap of the kernel, [channels out, pixels] with
 /// [pixels, channels in]. The images are copied with channels last.
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,

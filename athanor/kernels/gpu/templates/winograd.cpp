@@ -108,8 +108,9 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
         .set("WEIGHT_H", data.weight.strides[2])
         .set("WEIGHT_W", data.weight.strides[3]);
     GemmProblem transformed = p;
-    transformed.matrices = gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines)) +
-                           std::string(template_text("winograd"));
+    transformed.matrices =
+        gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines), tiles.outputs) +
+        std::string(template_text("winograd"));
     return gemm_prelude(transformed, bias);
   };
   const int64_t neighbours = std::gcd(m * c, width);
@@ -172,7 +173,8 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
         .set("PARTS", parts)
         .set("CHUNKS_OF_ITEM", chunks);
     const Pair first = gradient ? Pair(0) : Pair(-conv.padding.height, -conv.padding.width);
-    return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines)) +
+    return gather_text(request.inputs[gradient ? 1 : 0], three, conv.y, one, first, one, std::move(defines),
+                       tiles.outputs) +
            std::string(template_text("winograd"));
   };
   GemmProblem product;
