@@ -105,9 +105,10 @@ std::string order_of(const Plan& plan, const PlanStep& step) {
 }
 
 /// The kernel, and the type that it computes in where that is not the stored one: "generic gemm in f32".
-std::string kernel_of(const PlanStep& step) {
-  if (!step.request || step.request->compute_type() == step.request->output().dtype) return step.kernel.name;
-  return fmt::format("{} in {}", step.kernel.name, to_string(step.request->compute_type()));
+std::string kernel_of(const PlanStep& step, size_t width) {
+  const std::string name = shorten(step.kernel.name, width);
+  if (!step.request || step.request->compute_type() == step.request->output().dtype) return name;
+  return fmt::format("{} in {}", name, to_string(step.request->compute_type()));
 }
 
 /// A line for each step: as wide as it must be.
@@ -119,9 +120,8 @@ std::string steps_table(const Plan& plan) {
     const PlanStep& step = plan.steps[i];
     const PlanValue& result = result_of(plan, step);
     rows.push_back({fmt::format("{}", i), shorten(parts_of(step), 36), shorten(step.name(), 44),
-                    shorten(kernel_of(step), 28), step.why,
-                    several ? order_of(plan, step) : to_string(step.device), to_string(result.type),
-                    layout_of(result), work_of(step.flops), work_of(step.bytes),
+                    kernel_of(step, 28), step.why, several ? order_of(plan, step) : to_string(step.device),
+                    to_string(result.type), layout_of(result), work_of(step.flops), work_of(step.bytes),
                     shorten(places_of(plan, step), 28), step.where});
   }
   return table(rows, {true, false, false, false, false, false, false, false, true, true, false, false});
@@ -151,7 +151,7 @@ std::string steps_in(const Plan& plan, size_t columns) {
     for (size_t line = 1; line < names.size(); ++line) text += head("", "", names[line], "", "");
     const std::string layout = layout_of(result);
     text += flowed({plan.queues.size() > 1 ? fmt::format("on {}:", order_of(plan, step)) : "",
-                    fmt::format("{} ({})", kernel_of(step), step.why),
+                    fmt::format("{} ({})", kernel_of(step, step.kernel.name.size()), step.why),
                     fmt::format("-> {}{}{} {}", to_string(result.type), layout.empty() ? "" : " ", layout,
                                 places_of(plan, step)),
                     step.where},
