@@ -40,6 +40,8 @@ class DeviceProvider {
   virtual ~DeviceProvider() = default;
   /// "cpu", "opencl", ...
   virtual std::string name() const = 0;
+  /// Whether it is the vendor's own way to a device, which is preferred to one that vendors have in common.
+  virtual bool is_native() const { return true; }
   /// Every device that the runtime lists. Returns {} if the runtime is missing, and does not throw.
   virtual std::vector<DeviceInfo> devices() = 0;
   /// A device that is not listed, for who names the provider.

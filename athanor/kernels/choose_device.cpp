@@ -138,8 +138,8 @@ std::vector<Card> cards_among(const std::vector<DeviceInfo>& devices) {
     cards[place->second].push_back(devices[i]);
   }
   for (Card& card : cards)
-    std::ranges::stable_sort(
-        card, {}, [](const DeviceInfo& info) { return provider_of(info.device).name() == "opencl"; });
+    std::ranges::stable_sort(card, {},
+                             [](const DeviceInfo& info) { return !provider_of(info.device).is_native(); });
   return cards;
 }
 

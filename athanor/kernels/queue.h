@@ -59,8 +59,10 @@ class Queue {
   virtual void fill(Binding to, uint8_t value, size_t bytes) = 0;
   /// Commands that come later find the storage's content there.
   virtual void require(Storage& storage) = 0;
+  /// Whether the device can keep commands.
+  virtual bool captures() const { return false; }
   /// Keeps what `commands` gives to this queue, and does not run it: kernels, whose storage was required.
-  /// nullptr where the device cannot; `commands` may then have been called or not, and nothing was run.
+  /// nullptr where the driver refuses; nothing was run then.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& /*commands*/) { return nullptr; }
   /// A point after all commands so far; nullptr where they are done already.
   virtual std::shared_ptr<Event> record() = 0;

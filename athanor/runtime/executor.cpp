@@ -100,13 +100,19 @@ class Run {
     if (step.signals) signals_[static_cast<int>(&step - plan_.steps.data())] = queue.record();
   }
 
+  /// Whether the plan is launches of one queue, which do not change from run to run, and the device can keep
+  /// them.
+  bool can_replay() const {
+    return queues_.size() == 1 && plan_.steps.size() > 1 && queues_.front()->captures() &&
+           std::ranges::all_of(plan_.steps,
+                               [](const PlanStep& step) { return step.kind == PlanStep::Kind::launch; });
+  }
+
   /// Gives all launches to the device in one call, if they were captured; else runs nothing.
   bool replay(Replays& replays) {
     Queue& queue = *queues_.front();
     replays.look(values_at());
-    std::vector<Binding> bound;
-    std::swap(bound, places_);
-    places_ = bound;
+    std::vector<Binding> bound = places_;
     if (const std::shared_ptr<Storage>& slots = replays.slots(plan_.device()))
       for (size_t v = 0; v < places_.size(); ++v)
         if (replays.slot(v) >= 0) places_[v] = {slots.get(), replays.slot(v)};
@@ -267,13 +273,6 @@ class Leaving {
   Clock::time_point start_ = Clock::now();
 };
 
-// Launches of one queue, which do not change from run to run.
-bool can_replay(const Plan& plan) {
-  return plan.queues.size() == 1 && plan.steps.size() > 1 &&
-         std::ranges::all_of(plan.steps,
-                             [](const PlanStep& step) { return step.kind == PlanStep::Kind::launch; });
-}
-
 }  // namespace
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
@@ -284,7 +283,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;
   if (times) times->resize(plan.steps.size());
   const Leaving leaving(plan);
-  if (replays != nullptr && can_replay(plan) && !check_nan && times == nullptr && !leaving.waits() &&
+  if (replays != nullptr && run.can_replay() && !check_nan && times == nullptr && !leaving.waits() &&
       Trace::active() == nullptr) {
     leaving.before(0, run);
     begun = plan.steps.size();

@@ -28,7 +28,7 @@ class Replays {
   int64_t slot(size_t value) const { return slot_of_[value]; }
   /// nullptr where there are no slots.
   const std::shared_ptr<Storage>& slots(Device device);
-  /// The captured run for the addresses seen last; nullptr when they are new, or the device cannot keep
+  /// The captured run for the addresses seen last; nullptr when they are new, or the driver refuses to keep
   /// launches. `capture` is called when they come for the second time.
   Replay* find(const std::function<std::unique_ptr<Replay>()>& capture);
   /// How often one ran.

@@ -1,8 +1,6 @@
 // Ops that share work: one request with two outputs where a backend computes them together.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/kernel.h"

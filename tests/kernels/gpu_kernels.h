@@ -52,12 +52,13 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
   return want;
 }
 
-/// Runs a candidate twice, on poisoned output and scratch memory: the first launch must leave nothing that
-/// changes the second.
-inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& generated,
-                                  std::vector<Value>& inputs, const OperandDesc& output) {
+/// The outputs of a candidate that ran twice, on poisoned output and scratch memory: the first launch must
+/// leave nothing that changes the second.
+inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
+                                                   const std::vector<Value>& inputs,
+                                                   const std::vector<OperandDesc>& outputs) {
+  constexpr size_t margin = 64;
   const Candidate candidate = gpu::make_candidate(device, generated, {});
-  const size_t bytes = static_cast<size_t>(output.shape.size()) * size_of(output.dtype), margin = 64;
   std::vector<std::shared_ptr<Storage>> storage;
   std::vector<Binding> buffers;
   const auto add = [&](const void* data, size_t size, size_t offset) {
@@ -72,21 +73,33 @@ inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& ge
     std::ranges::copy(input.memory, memory.begin());
     add(memory.data(), memory.size(), input.offset);
   }
-  const std::vector<std::byte> poison(bytes + margin, std::byte{0x7f});
-  add(poison.data(), bytes + margin, 0);
-  const std::shared_ptr<Storage> result = storage.back();
+  std::vector<HostArray> hosts;
+  for (const OperandDesc& output : outputs) {
+    hosts.emplace_back(output.dtype, output.shape);
+    const std::vector<std::byte> poison(hosts.back().bytes.size() + margin, std::byte{0x7f});
+    add(poison.data(), poison.size(), 0);
+  }
   std::vector<std::byte> scratch(candidate.scratch_bytes + behind, std::byte{0xff});
   std::fill_n(scratch.begin(), candidate.scratch_bytes, std::byte{0x7f});
   add(scratch.data(), scratch.size(), 0);
   for (int launch = 0; launch < 2; ++launch) candidate.kernel->enqueue(device.kernels(), buffers);
   device.kernels().finish();
-  std::vector<std::byte> memory(bytes + margin);
-  result->read(memory.data(), 0, memory.size());
-  EXPECT_EQ(std::memcmp(memory.data() + bytes, poison.data(), margin), 0)
-      << generated.name << " wrote beyond its output";
-  HostArray host(output.dtype, output.shape);
-  std::copy_n(memory.begin(), bytes, host.bytes.begin());
-  return to_doubles(host);
+  std::vector<std::vector<double>> results;
+  for (size_t o = 0; o < hosts.size(); ++o) {
+    std::vector<std::byte>& bytes = hosts[o].bytes;
+    std::vector<std::byte> memory(bytes.size() + margin);
+    storage[inputs.size() + o]->read(memory.data(), 0, memory.size());
+    std::copy_n(memory.begin(), bytes.size(), bytes.begin());
+    EXPECT_TRUE(std::all_of(memory.end() - margin, memory.end(), [](auto b) { return b == std::byte{0x7f}; }))
+        << generated.name << " wrote beyond output " << o;
+    results.push_back(to_doubles(hosts[o]));
+  }
+  return results;
+}
+
+inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& generated,
+                                  const std::vector<Value>& inputs, const OperandDesc& output) {
+  return outputs_on(device, generated, inputs, {output}).front();
 }
 
 /// Whether candidate `i` of `count` runs. By default every fourth does, at least one, starting at another one

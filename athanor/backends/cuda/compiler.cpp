@@ -24,8 +24,7 @@ std::string refused(const CompilerApi& compiler, int driver) {
     return fmt::format("The driver, of CUDA {}, should: please report it", release_text(driver));
   return fmt::format(
       "The driver, of CUDA {0}, is older than {1}. Update the driver to one of CUDA {2}.{3} or newer, or use "
-      "an "
-      "NVRTC of CUDA {0} or older, in the Python environment that is active: {4}",
+      "an NVRTC of CUDA {0} or older, in the Python environment that is active: {4}",
       release_text(driver), compiler.version, major, minor, nvrtc_wheel(driver));
 }
 

@@ -69,8 +69,8 @@ GpuAccess GpuBackend::access(int index) {
           [&device](GpuCandidate candidate) { return make_candidate(device, std::move(candidate), {}); }};
 }
 
-bool register_backend(const std::string& name, ListDevices list) {
-  auto backend = std::make_unique<GpuBackend>(name, list);
+bool register_backend(const std::string& name, ListDevices list, bool native) {
+  auto backend = std::make_unique<GpuBackend>(name, list, native);
   GpuBackend& gpu = *backend;
   gpu.provider_id = register_provider(std::move(backend));
   return true;

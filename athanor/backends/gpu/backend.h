@@ -14,9 +14,11 @@ using ListDevices = std::vector<std::unique_ptr<Driver>> (*)(uint8_t provider);
 
 class GpuBackend final : public KernelLanguageBackend {
  public:
-  GpuBackend(std::string name, ListDevices list) : name_(std::move(name)), list_(list) {}
+  GpuBackend(std::string name, ListDevices list, bool native)
+      : name_(std::move(name)), list_(list), native_(native) {}
 
   std::string name() const override { return name_; }
+  bool is_native() const override { return native_; }
   std::vector<DeviceInfo> devices() override;
   std::shared_ptr<Storage> allocate(int index, size_t bytes) override;
   std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
@@ -39,13 +41,14 @@ class GpuBackend final : public KernelLanguageBackend {
   const std::vector<std::unique_ptr<GpuDevice>>& all();
   std::string name_;
   ListDevices list_;
+  bool native_;
   std::once_flag listed_;
   // Never destroyed: storage may outlive the backend, and drivers mind being called while the program ends.
   std::vector<std::unique_ptr<GpuDevice>>* devices_ = nullptr;
 };
 
 /// Registers a backend for the life of the program; returns true.
-bool register_backend(const std::string& name, ListDevices list);
+bool register_backend(const std::string& name, ListDevices list, bool native = true);
 /// The device behind an id. Throws std::bad_cast for one of another kind of backend.
 GpuDevice& gpu_device(Device device);
 

@@ -126,8 +126,10 @@ Stream GpuQueue::stream_now() const {
   return capturing_.load() == std::this_thread::get_id() ? capture_stream_ : stream_;
 }
 
+bool GpuQueue::captures() const { return driver_.captures() && !waits_for_each_launch(); }
+
 std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands) {
-  if (!driver_.captures() || waits_for_each_launch()) return nullptr;
+  if (!captures()) return nullptr;
   const std::scoped_lock one_at_a_time(capture_mutex_);
   if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
   captured_faults_.clear();

@@ -45,6 +45,7 @@ class GpuQueue final : public Queue {
   void wait(const std::shared_ptr<Event>& event) override;
   void finish() override;
   void require(Storage& storage) override { place_of({&storage, 0}); }
+  bool captures() const override;
   std::unique_ptr<Replay> capture(const std::function<void()>& commands) override;
   double timed(const std::function<void()>& launches) override;
 

@@ -64,7 +64,7 @@ struct StreamApi {
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
 
-  /// Graphs. All or none of them are there: drivers before CUDA 11.4 and ROCm 5.3 have no instantiation with
+  /// Graphs. All or none of them are there: drivers before CUDA 11.4 and HIP 4.5 have no instantiation with
   /// flags.
   int (*capture_begin)(void* stream, int mode) = nullptr;
   int (*capture_end)(void* stream, void** graph) = nullptr;

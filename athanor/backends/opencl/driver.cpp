@@ -21,7 +21,7 @@ cl_mem buffer_of(const Place& place) { return static_cast<cl_mem>(place.memory);
 cl_command_queue queue_of(Stream stream) { return static_cast<cl_command_queue>(stream); }
 cl_event event_of(Mark mark) { return static_cast<cl_event>(mark); }
 
-[[maybe_unused]] const bool driver_registered = gpu::register_backend("opencl", list_devices);
+[[maybe_unused]] const bool driver_registered = gpu::register_backend("opencl", list_devices, false);
 
 }  // namespace
 
