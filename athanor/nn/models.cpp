@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -53,6 +54,17 @@ struct Entry {
   std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes);
 };
 
+// Smaller images would be one pixel before the last stage with the stem of the paper.
+constexpr int64_t small_image = 64;
+
+template <int First, int Second, int Third, int Fourth, bool Bottleneck>
+std::unique_ptr<Module> make_resnet(const Shape& input, int64_t classes) {
+  return std::make_unique<ResNet>(input[0], classes,
+                                  ResNetOptions{.blocks = {First, Second, Third, Fourth},
+                                                .bottleneck = Bottleneck,
+                                                .small_stem = std::min(input[1], input[2]) < small_image});
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {"mlp", 1,
@@ -63,10 +75,9 @@ const std::vector<Entry>& entries() {
        [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
          return std::make_unique<Cnn>(input, classes);
        }},
-      {"resnet18", 1,
-       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
-         return std::make_unique<ResNet>(input[0], classes);
-       }},
+      {"resnet18", 1, make_resnet<2, 2, 2, 2, false>},
+      {"resnet34", 1, make_resnet<3, 4, 6, 3, false>},
+      {"resnet50", 1, make_resnet<3, 4, 6, 3, true>},
   };
   return all;
 }

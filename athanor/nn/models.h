@@ -13,14 +13,14 @@ namespace athanor::nn {
 /// - "mlp": flatten, 512, ReLU, 512, ReLU, classes (fc1, fc2, fc3);
 /// - "cnn": 3x3 convolution to 32 channels, ReLU, 2x2 max-pool, the same to 64, then one dense layer
 ///   (conv1, conv2, fc);
-/// - "resnet18": He et al. (2016) in the form for small images: a 3x3 stem with stride 1 and no max-pool,
-///   basic blocks [2, 2, 2, 2]; parameters have torchvision's names ("layer1.0.conv1.weight").
+/// - "resnet18", "resnet34", "resnet50": He et al. (2016), with torchvision's names of parameters
+///   ("layer1.0.conv1.weight"). Images below 64 pixels get a 3x3 stem with stride 1 and no max-pool.
 ///
 /// Initial values come from default_generator(). Throws Error(name) with the nearest match for an unknown
 /// name, and Error(shape|value) if the input is too small or there are no classes.
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
 
-/// "mlp", "cnn", "resnet18"
+/// "mlp", "cnn", "resnet18", ...
 const std::vector<std::string>& model_names();
 
 }  // namespace athanor::nn

@@ -3,6 +3,7 @@
 #include "athanor/nn/attention.h"
 #include "athanor/nn/conv.h"
 #include "athanor/nn/function.h"
+#include "athanor/nn/gpt2.h"
 #include "athanor/nn/init.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/models.h"

@@ -27,21 +27,54 @@ struct Settings {
 };
 
 struct Batch {
-  HostArray pictures, labels;
+  HostArray inputs, labels;
 };
 
-// Repeats the same few batches. Noise instead of pictures does not change the work of any kernel.
-std::vector<Batch> make_batches(const Shape& picture, int64_t size) {
+// A model, and how its inputs look: pictures [C, H, W] in classes, or tokens [T] and the ones after them.
+struct Workload {
+  std::unique_ptr<nn::Module> model;
+  Shape input;
+  int64_t classes;
+  bool tokens = false;
+};
+
+Workload make_workload(const std::string& name) {
+  const auto gpt2 = [](const nn::Gpt2Options& options, int64_t length) {
+    return Workload{std::make_unique<nn::Gpt2>(options), {length}, options.vocabulary, true};
+  };
+  if (name == "transformer")
+    return gpt2({.vocabulary = 256, .positions = 128, .layers = 6, .dimensions = 256, .heads = 4}, 128);
+  if (name == "gpt2-small") return gpt2({}, 1024);
+  const Shape picture = name == "resnet50"   ? Shape{3, 224, 224}
+                        : name == "resnet18" ? Shape{3, 32, 32}
+                                             : Shape{1, 28, 28};
+  const int64_t classes = name == "resnet50" ? 1000 : 10;
+  return {nn::make_model(name, picture, classes), picture, classes};
+}
+
+// Repeats the same few batches. Noise instead of pictures or text does not change the work of any kernel.
+std::vector<Batch> make_batches(const Workload& workload, int64_t size) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
+  Ints extents{size};
+  for (int i = 0; i < workload.input.rank(); ++i) extents.push_back(workload.input[i]);
+  const Shape shape(extents), labels_shape = workload.tokens ? shape : Shape{size};
+  const auto integers = [&](const Shape& of) {
+    std::vector<int64_t> values(static_cast<size_t>(of.size()));
+    for (int64_t& value : values)
+      value = static_cast<int64_t>(random() % static_cast<uint64_t>(workload.classes));
+    return HostArray::of<int64_t>(of, values);
+  };
   std::vector<Batch> batches;
   for (int i = 0; i < 4; ++i) {
-    const Shape shape{size, picture[0], picture[1], picture[2]};
+    if (workload.tokens) {
+      HostArray inputs = integers(shape);
+      batches.push_back({std::move(inputs), integers(labels_shape)});
+      continue;
+    }
     std::vector<float> values(static_cast<size_t>(shape.size()));
     for (float& value : values) value = normal(random);
-    std::vector<int64_t> labels(static_cast<size_t>(size));
-    for (int64_t& label : labels) label = static_cast<int64_t>(random() % 10);
-    batches.push_back({HostArray::of<float>(shape, values), HostArray::of<int64_t>({size}, labels)});
+    batches.push_back({HostArray::of<float>(shape, values), integers(labels_shape)});
   }
   return batches;
 }
@@ -62,21 +95,22 @@ double median(std::vector<double> values) {
 nlohmann::json measure(const Settings& settings) {
   set_cpu_threads(settings.threads);
   const int64_t baseline = memory_of_process("VmRSS");
-  const Shape picture = settings.model == "resnet18" ? Shape{3, 32, 32} : Shape{1, 28, 28};
-  const auto batches = make_batches(picture, settings.batch);
   manual_seed(1);
   const Device device = parse_device(settings.device);
-  const auto model = nn::make_model(settings.model, picture, 10);
-  model->to(device);
+  const Workload workload = make_workload(settings.model);
+  const auto batches = make_batches(workload, settings.batch);
+  nn::Module& model = *workload.model;
+  model.to(device);
   const auto optimizer =
-      optim::make_optimizer(settings.optimizer, model->parameters(), {.lr = 0.01, .momentum = 0.9});
+      optim::make_optimizer(settings.optimizer, model.parameters(), {.lr = 0.01, .momentum = 0.9});
   std::vector<double> milliseconds;
   double loss_value = 0;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
-    const Tensor loss =
-        cross_entropy((*model)(Tensor::from(batch.pictures, device)), Tensor::from(batch.labels, device));
+    const Tensor logits = model(Tensor::from(batch.inputs, device));
+    const Tensor loss = cross_entropy(reshape(logits, {-1, workload.classes}),
+                                      reshape(Tensor::from(batch.labels, device), {-1}));
     loss.backward();
     optimizer->step();
     loss_value = loss.item();
@@ -103,11 +137,11 @@ nlohmann::json measure(const Settings& settings) {
 
 int main(int argc, char** argv) {
   Settings settings;
-  CLI::App app("Times whole training steps on random pictures.");
-  app.add_option("--model", settings.model, "mlp, cnn or resnet18");
+  CLI::App app("Times whole training steps on random pictures or tokens.");
+  app.add_option("--model", settings.model, "mlp, cnn, resnet18, resnet50, transformer or gpt2-small");
   app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");
-  app.add_option("--batch", settings.batch, "Pictures a step");
+  app.add_option("--batch", settings.batch, "Pictures or texts a step");
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "Steps before these")->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "CPU threads");

@@ -18,23 +18,29 @@ def memory_of_process(name):
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "resnet18"])
+parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "resnet18", "resnet50", "transformer", "gpt2-small"])
 parser.add_argument("--batch", type=int, default=128)
 parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--warmup", type=int, default=10)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--device", default="cpu", help="as Athanor's: cpu, cuda:0, hip:0 (which PyTorch calls cuda)")
+parser.add_argument("--precision", default="f32", choices=["f32", "tf32", "bf16", "f16"], help="by autocast")
 arguments = parser.parse_args()
 
 import torch  # noqa: E402  (after the arguments, so that --help is quick)
 from torch import nn  # noqa: E402
 
 torch.set_num_threads(arguments.threads)
+torch.set_float32_matmul_precision("high" if arguments.precision == "tf32" else "highest")
+torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
+device = torch.device(arguments.device.replace("hip", "cuda"))
+on_gpu = device.type == "cuda"
 torch.manual_seed(1)
 baseline = memory_of_process("VmRSS")
 
 
-class Block(nn.Module):
+class BasicBlock(nn.Module):
     def __init__(self, inputs, outputs, stride):
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
@@ -51,11 +57,75 @@ class Block(nn.Module):
         return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.downsample = None
+        if stride != 1 or inputs != 4 * width:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))))
+        return torch.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+class TransformerBlock(nn.Module):
+    """As GPT-2's."""
+
+    def __init__(self, dimensions, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(dimensions), nn.LayerNorm(dimensions)
+        self.qkv, self.projection = nn.Linear(dimensions, 3 * dimensions), nn.Linear(dimensions, dimensions)
+        self.up, self.down = nn.Linear(dimensions, 4 * dimensions), nn.Linear(4 * dimensions, dimensions)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (part.view(n, t, self.heads, -1).transpose(1, 2) for part in self.qkv(self.ln_1(x)).split(d, 2))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.projection(mixed.transpose(1, 2).reshape(n, t, d))
+        return x + self.down(nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, vocabulary, positions, layers, dimensions, heads):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, dimensions), nn.Embedding(positions, dimensions)
+        self.blocks = nn.Sequential(*[TransformerBlock(dimensions, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(dimensions)
+        self.apply(self.shrink)
+
+    @staticmethod
+    def shrink(module):
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        return self.norm(self.blocks(x)) @ self.tokens.weight.T
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
+    inputs = 64
+    for width, count in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(count):
+            layers.append(Bottleneck(inputs, width, 2 if block == 0 and width > 64 else 1))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
 def resnet18():
     layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     width = 64
     for outputs in (64, 128, 256, 512):
-        layers += [Block(width, outputs, 1 if outputs == 64 else 2), Block(outputs, outputs, 1)]
+        layers += [BasicBlock(width, outputs, 1 if outputs == 64 else 2), BasicBlock(outputs, outputs, 1)]
         width = outputs
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
@@ -70,15 +140,37 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-model = {"mlp": mlp, "cnn": cnn, "resnet18": resnet18}[arguments.model]()
+PICTURES = {"mlp": (mlp, (1, 28, 28), 10), "cnn": (cnn, (1, 28, 28), 10), "resnet18": (resnet18, (3, 32, 32), 10),
+            "resnet50": (resnet50, (3, 224, 224), 1000)}
+TEXTS = {"transformer": (256, 128, 6, 256, 4), "gpt2-small": (50257, 1024, 12, 768, 12)}
+
+
+def workload():
+    """The model, and four batches of inputs and labels."""
+    count = arguments.batch
+    if arguments.model in TEXTS:
+        options = TEXTS[arguments.model]
+        return Gpt2(*options), [tuple(torch.randint(0, options[0], (2, count, options[1]))) for _ in range(4)]
+    make, shape, classes = PICTURES[arguments.model]
+    return make(), [(torch.randn(count, *shape), torch.randint(0, classes, (count,))) for _ in range(4)]
+
+
+model, batches = workload()
+model.to(device)
+if on_gpu:
+    model.to(memory_format=torch.channels_last)
+    batches = [tuple(tensor.to(device) for tensor in batch) for batch in batches]
+low = {"bf16": torch.bfloat16, "f16": torch.float16}.get(arguments.precision)
+scaler = torch.amp.GradScaler(device.type, enabled=arguments.precision == "f16")
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-shape = (3, 32, 32) if arguments.model == "resnet18" else (1, 28, 28)
-batches = [(torch.randn(arguments.batch, *shape), torch.randint(0, 10, (arguments.batch,))) for _ in range(4)]
-loss_of = nn.CrossEntropyLoss()
 
 
 def forward(x, y):
-    return loss_of(model(x), y)
+    with torch.autocast(device.type, low, enabled=low is not None):
+        if on_gpu and x.dim() == 4:
+            x = x.to(memory_format=torch.channels_last)
+        logits = model(x)
+        return nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), y.reshape(-1))
 
 
 if arguments.compile:
@@ -90,8 +182,9 @@ for step in range(-arguments.warmup, arguments.steps):
     start = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
     loss = forward(x, y)
-    loss.backward()
-    optimizer.step()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
     value = loss.item()
     if step >= 0:
         milliseconds.append((time.perf_counter() - start) * 1e3)
@@ -99,5 +192,6 @@ for step in range(-arguments.warmup, arguments.steps):
 json.dump({"framework": f"pytorch {torch.__version__} {'compiled' if arguments.compile else 'eager'}",
            "model": arguments.model, "batch": arguments.batch, "step_ms": milliseconds,
            "step_ms_median": statistics.median(milliseconds), "last_loss": value,
+           "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
            "peak_rss_bytes": memory_of_process("VmHWM"), "baseline_rss_bytes": baseline}, sys.stdout)
 print()

@@ -75,6 +75,13 @@ TEST(Layers, BasicBlock) {
   check_layer("block", BasicBlock(4, 6, 2));
   check_layer("block_straight", BasicBlock(3, 3));
 }
+TEST(Layers, Bottleneck) {
+  check_layer("bottleneck", Bottleneck(4, 2, 2));
+  check_layer("bottleneck_straight", Bottleneck(8, 2));
+}
+TEST(Layers, Gpt2) {
+  check_layer("gpt2", Gpt2({.vocabulary = 11, .positions = 8, .layers = 2, .dimensions = 6, .heads = 2}));
+}
 TEST(Layers, SmallCnn) {
   check_layer("cnn",
               Sequential(Conv2d(2, 4, 3, {.padding = 1}), ReLU(), MaxPool2d(2),

@@ -136,6 +136,78 @@ class BasicBlock(nn.Module):
         return F.relu(y + (x if self.downsample is None else self.downsample(x)))
 
 
+class Bottleneck(nn.Module):
+    """As torchvision's."""
+
+    def __init__(self, inputs, width, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.downsample = None
+        if stride != 1 or inputs != 4 * width:
+            self.downsample = nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))))
+        return F.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
+
+
+class Conv1D(nn.Module):
+    """A linear layer with its weight transposed, as in the published GPT-2."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.empty(outputs))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class Gpt2Attention(nn.Module):
+    def __init__(self, dimensions, heads):
+        super().__init__()
+        self.heads = heads
+        self.c_attn = Conv1D(dimensions, 3 * dimensions)
+        self.c_proj = Conv1D(dimensions, dimensions)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (part.view(n, t, self.heads, -1).transpose(1, 2) for part in self.c_attn(x).split(d, 2))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.c_proj(mixed.transpose(1, 2).reshape(n, t, d))
+
+
+class Gpt2Block(nn.Module):
+    def __init__(self, dimensions, heads):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(dimensions)
+        self.attn = Gpt2Attention(dimensions, heads)
+        self.ln_2 = nn.LayerNorm(dimensions)
+        self.mlp = nn.ModuleDict({"c_fc": Conv1D(dimensions, 4 * dimensions), "c_proj": Conv1D(4 * dimensions, dimensions)})
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, vocabulary, positions, layers, dimensions, heads):
+        super().__init__()
+        self.wte = nn.Embedding(vocabulary, dimensions)
+        self.wpe = nn.Embedding(positions, dimensions)
+        self.h = nn.Sequential(*[Gpt2Block(dimensions, heads) for _ in range(layers)])
+        self.ln_f = nn.LayerNorm(dimensions)
+
+    def forward(self, tokens):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+        return self.ln_f(self.h(x)) @ self.wte.weight.T
+
+
 def randomize(module):
     """Norm layers start as the identity, which would hide mistakes."""
     for parameter in module.parameters():
@@ -159,6 +231,8 @@ def layers():
         "attention_causal": (SelfAttention(6, 3, True), torch.randn(2, 4, 6)),
         "block": (BasicBlock(4, 6, 2), torch.randn(3, 4, 6, 6)),
         "block_straight": (BasicBlock(3, 3, 1), torch.randn(3, 3, 4, 4)),
+        "bottleneck": (Bottleneck(4, 2, 2), torch.randn(3, 4, 6, 6)),
+        "bottleneck_straight": (Bottleneck(8, 2, 1), torch.randn(3, 8, 4, 4)),
         "cnn": (nn.Sequential(
             nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(4, 6, 3, padding=1), nn.GELU(), nn.AvgPool2d(2),
@@ -180,12 +254,18 @@ def layers():
             out[f"{name}/buffer/{key}"] = value
         if list(module.buffers()):
             out[f"{name}/eval"] = module.eval()(x)
-    embedding, labels = nn.Embedding(7, 3), torch.tensor([[1, 6, 1], [0, 2, 6]])
-    y = embedding(labels)
-    weights = torch.randn_like(y)
-    (y * weights).sum().backward()
-    out |= {"embedding/param/weight": embedding.weight, "embedding/x": labels, "embedding/y": y,
-            "embedding/weights": weights, "embedding/grad/weight": embedding.weight.grad}
+    integers = {
+        "embedding": (nn.Embedding(7, 3), torch.tensor([[1, 6, 1], [0, 2, 6]])),
+        "gpt2": (Gpt2(11, 8, 2, 6, 2), torch.randint(0, 11, (3, 7))),
+    }
+    for name, (module, x) in integers.items():
+        randomize(module)
+        y = module(x)
+        weights = torch.randn_like(y)
+        (y * weights).sum().backward()
+        out |= {f"{name}/x": x, f"{name}/y": y, f"{name}/weights": weights}
+        for key, value in module.named_parameters():
+            out |= {f"{name}/param/{key}": value, f"{name}/grad/{key}": value.grad}
     save("layers", out)
 
 

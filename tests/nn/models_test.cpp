@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "../support/expect_error.h"
+#include "athanor/nn/gpt2.h"
 #include "athanor/ops/creation.h"
 
 namespace athanor::nn {
@@ -49,6 +50,42 @@ TEST(Models, ResNet18) {
   EXPECT_EQ(shapes.at("fc.weight"), "[10, 512]");
   EXPECT_FALSE(shapes.contains("layer1.0.downsample.0.weight"));
   EXPECT_EQ(to_string((*model)(zeros({2, 3, 32, 32})).shape()), "[2, 10]");
+}
+
+// torchvision's counts for ImageNet. The 3x3 stem has fewer weights.
+TEST(Models, ResNetsHaveThePublishedCounts) {
+  EXPECT_EQ(make_model("resnet18", {3, 224, 224}, 1000)->parameter_count(), 11689512);
+  EXPECT_EQ(make_model("resnet34", {3, 224, 224}, 1000)->parameter_count(), 21797672);
+  const auto model = make_model("resnet50", {3, 224, 224}, 1000);
+  EXPECT_EQ(model->parameter_count(), 25557032);
+  const auto shapes = shapes_of(*model);
+  EXPECT_EQ(shapes.size(), 320U);
+  EXPECT_EQ(shapes.at("conv1.weight"), "[64, 3, 7, 7]");
+  EXPECT_EQ(shapes.at("layer1.0.downsample.0.weight"), "[256, 64, 1, 1]");
+  EXPECT_EQ(shapes.at("layer4.2.conv3.weight"), "[2048, 512, 1, 1]");
+  EXPECT_EQ(shapes.at("fc.weight"), "[1000, 2048]");
+  EXPECT_EQ(make_model("resnet50", {3, 32, 32}, 1000)->parameter_count(), 25557032 - 3 * 64 * (49 - 9));
+}
+
+TEST(Models, ResNetsOfLargeImagesHalveThemFiveTimes) {
+  const auto model = make_model("resnet50", {1, 64, 70}, 5);
+  EXPECT_EQ(to_string((*model)(zeros({2, 1, 64, 70})).shape()), "[2, 5]");
+}
+
+// The counts of the published checkpoints.
+TEST(Models, Gpt2) {
+  Gpt2 small;
+  EXPECT_EQ(small.parameter_count(), 124439808);
+  const auto shapes = shapes_of(small);
+  EXPECT_EQ(shapes.size(), 148U);
+  EXPECT_EQ(shapes.at("wte.weight"), "[50257, 768]");
+  EXPECT_EQ(shapes.at("wpe.weight"), "[1024, 768]");
+  EXPECT_EQ(shapes.at("h.11.attn.c_attn.weight"), "[768, 2304]");
+  EXPECT_EQ(shapes.at("h.0.mlp.c_proj.bias"), "[768]");
+  EXPECT_EQ(Gpt2({.layers = 24, .dimensions = 1024, .heads = 16}).parameter_count(), 354823168);
+  expect_error(ErrorCode::value, {"7 heads", "divide"}, [] { Gpt2({.heads = 7}); });
+  Gpt2 tiny({.vocabulary = 5, .positions = 4, .layers = 1, .dimensions = 2, .heads = 1});
+  expect_error(ErrorCode::shape, {"4 tokens"}, [&] { tiny(zeros({1, 5}, DType::i64)); });
 }
 
 TEST(Models, BadInput) {
