@@ -10,7 +10,7 @@ namespace athanor::nn {
 
 struct Gpt2Options {
   int64_t vocabulary = 50257, positions = 1024, layers = 12, dimensions = 768, heads = 12;
-  double dropout = 0;
+  double dropout = 0;  // after each branch
 };
 
 /// Tokens [N, T] (i64, in [0, vocabulary)) -> logits of the token after each [N, T, vocabulary].
@@ -18,7 +18,7 @@ struct Gpt2Options {
 /// Parameters have the names and layouts of the published files: wte.weight [V, D] (also the last layer's),
 /// wpe.weight [P, D], h.0.ln_1, h.0.attn.c_attn.weight [D, 3 D], h.0.attn.c_proj, h.0.ln_2, h.0.mlp.c_fc,
 /// h.0.mlp.c_proj, ln_f. The default options are the smallest published model, of 124,439,808 parameters.
-/// Weights start normal with a deviation of 0.02, those that end a residual branch with 0.02 / sqrt(2 layers).
+/// Weights start normal with a deviation of 0.02; those that end a residual branch, 0.02 / sqrt(2 layers).
 class Gpt2 : public Module {
  public:
   /// Throws Error(value) when heads does not divide dimensions, or an extent is below 1.
