@@ -7,10 +7,12 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
+#include "athanor/kernels/trace.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/ops.h"
 #include "athanor/optim/optim.h"
@@ -21,7 +23,7 @@ namespace {
 using namespace athanor;
 
 struct Settings {
-  std::string model = "mlp", device = "cpu", optimizer = "sgd";
+  std::string model = "mlp", device = "cpu", optimizer = "sgd", trace;
   int64_t batch = 128;
   int steps = 50, warmup = 10, threads = 2;
 };
@@ -105,6 +107,7 @@ nlohmann::json measure(const Settings& settings) {
       optim::make_optimizer(settings.optimizer, model.parameters(), {.lr = 0.01, .momentum = 0.9});
   std::vector<double> milliseconds;
   double loss_value = 0;
+  std::optional<Trace> trace;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
@@ -116,8 +119,12 @@ nlohmann::json measure(const Settings& settings) {
     loss_value = loss.item();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (step >= 0) milliseconds.push_back(time.count());
-    if (step == -1) reset_evaluation_stats();
+    if (step == -1) {
+      reset_evaluation_stats();
+      if (!settings.trace.empty()) trace.emplace();
+    }
   }
+  if (trace) std::ofstream(settings.trace) << trace->json();
   const EvaluationStats& stats = evaluation_stats();
   return {{"framework", "athanor"},
           {"model", settings.model},
@@ -142,6 +149,8 @@ int main(int argc, char** argv) {
   app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");
   app.add_option("--batch", settings.batch, "Pictures or texts a step");
+  app.add_option("--trace", settings.trace,
+                 "Writes a trace of the timed steps to this file (Chrome's format)");
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "Steps before these")->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "CPU threads");
