@@ -110,8 +110,8 @@ inline bool is_due(size_t i, size_t count, size_t every = 4) {
   return i % every == calls % std::min(every, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
 }
 
-/// Checks the op's candidates on every OpenCL device, for the device itself and for a small GPU. `only`: every
-/// second candidate whose name starts with this; there must be at least one.
+/// Checks the op's candidates on every OpenCL device, for the device itself and for a small GPU. `only`:
+/// every second candidate whose name starts with this; there must be at least one.
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<Value> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
