@@ -1,12 +1,14 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER [cuda]`, for tools/check-gpu-kernels. A plan
-// for a GPU that is not there has the first candidate of each op only. launches.json says what each needs.
+// and attention as training has them: `write_candidates FOLDER [hip|cuda]`, for tools/check-gpu-kernels. A
+// plan for a GPU that is not there has the first candidate of each op only. launches.json says what each needs.
+// `write_candidates FOLDER hip|cuda products`: only the first candidate of products of 4096 x 4096 matrices.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <string_view>
 
@@ -21,9 +23,10 @@ namespace {
 
 class Writer {
  public:
-  Writer(std::filesystem::path folder, GpuTarget target)
+  Writer(std::filesystem::path folder, GpuTarget target, size_t most_candidates)
       : folder_(std::move(folder)),
         target_(target),
+        most_candidates_(most_candidates),
         traits_(gpu_access(parse_device("offline")).value().traits) {}
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
@@ -37,14 +40,20 @@ class Writer {
       request.with.push_back(&find_op(with));
       request.outputs.push_back(desc(output));
     }
-    for (const GpuCandidate& candidate : gpu_candidates(request, traits_))
+    auto candidates = gpu_candidates(request, traits_);
+    if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
+    for (const GpuCandidate& candidate : candidates)
       for (const GpuLaunch& launch : candidate.launches) {
         std::string source = render(launch, target_);
         if (!seen_.insert(source).second) continue;
         const std::string name = fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name,
                                              target_ == GpuTarget::hip ? "hip" : "cu");
         write_file_atomically((folder_ / name).string(), source);
-        list_.push_back({{"file", name}, {"local_bytes", launch.local_bytes}});
+        list_.push_back({{"file", name},
+                         {"kernel", candidate.name},
+                         {"dtype", to_string(dtype)},
+                         {"group_size", launch.group_size},
+                         {"local_bytes", launch.local_bytes}});
       }
   }
   void finish() { write_file_atomically((folder_ / "launches.json").string(), list_.dump(2) + "\n"); }
@@ -52,6 +61,7 @@ class Writer {
  private:
   std::filesystem::path folder_;
   GpuTarget target_;
+  size_t most_candidates_;
   nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_;
   std::set<std::string> seen_;
@@ -80,8 +90,16 @@ void add_attention(Writer& writer, DType dtype, bool causal) {
   writer.add("attention_lse", attrs, dtype, {x, x}, rows);
 }
 
+void write_products(const char* folder, GpuTarget target) {
+  Writer writer(folder, target, 1);
+  const Shape matrix{1, 4096, 4096};
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+    writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
+  writer.finish();
+}
+
 void write(const char* folder, GpuTarget target) {
-  Writer writer(folder, target);
+  Writer writer(folder, target, std::numeric_limits<size_t>::max());
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Shape& mnk :
          std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})
@@ -99,12 +117,16 @@ void write(const char* folder, GpuTarget target) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: write_candidates FOLDER [cuda]\n", stderr);
+    std::fputs("usage: write_candidates FOLDER [hip|cuda [products]]\n", stderr);
     return 2;
   }
   try {
     const bool cuda = argc > 2 && std::string_view(argv[2]) == "cuda";
-    athanor::write(argv[1], cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip);
+    const auto target = cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip;
+    if (argc > 3 && std::string_view(argv[3]) == "products")
+      athanor::write_products(argv[1], target);
+    else
+      athanor::write(argv[1], target);
   } catch (const athanor::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

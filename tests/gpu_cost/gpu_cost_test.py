@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+"""The prediction from machine code against numbers worked out by hand or published."""
+import pathlib
+import sys
+import unittest
+
+if sys.version_info < (3, 11):
+    print("gpu_cost: needs Python 3.11, which reads TOML: skipped")
+    sys.exit(77)
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+
+from gpu_cost import amd, banks, costs, loops, occupancy, predict, rates, sass, simulate, walk  # noqa: E402
+from gpu_cost.instruction import Program  # noqa: E402
+
+
+def listing(*rows):
+    """What nvdisasm -hex prints of (text, stall, write barrier, barriers waited for) or a label."""
+    lines = [".text.hand:"]
+    for number, row in enumerate(rows):
+        if isinstance(row, str):
+            lines.append(f"{row}:")
+            continue
+        text, stall, barrier, wait = row if len(row) == 4 else (row[0], 1, None, ())
+        bits = stall | (7 if barrier is None else barrier) << 5 | 7 << 8 | sum(1 << n for n in wait) << 11
+        lines += [f"        /*{16 * number:04x}*/ {text} ;  /* 0x{0:016x} */", f"   /* 0x{bits << 41:016x} */"]
+    return "\n".join(lines)
+
+
+def program_of(chip, registers, items, local=0, wave=32):
+    vendor = rates.chip(chip).vendor
+    return Program("kernel", vendor, [], {}, wave, registers=registers, items=items, local=local)
+
+
+class Amd(unittest.TestCase):
+    def test_bank_conflicts_bound_the_loop(self):
+        text = (HERE / "conflicts.s").read_text()
+        made = predict.predict(rates.chip("gfx1030"), amd.read(text), text, (32, 1, 1))
+        self.assertEqual((made.counts["fma"], made.counts["local_read"], made.counts["wait"]), (8, 2, 1))
+        self.assertEqual(made.flops, 8 * 32 * 2)
+        # Local memory takes 1 cycle for neighbouring words, 32 for words of one bank; both SIMDs of the CU need it.
+        self.assertAlmostEqual(made.conflicts, 31 / 33)
+        self.assertAlmostEqual(made.cycles / made.occupancy.waves, 2 * 33, delta=1)
+        self.assertAlmostEqual(made.of_unit, 8 / 66, delta=0.002)
+        self.assertEqual(made.bound, "local memory")
+
+    def test_nested_loops_are_followed(self):
+        text = (HERE / "nested.s").read_text()
+        program = amd.read(text)
+        self.assertEqual(loops.inner_loop(program).header, program.labels[".LBB0_2"])
+        self.assertEqual(loops.pipeline_loop(program).header, program.labels[".LBB0_1"])
+        made = predict.predict(rates.chip("gfx1100"), program, text, (256, 1, 1), "f16")
+        self.assertEqual(made.counts["matrix"], 4)
+        self.assertEqual(made.counts["fma"], 4)
+        self.assertEqual((made.counts["global_read"], made.counts["local_write"], made.counts["barrier"]), (1, 1, 2))
+        # A matrix instruction keeps the SIMD for 32 cycles, a dual one for 1.
+        self.assertEqual(made.flops, 4 * 8192 + 4 * 32 * 4)
+        self.assertAlmostEqual(made.busy["vector"] * made.cycles / made.occupancy.waves, 4 * 33 + 1, delta=0.01)
+        # 32 lanes read 16 bytes each, side by side; eight waves of a group read and store.
+        self.assertEqual(made.global_bytes, 512)
+        self.assertEqual(made.local_bytes, 32 * 16 * 5)
+        self.assertEqual(made.notes, [])
+
+    def test_matrix_instructions(self):
+        # Cycles as AMD's matrix instruction calculator prints them.
+        for chip, name, cycles in (("gfx908", "v_mfma_f32_32x32x1f32", 64), ("gfx908", "v_mfma_f32_4x4x4f16", 8),
+                                   ("gfx908", "v_mfma_f32_32x32x4bf16", 64), ("gfx90a", "v_mfma_f32_16x16x16bf16_1k", 32),
+                                   ("gfx90a", "v_mfma_f32_32x32x4f16", 64), ("gfx942", "v_mfma_f32_32x32x8_f16", 32),
+                                   ("gfx942", "v_mfma_f32_32x32x4_2b_f16", 64), ("gfx942", "v_mfma_f32_16x16x16_bf16", 16),
+                                   ("gfx942", "v_mfma_i32_16x16x32_i8", 16), ("gfx942", "v_mfma_f32_16x16x32_fp8_fp8", 16),
+                                   ("gfx942", "v_mfma_f32_16x16x4_f32", 32), ("gfx1100", "v_wmma_f32_16x16x16_bf16", 32),
+                                   ("gfx1100", "v_wmma_i32_16x16x16_iu8", 32), ("gfx1201", "v_wmma_f32_16x16x16_f16", 16),
+                                   ("gfx1201", "v_wmma_f32_16x16x16_fp8_fp8", 8)):
+            instruction = amd.read_line(f"{name} v[0:7], v[8:9], v[10:11], v[0:7]", 64, False)
+            self.assertEqual(costs.matrix_cycles(rates.chip(chip), instruction), cycles, f"{name} on {chip}")
+
+    def test_one_wave_waits_for_its_own_results(self):
+        chip = rates.chip("gfx1030")
+        program = program_of("gfx1030", 8, 32)
+        chain = [amd.read_line(f"v_fma_f32 v1, v2, v3, v1", 32, False) for _ in range(10)]
+        steps = [(one, costs.cost_of(chip, program, one)) for one in chain]
+        self.assertEqual(simulate.simulate(chip, steps, 1, 1), 10 * chip.latency["vector"])
+        self.assertEqual(simulate.simulate(chip, steps, 5, 1), 50)  # five waves fill the SIMD
+        self.assertEqual(simulate.simulate(chip, steps, 8, 1), 80)
+
+    def test_waits_of_counters(self):
+        self.assertEqual(amd.read_line("s_waitcnt vmcnt(3) lgkmcnt(1)", 32, False).waits, {"load": 3, "local": 1})
+        self.assertEqual(amd.read_line("s_wait_loadcnt_dscnt 0x301", 32, True).waits, {"load": 3, "local": 1})
+
+    def test_sums_of_carries(self):
+        # 64-bit addition by lanes, as addresses need it.
+        text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx1100\"\nk:\n\tv_add_co_u32 v1, vcc_lo, -1, v0\n" \
+               "\tv_add_co_ci_u32_e32 v2, vcc_lo, 5, v3, vcc_lo\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 32\n"
+        program = amd.read(text)
+        machine = predict.machine_for(rates.chip("gfx1100"), program, text, (32, 1, 1))
+        machine.registers["v3"] = 0
+        walk.walk(program, machine, None)
+        self.assertEqual(machine.registers["v1"][:3], [0xFFFFFFFF, 0, 1])
+        self.assertEqual(machine.registers["v2"][:3], [5, 6, 6])
+
+
+class Nvidia(unittest.TestCase):
+    def text(self, multiplications=16):
+        rows = [("S2R R0, SR_TID.X", 1, 0, ()), ("MOV R9, 0x0",), ("IMAD.SHL.U32 R1, R0, 0x10, RZ", 5, None, (0,)), ".L_x_1",
+                ("LDS.128 R4, [R1]", 1, 1, ()), ("IADD3 R9, R9, 0x1, RZ", 5, None, ()),
+                ("ISETP.GE.AND P0, PT, R9, 0x20, PT", 1, None, ())]
+        rows += [(f"FFMA R{n}, R4, R5, R{n}", 1, None, (1,) if n == 10 else ()) for n in range(10, 10 + multiplications)]
+        rows += [("@!P0 BRA `(.L_x_1)", 5, None, ()), ("EXIT",)]
+        return listing(*rows)
+
+    def predicted(self, chip, multiplications=16, registers=32, items=256):
+        text = self.text(multiplications)
+        program = sass.read(text)
+        program.registers, program.items = registers, items
+        return predict.predict(rates.chip(chip), program, text, (items, 1, 1))
+
+    def test_loop_and_its_counts(self):
+        made = self.predicted("sm_80")
+        self.assertEqual((made.counts["fma"], made.counts["local_read"], made.counts["branch"]), (16, 1, 1))
+        self.assertEqual(made.flops, 16 * 64)
+        self.assertEqual((made.local_bytes, made.conflicts, made.notes), (512, 0.0, []))
+        # GA100 has 16 FMA lanes in a sub-partition, so 16 FFMA take 32 cycles. An LDS.128 takes 4, and four sub-partitions need it.
+        self.assertAlmostEqual(made.cycles / made.occupancy.waves, 32, delta=0.5)
+        self.assertGreater(made.of_unit, 0.98)
+        self.assertEqual(made.bound, "FMA unit")
+
+    def test_issue_bounds_where_a_multiplication_takes_one_cycle(self):
+        made = self.predicted("sm_86", 64)  # 64 FFMA and 4 others
+        self.assertAlmostEqual(made.of_unit, 64 / 68, delta=0.01)
+
+    def test_control_bits(self):
+        # MOV R1, c[0x0][0x28] of a program of CUDA 11: stall 2, no barriers.
+        control = sass.control_of(0x000fc40000000f00)
+        self.assertEqual((control.stall, control.write_barrier, control.read_barrier, control.wait), (2, None, None, ()))
+        # S2R: stall 1, sets barrier 0; then one that waits for barrier 0.
+        self.assertEqual(sass.control_of(0x000e220000002100).write_barrier, 0)
+        self.assertEqual(sass.control_of(0x001fca00078e00ff).wait, (0,))
+
+    def test_matrix_shapes(self):
+        self.assertEqual(sass.matrix_shape("HMMA.16816.F32.BF16"), (4096, "bf16"))
+        self.assertEqual(sass.matrix_shape("HMMA.1688.F32.TF32"), (2048, "tf32"))
+        self.assertEqual(sass.matrix_shape("HGMMA.64x256x16.F32"), (2 * 64 * 256 * 16 // 4, "f16"))
+        # A100: 312 TFLOP/s over 108 SMs at 1.41 GHz are 2048 FLOPs in a cycle: 8 cycles of a sub-partition.
+        instruction = sass.one_instruction("HMMA.16816.F32 R0, R4, R8, R0", 0)
+        self.assertEqual(costs.matrix_cycles(rates.chip("sm_80"), instruction), 8)
+
+    def test_constants_in_halves(self):
+        text = listing(("HFMA2.MMA R5, -RZ, RZ, 1.875, 0",), ("LOP3.LUT R6, R5, 0xffff, RZ, 0x3c, !PT",), ("EXIT",))
+        program = sass.read(text)
+        machine = predict.machine_for(rates.chip("sm_86"), program, text, (32, 1, 1))
+        walk.walk(program, machine, None)
+        self.assertEqual(machine.registers["R5"], 0x3F800000)
+        self.assertEqual(machine.registers["R6"], 0x3F80FFFF)
+
+
+class Banks(unittest.TestCase):
+    def test_conflicts(self):
+        chip = rates.chip("sm_80")
+        cycles = lambda addresses, size: banks.local_cycles(chip, addresses, size)[0]
+        self.assertEqual(cycles([4 * n for n in range(32)], 4), 1)
+        self.assertEqual(cycles([8 * n for n in range(32)], 4), 2)   # every second bank, twice
+        self.assertEqual(cycles([4 * 33 * n for n in range(32)], 4), 1)  # a padded column
+        self.assertEqual(cycles([128 * n for n in range(32)], 4), 32)
+        self.assertEqual(cycles([0] * 32, 4), 1)  # all the same word
+        self.assertEqual(cycles([16 * n for n in range(32)], 16), 4)
+        self.assertEqual(cycles([4 * n if n < 8 else None for n in range(32)], 4), 1)
+
+    def test_sectors(self):
+        self.assertEqual(banks.global_bytes([4 * n for n in range(32)], 4, 32), 128)
+        self.assertEqual(banks.global_bytes([4096 * n for n in range(32)], 4, 32), 1024)
+        self.assertEqual(banks.global_bytes([16 + 4 * n for n in range(8)], 4, 32), 64)  # over the edge
+
+
+class Occupancy(unittest.TestCase):
+    def waves(self, chip, *about):
+        return occupancy.occupancy(rates.chip(chip), program_of(chip, *about)).waves
+
+    def test_nvidia_published_example(self):
+        # CUDA C++ Best Practices Guide, 10.2: 37 registers; 128 threads: 12 blocks, 75 %; 320 threads: 4 blocks, 63 %.
+        held = occupancy.occupancy(rates.chip("sm_80"), program_of("sm_80", 37, 128))
+        self.assertEqual((held.groups, held.waves / held.most), (12, 0.75))
+        held = occupancy.occupancy(rates.chip("sm_80"), program_of("sm_80", 37, 320))
+        self.assertEqual((held.groups, held.waves / held.most), (4, 0.625))
+
+    def test_nvidia_local_memory(self):
+        # CUDA guide: an SM of compute capability 8.6 has 100 KB, and each block takes 1 KB more than it asks for.
+        held = occupancy.occupancy(rates.chip("sm_86"), program_of("sm_86", 32, 128, 48 * 1024))
+        self.assertEqual((held.groups, held.limit), (2, "local memory"))
+        held = occupancy.occupancy(rates.chip("sm_86"), program_of("sm_86", 32, 128, 50 * 1024))
+        self.assertEqual(held.groups, 1)
+
+    def test_amd_as_llvm_says(self):
+        # "; Occupancy:" that clang 19 writes for kernels with so many registers.
+        for chip, registers, wave, waves in (("gfx906", 108, 64, 2), ("gfx942", 108, 64, 4), ("gfx1100", 108, 32, 12), ("gfx90a", 128, 64, 4),
+                                             ("gfx90a", 129, 64, 3), ("gfx1030", 128, 32, 8), ("gfx1030", 129, 32, 7), ("gfx906", 24, 64, 10),
+                                             ("gfx1100", 96, 32, 16), ("gfx1100", 97, 32, 12), ("gfx1102", 128, 32, 8),
+                                             ("gfx908", 128, 64, 2), ("gfx1201", 100, 32, 12), ("gfx1151", 108, 32, 12), ("gfx906", 25, 64, 9)):
+            self.assertEqual(self.waves(chip, registers, wave, 0, wave), waves, f"{chip} with {registers} registers")
+
+    def test_a_group_that_does_not_fit(self):
+        self.assertEqual(self.waves("gfx1100", 32, 256, 65 * 1024), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

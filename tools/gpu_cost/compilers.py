@@ -1,0 +1,142 @@
+"""The compilers that are here, and NVIDIA's disassembler."""
+import ctypes
+import functools
+import glob
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def figures(assembly):
+    """The figures that the assembly's metadata has for its only kernel."""
+    def number(name):
+        found = re.search(rf"\.{name}:\s+(\d+)", assembly)
+        return int(found[1]) if found else 0
+    return {"vgprs": number("vgpr_count"), "sgprs": number("sgpr_count"), "local": number("group_segment_fixed_size"),
+            "spills": number("vgpr_spill_count") + number("sgpr_spill_count"),
+            "private": number("private_segment_fixed_size")}
+
+
+class Clang:
+    """clang for AMD's chips: gives the figures of the machine code."""
+    language = "hip"
+
+    def __init__(self):
+        # Newer ones know more chips.
+        self.path = next(filter(None, map(shutil.which, ["clang++-19", "clang++-16", "clang++"])), None)
+        self.name = self.path and pathlib.Path(self.path).name
+
+    @functools.cache
+    def knows(self, chip):
+        return self.path and isinstance(self.compile(chip, pathlib.Path(os.devnull)), dict)
+
+    def run(self, chip, source):
+        command = [self.path, "-x", "hip", "--offload-device-only", f"--offload-arch={chip}", "-nogpuinc", "-nogpulib",
+                   # The library's functions (exp, log) are not linked here; assume that they need no memory.
+                   "-mllvm", "-amdgpu-assume-external-call-stack-size=0", "-O3", "-S", "-o", "-", str(source)]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    def compile(self, chip, source):
+        run = self.run(chip, source)
+        return figures(run.stdout) if run.returncode == 0 else run.stderr.strip()
+
+    def assembly(self, chip, source):
+        """Throws ValueError with what clang says."""
+        run = self.run(chip, source)
+        if run.returncode != 0:
+            raise ValueError(run.stderr.strip())
+        return run.stdout
+
+
+class Rtc:
+    """NVRTC or hipRTC, which have the same functions."""
+
+    def __init__(self, name, language, prefix, libraries, options, empty):
+        self.name, self.language, self.prefix, self.options, self.empty = name, language, prefix, options, empty
+        self.library = None
+        for path in libraries:
+            try:
+                self.library = ctypes.CDLL(path)
+                break
+            except OSError:
+                pass
+
+    @functools.cache
+    def knows(self, chip):
+        return self.library and isinstance(self.compile(chip, None), dict)
+
+    def call(self, function, *arguments):
+        return getattr(self.library, self.prefix + function)(*arguments)
+
+    def compile(self, chip, source):
+        result = self.built(chip, source, lambda program: {})
+        return result
+
+    def cubin(self, chip, source):
+        """Machine code as NVRTC gives it. Throws ValueError with what the compiler says."""
+        result = self.built(chip, source, lambda program: self.text(program, "CUBIN"))
+        if isinstance(result, str):
+            raise ValueError(result)
+        return result
+
+    def text(self, program, what):
+        size = ctypes.c_size_t()
+        if self.call(f"Get{what}Size", program, ctypes.byref(size)) != 0:
+            return b""
+        buffer = ctypes.create_string_buffer(size.value)
+        self.call(f"Get{what}", program, buffer)
+        return buffer.raw
+
+    def built(self, chip, source, take):
+        """What `take` takes of the compiled program, or the compiler's complaint."""
+        program = ctypes.c_void_p()
+        text = source.read_bytes() if source else self.empty
+        if self.call("CreateProgram", ctypes.byref(program), text, b"kernel.cu", 0, None, None) != 0:
+            return "cannot make a program"
+        options = [option.format(chip).encode() for option in self.options]
+        status = self.call("CompileProgram", program, len(options), (ctypes.c_char_p * len(options))(*options))
+        log = self.text(program, "ProgramLog").rstrip(b"\0").decode(errors="replace") if status != 0 else ""
+        result = take(program) if status == 0 else log.strip() or f"error {status}"
+        self.call("DestroyProgram", ctypes.byref(program))
+        return result
+
+
+def nvrtc():
+    folders = [os.environ.get("CUDA_HOME", ""), "/usr/local/cuda"]
+    libraries = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"] + [f"{folder}/lib64/libnvrtc.so" for folder in folders if folder]
+    return Rtc("NVRTC", "cuda", "nvrtc", libraries, ["--gpu-architecture={}", "--std=c++17"], b"__global__ void nothing() {}")
+
+
+def hiprtc():
+    libraries = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libamdhip64.so.5"]  # HIP 5.2 has it inside
+    return Rtc("hipRTC", "hip", "hiprtc", libraries, ["--offload-arch={}", "-O3"],
+               b'extern "C" __global__ void nothing() {}')
+
+
+@functools.cache
+def nvidia_tool(name):
+    """The path of nvdisasm or cuobjdump, or None. `pip install nvidia-cuda-nvdisasm` into build/python brings it."""
+    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin",
+               *sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages/nvidia/*/bin")), reverse=True)]
+    for path in filter(None, [shutil.which(name), *(f"{folder}/{name}" for folder in folders)]):
+        if os.path.isfile(path):
+            if not os.access(path, os.X_OK):
+                os.chmod(path, 0o755)  # a wheel's programs come without the permission
+            return path
+    return None
+
+
+def disassembled(cubin):
+    """Of a cubin with one kernel. Throws ValueError if nvdisasm cannot."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        run = subprocess.run([nvidia_tool("nvdisasm"), "-c", "-hex", file.name], capture_output=True, text=True)
+    if run.returncode != 0:
+        raise ValueError(run.stderr.strip())
+    return run.stdout

@@ -1,0 +1,149 @@
+"""What an instruction keeps busy, and for how long."""
+import dataclasses
+import re
+
+from . import banks
+
+
+@dataclasses.dataclass
+class Cost:
+    issue: dict     # pipe of the SIMD -> cycles that it is taken; the instruction waits until all are free
+    queued: dict    # what it goes through afterwards (local memory, caches) -> cycles of the SIMD's share
+    latency: int    # cycles from then until its result is there
+    local_extra: int = 0   # cycles of bank conflicts among those of local memory
+    bytes: int = 0         # of global memory that the wave moves
+    known: bool = True     # whether the addresses are
+
+
+def vector_cycles(chip, program, instruction):
+    """Of AMD's SIMD for an instruction of all lanes."""
+    cycles = max(program.wave // chip.lanes, 1)
+    if chip.dual and program.wave == 64 and instruction.kind == "fma" and instruction.name.endswith("f32"):
+        cycles = 1  # both halves at once
+    return cycles
+
+
+def matrix_cycles(chip, instruction):
+    rate = chip.matrix.get(instruction.dtype)
+    if not rate:
+        raise ValueError(f"{chip.name}: rates.toml does not say how fast {instruction.name} is")
+    if chip.vendor == "amd" and chip.matrix_blocks and is_blocked(instruction):
+        rate = min(rate, chip.matrix_blocks)
+    if "GMMA" not in instruction.name:
+        rate *= chip.mma_share
+    return instruction.flops / rate
+
+
+def is_blocked(instruction):
+    from .amd import matrix_shape
+    return matrix_shape(instruction.name)[2] > 1 and instruction.dtype != "f32"
+
+
+def memory_cost(chip, program, instruction, addresses, groups):
+    """Of a load, store or copy, with the addresses of the wave's lanes if they are known."""
+    kind, issue = instruction.kind, {}
+    amd = chip.vendor == "amd"
+    if not amd:
+        issue["issue"] = 1
+    # The SIMDs of a unit share what comes now: this one's instruction takes its part and waits for the others'.
+    share, queued, extra, moved = chip.simds, {}, 0, 0
+    if kind in ("local_read", "local_write", "copy"):
+        lanes = addresses.local if addresses else None
+        if lanes:
+            cycles, least = banks.local_cycles(chip, lanes, instruction_width(instruction), kind == "local_read")
+            factor = instruction_parts(instruction)
+            cycles, extra = cycles * factor, (cycles - least) * factor
+        else:
+            cycles = max(program.wave * instruction.bytes / chip.local_bytes_cycle, 1)
+        queued["local"] = cycles * share
+        extra *= share
+    if kind in ("global_read", "global_write", "copy", "scratch"):
+        lanes = addresses.globals if addresses else None
+        sector = 64 if amd else 32
+        moved = banks.global_bytes(lanes, instruction.bytes, sector) if lanes else program.wave * instruction.bytes
+        queued["L1"] = max(moved / chip.l1_bytes_cycle, program.wave / (16 if amd else 32)) * share
+        if kind != "scratch":
+            queued["L2"] = moved / chip.l2_bytes_cycle * share
+            # Groups that run at the same time share rows and columns of tiles.
+            together = max(groups * chip.units / chip.share_units, 1) ** 0.5
+            queued["memory"] = moved / together / chip.memory_bytes_cycle * share
+    latency = chip.latency["local" if kind.startswith("local") else "global"]
+    known = kind == "scratch" or bool(addresses and (addresses.local or not kind.startswith("local")))
+    return Cost(issue, queued, latency, extra, moved, known)
+
+
+def instruction_width(instruction):
+    """Bytes of a lane at one address: ds_read2 has two, LDSM's lanes give rows of 16 bytes."""
+    if instruction.name.startswith("LDSM") or instruction.name.startswith("STSM"):
+        return 16
+    return instruction.bytes // instruction_parts(instruction) if instruction.name.startswith("ds_") else instruction.bytes
+
+
+def instruction_parts(instruction):
+    return 2 if re.search(r"ds_(read|load|write|store)_?(2|2addr)(st|_)", instruction.name) else 1
+
+
+def amd_cost(chip, program, instruction, addresses, groups):
+    kind, latency = instruction.kind, chip.latency
+    if kind in ("local_read", "local_write", "global_read", "global_write", "copy", "scratch"):
+        return memory_cost(chip, program, instruction, addresses, groups)
+    if kind == "matrix":
+        cycles = matrix_cycles(chip, instruction)
+        if chip.matrix_beside_vector:
+            return Cost({"vector": chip.matrix_issue, "matrix": cycles}, {}, cycles + 4)
+        return Cost({"vector": cycles}, {}, cycles + latency["vector"])
+    if kind in ("fma", "vector", "transcendental"):
+        cycles = vector_cycles(chip, program, instruction)
+        if kind == "transcendental":
+            issue = {"vector": cycles, "slow": 4 * cycles} if chip.lanes == 32 else {"vector": 4 * cycles}
+            return Cost(issue, {}, latency["transcendental"])
+        return Cost({"vector": cycles}, {}, latency["vector"])
+    if kind == "scalar":
+        return Cost({"scalar": chip.issue}, {}, latency["scalar"])
+    if kind == "scalar_load":
+        return Cost({"scalar": chip.issue}, {}, latency["scalar_load"])
+    if kind in ("branch", "end"):
+        return Cost({"branch": chip.issue}, {}, 16)
+    return Cost({}, {}, latency["barrier"] if kind == "barrier" else 0)
+
+
+FMA_PIPE = {"FFMA", "FFMA2", "FMUL", "FADD", "FFMA32I"}
+HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
+
+
+def nvidia_cost(chip, program, instruction, addresses, groups):
+    kind, pipes = instruction.kind, chip.pipes
+    if kind in ("local_read", "local_write", "global_read", "global_write", "copy", "scratch"):
+        return memory_cost(chip, program, instruction, addresses, groups)
+    issue, latency = {"issue": 1}, 6
+    base = instruction.name.split(".")[0]
+    if kind == "matrix":
+        cycles = matrix_cycles(chip, instruction)
+        issue["matrix"] = cycles
+        latency = max(chip.latency["matrix"], cycles + 16)
+    elif base in FMA_PIPE:
+        issue["fma"] = pipes["fma"]
+    elif base in ("IMAD", "IDP", "IMUL", "IMAD32I"):
+        issue["imad"] = pipes["imad"]
+        issue["fma"] = pipes["fma"]
+    elif base in HALF_PIPE:
+        issue["fma"] = pipes["half"]
+    elif base.startswith("D") and base in ("DFMA", "DADD", "DMUL", "DSETP"):
+        issue["f64"] = pipes["f64"]
+    elif kind == "transcendental":
+        issue["slow"], latency = pipes["xu"], chip.latency["xu"]
+    elif kind == "scalar":
+        issue["uniform"] = pipes["uniform"]
+        latency = 12
+    elif kind == "vector":
+        issue["alu"] = pipes["alu"]
+    elif kind == "barrier":
+        latency = chip.latency["barrier"]
+    elif kind == "scalar_load":
+        latency = 30
+    return Cost(issue, {}, latency)
+
+
+def cost_of(chip, program, instruction, addresses=None, groups=1):
+    make = amd_cost if chip.vendor == "amd" else nvidia_cost
+    return make(chip, program, instruction, addresses, groups)

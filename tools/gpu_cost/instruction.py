@@ -1,0 +1,67 @@
+"""A kernel's machine code, as both readers give it."""
+import dataclasses
+import functools
+
+
+@dataclasses.dataclass
+class Control:
+    """What an NVIDIA instruction says of scheduling (sm_70 and later: bits 105 to 125 of its 128)."""
+    stall: int = 1                # cycles until the warp's next instruction
+    write_barrier: int | None = None  # set until its result is there
+    read_barrier: int | None = None   # set until it has read its operands
+    wait: tuple = ()              # barriers that must be clear before it
+    reuse: int = 0                # operands that stay in the reuse cache
+
+
+@dataclasses.dataclass
+class Instruction:
+    name: str                     # "v_fma_f32", "HMMA.16816.F32"
+    operands: list[str]
+    # matrix, fma, vector (other arithmetic of lanes), transcendental, scalar, scalar_load, local_read, local_write,
+    # global_read, global_write, copy (global to local), scratch, barrier, wait, branch, end, free
+    kind: str
+    text: str = ""
+    flops: int = 0                # of the whole wave
+    dtype: str = ""               # that a matrix instruction multiplies
+    bytes: int = 0                # that a lane reads or writes
+    target: str | None = None     # of a branch
+    conditional: bool = False
+    writes: frozenset = frozenset()
+    reads: frozenset = frozenset()
+    counter: str | None = None    # AMD: the counter that it increments until it is done
+    waits: dict = dataclasses.field(default_factory=dict)  # AMD: counter -> how many may be under way
+    control: Control | None = None
+    predicate: str | None = None  # NVIDIA: "P0", "!P0"
+    parts: tuple = ()             # AMD: the two halves of a dual instruction
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    vendor: str                   # amd, nvidia
+    instructions: list[Instruction]
+    labels: dict                  # name -> index of an instruction
+    wave: int = 32                # lanes
+    registers: int = 0            # of a lane
+    scalars: int = 0
+    spills: int = 0               # registers (AMD), loads and stores (NVIDIA)
+    scratch: int = 0              # bytes of a lane
+    local: int = 0                # bytes of a group
+    items: int = 0                # of a group; 0: not known
+    constants: dict = dataclasses.field(default_factory=dict)  # NVIDIA: banks that the compiler filled -> bytes
+
+    @functools.cached_property
+    def targets(self):
+        """For each instruction the one that it branches to."""
+        return [self.labels.get(i.target) if i.target else None for i in self.instructions]
+
+    def successors(self, at):
+        instruction = self.instructions[at]
+        if instruction.kind == "end":
+            return [at + 1] if instruction.conditional and at + 1 < len(self.instructions) else []
+        after = [at + 1] if at + 1 < len(self.instructions) else []
+        if instruction.kind != "branch":
+            return after
+        target = self.targets[at]
+        jump = [] if target is None else [target]
+        return after + jump if instruction.conditional else jump

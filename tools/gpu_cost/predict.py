@@ -1,0 +1,126 @@
+"""A kernel's row of the table: what its inner loop does, and the share of peak that it can reach."""
+import collections
+import dataclasses
+
+from . import amd_lanes, sass_lanes
+from .costs import cost_of
+from .loops import flops_in, pipeline_loop
+from .occupancy import Occupancy, occupancy
+from .simulate import simulate
+from .walk import static_trace, walk
+
+
+@dataclasses.dataclass
+class Prediction:
+    program: object
+    occupancy: Occupancy
+    counts: collections.Counter      # instructions of an iteration, by kind
+    flops: int = 0                   # of a wave in an iteration
+    dtype: str = "f32"               # that most of the FLOPs multiply
+    unit: str = "fma"                # matrix or fma: what does most of them
+    local_bytes: int = 0             # that a wave reads and writes in an iteration
+    global_bytes: int = 0
+    conflicts: float | None = 0.0    # share of local memory's cycles that are bank conflicts; None: addresses not known
+    cycles: float = 0.0              # of an iteration of all waves of a SIMD
+    busy: dict = dataclasses.field(default_factory=dict)  # pipe -> share of the cycles
+    share: float = 0.0               # of the chip's peak for the dtype
+    of_unit: float = 0.0             # of the peak of the instructions that it uses
+    bound: str = ""
+    notes: list = dataclasses.field(default_factory=list)
+
+
+NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix unit", "fma": "FMA unit", "scalar": "scalar issue",
+         "issue": "issue", "alu": "integer unit", "imad": "integer unit", "L1": "L1", "L2": "L2", "memory": "memory", "slow": "special functions",
+         "branch": "branches", "uniform": "uniform unit", "f64": "f64 unit"}
+
+
+def machine_for(chip, program, text, extents):
+    if chip.vendor == "amd":
+        return amd_lanes.Machine(program, amd_lanes.figures(text), extents)
+    return sass_lanes.Machine(program, extents, chip.name)
+
+
+def trace_of(chip, program, loop, text, extents):
+    """One iteration of the loop, with addresses if the arithmetic can be followed; else the loop as it stands."""
+    notes = []
+    machine = machine_for(chip, program, text, extents)
+    try:
+        trace = walk(program, machine, loop)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        trace = None
+        notes.append(f"addresses not known: {type(error).__name__} {error}")
+    if machine.missing:
+        notes.append("not known to the walk: " + " ".join(sorted(machine.missing)))
+    if trace and trace.steps and (not loop or flops_of(program, trace) >= flops_in(program, loop.body) // 2):
+        if trace.guessed:
+            notes.append(f"{trace.guessed} branches guessed")
+        return trace, notes
+    if trace:
+        notes.append("the loop could not be followed")
+    return static_trace(program, loop), notes
+
+
+def flops_of(program, trace):
+    return sum(program.instructions[at].flops for at, _ in trace.steps)
+
+
+def peak_of(chip, dtype):
+    """FLOPs of a SIMD in a cycle: the published peak for operands of the type and sums in f32."""
+    vector = chip.fma_flops / chip.simds
+    if dtype == "f16":
+        vector *= chip.packed_f16
+    return max(vector, *(rate for name, rate in chip.matrix.items() if name in (dtype, dtype + "_1k")), 0)
+
+
+def predict(chip, program, text="", extents=None, dtype=None):
+    """extents: of a group; dtype: what the problem is in, if its peak is not that of the instructions."""
+    if extents and not program.items:
+        program.items = extents[0] * extents[1] * extents[2]
+    extents = extents or (program.items or program.wave, 1, 1)
+    held = occupancy(chip, program)
+    loop = pipeline_loop(program)
+    trace, notes = trace_of(chip, program, loop, text, extents)
+    made = Prediction(program, held, collections.Counter(), notes=notes)
+    if not loop:
+        notes.append("no loop with arithmetic: the whole kernel")
+    by_unit, by_dtype = collections.Counter(), collections.Counter()
+    steps, unknown, local_cycles, local_extra = [], 0, 0.0, 0.0
+    for at, addresses in trace.steps:
+        instruction = program.instructions[at]
+        cost = cost_of(chip, program, instruction, addresses, held.groups)
+        steps.append((instruction, cost))
+        made.counts[instruction.kind] += 1
+        made.flops += instruction.flops
+        if instruction.flops:
+            by_unit[instruction.kind] += instruction.flops
+            by_dtype[instruction.dtype or "f32"] += instruction.flops
+        if instruction.kind in ("local_read", "local_write"):
+            made.local_bytes += instruction.bytes * program.wave
+            local_cycles += cost.queued.get("local", 0)
+            local_extra += cost.local_extra
+            unknown += not cost.known
+        if instruction.kind in ("global_read", "global_write", "copy"):
+            made.global_bytes += cost.bytes
+    if by_unit:
+        made.unit, made.dtype = by_unit.most_common(1)[0][0], by_dtype.most_common(1)[0][0]
+    made.conflicts = None if unknown else local_extra / local_cycles if local_cycles else 0.0
+    if not held.waves:
+        made.bound = "does not fit"
+        return made
+    waves_of_group = max(-(-program.items // program.wave) // (chip.simds * chip.share_units), 1)
+    busy = collections.Counter()
+    for _, cost in steps:
+        for pipe, cycles in (*cost.issue.items(), *cost.queued.items()):
+            busy[pipe] += cycles * held.waves
+    made.cycles = max([simulate(chip, steps, held.waves, waves_of_group), *busy.values()])
+    made.busy = {pipe: cycles / made.cycles for pipe, cycles in busy.items()}
+    rate = made.flops * held.waves / made.cycles
+    own = chip.fma_flops / chip.simds
+    if made.unit == "matrix":
+        whole = any("GMMA" in program.instructions[at].name for at, _ in trace.steps)
+        own = chip.matrix[made.dtype] * (1.0 if whole else chip.mma_share)
+    made.of_unit = rate / own
+    made.share = rate / peak_of(chip, dtype or made.dtype)
+    first, most = max(made.busy.items(), key=lambda item: item[1])
+    made.bound = NAMES.get(first, first) if most >= 0.9 else "waiting"
+    return made

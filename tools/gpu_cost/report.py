@@ -1,0 +1,67 @@
+"""The table for people, and the same in Markdown."""
+import csv
+import functools
+import pathlib
+
+from . import rates
+
+MEASURED = pathlib.Path(__file__).resolve().parent / "measured.csv"
+COLUMNS = (("kernel", 21), ("type", 5), ("math", 9), ("local r/w", 10), ("confl", 5), ("glob", 5), ("other", 5), ("waits", 5), ("regs", 5),
+           ("spill", 5), ("KiB", 4), ("waves", 6), ("unit", 5), ("peak", 5), ("bound by", 20), ("measured", 8))
+
+
+def percent(value):
+    return "?" if value is None else f"{100 * value:.0f} %"
+
+
+@functools.cache
+def measured():
+    """TFLOP/s by chip, kernel and type, with the peak of the card that they were measured on."""
+    with open(MEASURED, newline="") as file:
+        rows = csv.DictReader(line for line in file if not line.startswith("#"))
+        return {(row["chip"], row["kernel"], row["type"]): (float(row["tflops"]), float(row["card_peak_tflops"])) for row in rows}
+
+
+def cells(chip, title, dtype, made):
+    """A row's texts."""
+    found = measured().get((chip, title, dtype))
+    counts, program = made.counts, made.program
+    unit = "matrix" if made.unit == "matrix" else "FMA"
+    other = sum(counts[kind] for kind in ("vector", "scalar", "scalar_load", "transcendental", "branch"))
+    first, most = max(made.busy.items(), key=lambda item: item[1], default=("", 0))
+    bound = made.bound if made.bound != "waiting" else f"waiting, {first} {100 * most:.0f} %"
+    return (title, dtype, f"{counts[made.unit]} {unit}", f"{counts['local_read']}/{counts['local_write'] + counts['copy']}",
+            percent(made.conflicts), str(counts["global_read"] + counts["copy"]), str(other), str(counts["wait"] + counts["barrier"]),
+            str(program.registers), str(program.spills), f"{program.local / 1024:.1f}", f"{made.occupancy.waves}/{made.occupancy.most}",
+            percent(made.of_unit), percent(made.share), bound, percent(found[0] / found[1]) if found else "")
+
+
+def line(texts):
+    out = []
+    for (name, width), text in zip(COLUMNS, texts):
+        out.append(text.ljust(width)[:max(width, len(text) if name == "bound by" else width)] if name in ("kernel", "type", "bound by")
+                   else text.rjust(width))
+    return " ".join(out).rstrip()
+
+
+def chip_title(name):
+    chip = rates.chip(name)
+    return f"{name} ({chip.card})"
+
+
+def print_table(rows):
+    """rows: (chip, title, dtype, prediction), sorted by chip."""
+    before = None
+    for chip, title, dtype, made in rows:
+        if chip != before:
+            print(f"\n{chip_title(chip)}\n{line([name for name, _ in COLUMNS])}")
+            before = chip
+        print(line(cells(chip, title, dtype, made)))
+
+
+def markdown(rows):
+    names = ["chip", *(name for name, _ in COLUMNS)]
+    lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
+    for chip, title, dtype, made in rows:
+        lines.append("| " + " | ".join([chip, *cells(chip, title, dtype, made)]) + " |")
+    return "\n".join(lines) + "\n"

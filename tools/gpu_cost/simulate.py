@@ -1,0 +1,132 @@
+"""Runs the waves of one SIMD through a loop, instruction by instruction, in order within a wave.
+
+A wave issues when its operands are there (AMD: registers and counters; NVIDIA: what the instruction's control bits say) and the
+pipes that it needs are free; of several, the one that can go first, the longest waiting before others. What is shared between
+SIMDs (local memory, caches) is taken for as long as all of them need it, because they all do the same.
+"""
+import collections
+import re
+
+
+class Wave:
+    def __init__(self, number, group):
+        self.number, self.group = number, group
+        self.at = self.iteration = 0
+        self.next = 0.0                      # cycle of its next instruction at the earliest
+        self.ready = {}                      # AMD: register -> cycle
+        self.counters = collections.defaultdict(list)  # AMD: counter -> completions, in order
+        self.barriers = [0.0] * 6            # NVIDIA: barrier -> cycle at which it is clear
+        self.queues = collections.defaultdict(list)    # NVIDIA: groups of asynchronous work
+        self.copies = 0.0
+        self.waits_since = None              # arrived at a barrier of the group
+        self.ends = []                       # of iterations
+
+
+def simulate(chip, steps, waves, waves_of_group, iterations=6, warm=2):
+    """Cycles that all waves need for one iteration each; `steps` are (instruction, cost)."""
+    flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
+    free = collections.defaultdict(float)
+    amd = chip.vendor == "amd"
+    earliest = amd_earliest if amd else nvidia_earliest
+    active = list(flock)
+    while active:
+        best, best_at = None, None
+        for wave in active:
+            if wave.waits_since is not None:
+                continue
+            instruction, cost = steps[wave.at]
+            at = max([earliest(wave, instruction), *(free[pipe] for pipe in cost.issue)])
+            if best is None or (at, wave.next) < (best_at, best.next):
+                best, best_at = wave, at
+        if best is None:
+            raise ValueError("the waves of a group wait for each other at different barriers")
+        instruction, cost = steps[best.at]
+        for pipe, cycles in cost.issue.items():
+            free[pipe] = best_at + cycles
+        done = best_at
+        for pipe, cycles in cost.queued.items():
+            start = max(best_at, free[pipe])
+            free[pipe] = start + cycles
+            done = max(done, start + cycles)
+        done += cost.latency
+        (amd_issue if amd else nvidia_issue)(chip, best, instruction, best_at, done)
+        if instruction.kind == "barrier":
+            best.waits_since = best_at
+            partners = [w for w in flock if w.group == best.group and w.iteration <= best.iteration + 1 and w in active]
+            if all(w.waits_since is not None for w in partners):
+                opens = max(w.waits_since for w in partners) + cost.latency
+                for wave in partners:
+                    wave.waits_since, wave.next = None, max(wave.next, opens)
+        best.at += 1
+        if best.at == len(steps):
+            best.at, best.iteration = 0, best.iteration + 1
+            best.ends.append(best.next)
+            if best.iteration == iterations + warm:
+                active.remove(best)
+    mean = lambda n: sum(wave.ends[n] for wave in flock) / len(flock)
+    return (mean(iterations + warm - 1) - mean(warm - 1)) / iterations
+
+
+def amd_earliest(wave, instruction):
+    at = wave.next
+    for register in instruction.reads | instruction.writes:
+        at = max(at, wave.ready.get(register, 0.0))
+    for counter, most in instruction.waits.items():
+        under_way = wave.counters[counter]
+        if len(under_way) > most:
+            at = max(at, max(under_way[:len(under_way) - most]))
+    return at
+
+
+def amd_issue(chip, wave, instruction, at, done):
+    silent = instruction.kind in ("free", "wait")
+    wave.next = at + (0 if silent else chip.issue)
+    for counter, most in instruction.waits.items():
+        under_way = wave.counters[counter]
+        del under_way[:max(len(under_way) - most, 0)]
+    if instruction.counter:
+        wave.counters[instruction.counter].append(done)
+    elif instruction.kind == "branch":
+        wave.next = done
+    else:
+        for register in instruction.writes:
+            wave.ready[register] = done
+
+
+def nvidia_earliest(wave, instruction):
+    at = wave.next
+    for barrier in instruction.control.wait:
+        at = max(at, wave.barriers[barrier])
+    queue, most = depbar(instruction)
+    if queue and len(wave.queues[queue]) > most:
+        at = max(at, max(wave.queues[queue][:len(wave.queues[queue]) - most]))
+    return at
+
+
+def depbar(instruction):
+    """The queue that an instruction waits for, and how many may stay in it."""
+    if "DEPBAR.LE" not in instruction.name:
+        return None, 0
+    found = re.search(r"(SB\d|gsb\d),\s*(0x[0-9a-f]+|\d+)", instruction.text)
+    return (found[1], int(found[2], 0)) if found else (None, 0)
+
+
+def nvidia_issue(chip, wave, instruction, at, done):
+    control = instruction.control
+    wave.next = at + max(control.stall, 1)
+    queue, most = depbar(instruction)
+    if queue:
+        under_way = wave.queues[queue]
+        del under_way[:max(len(under_way) - most, 0)]
+    if instruction.kind == "copy":
+        wave.copies = max(wave.copies, done)
+    if instruction.name.startswith("LDGDEPBAR"):
+        wave.queues[f"SB{control.write_barrier or 0}"].append(wave.copies)
+        return
+    asynchronous = re.search(r"\bgsb\d", instruction.text) if instruction.kind == "matrix" else None
+    if asynchronous:
+        wave.queues[asynchronous[0]].append(done)
+    if control.write_barrier is not None:
+        wave.barriers[control.write_barrier] = max(wave.barriers[control.write_barrier], done)
+    if control.read_barrier is not None:
+        wave.barriers[control.read_barrier] = max(wave.barriers[control.read_barrier], at + 12)
