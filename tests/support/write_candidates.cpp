@@ -1,7 +1,7 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
 // and attention as training has them: `write_candidates FOLDER [hip|cuda]`, for tools/check-gpu-kernels. A
-// plan for a GPU that is not there has the first candidate of each op only. launches.json says what each needs.
-// `write_candidates FOLDER hip|cuda products`: only the first candidate of products of 4096 x 4096 matrices.
+// plan for a GPU that is not there has the first candidate of each op only. launches.json says what each
+// needs. `write_candidates FOLDER hip|cuda products`: only the first candidate of products of 4096 x 4096.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

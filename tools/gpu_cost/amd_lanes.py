@@ -241,7 +241,7 @@ class Machine:
             if instruction.kind == "scalar":
                 self.registers["scc"] = None if made is None else int(made != 0)
             return self.write_mask_or(operands[0], made, True)
-        if name in ("addk_i32", "mulk_i32"):
+        if name in ("addk_i32", "addk_co_i32", "mulk_i32"):
             step = signed(int(operands[1], 0) & 0xFFFF, 16)
             value = each(lambda a: (a + step if name[0] == "a" else a * step) & MASK, self.read(operands[0]))
             return self.write(operands[0], value)

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import tempfile
 
+from .sass import symbol_number
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
@@ -131,12 +133,15 @@ def nvidia_tool(name):
     return None
 
 
-def disassembled(cubin):
-    """Of a cubin with one kernel. Throws ValueError if nvdisasm cannot."""
+def disassembled(cubin, kernel=None):
+    """The only kernel of a cubin, or the one of that name. Throws ValueError if nvdisasm cannot, or there is none."""
+    if not nvidia_tool("nvdisasm"):
+        raise ValueError("nvdisasm is missing: build/python/bin/pip install nvidia-cuda-nvdisasm")
+    only = ["-fun", str(symbol_number(cubin, kernel))] if kernel else []
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        run = subprocess.run([nvidia_tool("nvdisasm"), "-c", "-hex", file.name], capture_output=True, text=True)
+        run = subprocess.run([nvidia_tool("nvdisasm"), "-c", "-hex", *only, file.name], capture_output=True, text=True)
     if run.returncode != 0:
         raise ValueError(run.stderr.strip())
     return run.stdout

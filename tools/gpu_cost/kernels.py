@@ -1,7 +1,6 @@
 """From a kernel's source, or a cubin, to its prediction for a chip."""
 import pathlib
 import re
-import tempfile
 
 from . import amd, rates, sass
 from .compilers import Clang, disassembled, nvrtc
@@ -9,11 +8,12 @@ from .predict import predict
 
 
 class Source:
-    """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin."""
+    """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin, with :KERNEL if it has several."""
 
     def __init__(self, path, title=None, dtype=None):
-        self.path = pathlib.Path(path)
-        self.title = title or self.path.stem
+        path, colon, self.kernel = str(path).partition(".cubin:")
+        self.path = pathlib.Path(path + ".cubin" if colon else path)
+        self.title = title or self.kernel or self.path.stem
         text = self.path.read_text() if self.path.suffix in (".hip", ".cu") else ""
         found = [re.search(rf"#define GROUP_EXTENT_{n} \(?(\d+)", text) for n in range(3)]
         self.extents = tuple(int(one[1]) for one in found) if all(found) else None
@@ -32,17 +32,8 @@ class Source:
             program = amd.read(text)
         else:
             cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc().cubin(chip, self.path)
-            text = disassembled(cubin)
+            text = disassembled(cubin, self.kernel)
             program = sass.add_resources(sass.read(text), cubin)
+            if program.local and int(chip[3:]) >= 90:
+                program.local -= figures.local_reserved  # which the cubin counts there
         return predict(figures, program, text, self.extents, self.dtype)
-
-
-def cubin_of(library, name, chip, cuobjdump, folder=None):
-    """The cubin of a library for the chip that holds the kernel `name`, from cuobjdump -xelf; None if there is none."""
-    import subprocess
-    with tempfile.TemporaryDirectory() as made:
-        folder = folder or made
-        subprocess.run([cuobjdump, "-arch", chip, "-xelf", name, library], cwd=folder, check=True, capture_output=True)
-        for path in sorted(pathlib.Path(folder).glob("*.cubin")):
-            return path.read_bytes()
-    return None

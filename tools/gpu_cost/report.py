@@ -6,8 +6,8 @@ import pathlib
 from . import rates
 
 MEASURED = pathlib.Path(__file__).resolve().parent / "measured.csv"
-COLUMNS = (("kernel", 21), ("type", 5), ("math", 9), ("local r/w", 10), ("confl", 5), ("glob", 5), ("other", 5), ("waits", 5), ("regs", 5),
-           ("spill", 5), ("KiB", 4), ("waves", 6), ("unit", 5), ("peak", 5), ("bound by", 20), ("measured", 8))
+COLUMNS = (("kernel", 22), ("type", 5), ("math", 10), ("local r/w", 9), ("confl", 5), ("glob", 4), ("other", 5), ("waits", 5), ("regs", 4),
+           ("spill", 5), ("KiB", 5), ("waves", 5), ("unit", 5), ("peak", 5), ("bound by", 20), ("measured", 8))
 
 
 def percent(value):

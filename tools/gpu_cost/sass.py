@@ -125,6 +125,17 @@ def sections(cubin):
         yield cubin[strings + row[0]:end].decode(), row[7], row[4], row[5]
 
 
+def symbol_number(cubin, kernel):
+    """Of a kernel in the table of symbols. Throws ValueError if the cubin does not have it."""
+    found = {name: (offset, size) for name, _, offset, size in sections(cubin)}
+    (table, size), (names, _) = found[".symtab"], found[".strtab"]
+    for number in range(size // 24):
+        at = names + struct.unpack_from("<I", cubin, table + 24 * number)[0]
+        if cubin[at:cubin.index(b"\0", at)].decode() == kernel and cubin[table + 24 * number + 4] & 15 == 2:
+            return number
+    raise ValueError(f"the cubin has no kernel {kernel}")
+
+
 def attributes(cubin, offset, size):
     """Of a section .nv.info: (attribute, its bytes)."""
     end = offset + size
@@ -150,13 +161,17 @@ def add_resources(program, cubin):
             program.local = size
         elif re.fullmatch(r"\.nv\.constant[1-4]\." + re.escape(program.name), name):
             program.constants[int(name[len(".nv.constant")])] = cubin[offset:offset + size]
-        elif name.startswith(".nv.info"):
+        elif name == ".nv.info." + program.name:
             for attribute, value in attributes(cubin, offset, size):
                 if attribute in (MAX_THREADS, REQUIRED_THREADS) and len(value) >= 12:
                     x, y, z = struct.unpack_from("<III", value)
                     program.items = x * y * z
-                elif attribute == FRAME_SIZE and len(value) >= 8:
-                    program.scratch = max(program.scratch, struct.unpack_from("<II", value)[1])
-                elif attribute == REGISTER_COUNT and len(value) >= 8:
-                    program.registers = max(program.registers, struct.unpack_from("<II", value)[1])
+        elif name == ".nv.info":  # of all kernels, by their symbols
+            own = symbol_number(cubin, program.name)
+            for attribute, value in attributes(cubin, offset, size):
+                if len(value) >= 8 and struct.unpack_from("<I", value)[0] == own:
+                    if attribute == FRAME_SIZE:
+                        program.scratch = struct.unpack_from("<II", value)[1]
+                    elif attribute == REGISTER_COUNT:
+                        program.registers = struct.unpack_from("<II", value)[1]
     return program

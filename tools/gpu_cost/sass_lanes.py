@@ -37,7 +37,7 @@ class Machine:
         self.extents = extents
         self.parameters = PARAMETERS.get(int(re.sub(r"\D", "", chip)) // 10, 0x380)
         self.special = {"SR_TID.X": [n % x for n in range(LANES)], "SR_TID.Y": [n // x % y for n in range(LANES)],
-                        "SR_TID.Z": [n // (x * y) % z for n in range(LANES)], "SR_LANEID": list(range(LANES)), "SRZ": 0}
+                        "SR_TID.Z": [n // (x * y) % z for n in range(LANES)], "SR_LANEID": list(range(LANES)), "SRZ": 0, "SR_CgaCtaId": 0}
         self.special["SR_TID"] = each(lambda a, b, c: a | b << 16 | c << 26, *(self.special[f"SR_TID.{d}"] for d in "XYZ"))
         self.registers = {}
         self.predicates = {}
@@ -174,6 +174,8 @@ class Machine:
         return None
 
     def do_MOV(self, parts, rest, operands):
+        if "64" in parts:
+            self.write(self.next_register(operands[0]), self.read(self.next_register(rest[0])))
         return [self.read(rest[0])]
 
     do_MOV32I = do_MOV
@@ -222,8 +224,11 @@ class Machine:
         return [each(lambda t: t & MASK, total), each(lambda t: int(t > MASK), total), 0]
 
     def do_IADD(self, parts, rest, operands):
-        if parts[-1] == "64":
-            return [each(lambda a, b: a + b & MASK, self.read(rest[0]), self.read(rest[1]))]
+        if "64" in parts:
+            wide = [each(lambda a, h: a | h << 32, self.read(o), self.read(self.next_register(o)) if "R" in o else 0) for o in rest[:2]]
+            total = each(lambda a, b: a + b, *wide)
+            self.write(self.next_register(operands[0]), each(lambda v: v >> 32 & MASK, total))
+            return [each(lambda v: v & MASK, total)]
         return [each(lambda a, b: a + b & MASK, self.read(rest[0]), self.read(rest[1]))]
 
     def do_VIADD(self, parts, rest, operands):
@@ -296,8 +301,16 @@ class Machine:
 
     do_VIMNMX = do_IMNMX
 
+    def do_VIADDMNMX(self, parts, rest, operands):
+        key = (lambda v: v) if "U32" in parts else signed
+        return [each(lambda a, b, c, least: (min if least else max)(a + b & MASK, c, key=key), *(self.read(o) for o in rest[:3]),
+                     self.truth(rest[3]))]
+
     def do_IABS(self, parts, rest, operands):
         return [each(lambda a: abs(signed(a)), self.read(rest[0]))]
+
+    def do_BMSK(self, parts, rest, operands):
+        return [each(lambda at, width: (1 << min(width, 32)) - 1 << min(at, 32) & MASK, self.read(rest[0]), self.read(rest[1]))]
 
     def do_SGXT(self, parts, rest, operands):
         fix = (lambda v, n: v & (1 << n) - 1) if "U32" in parts else (lambda v, n: signed(v & (1 << n) - 1, n) & MASK)

@@ -13,6 +13,7 @@ class Wave:
         self.number, self.group = number, group
         self.at = self.iteration = 0
         self.next = 0.0                      # cycle of its next instruction at the earliest
+        self.allowed = None                  # the same, with its operands and counters; None: to be worked out
         self.ready = {}                      # AMD: register -> cycle
         self.counters = collections.defaultdict(list)  # AMD: counter -> completions, in order
         self.barriers = [0.0] * 6            # NVIDIA: barrier -> cycle at which it is clear
@@ -22,7 +23,7 @@ class Wave:
         self.ends = []                       # of iterations
 
 
-def simulate(chip, steps, waves, waves_of_group, iterations=6, warm=2):
+def simulate(chip, steps, waves, waves_of_group, iterations=4, warm=2):
     """Cycles that all waves need for one iteration each; `steps` are (instruction, cost)."""
     flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
     free = collections.defaultdict(float)
@@ -35,12 +36,18 @@ def simulate(chip, steps, waves, waves_of_group, iterations=6, warm=2):
             if wave.waits_since is not None:
                 continue
             instruction, cost = steps[wave.at]
-            at = max([earliest(wave, instruction), *(free[pipe] for pipe in cost.issue)])
+            if wave.allowed is None:
+                wave.allowed = earliest(wave, instruction)
+            at = wave.allowed
+            for pipe in cost.issue:
+                if free[pipe] > at:
+                    at = free[pipe]
             if best is None or (at, wave.next) < (best_at, best.next):
                 best, best_at = wave, at
         if best is None:
             raise ValueError("the waves of a group wait for each other at different barriers")
         instruction, cost = steps[best.at]
+        best.allowed = None
         for pipe, cycles in cost.issue.items():
             free[pipe] = best_at + cycles
         done = best_at
@@ -52,11 +59,11 @@ def simulate(chip, steps, waves, waves_of_group, iterations=6, warm=2):
         (amd_issue if amd else nvidia_issue)(chip, best, instruction, best_at, done)
         if instruction.kind == "barrier":
             best.waits_since = best_at
-            partners = [w for w in flock if w.group == best.group and w.iteration <= best.iteration + 1 and w in active]
+            partners = [w for w in active if w.group == best.group]
             if all(w.waits_since is not None for w in partners):
                 opens = max(w.waits_since for w in partners) + cost.latency
                 for wave in partners:
-                    wave.waits_since, wave.next = None, max(wave.next, opens)
+                    wave.waits_since, wave.allowed, wave.next = None, None, max(wave.next, opens)
         best.at += 1
         if best.at == len(steps):
             best.at, best.iteration = 0, best.iteration + 1
