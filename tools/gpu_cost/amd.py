@@ -88,8 +88,10 @@ def one_instruction(name, operands, text, wave, new_counters):
     elif name.startswith("s_"):
         made.kind = "scalar"
     elif name.startswith("ds_"):
-        reads = re.match(r"ds_(read|load|permute|bpermute|swizzle|append|consume|ordered)|ds_\w+_rtn", name)
-        made.kind, made.counter, made.bytes = "local_read" if reads else "local_write", "local", bytes_of(name)
+        made.kind = "local_read" if re.match(r"ds_(read|load|append|consume|ordered)|ds_\w+_rtn", name) else "local_write"
+        if re.match(r"ds_(permute|bpermute|swizzle)", name):
+            made.kind = "shuffle"
+        made.counter, made.bytes = "local", bytes_of(name)
     elif name.startswith("scratch_"):
         made.kind, made.counter, made.bytes = "scratch", "load" if "load" in name else "store", bytes_of(name)
     elif name.startswith(("global_", "buffer_", "flat_")):

@@ -17,7 +17,7 @@ def bfe_signed(x, at, width):
 
 # For 32-bit vectors and scalars alike, without v_ or s_ and the type's suffix where that does not matter.
 PLAIN = {
-    "mov_b32": lambda a: a, "not_b32": U(lambda a: ~a), "add_u32": U(lambda a, b: a + b), "add_nc_u32": U(lambda a, b: a + b),
+    "mov_b32": lambda a: a, "accvgpr_write_b32": lambda a: a, "accvgpr_read_b32": lambda a: a, "accvgpr_mov_b32": lambda a: a, "not_b32": U(lambda a: ~a), "add_u32": U(lambda a, b: a + b), "add_nc_u32": U(lambda a, b: a + b),
     "add_i32": U(lambda a, b: a + b), "add_nc_i32": U(lambda a, b: a + b), "sub_u32": U(lambda a, b: a - b), "sub_i32": U(lambda a, b: a - b),
     "sub_nc_u32": U(lambda a, b: a - b), "subrev_u32": U(lambda a, b: b - a), "subrev_nc_u32": U(lambda a, b: b - a),
     "and_b32": lambda a, b: a & b, "or_b32": lambda a, b: a | b, "xor_b32": lambda a, b: a ^ b, "xnor_b32": U(lambda a, b: ~(a ^ b)),
@@ -42,7 +42,7 @@ PLAIN = {
     "lshlrev_b16": lambda a, b: b << (a & 15) & 0xFFFF, "add_nc_u16": lambda a, b: a + b & 0xFFFF, "add_u16": lambda a, b: a + b & 0xFFFF,
     "sub_nc_u16": lambda a, b: a - b & 0xFFFF, "sub_u16": lambda a, b: a - b & 0xFFFF, "and_b16": lambda a, b: a & b & 0xFFFF,
     "or_b16": lambda a, b: (a | b) & 0xFFFF, "mad_u16": lambda a, b, c: a * b + c & 0xFFFF,
-    "alignbit_b32": U(lambda a, b, c: (a << 32 | b) >> (c & 31)), "sext_i32_i16": U(lambda a: signed(a & 0xFFFF, 16)),
+    "ashrrev_i16": lambda a, b: signed(b & 0xFFFF, 16) >> (a & 15) & 0xFFFF, "alignbit_b32": U(lambda a, b, c: (a << 32 | b) >> (c & 31)), "sext_i32_i16": U(lambda a: signed(a & 0xFFFF, 16)),
     "sext_i32_i8": U(lambda a: signed(a & 0xFF, 8)), "bfm_b32": U(lambda a, b: (1 << (a & 31)) - 1 << (b & 31)),
     "abs_i32": U(lambda a: abs(signed(a))), "movk_i32": U(lambda a: signed(a & 0xFFFF, 16)), "pack_ll_b32_b16": lambda a, b: a & 0xFFFF | (b & 0xFFFF) << 16,
     "lshl1_add_u32": U(lambda a, b: (a << 1) + b), "lshl2_add_u32": U(lambda a, b: (a << 2) + b), "lshl3_add_u32": U(lambda a, b: (a << 3) + b),
@@ -171,7 +171,7 @@ class Machine:
             self.load(instruction)
         elif kind in ("scalar", "vector", "transcendental"):
             self.compute(instruction)
-        elif kind not in ("wait", "free", "barrier", "end"):
+        elif kind not in ("wait", "free", "barrier", "end"):  # a shuffle among them: its result is not worked out
             self.forget(instruction)
         return None, None
 

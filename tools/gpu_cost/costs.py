@@ -39,6 +39,9 @@ def is_blocked(instruction):
     return matrix_shape(instruction.name)[2] > 1 and instruction.dtype != "f32"
 
 
+MEMORY = ("local_read", "local_write", "shuffle", "global_read", "global_write", "copy", "scratch")
+
+
 def memory_cost(chip, program, instruction, addresses, groups):
     """Of a load, store or copy, with the addresses of the wave's lanes if they are known."""
     kind, issue = instruction.kind, {}
@@ -47,6 +50,8 @@ def memory_cost(chip, program, instruction, addresses, groups):
         issue["issue"] = 1
     # The SIMDs of a unit share what comes now: this one's instruction takes its part and waits for the others'.
     share, queued, extra, moved = chip.simds, {}, 0, 0
+    if kind == "shuffle":  # through local memory's lanes, not its banks
+        queued["local"] = max(program.wave * 4 / chip.local_bytes_cycle, 1) * share
     if kind in ("local_read", "local_write", "copy"):
         lanes = addresses.local if addresses else None
         if lanes:
@@ -67,8 +72,8 @@ def memory_cost(chip, program, instruction, addresses, groups):
             # Groups that run at the same time share rows and columns of tiles.
             together = max(groups * chip.units / chip.share_units, 1) ** 0.5
             queued["memory"] = moved / together / chip.memory_bytes_cycle * share
-    latency = chip.latency["local" if kind.startswith("local") else "global"]
-    known = kind == "scratch" or bool(addresses and (addresses.local or not kind.startswith("local")))
+    latency = chip.latency["local" if kind.startswith(("local", "shuffle")) else "global"]
+    known = kind in ("scratch", "shuffle") or bool(addresses and (addresses.local or not kind.startswith("local")))
     return Cost(issue, queued, latency, extra, moved, known)
 
 
@@ -85,7 +90,7 @@ def instruction_parts(instruction):
 
 def amd_cost(chip, program, instruction, addresses, groups):
     kind, latency = instruction.kind, chip.latency
-    if kind in ("local_read", "local_write", "global_read", "global_write", "copy", "scratch"):
+    if kind in MEMORY:
         return memory_cost(chip, program, instruction, addresses, groups)
     if kind == "matrix":
         cycles = matrix_cycles(chip, instruction)
@@ -113,7 +118,7 @@ HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
 
 def nvidia_cost(chip, program, instruction, addresses, groups):
     kind, pipes = instruction.kind, chip.pipes
-    if kind in ("local_read", "local_write", "global_read", "global_write", "copy", "scratch"):
+    if kind in MEMORY:
         return memory_cost(chip, program, instruction, addresses, groups)
     issue, latency = {"issue": 1}, 6
     base = instruction.name.split(".")[0]

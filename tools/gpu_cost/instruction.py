@@ -17,7 +17,7 @@ class Control:
 class Instruction:
     name: str                     # "v_fma_f32", "HMMA.16816.F32"
     operands: list[str]
-    # matrix, fma, vector (other arithmetic of lanes), transcendental, scalar, scalar_load, local_read, local_write,
+    # matrix, fma, vector (other arithmetic of lanes), transcendental, scalar, scalar_load, local_read, local_write, shuffle,
     # global_read, global_write, copy (global to local), scratch, barrier, wait, branch, end, free
     kind: str
     text: str = ""

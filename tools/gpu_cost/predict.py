@@ -30,7 +30,7 @@ class Prediction:
 
 
 NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix unit", "fma": "FMA unit", "scalar": "scalar issue",
-         "issue": "issue", "alu": "integer unit", "imad": "integer unit", "L1": "L1", "L2": "L2", "memory": "memory", "slow": "special functions",
+         "issue": "issue", "alu": "integer unit", "imad": "integer unit", "L1": "L1", "L2": "L2", "memory": "memory", "slow": "slow arithmetic",
          "branch": "branches", "uniform": "uniform unit", "f64": "f64 unit"}
 
 

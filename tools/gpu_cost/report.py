@@ -6,12 +6,12 @@ import pathlib
 from . import rates
 
 MEASURED = pathlib.Path(__file__).resolve().parent / "measured.csv"
-COLUMNS = (("kernel", 22), ("type", 5), ("math", 10), ("local r/w", 9), ("confl", 5), ("glob", 4), ("other", 5), ("waits", 5), ("regs", 4),
-           ("spill", 5), ("KiB", 5), ("waves", 5), ("unit", 5), ("peak", 5), ("bound by", 20), ("measured", 8))
+COLUMNS = (("kernel", 20), ("type", 4), ("math", 8), ("r/w", 6), ("confl", 5), ("glob", 4), ("other", 5), ("waits", 5), ("regs", 4),
+           ("spill", 5), ("KiB", 4), ("waves", 5), ("unit", 4), ("peak", 4), ("bound by", 17), ("meas", 4))
 
 
 def percent(value):
-    return "?" if value is None else f"{100 * value:.0f} %"
+    return "?" if value is None else f"{100 * value:.0f}%"
 
 
 @functools.cache
@@ -26,10 +26,10 @@ def cells(chip, title, dtype, made):
     """A row's texts."""
     found = measured().get((chip, title, dtype))
     counts, program = made.counts, made.program
-    unit = "matrix" if made.unit == "matrix" else "FMA"
-    other = sum(counts[kind] for kind in ("vector", "scalar", "scalar_load", "transcendental", "branch"))
+    unit = "mma" if made.unit == "matrix" else "FMA"
+    other = sum(counts[kind] for kind in ("vector", "shuffle", "scalar", "scalar_load", "transcendental", "branch"))
     first, most = max(made.busy.items(), key=lambda item: item[1], default=("", 0))
-    bound = made.bound if made.bound != "waiting" else f"waiting, {first} {100 * most:.0f} %"
+    bound = made.bound if made.bound != "waiting" else f"wait, {first} {percent(most)}"
     return (title, dtype, f"{counts[made.unit]} {unit}", f"{counts['local_read']}/{counts['local_write'] + counts['copy']}",
             percent(made.conflicts), str(counts["global_read"] + counts["copy"]), str(other), str(counts["wait"] + counts["barrier"]),
             str(program.registers), str(program.spills), f"{program.local / 1024:.1f}", f"{made.occupancy.waves}/{made.occupancy.most}",
@@ -39,8 +39,7 @@ def cells(chip, title, dtype, made):
 def line(texts):
     out = []
     for (name, width), text in zip(COLUMNS, texts):
-        out.append(text.ljust(width)[:max(width, len(text) if name == "bound by" else width)] if name in ("kernel", "type", "bound by")
-                   else text.rjust(width))
+        out.append(text[:width].ljust(width) if name in ("kernel", "type", "bound by") else text.rjust(width))
     return " ".join(out).rstrip()
 
 

@@ -48,7 +48,9 @@ def one_instruction(text, high):
     width = next((int(p) // 8 for p in name.split(".")[1:] if p in ("8", "16", "32", "64", "96", "128", "256")), None)
     if width is None:
         width = 1 if ".U8" in name or ".S8" in name else 2 if ".U16" in name or ".S16" in name else 4
-    if base in MATRIX:
+    if predicate in ("!PT", "!UPT"):  # ptxas puts some that never run between asynchronous copies
+        made.kind = "free"
+    elif base in MATRIX:
         made.kind = "matrix"
         made.flops, made.dtype = matrix_shape(name)
     elif base in ("FFMA", "FFMA2", "HFMA2", "DFMA", "HFMA2_MMA", "IDP", "IDP4A"):
@@ -67,12 +69,12 @@ def one_instruction(text, high):
         made.kind, made.conditional = "end", predicate is not None
     elif base == "BAR" or name.startswith("BARRIER"):
         made.kind = "barrier" if ".ARV" not in name else "free"
-    elif base in ("LDS", "LDSM", "SHFL", "LDS_U") or base == "ATOMS":
+    elif base == "SHFL":
+        made.kind, made.bytes = "shuffle", 4
+    elif base in ("LDS", "LDSM", "ATOMS"):
         made.kind, made.bytes = "local_read", width
         if base == "LDSM":
-            made.bytes = 4 * int((re.search(r"\.([124])$|\.([124])\b", name) or [0, "1"])[1] or 1)
-        if base == "SHFL":
-            made.bytes = 4
+            made.bytes = 4 * int((re.search(r"\.([24])(\.|$)", name) or [0, "1"])[1])
     elif base in ("STS", "STSM"):
         made.kind, made.bytes = "local_write", width
     elif base == "LDGSTS":

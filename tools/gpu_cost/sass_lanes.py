@@ -119,7 +119,10 @@ class Machine:
             if kind.endswith("read") or kind == "scratch":
                 self.forget(instruction)
             return None, addresses
-        self.compute(instruction, when)
+        if kind == "shuffle":
+            self.forget(instruction)
+        else:
+            self.compute(instruction, when)
         return None, None
 
     def decide(self, when, kind):
