@@ -236,8 +236,9 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
   Writer writer(style);
   add_head(writer, facts);
   const auto problems = diagnosis.with(Verdict::problem), warnings = diagnosis.with(Verdict::warning);
+  const size_t checked = diagnosis.results.size();
   const Values counts = {
-      {"checks", std::to_string(diagnosis.results.size())},
+      {"checks", writer.word(checked == 1 ? "check" : "checks", {{"number", std::to_string(checked)}})},
       {"time", format_duration(diagnosis.seconds)},
       {"count", std::to_string(problems.size())},
       {"warnings", std::to_string(warnings.size())},

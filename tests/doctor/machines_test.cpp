@@ -27,6 +27,7 @@ using ::athanor::testing::machines_folder;
 using ::athanor::testing::UnpackedMachine;
 using ::athanor::testing::write_text;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAreArray;
 
@@ -200,6 +201,18 @@ TEST(Report, SaysAllIsWellOnlyWhereItIs) {
                       diagnosis.unknown().empty();
     EXPECT_EQ(report_text(diagnosis, facts, {}).find("All is well") != std::string::npos, well) << name;
   }
+}
+
+TEST(Report, CountsOneCheckAndMany) {
+  const UnpackedMachine machine("doctor/healthy-no-gpu");
+  const Facts facts(*machine);
+  const Diagnosis one = diagnose(checks(), facts, {"environment.cache"}), all = diagnose(checks(), facts);
+  ASSERT_EQ(one.results.size(), 1U);
+  EXPECT_THAT(report_text(one, facts, {}), HasSubstr(": 1 check in "));
+  EXPECT_THAT(report_text(all, facts, {}), HasSubstr(fmt::format(": {} checks in ", all.results.size())));
+  Style chinese;
+  chinese.language = Language::zh;
+  EXPECT_THAT(report_text(one, facts, chinese), HasSubstr("：1 项检查，"));
 }
 
 TEST(Checks, HaveAMachineEach) {
