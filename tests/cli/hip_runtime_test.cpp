@@ -1,0 +1,65 @@
+// The real HIP runtime of a distribution on a machine without AMD GPUs: that it has no device is no trouble.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/text.h"
+#include "tests/cli/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class HipRuntime : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Outcome outcome = run({"detect", "--json"});
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    found_ = json::parse(outcome.out);
+    json hip;
+    for (const json& runtime : found_["runtimes"])
+      if (runtime["name"] == "hip") hip = runtime;
+    if (hip["answered"] == true) GTEST_SKIP() << "the HIP runtime has devices";
+    problem_ = hip["problem"];
+    if (problem_.starts_with("no HIP runtime library"))
+      GTEST_SKIP() << "there is no HIP runtime (Debian: libamdhip64-5)";
+  }
+  Outcome run(const std::vector<std::string>& words) const { return run_program(folder_.path(), words); }
+
+  TempFolder folder_;
+  json found_;
+  std::string problem_;
+};
+
+TEST_F(HipRuntime, SaysThatItHasNoDevice) {
+  EXPECT_THAT(problem_, StartsWith("the HIP runtime finds no device: hipErrorNoDevice"));
+  for (const json& device : found_["devices"])
+    for (const json& use : device["backends"])
+      EXPECT_FALSE(use["name"] == "hip" && use["usable"] == true) << device["name"];
+}
+
+TEST_F(HipRuntime, DoesNotTroubleDoctor) {
+  const Outcome outcome = run({"doctor", "--lang", "en"});
+  EXPECT_THAT(outcome.exit_code, AnyOf(0, 1));
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("crashed")), Not(HasSubstr("killed"))));
+}
+
+TEST_F(HipRuntime, IsRefusedInOneSentence) {
+  const Outcome outcome = run({"explain", "--model", "mlp", "--device", "hip:0"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, StartsWith("athanor: error: there is no device 'hip:0'"));
+  EXPECT_EQ(run({"explain", "--model", "mlp", "--device", "cpu", "--deterministic"}).err, "");
+}
+
+}  // namespace
+}  // namespace athanor::testing
