@@ -1,12 +1,14 @@
 // The program `athanor`, run as a child process.
 #pragma once
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -19,6 +21,7 @@ namespace athanor::testing {
 struct Outcome {
   int exit_code = -1;  // 128 + the signal that ended it
   std::string out, err;
+  double cpu_seconds = 0;  // that cores have worked for it
 };
 
 /// A run of the program in the folder `where`, which also gets its output and remembers its kernel timings:
@@ -56,15 +59,26 @@ class Program {
   }
 
   bool running() {
-    if (child_ > 0 && waitpid(child_, &status_, WNOHANG) == child_) child_ = 0;
+    if (child_ > 0 && wait4(child_, &status_, WNOHANG, &used_) == child_) child_ = 0;
     return child_ > 0;
   }
 
+  /// Seconds that cores have worked for it so far. Other programs hardly change them.
+  double cpu_seconds() const {
+    clockid_t clock{};
+    timespec time{};
+    if (child_ <= 0 || clock_getcpuclockid(child_, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  }
+
   Outcome wait() {
-    if (child_ > 0) waitpid(child_, &status_, 0);
+    if (child_ > 0) wait4(child_, &status_, 0, &used_);
     child_ = 0;
+    const auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    };
     return {WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_), text_of("stdout"),
-            text_of("stderr")};
+            text_of("stderr"), seconds(used_.ru_utime) + seconds(used_.ru_stime)};
   }
 
   /// Waits until `file` has `lines` lines or the program has ended.
@@ -93,6 +107,7 @@ class Program {
   std::filesystem::path where_;
   pid_t child_;
   int status_ = 0;
+  rusage used_{};
 };
 
 inline Outcome run_program(const std::filesystem::path& where, const std::vector<std::string>& arguments,

