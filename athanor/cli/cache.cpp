@@ -24,7 +24,8 @@ int list(bool json) {
                      {"value", e.value},
                      {"bytes", e.bytes},
                      {"seconds", e.seconds},
-                     {"provisional", e.disturbed}});
+                     {"provisional", e.disturbed},
+                     {"spread", e.spread}});
     std::cout << nlohmann::ordered_json{{"file", cache.file().string()}, {"entries", all}}.dump() << '\n';
     return 0;
   }
@@ -43,10 +44,10 @@ int list(bool json) {
       continue;
     }
     (e.kind == "winner" ? winners : marked) += 1;
-    std::cout << fmt::format("{}\n    {}{}{}{}\n", e.key,
-                             e.kind == "marked" ? "never to be tried again: " : "", e.value,
-                             e.seconds > 0 ? "  " + format_duration(e.seconds) : "",
-                             e.disturbed ? "  (the machine was busy: provisional)" : "");
+    std::cout << fmt::format(
+        "{}\n    {}{}{}{}\n", e.key, e.kind == "marked" ? "never to be tried again: " : "", e.value,
+        e.seconds > 0 ? fmt::format("  {}, spread {:.0f} %", format_duration(e.seconds), 100 * e.spread) : "",
+        e.disturbed ? "  (the machine was busy: provisional)" : "");
   }
   std::cout << fmt::format(
       "{}: {} tuning results, {} kernels marked as unusable, {} compiled kernels of {}\n",

@@ -418,9 +418,9 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> all;
   if (!open()) return all;
-  for (SqlStatement s(database_, "SELECT key, winner, seconds, disturbed FROM winners ORDER BY key");
+  for (SqlStatement s(database_, "SELECT key, winner, seconds, disturbed, spread FROM winners ORDER BY key");
        s.step();)
-    all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2), s.integer(3) > 0});
+    all.push_back({"winner", s.text(0), s.text(1), 0, s.real(2), s.integer(3) > 0, s.real(4)});
   for (SqlStatement s(database_, "SELECT key, candidate FROM marks ORDER BY key"); s.step();)
     all.push_back({"marked", s.text(0), s.text(1), 0, 0});
   for (SqlStatement s(database_, "SELECT key, wrong, seconds FROM examinations ORDER BY key"); s.step();)

@@ -93,6 +93,7 @@ class KernelCache {
     int64_t bytes = 0;
     double seconds = 0;
     bool disturbed = false;  // of a winner: found while the machine was busy
+    double spread = 0;       // of a winner: of its samples
   };
   std::vector<Entry> entries();
   /// Throws Error(io) when the file cannot be used.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -57,6 +58,17 @@ TEST(KernelCache, GoesOnWithoutTurnsWhereNothingCanBeWritten) {
   std::ofstream(folder / "file") << "no folder";
   const CacheHome home((folder / "file").string());
   EXPECT_FALSE(KernelCache::turn_to_compile("a"));
+}
+
+TEST(KernelCache, ListsHowFarTimesVaried) {
+  KernelCache& cache = KernelCache::instance();
+  cache.store_winner("a problem", {.name = "a kernel", .seconds = 1e-3, .spread = 0.25, .disturbed = 1});
+  if (!cache.find_winner("a problem")) GTEST_SKIP() << "nothing is remembered here";
+  const auto all = cache.entries();
+  const auto found = std::ranges::find(all, "a problem", &KernelCache::Entry::key);
+  ASSERT_NE(found, all.end());
+  EXPECT_EQ(found->spread, 0.25);
+  EXPECT_TRUE(found->disturbed);
 }
 
 TEST(KernelCache, CompilesAnewWhatIsDamaged) {
