@@ -24,12 +24,10 @@ std::optional<uint64_t> available_memory(const Facts& facts) {
   return std::nullopt;
 }
 
-// As the driver says, else the data sheet.
-std::optional<uint64_t> vram_of(const Facts& facts, const Gpu& gpu) {
-  const std::string folder = "/sys/bus/pci/devices/" + gpu.address;
+// As drivers say, else the data sheet.
+std::optional<uint64_t> vram_of(const Gpu& gpu) {
   if (gpu.integrated) return std::nullopt;  // it takes main memory
-  if (const auto bytes = facts.machine().read_number(folder + "/mem_info_vram_total"); bytes && *bytes > 0)
-    return static_cast<uint64_t>(*bytes);
+  if (gpu.memory_bytes > 0) return gpu.memory_bytes;
   DeviceTraits traits;
   traits.pci_vendor = gpu.vendor == Vendor::amd      ? pci_vendor::amd
                       : gpu.vendor == Vendor::nvidia ? pci_vendor::nvidia
@@ -51,7 +49,7 @@ RoomHere room_here(const Facts& facts, const std::vector<const Gpu*>& gpus, bool
     here.disk = space->free_bytes;
   here.memory = available_memory(facts);
   for (const Gpu* gpu : gpus)
-    if (const auto bytes = vram_of(facts, *gpu)) here.vram = std::max(here.vram.value_or(0), *bytes);
+    if (const auto bytes = vram_of(*gpu)) here.vram = std::max(here.vram.value_or(0), *bytes);
   return here;
 }
 

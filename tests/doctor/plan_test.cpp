@@ -189,6 +189,8 @@ TEST(Plans, SayWhetherThereIsRoom) {
   }
   EXPECT_EQ(plan_on("trap-no-room", "athanor").broken(), nullptr);
   EXPECT_THAT(link_of(plan_on("trap-no-room", "pytorch"), "room").reason.en, HasSubstr("5.08 GiB needed"));
+  EXPECT_THAT(link_of(plan_on("trap-no-room-on-the-gpu", "pytorch"), "room").reason.en,
+              HasSubstr("381 MiB needed"));  // of the GPU's memory, by what the driver says
   // JAX would fit; the ROCm that it needs would not.
   const InstallPlan rocm = plan_on("trap-no-room-for-rocm", "jax");
   EXPECT_FALSE(link_of(rocm, "room").broken);

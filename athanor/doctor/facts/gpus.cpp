@@ -51,6 +51,7 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   const Value* integrated = device.find("integrated");
   const bool* flag = integrated == nullptr ? nullptr : std::get_if<bool>(integrated);
   gpu.integrated = flag != nullptr && *flag;
+  gpu.memory_bytes = static_cast<uint64_t>(std::max<int64_t>(0, device.number("memory_bytes")));
   gpu.kfd_node = static_cast<int>(device.number("kfd_node", -1));
   gpu.arch_source = source_of_arch(device, gpu.kfd_node);
   gpu.hive = hexadecimal(device.text("xgmi_hive"));

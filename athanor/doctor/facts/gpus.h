@@ -26,6 +26,7 @@ struct Gpu {
   std::string arch;         // "gfx1030", "sm_89", "acm-g11"; "" where it is not known
   std::string arch_source;  // what said so: a KFD node, the PCI id, a runtime
   bool integrated = false;
+  uint64_t memory_bytes = 0;  // as detect says; 0 where nothing says it
   int kfd_node = -1;  // -1: KFD does not list it
   uint64_t hive = 0;  // GPUs with the same one are joined by XGMI; 0 for none
   /// Of /dev/dri/renderD128; "" for none.
