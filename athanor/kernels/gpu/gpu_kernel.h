@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "athanor/kernels/gpu/grain.h"
+#include "athanor/kernels/gpu/matrix_unit.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -23,6 +25,8 @@ struct GpuTraits {
   bool f64 = false;                  // double-precision arithmetic
   bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
   bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
+  std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
+  bool async_copies = false;                      // ASYNC_COPY from global to local memory
 };
 
 /// One launch of one kernel. The source has every extent of the problem as a constant. Its only parameters

@@ -1,0 +1,263 @@
+#include "athanor/kernels/gpu/matrix_unit.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor {
+namespace {
+
+using Cell = LaneLayout::Cell;
+using enum DType;
+using Form = MatrixUnit::Form;
+
+// ---- AMD: A and B alike. The first bits of a lane's number choose the row, an element's bits a run along k.
+
+/// RDNA3: both halves of the wave hold the same 16 steps along k.
+constexpr LaneLayout rdna3_in{
+    16, {Cell{1, 0}, {2, 0}, {4, 0}, {8, 0}, {0, 0}}, {Cell{0, 1}, {0, 2}, {0, 4}, {0, 8}}};
+constexpr LaneLayout rdna3_out{8, {Cell{0, 1}, {0, 2}, {0, 4}, {0, 8}, {1, 0}}, {Cell{2, 0}, {4, 0}, {8, 0}}};
+/// RDNA4: each half holds 8.
+constexpr LaneLayout rdna4_in{8, {Cell{1, 0}, {2, 0}, {4, 0}, {8, 0}, {0, 8}}, {Cell{0, 1}, {0, 2}, {0, 4}}};
+constexpr LaneLayout rdna4_out{8, {Cell{0, 1}, {0, 2}, {0, 4}, {0, 8}, {8, 0}}, {Cell{1, 0}, {2, 0}, {4, 0}}};
+
+/// CDNA, 16 x 16 and 32 x 32, with a run of `run` steps along k in a lane.
+constexpr LaneLayout cdna_in(int rows, int run) {
+  LaneLayout layout{.elements = run};
+  int bit = 0, e = 0;
+  for (int row = 1; row < rows; row *= 2) layout.lane[static_cast<size_t>(bit++)] = {row, 0};
+  for (int k = run; bit < 6; k *= 2) layout.lane[static_cast<size_t>(bit++)] = {0, k};
+  for (int k = 1; k < run; k *= 2) layout.element[static_cast<size_t>(e++)] = {0, k};
+  return layout;
+}
+constexpr LaneLayout cdna16_out{
+    4, {Cell{0, 1}, {0, 2}, {0, 4}, {0, 8}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}};
+constexpr LaneLayout cdna32_out{
+    16, {Cell{0, 1}, {0, 2}, {0, 4}, {0, 8}, {0, 16}, {4, 0}}, {Cell{1, 0}, {2, 0}, {8, 0}, {16, 0}}};
+
+// ---- NVIDIA: four lanes share a row. `pair`: elements that lie together in a register.
+
+constexpr LaneLayout mma_a(int pair, int k) {
+  LaneLayout layout{.elements = pair * 2 * (k / (pair * 4))};
+  layout.lane = {Cell{0, pair}, {0, 2 * pair}, {1, 0}, {2, 0}, {4, 0}};
+  size_t e = 0;
+  for (int step = 1; step < pair; step *= 2) layout.element[e++] = {0, step};
+  layout.element[e++] = {8, 0};
+  if (k > pair * 4) layout.element[e] = {0, pair * 4};
+  return layout;
+}
+constexpr LaneLayout mma_b(int pair, int k) {
+  LaneLayout layout{.elements = pair * (k / (pair * 4))};
+  layout.lane = {Cell{0, pair}, {0, 2 * pair}, {1, 0}, {2, 0}, {4, 0}};
+  size_t e = 0;
+  for (int step = 1; step < pair; step *= 2) layout.element[e++] = {0, step};
+  if (k > pair * 4) layout.element[e] = {0, pair * 4};
+  return layout;
+}
+constexpr LaneLayout mma_out{4, {Cell{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {Cell{0, 1}, {8, 0}}};
+
+// ---- The units of each generation.
+
+constexpr MatrixUnit rdna3(std::string_view builtin, DType in, DType out, std::string_view operand) {
+  return {"wmma 16x16x16",
+          builtin,
+          in == i8 ? Form::wmma_bytes : Form::wmma,
+          16,
+          16,
+          16,
+          32,
+          in,
+          out,
+          operand,
+          rdna3_in,
+          rdna3_in,
+          rdna3_out};
+}
+constexpr MatrixUnit rdna4(std::string_view builtin, DType in, DType out, std::string_view operand) {
+  return {"wmma 16x16x16",
+          builtin,
+          in == i8 ? Form::wmma_bytes : Form::wmma,
+          16,
+          16,
+          16,
+          32,
+          in,
+          out,
+          operand,
+          rdna4_in,
+          rdna4_in,
+          rdna4_out};
+}
+constexpr MatrixUnit cdna(std::string_view name, std::string_view builtin, int rows, int k, DType in,
+                          DType out, std::string_view operand) {
+  const LaneLayout inputs = cdna_in(rows, k * rows / 64);
+  return {name,
+          builtin,
+          Form::mfma,
+          rows,
+          rows,
+          k,
+          64,
+          in,
+          out,
+          operand,
+          inputs,
+          inputs,
+          rows == 32 ? cdna32_out : cdna16_out};
+}
+constexpr MatrixUnit mma(std::string_view name, std::string_view instruction, int k, int pair, DType in,
+                         DType out) {
+  return {name, instruction, Form::mma, 16, 8, k, 32, in, out, "", mma_a(pair, k), mma_b(pair, k), mma_out};
+}
+
+constexpr MatrixUnit gfx11[] = {rdna3("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32", f16, f32, "_Float16"),
+                                rdna3("__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32", bf16, f32, "short"),
+                                rdna3("__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32", i8, i32, "int")};
+constexpr MatrixUnit gfx12[] = {
+    rdna4("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12", f16, f32, "_Float16"),
+    rdna4("__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12", bf16, f32, "short"),
+    rdna4("__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12", i8, i32, "int")};
+constexpr MatrixUnit gfx908[] = {
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
+    cdna("mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4bf16", 32, 4, bf16, f32, "short"),
+    cdna("mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8bf16", 16, 8, bf16, f32, "short"),
+    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
+    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int")};
+constexpr MatrixUnit gfx90a[] = {
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short"),
+    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
+    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int")};
+constexpr MatrixUnit gfx942[] = {
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short"),
+    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
+    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
+    cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_i32_32x32x16_i8", 32, 16, i8, i32, "long"),
+    cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_i32_16x16x32_i8", 16, 32, i8, i32, "long")};
+
+constexpr MatrixUnit sm_75[] = {
+    mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};
+constexpr MatrixUnit sm_80[] = {
+    mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, f32),
+    mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
+    mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32)};
+
+int capability(std::string_view architecture) {
+  int number = 0;
+  if (architecture.starts_with("sm_"))
+    std::from_chars(architecture.data() + 3, architecture.data() + architecture.size(), number);
+  return number;
+}
+
+/// "f32x8": the language's name of C's vector.
+std::string sums_type(const MatrixUnit& unit) {
+  return fmt::format("{}x{}", unit.output == DType::i32 ? "i32" : "f32", unit.c.elements);
+}
+
+std::string vector_of(std::string_view type, int count) {
+  return count == 1
+             ? fmt::format("typedef {} unit_operand;\n", type)
+             : fmt::format("typedef {} unit_operand __attribute__((ext_vector_type({})));\n", type, count);
+}
+
+/// Bytes of the built-in's operand type.
+int operand_bytes(const MatrixUnit& unit) {
+  return unit.operand == "long" ? 8 : unit.operand == "int" || unit.operand == "float" ? 4 : 2;
+}
+
+std::string builtin_text(const MatrixUnit& unit) {
+  const int registers = unit.a_registers();
+  const std::string registers_type = registers == 1 ? "u32" : fmt::format("u32x{}", registers);
+  std::string text = vector_of(unit.operand, registers * 4 / operand_bytes(unit));
+  const std::string a = "__builtin_bit_cast(unit_operand, a)", b = "__builtin_bit_cast(unit_operand, b)";
+  const std::string call = unit.form == Form::mfma
+                               ? fmt::format("{}({}, {}, c, 0, 0, 0)", unit.instruction, a, b)
+                           : unit.form == Form::wmma_bytes
+                               ? fmt::format("{}(true, {}, true, {}, c, false)", unit.instruction, a, b)
+                               : fmt::format("{}({}, {}, c)", unit.instruction, a, b);
+  return text + fmt::format("DEVICE void MULTIPLY_ADD({1} &c, {0} a, {0} b) {{ c = {2}; }}\n", registers_type,
+                            sums_type(unit), call);
+}
+
+std::string ptx_text(const MatrixUnit& unit) {
+  const std::string constraint = unit.output == DType::i32 ? "r" : "f";
+  std::string parameters, results, outputs, inputs;
+  int operand = 0;
+  for (int e = 0; e < unit.c.elements; ++e) {
+    results += fmt::format("{}%{}", e > 0 ? ", " : "", operand++);
+    outputs += fmt::format("{}\"+{}\"(c[{}])", e > 0 ? ", " : "", constraint, e);
+  }
+  std::string listed;
+  for (const auto& [letter, count] : {std::pair{'a', unit.a_registers()}, {'b', unit.b_registers()}}) {
+    listed += ", {";
+    for (int r = 0; r < count; ++r) {
+      listed += fmt::format("{}%{}", r > 0 ? ", " : "", operand++);
+      parameters += fmt::format(", u32 {}{}", letter, r);
+      inputs += fmt::format("{}\"r\"({}{})", inputs.empty() ? "" : ", ", letter, r);
+    }
+    listed += "}";
+  }
+  return fmt::format(
+      "DEVICE void MULTIPLY_ADD({} &c{}) {{\n"
+      "  asm(\"{} {{{}}}{}, {{{}}};\"\n"
+      "      : {}\n"
+      "      : {});\n"
+      "}}\n",
+      sums_type(unit), parameters, unit.instruction, results, listed, results, outputs, inputs);
+}
+
+}  // namespace
+
+LaneLayout::Cell LaneLayout::at(int of_lane, int of_element) const {
+  Cell cell;
+  const auto add = [&](const auto& steps, int number) {
+    for (size_t bit = 0; bit < steps.size(); ++bit)
+      if ((number >> bit & 1) != 0) cell.row += steps[bit].row, cell.column += steps[bit].column;
+  };
+  add(lane, of_lane);
+  add(element, of_element);
+  return cell;
+}
+
+int MatrixUnit::a_registers() const { return a.elements * static_cast<int>(size_of(input)) / 4; }
+int MatrixUnit::b_registers() const { return b.elements * static_cast<int>(size_of(input)) / 4; }
+
+std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture) {
+  architecture = architecture.substr(0, architecture.find(':'));  // without features: "gfx90a:sramecc+"
+  if (target == GpuTarget::hip) {
+    if (architecture == "gfx908") return gfx908;
+    if (architecture == "gfx90a") return gfx90a;
+    if (architecture == "gfx940" || architecture == "gfx941" || architecture == "gfx942") return gfx942;
+    if (architecture.starts_with("gfx11")) return gfx11;
+    if (architecture.starts_with("gfx120")) return gfx12;
+  }
+  if (target == GpuTarget::cuda) {
+    if (capability(architecture) >= 80) return sm_80;
+    if (capability(architecture) >= 75) return sm_75;
+  }
+  return {};
+}
+
+bool has_async_copies(GpuTarget target, std::string_view architecture) {
+  return target == GpuTarget::cuda && capability(architecture) >= 80;
+}
+
+std::string multiply_add_text(const MatrixUnit& unit) {
+  return unit.form == Form::mma ? ptx_text(unit) : builtin_text(unit);
+}
+
+}  // namespace athanor

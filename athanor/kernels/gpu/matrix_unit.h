@@ -1,0 +1,62 @@
+// Matrix units: the instructions by which the lanes of a wave together multiply small matrices, as data. A
+// lane holds some elements of each matrix in its registers; which ones, each unit lays out in its own way.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "athanor/graph/dtype.h"
+
+namespace athanor {
+
+enum class GpuTarget : uint8_t;
+
+/// Which elements of a matrix the lanes of a wave hold. Every bit of a lane's number and of an element's
+/// number within the lane moves the element by a fixed way; a bit that moves it nowhere makes lanes hold the
+/// same.
+struct LaneLayout {
+  /// Of C: row and column. Of A: row and k. Of B: column and k.
+  struct Cell {
+    int row = 0, column = 0;
+    bool operator==(const Cell&) const = default;
+  };
+  int elements = 1;  // that a lane holds
+  std::array<Cell, 6> lane{};
+  std::array<Cell, 5> element{};
+
+  Cell at(int of_lane, int of_element) const;
+};
+
+/// C[m, n] += A[m, k] B[k, n], by one wave.
+struct MatrixUnit {
+  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's.
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma };
+
+  std::string_view name;         // for people: "wmma 16x16x16"
+  std::string_view instruction;  // the built-in's or PTX's name
+  Form form;
+  int m, n, k;
+  int wave;                  // lanes
+  DType input, output;       // of A and B; of C
+  std::string_view operand;  // of built-ins: the element type of the vectors that they take
+  LaneLayout a, b, c;
+
+  /// Registers of 32 bits in which a lane holds its part of A, and of B.
+  int a_registers() const;
+  int b_registers() const;
+};
+
+/// The units of an architecture as drivers name it ("gfx1100", "gfx90a:sramecc+", "sm_86"), best first for
+/// each type; {} where there are none.
+std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
+
+/// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
+bool has_async_copies(GpuTarget target, std::string_view architecture);
+
+/// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
+/// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA.
+std::string multiply_add_text(const MatrixUnit& unit);
+
+}  // namespace athanor
