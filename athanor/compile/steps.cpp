@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "athanor/base/error.h"
@@ -196,7 +197,9 @@ class StepMaker {
       types.push_back(node(input).type);
       const View& v = view(input);
       const int value = value_of(v.base);
-      step.buffers.push_back({value, v.offset * static_cast<int64_t>(size_of(node(input).type.dtype))});
+      const int64_t start = v.offset * static_cast<int64_t>(size_of(node(input).type.dtype));
+      request.inputs.back().alignment = std::gcd(start, OperandDesc::whole_vectors);
+      step.buffers.push_back({value, start});
       if (std::find(step.reads.begin(), step.reads.end(), value) == step.reads.end())
         step.reads.push_back(value);
       step.bytes += static_cast<int64_t>(node(input).type.bytes());

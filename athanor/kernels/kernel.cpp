@@ -23,6 +23,7 @@ std::string KernelRequest::key() const {
       key += to_string(operand.layout);
     else if (!operand.dense())
       key += fmt::format("/{}", fmt::join(operand.strides, ","));
+    if (operand.alignment < OperandDesc::whole_vectors) key += fmt::format("@{}", operand.alignment);
   };
   for (const auto& input : inputs) add(input);
   key += " ->";

@@ -34,6 +34,10 @@ struct OperandDesc {
   Shape shape;
   Layout layout;
   Ints strides;  // one per axis; for blocked operands those of the row-major order, without a meaning
+  /// What the address of the first element is a multiple of, in bytes. Memory begins at multiples of
+  /// `whole_vectors`; a slice may begin elsewhere.
+  int64_t alignment = whole_vectors;
+  static constexpr int64_t whole_vectors = 16;
   bool dense() const { return strides == contiguous_strides(shape); }
   bool operator==(const OperandDesc&) const = default;
 };
