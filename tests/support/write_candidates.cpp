@@ -1,7 +1,8 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER [hip|cuda]`, for tools/check-gpu-kernels. A
-// plan for a GPU that is not there has the first candidate of each op only. launches.json says what each
-// needs. `write_candidates FOLDER hip|cuda products`: only the first candidate of products of 4096 x 4096.
+// and attention as training has them: `write_candidates FOLDER hip|cuda all|products [ARCHITECTURE]`, for
+// tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its matrix units are among
+// them. A plan for a GPU that is not there has the first candidate of each op only. launches.json says what
+// each needs. `products`: only the first candidate of products of 4096 x 4096.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -23,11 +24,17 @@ namespace {
 
 class Writer {
  public:
-  Writer(std::filesystem::path folder, GpuTarget target, size_t most_candidates)
+  Writer(std::filesystem::path folder, GpuTarget target, std::string_view architecture,
+         size_t most_candidates)
       : folder_(std::move(folder)),
         target_(target),
         most_candidates_(most_candidates),
-        traits_(gpu_access(parse_device("offline")).value().traits) {}
+        traits_(gpu_access(parse_device("offline")).value().traits) {
+    if (architecture.empty()) return;
+    traits_.matrix_units = matrix_units(target, architecture);
+    traits_.async_copies = has_async_copies(target, architecture);
+    traits_.local_bytes = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
+  }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output, const std::string& with = {}) {
@@ -90,16 +97,18 @@ void add_attention(Writer& writer, DType dtype, bool causal) {
   writer.add("attention_lse", attrs, dtype, {x, x}, rows);
 }
 
-void write_products(const char* folder, GpuTarget target) {
-  Writer writer(folder, target, 1);
+void write_products(const char* folder, GpuTarget target, std::string_view architecture) {
+  Writer writer(folder, target, architecture, 1);
   const Shape matrix{1, 4096, 4096};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   writer.finish();
 }
 
-void write(const char* folder, GpuTarget target) {
-  Writer writer(folder, target, std::numeric_limits<size_t>::max());
+void write(const char* folder, GpuTarget target, std::string_view architecture) {
+  Writer writer(folder, target, architecture, std::numeric_limits<size_t>::max());
+  for (const DType dtype : {DType::f16, DType::bf16})
+    writer.add("batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Shape& mnk :
          std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})
@@ -117,16 +126,17 @@ void write(const char* folder, GpuTarget target) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: write_candidates FOLDER [hip|cuda [products]]\n", stderr);
+    std::fputs("usage: write_candidates FOLDER [hip|cuda [all|products [ARCHITECTURE]]]\n", stderr);
     return 2;
   }
   try {
     const bool cuda = argc > 2 && std::string_view(argv[2]) == "cuda";
     const auto target = cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip;
+    const std::string_view architecture = argc > 4 ? argv[4] : "";
     if (argc > 3 && std::string_view(argv[3]) == "products")
-      athanor::write_products(argv[1], target);
+      athanor::write_products(argv[1], target, architecture);
     else
-      athanor::write(argv[1], target);
+      athanor::write(argv[1], target, architecture);
   } catch (const athanor::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -127,6 +127,8 @@ GemmProblem::GemmProblem(const KernelRequest& request)
       c{static_cast<int>(request.inputs.size()), m * n, n, 1},
       activation(request.epilogue.activation),
       scratch_buffer(static_cast<int>(request.inputs.size()) + 1) {
+  a.alignment = request.inputs[0].alignment;
+  b.alignment = request.inputs[1].alignment;
   if (request.epilogue.bias) {
     bias_buffer = 2;
     bias_column = request.inputs[2].strides.back();
@@ -144,8 +146,8 @@ GemmProblem::GemmProblem(const KernelRequest& request)
 GemmProblem GemmProblem::transposed() const {
   GemmProblem t = *this;
   std::swap(t.m, t.n);
-  t.a = {b.buffer, b.batch, b.column, b.row};
-  t.b = {a.buffer, a.batch, a.column, a.row};
+  t.a = {b.buffer, b.batch, b.column, b.row, b.start, b.alignment};
+  t.b = {a.buffer, a.batch, a.column, a.row, a.start, a.alignment};
   std::swap(t.c.row, t.c.column);
   std::swap(t.bias_row, t.bias_column);
   if (t.n == 1) t.c.column = 1;

@@ -11,8 +11,9 @@ namespace athanor::gpu {
 struct GemmProblem {
   struct Operand {
     int buffer;
-    int64_t batch, row, column;  // strides in elements
-    int64_t start = 0;           // bytes into the buffer
+    int64_t batch, row, column;                      // strides in elements
+    int64_t start = 0;                               // bytes into the buffer
+    int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
   };
   DType dtype = DType::f32;
   int64_t batch = 0, m = 0, n = 0, k = 0;

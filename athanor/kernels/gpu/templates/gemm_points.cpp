@@ -5,6 +5,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 
 namespace athanor::gpu {
 namespace {
@@ -149,6 +150,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   const bool half_floats = p.dtype == DType::f16 || p.dtype == DType::bf16;
   std::vector<GpuCandidate> candidates;
   if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
+    for (const TilePoint& point : tile_points(p, traits)) candidates.push_back(tile_candidate(p, point));
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {

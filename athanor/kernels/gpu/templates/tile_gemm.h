@@ -1,0 +1,33 @@
+// Matrix products by matrix units: tiles of A and B go through local memory to the registers of waves. The
+// kernel is written for one problem and has no other case in it.
+#pragma once
+#include <vector>
+
+#include "athanor/kernels/gpu/matrix_unit.h"
+#include "athanor/kernels/gpu/templates/gemm.h"
+
+namespace athanor::gpu {
+
+/// A point of the tuning space.
+struct TilePoint {
+  const MatrixUnit* unit = nullptr;
+  int64_t m = 128, n = 128, k = 32;  // of a group's tile
+  int64_t waves_m = 2, waves_n = 2;  // that share it
+  int64_t stages = 2;                // tiles of each matrix in local memory at a time
+  bool async = false;                // filled by asynchronous copies, else through registers
+  int64_t splits = 1;                // parts of K, which a second launch adds
+
+  int64_t items() const { return waves_m * waves_n * unit->wave; }
+};
+
+/// The product as a unit computes it. Lanes of some units hold runs of rows of C; where what lies together in
+/// memory is C's columns, they compute C' = B' A'.
+GemmProblem oriented(const GemmProblem& problem, const MatrixUnit& unit);
+
+/// The points worth timing for the problem, best guess first; {} where no unit multiplies its type, or where
+/// matrices lie in memory in a way that this engine does not read.
+std::vector<TilePoint> tile_points(const GemmProblem& problem, const GpuTraits& traits);
+/// `point` is of oriented(problem).
+GpuCandidate tile_candidate(const GemmProblem& problem, const TilePoint& point);
+
+}  // namespace athanor::gpu

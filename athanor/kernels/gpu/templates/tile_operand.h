@@ -1,0 +1,91 @@
+// One of the two matrices of a product on its way to the matrix units: from global memory to a tile in local
+// memory, in the type in which it is stored, and from there to the registers of a wave.
+//
+// A tile has `outer` rows of A or columns of B and `k` steps, in chunks of 16 bytes along one of the two. The
+// chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the same
+// chunk of eight rows touch all banks of local memory once.
+#pragma once
+#include <string>
+
+#include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/matrix_unit.h"
+
+namespace athanor::gpu {
+
+class TileOperand {
+ public:
+  struct Source {
+    std::string name;  // "a", "b": begins the names of its variables
+    DType dtype = DType::f16;
+    int64_t extent = 0, k = 0;                          // of the matrix
+    int64_t outer_stride = 0, k_stride = 0, batch = 0;  // in elements
+    int64_t alignment = 16;                             // of the first element, in bytes
+  };
+  struct Tile {
+    int64_t outer = 0, k = 0;
+    int64_t items = 0;  // that fill it
+  };
+  TileOperand(Source source, Tile tile, const MatrixUnit& unit);
+
+  /// Whether the group's items can fill a tile in equal parts, and offsets within it fit 32 bits.
+  bool fits() const;
+  /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory, by at least 4 bytes.
+  bool copies() const { return !turned_ && vector_ * size_ >= 4; }
+  /// Elements of the tile in local memory.
+  int64_t elements() const;
+
+  /// Declares where in memory the item's chunks lie. `first`: the tile's first row or column of the matrix.
+  void declare(Code& code, const std::string& first) const;
+  /// Declares the registers of load().
+  void declare_held(Code& code) const;
+  /// Reads the item's chunks into its registers. `edge`: zeros from step k_left on.
+  void load(Code& code, bool edge) const;
+  /// Writes them to the tile at element `at` of local memory.
+  void store(Code& code, const std::string& at) const;
+  /// Both at once, by asynchronous copies.
+  void copy(Code& code, const std::string& at, bool edge) const;
+  /// Moves on by a tile along k.
+  void advance(Code& code) const;
+
+  /// Declares where a lane reads its fragments. `first`: the wave's first row or column in the tile.
+  void declare_fragments(Code& code, const std::string& first) const;
+  /// Reads `count` fragments into NAME_part[], each of `rows` rows or columns, at step `step` along k.
+  void read_fragments(Code& code, int64_t count, const std::string& step, const std::string& at) const;
+  /// Steps along k of a fragment, and units that multiply it one after another.
+  int64_t fragment_k() const { return unit_.k * units(); }
+  int64_t units() const;
+
+  /// "16-byte copies", "elements": how memory is read, for the kernel's head.
+  std::string description() const;
+
+ private:
+  // Of the tile as it lies in local memory.
+  int64_t rows() const { return along_k_ ? tile_.outer : tile_.k; }
+  int64_t chunks() const { return (along_k_ ? tile_.k : tile_.outer) / chunk_; }  // of a row
+  std::string base(const std::string& row) const;
+  std::string swizzled(const std::string& row, const std::string& chunk) const;
+  std::string position(const std::string& row, const std::string& chunk) const;
+  int64_t extra() const { return turned_ ? chunk_ : 0; }  // after eight rows
+
+  int64_t share() const;  // chunks of an item, or groups of chunks that are turned together
+  int64_t turns() const { return 4 / size_; }
+  bool outer_edge() const { return source_.extent % tile_.outer != 0; }
+  void load_chunk(Code& code, const std::string& held, const std::string& from, const std::string& outer,
+                  const std::string& k, bool edge) const;
+  std::string item(const std::string& i) const;
+  std::string outer_of(const std::string& i) const;  // the first row or column of the i-th chunk
+  std::string k_of(const std::string& i) const;      // and its first step
+  std::string variable(const char* suffix) const { return source_.name + suffix; }
+
+  Source source_;
+  Tile tile_;
+  const MatrixUnit& unit_;
+  int64_t size_, chunk_;      // bytes of an element; elements of a chunk
+  int64_t vector_ = 1;        // elements that are read at once
+  int64_t step_ = 1;          // from one element of a chunk to the next, in memory
+  bool along_k_ = true;       // chunks in local memory
+  bool from_along_k_ = true;  // and in global memory
+  bool turned_ = false;       // they differ
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,83 @@
+// Which tiles are worth timing for a problem on a device.
+#include <algorithm>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+
+namespace athanor::gpu {
+namespace {
+
+struct TileShape {
+  int64_t m, n, k, waves_m, waves_n, stages;
+};
+
+// Waves of 32 lanes. With three stages of asynchronous copies 128 x 128 takes all of the 48 KiB that a kernel
+// may declare.
+constexpr TileShape mma_shapes[] = {{128, 128, 32, 2, 2, 3}, {128, 256, 32, 2, 4, 2}, {128, 64, 32, 2, 2, 4},
+                                    {64, 128, 32, 2, 2, 4},  {64, 64, 64, 2, 2, 3},   {64, 64, 32, 2, 2, 4},
+                                    {32, 64, 64, 2, 2, 4},   {32, 32, 64, 2, 2, 4}};
+constexpr TileShape wmma_shapes[] = {
+    {128, 128, 32, 2, 2, 2}, {128, 128, 32, 4, 2, 2}, {256, 128, 32, 4, 2, 2},
+    {128, 64, 32, 2, 2, 2},  {64, 128, 32, 2, 2, 2},  {64, 64, 64, 2, 2, 2},
+    {64, 64, 32, 2, 2, 2},   {32, 64, 64, 2, 2, 2},   {32, 32, 64, 2, 2, 2}};
+// Waves of 64 lanes. A second stage in local memory halves the groups that a compute unit holds.
+constexpr TileShape mfma_shapes[] = {
+    {128, 128, 32, 2, 2, 2}, {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
+    {64, 128, 64, 2, 2, 1},  {64, 64, 64, 2, 2, 2},   {32, 64, 64, 1, 2, 2},   {32, 32, 128, 1, 2, 2}};
+
+std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
+  if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
+  if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
+  return wmma_shapes;
+}
+
+// Splits K if the result alone has too few tiles to keep the device busy.
+int64_t splits_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& traits) {
+  const int64_t here = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n);
+  const int64_t wanted = traits.grain->gemm_parts * traits.compute_units;
+  const int64_t splits = std::clamp<int64_t>(std::min(ceil_div(wanted, here), p.k / 256), 1, 64);
+  const int64_t part = ceil_div(ceil_div(p.k, splits), point.k) * point.k;
+  return ceil_div(p.k, part);  // none of them is empty
+}
+
+// Time on a full device, in units of its peak: rounds of groups. Large tiles read less memory.
+double cost_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& traits) {
+  const auto work = static_cast<double>(point.m * point.n);
+  const double reuse = work / static_cast<double>(point.m + point.n);
+  const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
+  const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
+  return rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
+}
+
+}  // namespace
+
+std::vector<TilePoint> tile_points(const GemmProblem& problem, const GpuTraits& traits) {
+  std::vector<std::pair<double, TilePoint>> ranked;
+  if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
+  for (const MatrixUnit& unit : traits.matrix_units) {
+    if (unit.input != problem.dtype || unit.output != DType::f32) continue;
+    const GemmProblem p = oriented(problem, unit);
+    for (const TileShape& shape : shapes_for(unit)) {
+      TilePoint point{&unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
+      if (shape.m / shape.waves_m % unit.m != 0 || shape.n / shape.waves_n % unit.n != 0) continue;
+      point.splits = splits_of(p, point, traits);
+      if (traits.async_copies) {
+        point.async = true;
+        while (point.stages > 2 && !TileKernel(p, point).fits(traits)) --point.stages;
+        if (!TileKernel(p, point).fits(traits)) point.async = false;
+      }
+      if (!point.async) point.stages = std::min<int64_t>(point.stages, 2);
+      if (!TileKernel(p, point).fits(traits)) continue;
+      ranked.emplace_back(cost_of(p, point, traits), point);
+    }
+  }
+  std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
+  constexpr size_t most = 4;
+  std::vector<TilePoint> points;
+  for (const auto& [cost, point] : ranked)
+    if (points.size() < most) points.push_back(point);
+  return points;
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,106 @@
+// Matrix products by matrix units: every candidate for shapes, strides, batches and epilogues of all kinds.
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_m"); }
+
+bool has_units(DType dtype) {
+  for (const DeviceInfo& info : gpu_devices())
+    for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
+      if (unit.input == dtype) return true;
+  return false;
+}
+
+/// `groups`: compute units that the device is taken to have: with many, K is split.
+void check_tiles(const std::vector<Value>& inputs, const Epilogue& epilogue = {}, int groups = 1) {
+  const DType dtype = inputs[0].desc.dtype;
+  if (!has_units(dtype)) return;
+  const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+  KernelRequest request{
+      &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
+  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  const std::vector<double> want = reference_of(request, inputs);
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits traits = device.facts().traits;
+    traits.compute_units = groups;
+    const auto candidates = gpu_candidates(request, traits);
+    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+    std::vector<Run> runs;
+    for (const GpuCandidate& candidate : candidates)
+      if (is_tiled(candidate))
+        runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+    EXPECT_FALSE(runs.empty()) << request.key();
+    expect_all_near(runs, want, tolerance_of(dtype), request.key());
+  }
+}
+
+class GpuTiles : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    if (!has_units(GetParam()))
+      GTEST_SKIP() << "no device here has matrix units for " << to_string(GetParam());
+  }
+};
+
+TEST_P(GpuTiles, WholeTiles) {
+  check_tiles({view(GetParam(), {1, 128, 64}, 1), view(GetParam(), {1, 64, 128}, 2)});
+}
+
+TEST_P(GpuTiles, OddShapes) {
+  for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{{1, 8, 8, 8},
+                                                                      {2, 13, 9, 31},
+                                                                      {1, 65, 33, 129},
+                                                                      {3, 20, 40, 24},
+                                                                      {1, 131, 67, 137},
+                                                                      {1, 40, 100, 36}})
+    check_tiles({view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)});
+}
+
+TEST_P(GpuTiles, Strides) {
+  const int64_t b = 2, m = 40, k = 48, n = 56;
+  const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {k, b * k, 1}, {0, k, 1}, {2 * m * k, 2 * k, 2}};
+  const Ints b_strides[] = {{k * n, n, 1}, {k * n, 1, k}, {n, b * n, 1}, {0, 1, k}, {k * n * 3, n * 3, 3}};
+  for (size_t i = 0; i < std::size(a_strides); ++i)
+    for (size_t j = 0; j < 2; ++j)
+      check_tiles({view(GetParam(), {b, m, k}, 1, a_strides[i]),
+                   view(GetParam(), {b, k, n}, 2, b_strides[(i + 2 * j) % std::size(b_strides)])});
+}
+
+// Rows that begin at addresses which vectors of 16, 8 or 4 bytes do not fit.
+TEST_P(GpuTiles, Alignment) {
+  for (const int64_t first : {0, 1, 2, 4}) {
+    std::vector<Value> inputs = {view(GetParam(), {1, 40, 48}, 1), view(GetParam(), {1, 48, 56}, 2)};
+    for (Value& input : inputs) {
+      const auto bytes = static_cast<size_t>(first) * size_of(GetParam());
+      input.memory.insert(input.memory.begin(), bytes, std::byte{0xff});
+      input.offset += bytes;
+      if (first > 0) input.desc.alignment = static_cast<int64_t>(bytes);
+    }
+    check_tiles(inputs);
+  }
+}
+
+TEST_P(GpuTiles, Epilogues) {
+  for (const std::string activation : {"", "relu", "tanh", "sigmoid"})
+    check_tiles(
+        {view(GetParam(), {2, 20, 40}, 1), view(GetParam(), {2, 40, 36}, 2), view(GetParam(), {36}, 3)},
+        {.bias = true, .activation = activation});
+  check_tiles({view(GetParam(), {1, 20, 40}, 1), view(GetParam(), {1, 40, 37}, 2)}, {.activation = "relu"});
+}
+
+TEST_P(GpuTiles, SplitsALongK) {
+  check_tiles(
+      {view(GetParam(), {1, 24, 1030}, 1), view(GetParam(), {1, 1030, 20}, 2), view(GetParam(), {20}, 3)},
+      {.bias = true, .activation = "relu"}, 4);
+  check_tiles({view(GetParam(), {2, 24, 1024}, 1), view(GetParam(), {2, 1024, 32}, 2)}, {}, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuTiles, ::testing::Values(DType::f16, DType::bf16),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+}  // namespace
+}  // namespace athanor::testing
