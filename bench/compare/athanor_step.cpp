@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 
+#include "athanor/backends/cpu/loops/steps.h"
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
 #include "athanor/kernels/trace.h"
@@ -26,6 +27,7 @@ struct Settings {
   std::string model = "mlp", device = "cpu", optimizer = "sgd", trace;
   int64_t batch = 128;
   int steps = 50, warmup = 10, threads = 2;
+  bool avx2 = false;
 };
 
 struct Batch {
@@ -96,6 +98,7 @@ double median(std::vector<double> values) {
 
 nlohmann::json measure(const Settings& settings) {
   set_cpu_threads(settings.threads);
+  if (settings.avx2) loops::limit_isa("avx2");
   const int64_t baseline = memory_of_process("VmRSS");
   manual_seed(1);
   const Device device = parse_device(settings.device);
@@ -154,6 +157,7 @@ int main(int argc, char** argv) {
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "Steps before these")->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "CPU threads");
+  app.add_flag("--avx2", settings.avx2, "Use no newer instructions; set ONEDNN_MAX_CPU_ISA=AVX2 as well");
   CLI11_PARSE(app, argc, argv);
   try {
     std::cout << measure(settings).dump() << '\n';

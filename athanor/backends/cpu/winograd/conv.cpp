@@ -1,0 +1,57 @@
+// 3 x 3 convolutions of stride 1 by Winograd's algorithm, between activations with blocked channels. oneDNN
+// has it for AVX-512 only.
+#include "athanor/backends/cpu/kernels.h"
+#include "athanor/backends/cpu/winograd/forward.h"
+#include "athanor/backends/cpu/winograd/weights.h"
+
+namespace athanor::cpu::winograd {
+namespace {
+
+bool fits(const KernelRequest& r, const OperandDesc& x, const OperandDesc& y, const OperandDesc& w) {
+  const Ints ones{1, 1};
+  const auto blocked = [](const OperandDesc& operand) {
+    return operand.dtype == DType::f32 && operand.layout.block > 0 &&
+           operand.layout.block % kernels().lanes == 0;
+  };
+  const Ints& padding = r.attrs.ints("padding");
+  return blocked(x) && blocked(y) && w.dtype == DType::f32 && r.computes_as_implied() && w.shape[2] == 3 &&
+         w.shape[3] == 3 && r.attrs.ints("stride") == ones && r.attrs.ints("dilation") == ones &&
+         r.attrs.integer("groups") == 1 && std::max(padding[0], padding[1]) <= 2 && y.shape.size() > 0 &&
+         (r.epilogue.activation.empty() || r.epilogue.activation == "relu") &&
+         (!r.epilogue.bias || r.inputs[2].dense());
+}
+
+template <class K>
+std::vector<Candidate> candidate(const K& kernel) {
+  return {function_candidate("winograd 4x4", kernel.scratch_bytes(), kernel)};
+}
+
+}  // namespace
+
+static std::vector<Candidate> winograd_conv(const KernelRequest& r) {
+  const bool weights = r.op->name == "conv2d_weight_grad", gradient = r.op->name == "conv2d_input_grad";
+  const OperandDesc &from = r.inputs[0], &to = weights ? r.inputs[1] : r.output(),
+                    &w = weights ? r.output() : r.inputs[1];
+  if (!fits(r, from, to, w)) return {};
+  const Ints& padding = r.attrs.ints("padding");
+  const Ints s = weights ? contiguous_strides(w.shape) : w.strides;
+  // The gradient is a convolution of the result's gradient with weights turned by 180 degrees.
+  const Tiles tiles(from.shape, to.shape, from.layout.block, to.layout.block,
+                    gradient ? Pair(2 - padding[0], 2 - padding[1]) : Pair(padding[0], padding[1]));
+  if (weights) return candidate(WeightGradient{tiles, {s[0], s[1], s[2], s[3]}, cpu_threads()});
+  const WeightStrides strides =
+      gradient ? WeightStrides{s[1], s[0], -s[2], -s[3]} : WeightStrides{s[0], s[1], s[2], s[3]};
+  return candidate(Forward{tiles, strides, gradient ? 2 * s[2] + 2 * s[3] : 0, cpu_threads(), r.epilogue.bias,
+                           r.epilogue.activation == "relu"});
+}
+
+namespace {
+
+[[maybe_unused]] const bool winograd_registered =
+    register_kernels({.ops = {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"},
+                      .candidates = winograd_conv,
+                      .serves = serves_none});
+
+}  // namespace
+
+}  // namespace athanor::cpu::winograd

@@ -1,0 +1,31 @@
+// Convolutions by Winograd's algorithm: results, and gradients of images, which are convolutions too.
+#pragma once
+#include "athanor/backends/cpu/function_kernel.h"
+#include "athanor/backends/cpu/winograd/tiles.h"
+
+namespace athanor::cpu::winograd {
+
+struct Forward {
+  Tiles tiles;
+  WeightStrides strides;
+  int64_t first_weight;  // its offset
+  int threads;
+  bool bias, relu;
+
+  /// Buffers: the image, the weights, the bias if there is one, the result, scratch memory.
+  void operator()(Buffers buffers) const;
+  size_t scratch_bytes() const;
+
+ private:
+  bool by_results() const;
+  void run_tiles(const float* x, const float* w, const float* added, float* y, float* scratch) const;
+  void run_results(const float* x, const float* w, const float* added, float* y, float* scratch) const;
+  void finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
+              const float* added, float* y) const;
+  // Of a block of tiles, and of all: whole numbers of a product's rows.
+  int64_t block() const { return round_up(tiles.block_of(threads)); }
+  int64_t all() const { return round_up(tiles.count); }
+  static int64_t round_up(int64_t n) { return ceil_div(n, kernels().tile_rows) * kernels().tile_rows; }
+};
+
+}  // namespace athanor::cpu::winograd

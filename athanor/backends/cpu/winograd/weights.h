@@ -1,0 +1,24 @@
+// Gradients of the weights of convolutions by Winograd's algorithm.
+#pragma once
+#include "athanor/backends/cpu/function_kernel.h"
+#include "athanor/backends/cpu/winograd/tiles.h"
+
+namespace athanor::cpu::winograd {
+
+struct WeightGradient {
+  Tiles tiles;
+  WeightStrides strides;
+  int threads;
+
+  /// Buffers: the image, the result's gradient, the weights' gradient, scratch memory.
+  void operator()(Buffers buffers) const;
+  size_t scratch_bytes() const;
+
+ private:
+  bool by_channels() const;
+  void run_tiles(const float* x, const float* dy, float* dw, float* scratch) const;
+  void run_channels(const float* x, const float* dy, float* dw, float* scratch) const;
+  int64_t block() const { return tiles.block_of(threads); }
+};
+
+}  // namespace athanor::cpu::winograd
