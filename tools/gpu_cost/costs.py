@@ -126,6 +126,11 @@ def nvidia_cost(chip, program, instruction, addresses, groups):
         cycles = matrix_cycles(chip, instruction)
         issue["matrix"] = cycles
         latency = max(chip.latency["matrix"], cycles + 16)
+        if "GMMA" in instruction.name:  # wgmma reads B, and A if it is no register, from local memory, once for four warps
+            m, n, k = map(int, re.search(r"(\d+)x(\d+)x(\d+)", instruction.name).groups())
+            element = {"f16": 2, "bf16": 2, "tf32": 4}.get(instruction.dtype, 1)
+            rows = n if instruction.operands[1].startswith("R") else m + n
+            return Cost(issue, {"local": rows * k * element / chip.local_bytes_cycle}, latency)
     elif base in FMA_PIPE:
         issue["fma"] = pipes["fma"]
     elif base in ("IMAD", "IDP", "IMUL", "IMAD32I"):

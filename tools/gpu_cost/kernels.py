@@ -10,7 +10,8 @@ from .predict import predict
 class Source:
     """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin, with :KERNEL if it has several."""
 
-    def __init__(self, path, title=None, dtype=None):
+    def __init__(self, path, title=None, dtype=None, local_bytes=0):
+        self.local_bytes = local_bytes  # of a group, where the launch says it and the code does not
         path, colon, self.kernel = str(path).partition(".cubin:")
         self.path = pathlib.Path(path + ".cubin" if colon else path)
         self.title = title or self.kernel or self.path.stem
@@ -36,4 +37,5 @@ class Source:
             program = sass.add_resources(sass.read(text), cubin)
             if program.local and int(chip[3:]) >= 90:
                 program.local -= figures.local_reserved  # which the cubin counts there
+        program.local = max(program.local, self.local_bytes)
         return predict(figures, program, text, self.extents, self.dtype)

@@ -110,9 +110,17 @@ def flops_in(program, body):
 
 
 def inner_loop(program):
-    """The loop with the most arithmetic that is in no loop inside it; None if no loop has any."""
+    """The loop with the most arithmetic that is in no loop inside it; None if no loop has any. A loop is taken to run ten times for each
+    time around it: kernels may peel its first turn, or have a long epilogue in a loop over tiles."""
     loops = find_loops(program)
-    best = max(loops, key=lambda loop: own_flops(program, loop, loops), default=None)
+
+    def weight(loop):
+        around, work = loop.parent, own_flops(program, loop, loops)
+        while around:
+            around, work = around.parent, 10 * work
+        return work
+
+    best = max(loops, key=weight, default=None)
     return best if best and flops_in(program, best.body) else None
 
 
@@ -124,9 +132,12 @@ def own_flops(program, loop, loops):
 
 def pipeline_loop(program):
     """The inner loop, or the smallest loop around it that also reads global memory, which a product has to do
-    again and again."""
+    again and again. (A loop that waits for NVIDIA's mbarriers, SYNCS, is fed by another warp.)"""
     loop = inner_loop(program)
-    reads = ("global_read", "copy")
-    while loop and loop.parent and not any(program.instructions[at].kind in reads for at in loop.body):
+
+    def is_fed(at):
+        return program.instructions[at].kind in ("global_read", "copy") or program.instructions[at].name.startswith("SYNCS")
+
+    while loop and loop.parent and not any(map(is_fed, loop.body)):
         loop = loop.parent
     return loop
