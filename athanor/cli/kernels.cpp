@@ -16,7 +16,7 @@
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/plan.h"
-#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/runtime/evaluate.h"
 
 namespace athanor::cli {
@@ -91,6 +91,38 @@ OlderDump older_dump(const std::filesystem::path& folder) {
   return found;
 }
 
+/// What the kernels of a dump take of a device, as its driver counts.
+struct Takes {
+  size_t told = 0, spilled = 0;
+  int least_registers = 0, most_registers = 0;
+  KernelResources fewest;  // of the kernel with the fewest waves
+  std::string of;          // its file
+
+  void add(const KernelResources& one, const std::string& file) {
+    least_registers = told == 0 ? one.registers : std::min(least_registers, one.registers);
+    most_registers = std::max(most_registers, one.registers);
+    spilled += one.private_bytes > 0 ? 1 : 0;
+    if (one.most_waves > 0 && (of.empty() || one.waves < fewest.waves)) fewest = one, of = file;
+    ++told;
+  }
+  std::string text(Device device) const {
+    std::string said = fmt::format("On {} an item takes {} to {} registers; ", to_string(device),
+                                   least_registers, most_registers);
+    said += spilled == 0 ? "none of the kernels spills."
+                         : fmt::format("{} of {} kernels spill or keep arrays in memory.", spilled, told);
+    if (!of.empty())
+      said += fmt::format(" The fewest waves at once on a multiprocessor: {} of {}, of {}.", fewest.waves,
+                          fewest.most_waves, of);
+    return said + "\n";
+  }
+};
+
+/// What the device's driver says of each launch; {} where it does not.
+std::vector<KernelResources> resources_of(Device device, const GpuCandidate& generated) {
+  const auto access = gpu_access(device);
+  return access && access->resources ? access->resources(generated) : std::vector<KernelResources>();
+}
+
 int dump(const DumpOptions& options) {
   const Target target = target_named(options.target);
   ModelStep step(options.step, device_option(options.step.config.device));
@@ -100,6 +132,7 @@ int dump(const DumpOptions& options) {
   std::filesystem::create_directories(folder, failed);
   if (failed) throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out);
   OlderDump older = older_dump(folder);
+  Takes takes;
   auto list = nlohmann::ordered_json::array();
   for (size_t i = 0; i < plan->steps.size(); ++i) {
     const PlanStep& one = plan->steps[i];
@@ -108,6 +141,7 @@ int dump(const DumpOptions& options) {
       throw Error(ErrorCode::usage, fmt::format("the kernels of {} are not generated", to_string(one.device)),
                   "--device", "Leave it out: then the plan is made for a GPU that need not be there");
     const auto bytes = buffer_bytes(*plan, one);
+    const auto resources = resources_of(one.device, *generated);
     for (size_t k = 0; k < generated->launches.size(); ++k) {
       const GpuLaunch& launch = generated->launches[k];
       const std::string file = fmt::format("{:03}_{}_{}.{}", i, k, launch.name, target.suffix);
@@ -130,12 +164,20 @@ int dump(const DumpOptions& options) {
                       {"group_size", launch.group_size},
                       {"local_bytes", launch.local_bytes},
                       {"arguments", arguments}});
+      if (k >= resources.size()) continue;
+      takes.add(resources[k], file);
+      list.back()["compiled"] = {{"registers", resources[k].registers},
+                                 {"private_bytes", resources[k].private_bytes},
+                                 {"local_bytes", resources[k].local_bytes},
+                                 {"waves", resources[k].waves},
+                                 {"most_waves", resources[k].most_waves}};
     }
   }
   write_file_atomically((folder / list_name).string(), list.dump(2) + "\n");
   for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
   std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
                            list.size(), options.step.config.model, options.target, options.out);
+  if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
   if (!older.others.empty())
     std::cout << fmt::format("{} that no dump wrote stay, such as {}.\n", files(older.others.size()),

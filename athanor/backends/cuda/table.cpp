@@ -29,7 +29,8 @@ StreamApi load() {
                                .max_block_x = 2,
                                .shared_memory_per_block = 8,
                                .warp_size = 10,
-                               .multiprocessors = 16}};
+                               .multiprocessors = 16,
+                               .max_threads_per_multiprocessor = 39}};
   if (!library) {
     api.missing = "no CUDA driver library: " + library.error();
     return api;
@@ -79,6 +80,10 @@ StreamApi load() {
       .find(api.graph_destroy, "cuGraphDestroy")
       .find(api.executable_destroy, "cuGraphExecDestroy");
   if (!graphs.lacking().empty()) api.capture_begin = nullptr;
+  gpu::Finder kernels(library);
+  kernels.find(api.function_attribute, "cuFuncGetAttribute")
+      .find(api.groups_at_once, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (!kernels.lacking().empty()) api.function_attribute = nullptr;
   return api;
 }
 

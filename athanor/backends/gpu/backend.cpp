@@ -65,8 +65,12 @@ Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
 GpuAccess GpuBackend::access(int index) {
   GpuDevice& device = at(index);
   const Facts& facts = device.facts();
-  return {facts.traits, facts.largest_buffer, facts.waves,
-          [&device](GpuCandidate candidate) { return make_candidate(device, std::move(candidate), {}); }};
+  GpuAccess access{facts.traits, facts.largest_buffer, facts.waves, [&device](GpuCandidate candidate) {
+                     return make_candidate(device, std::move(candidate), {});
+                   }};
+  if (facts.tells_resources)
+    access.resources = [&device](const GpuCandidate& candidate) { return resources_of(device, candidate); };
+  return access;
 }
 
 bool register_backend(const std::string& name, ListDevices list, bool native) {

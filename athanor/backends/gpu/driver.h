@@ -8,7 +8,7 @@
 #include <string>
 
 #include "athanor/device/device.h"
-#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 
 namespace athanor::gpu {
 
@@ -46,6 +46,7 @@ struct Facts {
   bool waves = false;               // whether kernels may ask for WAVE_WIDTH()
   bool shares_host_memory = false;  // the device is the host's processor
   bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
+  bool tells_resources = false;     // whether resources() may be asked
 };
 
 struct Launch {
@@ -120,6 +121,8 @@ class Driver {
   virtual Module load(const std::string& binary) = 0;
   virtual Function find(Module module, const std::string& name) = 0;
   virtual void unload(Module module, Function function) noexcept = 0;
+  /// Of a kernel in groups of `items`.
+  virtual KernelResources resources(Function, int64_t /*items*/) { return {}; }
 
  protected:
   Driver() = default;

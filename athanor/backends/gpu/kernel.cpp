@@ -74,6 +74,16 @@ class GpuKernel final : public Kernel {
 
 }  // namespace
 
+std::vector<KernelResources> resources_of(GpuDevice& device, const GpuCandidate& candidate) {
+  std::vector<KernelResources> all;
+  for (const GpuLaunch& launch : candidate.launches) {
+    const int64_t items = launch.group_size[0] * launch.group_size[1] * launch.group_size[2];
+    const auto program = program_for(device, launch);
+    all.push_back(device.driver().resources(program->function(), items));
+  }
+  return all;
+}
+
 Candidate make_candidate(GpuDevice& device, GpuCandidate candidate, const FaultSite& site) {
   std::string name = candidate.name;
   for (const auto& [parameter, value] : candidate.parameters) name += fmt::format(" {}={}", parameter, value);

@@ -14,7 +14,8 @@ namespace athanor::gpu {
 
 /// Numbers of device attributes, which the two count differently.
 struct StreamAttributes {
-  int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors;
+  int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors,
+      max_threads_per_multiprocessor;
 };
 
 struct StreamApi {
@@ -76,6 +77,10 @@ struct StreamApi {
   int (*module_load)(void**, const void* image) = nullptr;
   int (*module_function)(void**, void* module, const char* name) = nullptr;
   int (*module_unload)(void*) = nullptr;
+
+  /// Of a compiled kernel. Both are there, or neither.
+  int (*function_attribute)(int*, int attribute, void* function) = nullptr;
+  int (*groups_at_once)(int*, void* function, int items, size_t dynamic_shared_bytes) = nullptr;
 
   /// What a device's compiler calls it: "sm_86", "gfx1100". "" where that cannot be found out.
   std::string (*architecture)(const StreamApi& api, int device) = nullptr;

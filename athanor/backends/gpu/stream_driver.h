@@ -44,6 +44,7 @@ class StreamDriver final : public Driver {
   Module load(const std::string& binary) override;
   Function find(Module module, const std::string& name) override;
   void unload(Module module, Function function) noexcept override;
+  KernelResources resources(Function function, int64_t items) override;
 
  private:
   class Spanned;

@@ -6,6 +6,7 @@
 
 #include "athanor/backends/gpu/stream_driver.h"
 #include "athanor/backends/gpu/uuid.h"
+#include "athanor/base/ceil_div.h"
 #include "athanor/base/text.h"
 #include "athanor/device/overrides.h"
 
@@ -47,6 +48,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   };
   facts_.target = api.target;
   facts_.waves = true;
+  facts_.tells_resources = api.function_attribute != nullptr;
   facts_.largest_buffer = info.memory_bytes;
   traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
                                    attribute(api.attributes.max_block_x, 256));
@@ -84,6 +86,29 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   for (const std::string& option :
        compiler_.missing.empty() ? compiler_.options(architecture_) : std::vector<std::string>())
     facts_.fingerprint += "|" + option;
+}
+
+KernelResources StreamDriver::resources(Function function, int64_t items) {
+  enter();
+  enum : int { shared_size = 1, local_size = 3, register_count = 4 };  // the same in both
+  const auto attribute = [&](int which) {
+    int value = 0;
+    return api_.function_attribute(&value, which, function) == 0 ? value : 0;
+  };
+  const auto of_device = [&](int which) {
+    int value = 0;
+    return api_.device_attribute(&value, which, number_) == 0 ? value : 0;
+  };
+  KernelResources found{.registers = attribute(register_count),
+                        .private_bytes = attribute(local_size),
+                        .local_bytes = attribute(shared_size)};
+  const int wave = of_device(api_.attributes.warp_size);
+  int groups = 0;
+  if (wave > 0 && api_.groups_at_once(&groups, function, static_cast<int>(items), 0) == 0) {
+    found.waves = groups * static_cast<int>(ceil_div(items, wave));
+    found.most_waves = of_device(api_.attributes.max_threads_per_multiprocessor) / wave;
+  }
+  return found;
 }
 
 std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindCompiler compiler,

@@ -35,7 +35,8 @@ StreamApi load() {
                                .max_block_x = 26,
                                .shared_memory_per_block = 74,
                                .warp_size = 87,
-                               .multiprocessors = 63}};
+                               .multiprocessors = 63,
+                               .max_threads_per_multiprocessor = 57}};
   if (!library) {
     api.missing = "no HIP runtime library: " + library.error();
     return api;
@@ -88,6 +89,10 @@ StreamApi load() {
       .find(api.graph_destroy, "hipGraphDestroy")
       .find(api.executable_destroy, "hipGraphExecDestroy");
   if (!graphs.lacking().empty()) api.capture_begin = nullptr;
+  gpu::Finder kernels(library);
+  kernels.find(api.function_attribute, "hipFuncGetAttribute")
+      .find(api.groups_at_once, "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor");
+  if (!kernels.lacking().empty()) api.function_attribute = nullptr;
   return api;
 }
 
