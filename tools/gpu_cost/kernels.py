@@ -10,14 +10,14 @@ from .predict import predict
 class Source:
     """A kernel's file: .hip or .cu as `athanor kernels dump` writes them; .s (clang) or .cubin, with :KERNEL if it has several."""
 
-    def __init__(self, path, title=None, dtype=None, local_bytes=0):
+    def __init__(self, path, title=None, dtype=None, local_bytes=0, items=0):
         self.local_bytes = local_bytes  # of a group, where the launch says it and the code does not
         path, colon, self.kernel = str(path).partition(".cubin:")
         self.path = pathlib.Path(path + ".cubin" if colon else path)
         self.title = title or self.kernel or self.path.stem
         text = self.path.read_text() if self.path.suffix in (".hip", ".cu") else ""
         found = [re.search(rf"#define GROUP_EXTENT_{n} \(?(\d+)", text) for n in range(3)]
-        self.extents = tuple(int(one[1]) for one in found) if all(found) else None
+        self.extents = tuple(int(one[1]) for one in found) if all(found) else (items, 1, 1) if items else None
         named = re.search(r"#define DTYPE (\w+)", text)
         self.dtype = dtype or (named and named[1])
 
