@@ -11,7 +11,7 @@ import re
 class Wave:
     def __init__(self, number, group):
         self.number, self.group = number, group
-        self.at = self.iteration = 0
+        self.at = 0
         self.next = 0.0                      # cycle of its next instruction at the earliest
         self.allowed = None                  # the same, with its operands and counters; None: to be worked out
         self.ready = {}                      # AMD: register -> cycle
@@ -20,19 +20,22 @@ class Wave:
         self.queues = collections.defaultdict(list)    # NVIDIA: groups of asynchronous work
         self.copies = 0.0
         self.waits_since = None              # arrived at a barrier of the group
-        self.ends = []                       # of iterations
 
 
-def simulate(chip, steps, waves, waves_of_group, iterations=4, warm=2):
-    """Cycles that all waves need for one iteration each; `steps` are (instruction, cost)."""
+def simulate(chip, steps, waves, waves_of_group):
+    """Cycles in which as many instructions are issued as the waves have in an iteration each; `steps` are (instruction, cost)."""
+    warm = 2
+    iterations = min(max(8, 6000 // (len(steps) * waves)), 200)
     flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
     free = collections.defaultdict(float)
     amd = chip.vendor == "amd"
     earliest = amd_earliest if amd else nvidia_earliest
-    active = list(flock)
-    while active:
+    last = None
+    began = 0.0
+    turn = waves * len(steps)
+    for issued in range((iterations + warm) * turn):
         best, best_at = None, None
-        for wave in active:
+        for wave in flock:
             if wave.waits_since is not None:
                 continue
             instruction, cost = steps[wave.at]
@@ -42,12 +45,13 @@ def simulate(chip, steps, waves, waves_of_group, iterations=4, warm=2):
             for pipe in cost.issue:
                 if free[pipe] > at:
                     at = free[pipe]
-            if best is None or (at, wave.next) < (best_at, best.next):
+            # NVIDIA: goes on with the same warp, then the youngest (Huerta et al., arXiv:2503.20481). AMD: the oldest.
+            if best is None or at < best_at or (at == best_at and not amd and best is not last):
                 best, best_at = wave, at
         if best is None:
             raise ValueError("the waves of a group wait for each other at different barriers")
         instruction, cost = steps[best.at]
-        best.allowed = None
+        best.allowed, last = None, best
         for pipe, cycles in cost.issue.items():
             free[pipe] = best_at + cycles
         done = best_at
@@ -59,19 +63,15 @@ def simulate(chip, steps, waves, waves_of_group, iterations=4, warm=2):
         (amd_issue if amd else nvidia_issue)(chip, best, instruction, best_at, done)
         if instruction.kind == "barrier":
             best.waits_since = best_at
-            partners = [w for w in active if w.group == best.group]
-            if all(w.waits_since is not None for w in partners):
-                opens = max(w.waits_since for w in partners) + cost.latency
+            partners = [wave for wave in flock if wave.group == best.group]
+            if all(wave.waits_since is not None for wave in partners):
+                opens = max(wave.waits_since for wave in partners) + cost.latency
                 for wave in partners:
                     wave.waits_since, wave.allowed, wave.next = None, None, max(wave.next, opens)
-        best.at += 1
-        if best.at == len(steps):
-            best.at, best.iteration = 0, best.iteration + 1
-            best.ends.append(best.next)
-            if best.iteration == iterations + warm:
-                active.remove(best)
-    mean = lambda n: sum(wave.ends[n] for wave in flock) / len(flock)
-    return (mean(iterations + warm - 1) - mean(warm - 1)) / iterations
+        best.at = (best.at + 1) % len(steps)
+        if issued == warm * turn - 1:
+            began = best_at
+    return (best_at - began) / iterations
 
 
 def amd_earliest(wave, instruction):
