@@ -89,6 +89,16 @@ class Amd(unittest.TestCase):
         self.assertEqual(amd.read_line("s_waitcnt vmcnt(3) lgkmcnt(1)", 32, False).waits, {"load": 3, "local": 1})
         self.assertEqual(amd.read_line("s_wait_loadcnt_dscnt 0x301", 32, True).waits, {"load": 3, "local": 1})
 
+    def test_what_memory_instructions_move(self):
+        for text, kind, size, parts in (("ds_read_b128 v[0:3], v4", "local_read", 16, 1), ("ds_read2_b32 v[0:1], v4 offset1:8", "local_read", 8, 2),
+                                        ("ds_load_2addr_stride64_b64 v[0:3], v4 offset1:1", "local_read", 16, 2),
+                                        ("ds_write_b16 v4, v5", "local_write", 2, 1), ("ds_bpermute_b32 v0, v1, v2", "shuffle", 4, 1),
+                                        ("global_load_dwordx4 v[0:3], v4, s[2:3]", "global_read", 16, 1),
+                                        ("global_load_u16 v0, v4, s[2:3]", "global_read", 2, 1), ("global_store_b96 v0, v[1:3], s[2:3]", "global_write", 12, 1),
+                                        ("buffer_load_dword v0, s[4:7], 0 offen lds", "copy", 4, 1), ("scratch_load_b32 v0, off", "scratch", 4, 1)):
+            made = amd.read_line(text, 32, False)
+            self.assertEqual((made.kind, made.bytes, costs.instruction_parts(made)), (kind, size, parts), text)
+
     def test_sums_of_carries(self):
         # 64-bit addition by lanes, as addresses need it.
         text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx1100\"\nk:\n\tv_add_co_u32 v1, vcc_lo, -1, v0\n" \

@@ -262,7 +262,7 @@ class Machine:
         text = ", ".join(instruction.operands)
         offset = re.search(r"offset:(\d+|-\d+|0x[0-9a-f]+)", text)
         first = re.search(r"offset0:(\d+)", text)
-        at = int(offset[1], 0) if offset else int(first[1]) * (instruction.bytes // 2) * (64 if "st64" in instruction.name else 1) if first else 0
+        at = int(offset[1], 0) if offset else int(first[1]) * (instruction.bytes // 2) * (64 if re.search(r"st64|stride64", instruction.name) else 1) if first else 0
         operands = [o.split(" ")[0] for o in instruction.operands]
         if instruction.name.startswith("ds_"):
             value = self.read(operands[0] if instruction.kind == "local_write" else operands[1] if len(operands) > 1 else "?")
