@@ -187,6 +187,18 @@ int report_interrupted(const RunFolder& folder, int64_t steps, bool saved) {
   return 128 + interrupt_signal();
 }
 
+// If the device fails, what was saved is as good as before.
+RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
+  try {
+    return trainer.run();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::device || !std::filesystem::exists(folder.checkpoint())) throw;
+    throw Error(error.code(), error.problem(), error.where(),
+                fmt::format("{} What was saved goes on with '{}', on another device with --device.",
+                            error.hint(), resume_command(folder)));
+  }
+}
+
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
@@ -209,7 +221,7 @@ int train(const CLI::App& command, TrainOptions options) {
   if (trainer.finished()) return report_finished(folder, options);
   std::optional<Trace> trace;
   if (!options.trace.empty()) trace.emplace();
-  const RunEnd end = trainer.run();
+  const RunEnd end = run_trainer(trainer, folder);
   if (trace) write_file_atomically(options.trace, trace->json());
   progress.clear();
   if (end == RunEnd::interrupted) return report_interrupted(folder, trainer.steps(), trainer.saved());

@@ -101,6 +101,7 @@ TEST_F(OpenClProgram, LosesNothingWithTheDevice) {
   const Outcome end = train("lost:60", {"--checkpoint-every", "1"});
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("CL_OUT_OF_RESOURCES"));
+  EXPECT_THAT(end.err, HasSubstr("goes on with 'athanor train --resume --out run'"));
   setenv("ATHANOR_FAULT", "none", 1);
   Outcome resumed = Program(folder_.path(), {"train", "--resume", "--out", "run", "--quiet"}).wait();
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;

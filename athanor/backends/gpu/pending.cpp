@@ -63,9 +63,7 @@ Error Pending::located(const Error& error, uint64_t number) {
                                           : fmt::format(" or one of the {} launches after it", others);
   return Error(error.code(), fmt::format("{}, in {}{}", error.problem(), first.step, among), first.where,
                others == 0 ? error.hint()
-                           : "With ATHANOR_SYNC=1 each launch is waited for, and the error names its step. "
-                             "'athanor train --resume' goes on from the last checkpoint, on another device "
-                             "too.");
+                           : "With ATHANOR_SYNC=1 each launch is waited for, and the error names its step.");
 }
 
 }  // namespace athanor::gpu
