@@ -88,6 +88,8 @@ class Machine(Arithmetic):
 
     def run(self, instruction):
         """(whether a branch is taken, or None; Addresses or None)."""
+        if instruction.predicate in ("!PT", "!UPT"):
+            return None, None
         when = self.truth(instruction.predicate) if instruction.predicate else 1
         kind = instruction.kind
         if kind in ("branch", "end"):
