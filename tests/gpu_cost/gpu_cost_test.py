@@ -63,6 +63,15 @@ class Amd(unittest.TestCase):
         self.assertEqual(made.local_bytes, 32 * 16 * 5)
         self.assertEqual(made.notes, [])
 
+    def test_waves_that_read_the_same_need_it_once(self):
+        chip = rates.chip("gfx1100")
+        for mask, share in (("0x3ff", 1), ("31", 1 / 8)):  # all 256 items read apart, or each wave of 32 the same
+            text = (HERE / "nested.s").read_text().replace("v_and_b32_e32 v0, 0x3ff, v0", f"v_and_b32_e32 v0, {mask}, v0")
+            program = amd.read(text)
+            loop = loops.pipeline_loop(program)
+            trace, _ = predict.trace_of(chip, program, loop, text, (256, 1, 1))
+            self.assertEqual(predict.fresh_share(chip, program, loop, text, (256, 1, 1), trace), share)
+
     def test_matrix_instructions(self):
         # Cycles as AMD's matrix instruction calculator prints them.
         for chip, name, cycles in (("gfx908", "v_mfma_f32_32x32x1f32", 64), ("gfx908", "v_mfma_f32_4x4x4f16", 8),

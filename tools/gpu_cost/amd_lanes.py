@@ -5,14 +5,14 @@ from .amd_arithmetic import COMPARE, NARROW, PLAIN, WIDE
 from .walk import MASK, Addresses, each, lane_list, signed
 
 class Machine:
-    def __init__(self, program, figures, extents):
-        """figures: what the assembly says of user registers; extents: of the group, x, y, z."""
+    def __init__(self, program, figures, extents, first=0):
+        """figures: what the assembly says of user registers; extents: of the group, x, y, z; first: the wave's first item."""
         self.wave = program.wave
         self.full = (1 << self.wave) - 1
         self.missing = set()  # integer instructions that were met and are not known here
         self.registers = {"exec": self.full, "scc": None, "vcc": 0, "m0": 0}
         x, y, z = extents
-        ids = [(lane % x, lane // x % y, lane // (x * y) % z) for lane in range(self.wave)]
+        ids = [(lane % x, lane // x % y, lane // (x * y) % z) for lane in range(first, first + self.wave)]
         if figures["packed_ids"]:
             self.registers["v0"] = [a | b << 10 | c << 20 for a, b, c in ids]
         else:

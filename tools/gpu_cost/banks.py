@@ -33,10 +33,14 @@ def local_cycles(chip, addresses, bytes_of_lane, is_read=True):
     return cycles, least
 
 
-def global_bytes(addresses, bytes_of_lane, sector):
-    """Bytes of the sectors that an access of a wave touches."""
+def sectors(addresses, bytes_of_lane, sector):
+    """The sectors of global memory that an access of a wave touches."""
     touched = set()
     for address in addresses:
         if address is not None:
             touched.update(range(address // sector, (address + bytes_of_lane - 1) // sector + 1))
-    return len(touched) * sector
+    return touched
+
+
+def global_bytes(addresses, bytes_of_lane, sector):
+    return len(sectors(addresses, bytes_of_lane, sector)) * sector

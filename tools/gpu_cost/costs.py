@@ -42,8 +42,13 @@ def is_blocked(instruction):
 MEMORY = ("local_read", "local_write", "shuffle", "global_read", "global_write", "copy", "scratch")
 
 
-def memory_cost(chip, program, instruction, addresses, groups):
-    """Of a load, store or copy, with the addresses of the wave's lanes if they are known."""
+def sector_of(chip):
+    return 64 if chip.vendor == "amd" else 32
+
+
+def memory_cost(chip, program, instruction, addresses, groups, fresh):
+    """Of a load, store or copy, with the addresses of the wave's lanes if they are known. fresh: the share of what it reads that no
+    other wave of the group reads too, and that L1 therefore does not have."""
     kind, issue = instruction.kind, {}
     amd = chip.vendor == "amd"
     if not amd:
@@ -64,14 +69,14 @@ def memory_cost(chip, program, instruction, addresses, groups):
         extra *= share
     if kind in ("global_read", "global_write", "copy", "scratch"):
         lanes = addresses.globals if addresses else None
-        sector = 64 if amd else 32
+        sector = sector_of(chip)
         moved = banks.global_bytes(lanes, instruction.bytes, sector) if lanes else program.wave * instruction.bytes
         queued["L1"] = max(moved / chip.l1_bytes_cycle, program.wave / (16 if amd else 32)) * share
         if kind != "scratch":
-            queued["L2"] = moved / chip.l2_bytes_cycle * share
+            queued["L2"] = fresh * moved / chip.l2_bytes_cycle * share
             # Groups that run at the same time share rows and columns of tiles.
             together = max(groups * chip.units / chip.share_units, 1) ** 0.5
-            queued["memory"] = moved / together / chip.memory_bytes_cycle * share
+            queued["memory"] = fresh * moved / together / chip.memory_bytes_cycle * share
     latency = chip.latency["local" if kind.startswith(("local", "shuffle")) else "global"]
     known = kind in ("scratch", "shuffle") or bool(addresses and (addresses.local or not kind.startswith("local")))
     return Cost(issue, queued, latency, extra, moved, known)
@@ -88,10 +93,10 @@ def instruction_parts(instruction):
     return 2 if re.search(r"ds_(read|load|write|store)_?(2|2addr)(st|_)", instruction.name) else 1
 
 
-def amd_cost(chip, program, instruction, addresses, groups):
+def amd_cost(chip, program, instruction, addresses, groups, fresh):
     kind, latency = instruction.kind, chip.latency
     if kind in MEMORY:
-        return memory_cost(chip, program, instruction, addresses, groups)
+        return memory_cost(chip, program, instruction, addresses, groups, fresh)
     if kind == "matrix":
         cycles = matrix_cycles(chip, instruction)
         if chip.matrix_beside_vector:
@@ -116,10 +121,10 @@ FMA_PIPE = {"FFMA", "FFMA2", "FMUL", "FADD", "FFMA32I"}
 HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
 
 
-def nvidia_cost(chip, program, instruction, addresses, groups):
+def nvidia_cost(chip, program, instruction, addresses, groups, fresh):
     kind, pipes = instruction.kind, chip.pipes
     if kind in MEMORY:
-        return memory_cost(chip, program, instruction, addresses, groups)
+        return memory_cost(chip, program, instruction, addresses, groups, fresh)
     issue, latency = {"issue": 1}, 6
     base = instruction.name.split(".")[0]
     if kind == "matrix":
@@ -154,6 +159,6 @@ def nvidia_cost(chip, program, instruction, addresses, groups):
     return Cost(issue, {}, latency)
 
 
-def cost_of(chip, program, instruction, addresses=None, groups=1):
+def cost_of(chip, program, instruction, addresses=None, groups=1, fresh=1.0):
     make = amd_cost if chip.vendor == "amd" else nvidia_cost
-    return make(chip, program, instruction, addresses, groups)
+    return make(chip, program, instruction, addresses, groups, fresh)

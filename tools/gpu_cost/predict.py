@@ -3,7 +3,8 @@ import collections
 import dataclasses
 
 from . import amd_lanes, sass_lanes
-from .costs import cost_of
+from .banks import sectors
+from .costs import cost_of, sector_of
 from .loops import flops_in, pipeline_loop
 from .occupancy import Occupancy, occupancy
 from .simulate import simulate
@@ -34,10 +35,28 @@ NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix un
          "branch": "branches", "uniform": "uniform unit", "f64": "f64 unit"}
 
 
-def machine_for(chip, program, text, extents):
+def machine_for(chip, program, text, extents, first=0):
+    """Of the wave that begins with the group's item `first`."""
     if chip.vendor == "amd":
-        return amd_lanes.Machine(program, amd_lanes.figures(text), extents)
-    return sass_lanes.Machine(program, extents, chip.name)
+        return amd_lanes.Machine(program, amd_lanes.figures(text), extents, first)
+    return sass_lanes.Machine(program, extents, chip.name, first)
+
+
+def fresh_share(chip, program, loop, text, extents, trace):
+    """The share of what a group's waves read in the loop that L1 does not have yet, because another wave has read it."""
+    sector, total, distinct = sector_of(chip), 0, set()
+    for first in range(0, program.items, program.wave):
+        try:
+            one = trace if first == 0 else walk(program, machine_for(chip, program, text, extents, first), loop)
+        except (KeyError, ValueError, IndexError, TypeError):
+            return 1.0
+        for at, addresses in one.steps:
+            instruction = program.instructions[at]
+            if instruction.kind == "global_read" and addresses and addresses.globals:
+                touched = sectors(addresses.globals, instruction.bytes, sector)
+                total += len(touched)
+                distinct |= touched
+    return len(distinct) / total if total else 1.0
 
 
 def trace_of(chip, program, loop, text, extents):
@@ -81,13 +100,14 @@ def predict(chip, program, text="", extents=None, dtype=None):
     loop = pipeline_loop(program)
     trace, notes = trace_of(chip, program, loop, text, extents)
     made = Prediction(program, held, collections.Counter(), notes=notes)
+    fresh = fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0
     if not loop:
         notes.append("no loop with arithmetic: the whole kernel")
     by_unit, by_dtype = collections.Counter(), collections.Counter()
     steps, unknown, local_cycles, local_extra = [], 0, 0.0, 0.0
     for at, addresses in trace.steps:
         instruction = program.instructions[at]
-        cost = cost_of(chip, program, instruction, addresses, held.groups)
+        cost = cost_of(chip, program, instruction, addresses, held.groups, fresh if instruction.kind == "global_read" else 1.0)
         steps.append((instruction, cost))
         made.counts[instruction.kind] += 1
         made.flops += instruction.flops
