@@ -90,9 +90,12 @@ class Amd(unittest.TestCase):
         program = program_of("gfx1030", 8, 32)
         chain = [amd.read_line(f"v_fma_f32 v1, v2, v3, v1", 32, False) for _ in range(10)]
         steps = [(one, costs.cost_of(chip, program, one)) for one in chain]
-        self.assertEqual(simulate.simulate(chip, steps, 1, 1), 10 * chip.latency["vector"])
-        self.assertAlmostEqual(simulate.simulate(chip, steps, 5, 1), 50, delta=1)  # five waves fill the SIMD
-        self.assertAlmostEqual(simulate.simulate(chip, steps, 8, 1), 80, delta=1)
+        cycles = lambda waves: simulate.simulate(chip, steps, waves, 1)[0]
+        self.assertEqual(cycles(1), 10 * chip.latency["vector"])
+        self.assertAlmostEqual(cycles(5), 50, delta=1)  # five waves fill the SIMD
+        self.assertAlmostEqual(cycles(8), 80, delta=1)
+        # Alone, a wave issues for one cycle of five at each step and waits for the other four.
+        self.assertAlmostEqual(sum(simulate.simulate(chip, steps, 1, 1)[1].values()), 0.8, delta=0.01)
 
     def test_waits_of_counters(self):
         self.assertEqual(amd.read_line("s_waitcnt vmcnt(3) lgkmcnt(1)", 32, False).waits, {"load": 3, "local": 1})

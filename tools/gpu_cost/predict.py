@@ -27,6 +27,7 @@ class Prediction:
     share: float = 0.0               # of the chip's peak for the dtype
     of_unit: float = 0.0             # of the peak of the instructions that it uses
     bound: str = ""
+    waits: list = dataclasses.field(default_factory=list)  # (share of a wave's time, instruction), the longest first
     notes: list = dataclasses.field(default_factory=list)
 
 
@@ -132,7 +133,12 @@ def predict(chip, program, text="", extents=None, dtype=None):
     for _, cost in steps:
         for pipe, cycles in (*cost.issue.items(), *cost.queued.items()):
             busy[pipe] += cycles * held.waves
-    made.cycles = max([simulate(chip, steps, held.waves, waves_of_group), *busy.values()])
+    simulated, waits = simulate(chip, steps, held.waves, waves_of_group)
+    made.cycles = max([simulated, *busy.values()])
+    by_text = collections.Counter()
+    for step, share in waits.items():
+        by_text[" ".join(steps[step][0].text.split())] += share
+    made.waits = [(share, text) for text, share in by_text.most_common(5)]
     made.busy = {pipe: cycles / made.cycles for pipe, cycles in busy.items()}
     rate = made.flops * held.waves / made.cycles
     own = chip.fma_flops / chip.simds

@@ -58,6 +58,16 @@ def print_table(rows):
         print(line(cells(chip, title, dtype, made)))
 
 
+def print_notes(chip, title, dtype, made):
+    print(f"\n{chip} {title} {dtype}\n  busy: " + ", ".join(
+        f"{pipe} {percent(share)}" for pipe, share in sorted(made.busy.items(), key=lambda item: -item[1]) if share >= 0.01))
+    for share, text in made.waits:
+        if share >= 0.01:
+            print(f"  a wave spends {percent(share)} of its time waiting to issue {text[:70]}")
+    for note in made.notes:
+        print(f"  {note}")
+
+
 def markdown(rows):
     names = ["chip", *(name for name, _ in COLUMNS)]
     lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]

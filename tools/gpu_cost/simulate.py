@@ -23,7 +23,8 @@ class Wave:
 
 
 def simulate(chip, steps, waves, waves_of_group):
-    """Cycles in which as many instructions are issued as the waves have in an iteration each; `steps` are (instruction, cost)."""
+    """Cycles in which as many instructions are issued as the waves have in an iteration each, and the share of its time that a wave
+    waits at each of its steps. `steps` are (instruction, cost)."""
     warm = 2
     iterations = min(max(8, 6000 // (len(steps) * waves)), 200)
     flock = [Wave(number, number // max(waves_of_group, 1)) for number in range(waves)]
@@ -32,6 +33,7 @@ def simulate(chip, steps, waves, waves_of_group):
     earliest = amd_earliest if amd else nvidia_earliest
     last = None
     began = 0.0
+    waited = collections.Counter()
     turn = waves * len(steps)
     for issued in range((iterations + warm) * turn):
         best, best_at = None, None
@@ -52,6 +54,8 @@ def simulate(chip, steps, waves, waves_of_group):
             raise ValueError("the waves of a group wait for each other at different barriers")
         instruction, cost = steps[best.at]
         best.allowed, last = None, best
+        if issued >= warm * turn:
+            waited[best.at] += best_at - best.next
         for pipe, cycles in cost.issue.items():
             free[pipe] = best_at + cycles
         done = best_at
@@ -67,11 +71,14 @@ def simulate(chip, steps, waves, waves_of_group):
             if all(wave.waits_since is not None for wave in partners):
                 opens = max(wave.waits_since for wave in partners) + cost.latency
                 for wave in partners:
+                    if issued >= warm * turn:
+                        waited[(best.at if wave is best else wave.at - 1) % len(steps)] += opens - wave.waits_since
                     wave.waits_since, wave.allowed, wave.next = None, None, max(wave.next, opens)
         best.at = (best.at + 1) % len(steps)
         if issued == warm * turn - 1:
             began = best_at
-    return (best_at - began) / iterations
+    waves_time = (best_at - began) * waves
+    return (best_at - began) / iterations, {step: cycles / waves_time for step, cycles in waited.items()}
 
 
 def amd_earliest(wave, instruction):
