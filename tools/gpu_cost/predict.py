@@ -4,7 +4,7 @@ import dataclasses
 
 from . import amd_lanes, sass_lanes
 from .banks import sectors
-from .costs import cost_of, sector_of
+from .costs import MEMORY, cost_of, sector_of
 from .loops import flops_in, pipeline_loop
 from .occupancy import Occupancy, occupancy
 from .simulate import simulate
@@ -25,6 +25,7 @@ class Prediction:
     cycles: float = 0.0              # of an iteration of all waves of a SIMD
     busy: dict = dataclasses.field(default_factory=dict)  # pipe -> share of the cycles
     share: float = 0.0               # of the chip's peak for the dtype
+    slow_share: float = 0.0          # the same if all latencies of memory were twice as long
     of_unit: float = 0.0             # of the peak of the instructions that it uses
     bound: str = ""
     waits: list = dataclasses.field(default_factory=list)  # (share of a wave's time, instruction), the longest first
@@ -78,6 +79,10 @@ def trace_of(chip, program, loop, text, extents):
     if trace:
         notes.append("the loop could not be followed")
     return static_trace(program, loop), notes
+
+
+def twice(cost):
+    return dataclasses.replace(cost, latency=2 * cost.latency)
 
 
 def flops_of(program, trace):
@@ -147,6 +152,8 @@ def predict(chip, program, text="", extents=None, dtype=None):
         own = chip.matrix[made.dtype] * (1.0 if whole else chip.mma_share)
     made.of_unit = rate / own
     made.share = rate / peak_of(chip, dtype or made.dtype)
+    slow, _ = simulate(chip, [(one, twice(cost) if one.kind in MEMORY else cost) for one, cost in steps], held.waves, waves_of_group)
+    made.slow_share = made.share * made.cycles / max(slow, made.cycles)
     first, most = max(made.busy.items(), key=lambda item: item[1])
     made.bound = NAMES.get(first, first) if most >= 0.9 else "waiting"
     return made

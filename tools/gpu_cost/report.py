@@ -64,13 +64,15 @@ def print_notes(chip, title, dtype, made):
     for share, text in made.waits:
         if share >= 0.01:
             print(f"  a wave spends {percent(share)} of its time waiting to issue {text[:70]}")
+    print(f"  if every latency of memory were twice as long: {percent(made.slow_share)} of the peak")
     for note in made.notes:
         print(f"  {note}")
 
 
 def markdown(rows):
-    names = ["chip", *(name for name, _ in COLUMNS)]
+    names = ["chip", *(name for name, _ in COLUMNS[:-1]), "slow", COLUMNS[-1][0]]
     lines = ["| " + " | ".join(names) + " |", "| --- " * len(names) + "|"]
     for chip, title, dtype, made in rows:
-        lines.append("| " + " | ".join([chip, *cells(chip, title, dtype, made)]) + " |")
+        *texts, last = cells(chip, title, dtype, made)
+        lines.append("| " + " | ".join([chip, *texts, percent(made.slow_share), last]) + " |")
     return "\n".join(lines) + "\n"
