@@ -5,11 +5,11 @@ U = lambda f: lambda *v: f(*v) & MASK
 
 
 def bfe(x, at, width):
-    return x >> (at & 31) & ((1 << (width & 31)) - 1)
+    return x >> (at & 31) & ((1 << min(width, 32)) - 1)
 
 
 def bfe_signed(x, at, width):
-    width &= 31
+    width = min(width, 32)
     return signed(bfe(x, at, width), width) & MASK if width else 0
 
 

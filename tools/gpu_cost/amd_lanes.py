@@ -5,8 +5,9 @@ from .amd_arithmetic import COMPARE, NARROW, PLAIN, WIDE
 from .walk import MASK, Addresses, each, lane_list, signed
 
 class Machine:
-    def __init__(self, program, figures, extents, first=0):
-        """figures: what the assembly says of user registers; extents: of the group, x, y, z; first: the wave's first item."""
+    def __init__(self, program, figures, extents, first=0, group=0):
+        """figures: what the assembly says of user registers; extents: of the group, x, y, z; first: the wave's first item; group: the
+        group's number along x."""
         self.wave = program.wave
         self.full = (1 << self.wave) - 1
         self.missing = set()  # integer instructions that were met and are not known here
@@ -21,7 +22,8 @@ class Machine:
         arguments = figures["kernarg_register"]
         self.registers[f"s{arguments}"], self.registers[f"s{arguments + 1}"] = 0, 0x7E57
         for number in range(figures["user_registers"], figures["user_registers"] + 3):
-            self.registers[f"s{number}"] = 0  # the first group
+            self.registers[f"s{number}"] = group if number == figures["user_registers"] else 0
+        self.group = group
 
     # ---- Operands ----
 
@@ -43,7 +45,7 @@ class Machine:
         if operand in ("vcc_hi", "exec_hi"):
             return each(lambda a: a >> 32, self.registers[operand[:-3]])
         if operand.startswith("ttmp") or operand in ("null", "off"):
-            return 0  # on gfx12 the number of the group: the first
+            return self.group if operand == "ttmp9" else 0  # on gfx12 the number of the group
         try:
             return int(operand, 0) & (0xFFFFFFFFFFFFFFFF if wide else MASK)
         except ValueError:
@@ -145,8 +147,9 @@ class Machine:
 
     def compute(self, instruction):
         name, operands = instruction.name[2:].removeprefix("dual_"), instruction.operands
-        modifiers = operands[-1] if operands and ("_sel:" in operands[-1] or "row_" in operands[-1] or "quad" in operands[-1]) else ""
-        if modifiers:
+        if operands and "_sel:" in operands[-1]:
+            return self.compute_parts(instruction, name, operands)
+        if operands and re.search(r"row_|quad_perm|dpp8", operands[-1]):
             return self.forget(instruction)
         operands = [o.split(" ")[0] if not o.startswith("s[") else o for o in operands]
         compare = re.match(r"(cmpx?|cmpk)_(\w\w)_([uib])(16|32|64)$", name)
@@ -185,7 +188,10 @@ class Machine:
             value = each(lambda a: (a + step if name[0] == "a" else a * step) & MASK, self.read(operands[0]))
             return self.write(operands[0], value)
         if name in PLAIN:
-            made = each(PLAIN[name], *(self.read(o) for o in operands[1:]))
+            values = [self.read(o) for o in operands[1:]]
+            if instruction.kind == "scalar" and name.startswith("bfe"):  # both numbers in one operand
+                values[1:] = [each(lambda v: v & 31, values[1]), each(lambda v: v >> 16 & 127, values[1])]
+            made = each(PLAIN[name], *values)
             if instruction.kind == "scalar":
                 logical = name.startswith(("and", "or", "xor", "not", "lsh", "ash", "bfe", "xnor", "abs"))
                 if logical:
@@ -198,6 +204,25 @@ class Machine:
         if not re.search(r"f16|f32|f64|bf16", name):
             self.missing.add(instruction.name)
         return self.forget(instruction)
+
+    def compute_parts(self, instruction, name, operands):
+        """SDWA: operands and result may be a byte or a word of a register."""
+        places = re.findall(r"(dst|src0|src1)_sel:(\w+?)(?:_(\d))?(?:\s|$)", operands[-1])
+        width = {"DWORD": 32, "WORD": 16, "BYTE": 8}
+        parts = {which: (width[size] * int(number or 0), width[size]) for which, size, number in places}
+        values = []
+        for number, operand in enumerate(operands[1:]):
+            at, bits = parts.get(f"src{number}", (0, 32))
+            source = operand.split(" ")[0]
+            value = each(lambda v: v >> at & (1 << bits) - 1, self.read(source.removeprefix("sext(").removesuffix(")")))
+            if source.startswith("sext("):
+                value = each(lambda v: signed(v, bits) & MASK, value)
+            values.append(value)
+        at, bits = parts.get("dst", (0, 32))
+        if name not in PLAIN or "UNUSED_PRESERVE" in operands[-1]:
+            return self.forget(instruction)
+        self.write(operands[0], each(lambda v: (v & (1 << bits) - 1) << at, each(PLAIN[name], *values)))
+        return None
 
     def write_mask_or(self, operand, value, wide):
         self.write(operand, value, wide)

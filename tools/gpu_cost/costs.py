@@ -46,9 +46,9 @@ def sector_of(chip):
     return 64 if chip.vendor == "amd" else 32
 
 
-def memory_cost(chip, program, instruction, addresses, groups, fresh):
-    """Of a load, store or copy, with the addresses of the wave's lanes if they are known. fresh: the share of what it reads that no
-    other wave of the group reads too, and that L1 therefore does not have."""
+def memory_cost(chip, program, instruction, addresses, together, fresh):
+    """Of a load, store or copy, with the addresses of the wave's lanes if they are known. together: groups that share tiles. fresh: the
+    share of what it reads that no other wave of the group reads too, and that L1 therefore does not have."""
     kind, issue = instruction.kind, {}
     amd = chip.vendor == "amd"
     if not amd:
@@ -75,8 +75,7 @@ def memory_cost(chip, program, instruction, addresses, groups, fresh):
         if kind != "scratch":
             queued["L2"] = fresh * moved / chip.l2_bytes_cycle * share
             # Groups that run at the same time share rows and columns of tiles.
-            together = max(groups * chip.units / chip.share_units, 1) ** 0.5
-            queued["memory"] = fresh * moved / together / chip.memory_bytes_cycle * share
+            queued["memory"] = fresh * moved / max(together, 1) ** 0.5 / chip.memory_bytes_cycle * share
     latency = chip.latency["local" if kind.startswith(("local", "shuffle")) else "global"]
     known = kind in ("scratch", "shuffle") or bool(addresses and (addresses.local or not kind.startswith("local")))
     return Cost(issue, queued, latency, extra, moved, known)
@@ -93,10 +92,10 @@ def instruction_parts(instruction):
     return 2 if re.search(r"ds_(read|load|write|store)_?(2|2addr)(st|_)", instruction.name) else 1
 
 
-def amd_cost(chip, program, instruction, addresses, groups, fresh):
+def amd_cost(chip, program, instruction, addresses, together, fresh):
     kind, latency = instruction.kind, chip.latency
     if kind in MEMORY:
-        return memory_cost(chip, program, instruction, addresses, groups, fresh)
+        return memory_cost(chip, program, instruction, addresses, together, fresh)
     if kind == "matrix":
         cycles = matrix_cycles(chip, instruction)
         if chip.matrix_beside_vector:
@@ -121,10 +120,10 @@ FMA_PIPE = {"FFMA", "FFMA2", "FMUL", "FADD", "FFMA32I"}
 HALF_PIPE = {"HFMA2", "HADD2", "HMUL2", "HFMA2_MMA"}
 
 
-def nvidia_cost(chip, program, instruction, addresses, groups, fresh):
+def nvidia_cost(chip, program, instruction, addresses, together, fresh):
     kind, pipes = instruction.kind, chip.pipes
     if kind in MEMORY:
-        return memory_cost(chip, program, instruction, addresses, groups, fresh)
+        return memory_cost(chip, program, instruction, addresses, together, fresh)
     issue, latency = {"issue": 1}, 6
     base = instruction.name.split(".")[0]
     if kind == "matrix":
@@ -159,6 +158,6 @@ def nvidia_cost(chip, program, instruction, addresses, groups, fresh):
     return Cost(issue, {}, latency)
 
 
-def cost_of(chip, program, instruction, addresses=None, groups=1, fresh=1.0):
+def cost_of(chip, program, instruction, addresses=None, together=1, fresh=1.0):
     make = amd_cost if chip.vendor == "amd" else nvidia_cost
-    return make(chip, program, instruction, addresses, groups, fresh)
+    return make(chip, program, instruction, addresses, together, fresh)

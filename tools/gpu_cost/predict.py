@@ -37,27 +37,42 @@ NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix un
          "branch": "branches", "uniform": "uniform unit", "f64": "f64 unit"}
 
 
-def machine_for(chip, program, text, extents, first=0):
+def machine_for(chip, program, text, extents, first=0, group=0):
     """Of the wave that begins with the group's item `first`."""
     if chip.vendor == "amd":
-        return amd_lanes.Machine(program, amd_lanes.figures(text), extents, first)
-    return sass_lanes.Machine(program, extents, chip.name, first)
+        return amd_lanes.Machine(program, amd_lanes.figures(text), extents, first, group)
+    return sass_lanes.Machine(program, extents, chip.name, first, group)
+
+
+def sectors_read(chip, program, trace):
+    """The sectors of global memory that a trace reads, with repetitions."""
+    for at, addresses in trace.steps:
+        instruction = program.instructions[at]
+        if instruction.kind in ("global_read", "copy") and addresses and addresses.globals:
+            yield from sectors(addresses.globals, instruction.bytes, sector_of(chip))
+
+
+def groups_share(chip, program, loop, text, extents, trace):
+    """Whether the next group reads some of the same, as the tiles of a product do."""
+    try:
+        other = walk(program, machine_for(chip, program, text, extents, 0, 1), loop)
+    except (KeyError, ValueError, IndexError, TypeError):
+        return True
+    own, others = set(sectors_read(chip, program, trace)), set(sectors_read(chip, program, other))
+    return not own or len(own & others) >= 0.2 * len(own)
 
 
 def fresh_share(chip, program, loop, text, extents, trace):
     """The share of what a group's waves read in the loop that L1 does not have yet, because another wave has read it."""
-    sector, total, distinct = sector_of(chip), 0, set()
+    total, distinct = 0, set()
     for first in range(0, program.items, program.wave):
         try:
             one = trace if first == 0 else walk(program, machine_for(chip, program, text, extents, first), loop)
         except (KeyError, ValueError, IndexError, TypeError):
             return 1.0
-        for at, addresses in one.steps:
-            instruction = program.instructions[at]
-            if instruction.kind == "global_read" and addresses and addresses.globals:
-                touched = sectors(addresses.globals, instruction.bytes, sector)
-                total += len(touched)
-                distinct |= touched
+        touched = list(sectors_read(chip, program, one))
+        total += len(touched)
+        distinct.update(touched)
     return len(distinct) / total if total else 1.0
 
 
@@ -107,13 +122,14 @@ def predict(chip, program, text="", extents=None, dtype=None):
     trace, notes = trace_of(chip, program, loop, text, extents)
     made = Prediction(program, held, collections.Counter(), notes=notes)
     fresh = fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0
+    together = held.groups * chip.units / chip.share_units if groups_share(chip, program, loop, text, extents, trace) else 1
     if not loop:
         notes.append("no loop with arithmetic: the whole kernel")
     by_unit, by_dtype = collections.Counter(), collections.Counter()
     steps, unknown, local_cycles, local_extra = [], 0, 0.0, 0.0
     for at, addresses in trace.steps:
         instruction = program.instructions[at]
-        cost = cost_of(chip, program, instruction, addresses, held.groups, fresh if instruction.kind == "global_read" else 1.0)
+        cost = cost_of(chip, program, instruction, addresses, together, fresh if instruction.kind == "global_read" else 1.0)
         steps.append((instruction, cost))
         made.counts[instruction.kind] += 1
         made.flops += instruction.flops

@@ -52,7 +52,7 @@ class Arithmetic:
         return [value]
 
     def do_S2R(self, parts, rest, operands):
-        return [0 if rest[0].startswith("SR_CTAID") else self.special.get(rest[0])]
+        return [self.special.get(rest[0])]
 
     do_S2UR = do_S2R
 

@@ -12,14 +12,15 @@ FLOATS = re.compile(r"[FHD](ADD|MUL|FMA|SET|MNMX|SEL|CHK|RND|2)|MUFU|I2F|F2|R2P|
 
 
 class Machine(Arithmetic):
-    def __init__(self, program, extents, chip, first=0):
+    def __init__(self, program, extents, chip, first=0, group=0):
         x, y, z = extents
         items = range(first, first + LANES)
         self.constants = program.constants
         self.extents = extents
         self.parameters = PARAMETERS.get(int(re.sub(r"\D", "", chip)) // 10, 0x380)
         self.special = {"SR_TID.X": [n % x for n in items], "SR_TID.Y": [n // x % y for n in items],
-                        "SR_TID.Z": [n // (x * y) % z for n in items], "SR_LANEID": list(range(LANES)), "SRZ": 0, "SR_CgaCtaId": 0}
+                        "SR_TID.Z": [n // (x * y) % z for n in items], "SR_LANEID": list(range(LANES)), "SRZ": 0, "SR_CgaCtaId": 0,
+                        "SR_CTAID.X": group, "SR_CTAID.Y": 0, "SR_CTAID.Z": 0}
         self.special["SR_TID"] = each(lambda a, b, c: a | b << 16 | c << 26, *(self.special[f"SR_TID.{d}"] for d in "XYZ"))
         self.registers = {}
         self.predicates = {}
