@@ -36,6 +36,7 @@ PLAIN = {
     "min_i32": lambda a, b: min(a, b, key=signed), "max_i32": lambda a, b: max(a, b, key=signed),
     "med3_i32": lambda a, b, c: sorted((a, b, c), key=signed)[1], "med3_u32": lambda a, b, c: sorted((a, b, c))[1],
     "min3_u32": min, "max3_u32": max, "min3_i32": lambda *v: min(v, key=signed), "max3_i32": lambda *v: max(v, key=signed),
+    "max_u16": lambda a, b: max(a & 0xFFFF, b & 0xFFFF), "min_u16": lambda a, b: min(a & 0xFFFF, b & 0xFFFF),
     "mul_lo_u16": lambda a, b: a * b & 0xFFFF, "lshrrev_b16": lambda a, b: (b & 0xFFFF) >> (a & 15),
     "lshlrev_b16": lambda a, b: b << (a & 15) & 0xFFFF, "add_nc_u16": lambda a, b: a + b & 0xFFFF, "add_u16": lambda a, b: a + b & 0xFFFF,
     "sub_nc_u16": lambda a, b: a - b & 0xFFFF, "sub_u16": lambda a, b: a - b & 0xFFFF, "and_b16": lambda a, b: a & b & 0xFFFF,

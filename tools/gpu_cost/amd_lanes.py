@@ -4,6 +4,12 @@ import re
 from .amd_arithmetic import COMPARE, NARROW, PLAIN, WIDE
 from .walk import MASK, Addresses, each, lane_list, signed
 
+def compared(how, kind, bits, a, b):
+    bits = int(bits)
+    fix = (lambda v: signed(v & (1 << bits) - 1, bits)) if kind == "i" else (lambda v: v & (1 << bits) - 1)
+    return each(lambda x, y: int(COMPARE[how](fix(x), fix(y))), a, b)
+
+
 class Machine:
     def __init__(self, program, figures, extents, first=0, group=0):
         """figures: what the assembly says of user registers; extents: of the group, x, y, z; first: the wave's first item; group: the
@@ -74,14 +80,16 @@ class Machine:
 
     def mask(self, value):
         """Bits of the active lanes whose value is true."""
-        if value is None:
+        active = self.registers["exec"]
+        if value is None or active is None:
             return None
         bits = 0
         for lane, one in enumerate(lane_list(value, self.wave)):
-            if one is None:
-                return None
-            bits |= bool(one) << lane
-        return bits & self.registers["exec"] if self.registers["exec"] is not None else None
+            if active >> lane & 1:
+                if one is None:
+                    return None
+                bits |= bool(one) << lane
+        return bits
 
     def lanes_of(self, mask):
         return None if mask is None else [mask >> lane & 1 for lane in range(self.wave)]
@@ -218,6 +226,9 @@ class Machine:
             if source.startswith("sext("):
                 value = each(lambda v: signed(v, bits) & MASK, value)
             values.append(value)
+        compare = re.match(r"cmp_(\w\w)_([ui])(16|32)$", name)
+        if compare:
+            return self.write(operands[0], self.mask(compared(*compare.groups(), *values)), self.wave == 64)
         at, bits = parts.get("dst", (0, 32))
         if name not in PLAIN or "UNUSED_PRESERVE" in operands[-1]:
             return self.forget(instruction)
@@ -235,8 +246,7 @@ class Machine:
         scalar = instruction.kind == "scalar"
         a, b = operands[-2:]
         a, b = self.read(a, bits == 64), self.read(b, bits == 64)
-        fix = (lambda v: signed(v & (1 << bits) - 1, bits)) if kind == "i" else (lambda v: v & (1 << bits) - 1)
-        made = each(lambda x, y: int(COMPARE[how](fix(x), fix(y))), a, b)
+        made = compared(how, kind, bits, a, b)
         if scalar:
             self.registers["scc"] = made
         elif form == "cmpx":
