@@ -30,6 +30,7 @@ class Prediction:
     bound: str = ""
     waits: list = dataclasses.field(default_factory=list)  # (share of a wave's time, instruction), the longest first
     notes: list = dataclasses.field(default_factory=list)
+    lost: str = ""                   # why the loop is taken as it stands in the code; "": it was run
 
 
 NAMES = {"vector": "vector issue", "local": "local memory", "matrix": "matrix unit", "fma": "FMA unit", "scalar": "scalar issue",
@@ -91,8 +92,7 @@ def trace_of(chip, program, loop, text, extents):
         if trace.guessed:
             notes.append(f"{trace.guessed} branches guessed")
         return trace, notes
-    if trace:
-        notes.append("the loop could not be followed")
+    notes.append("the loop could not be followed")
     return static_trace(program, loop), notes
 
 
@@ -121,6 +121,7 @@ def predict(chip, program, text="", extents=None, dtype=None):
     loop = pipeline_loop(program)
     trace, notes = trace_of(chip, program, loop, text, extents)
     made = Prediction(program, held, collections.Counter(), notes=notes)
+    made.lost = "" if trace.whole else "; ".join(notes)
     fresh = fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0
     together = held.groups * chip.units / chip.share_units if groups_share(chip, program, loop, text, extents, trace) else 1
     if not loop:

@@ -2,7 +2,6 @@
 import csv
 import functools
 import pathlib
-import tomllib
 import types
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -11,6 +10,7 @@ CARDS = HERE.parent.parent / "data" / "gpus.csv"
 
 @functools.cache
 def tables():
+    import tomllib  # Python 3.11; what does without predictions runs on older ones
     return tomllib.loads((HERE / "rates.toml").read_text())
 
 
