@@ -27,8 +27,8 @@ struct Gpu {
   std::string arch_source;  // what said so: a KFD node, the PCI id, a runtime
   bool integrated = false;
   uint64_t memory_bytes = 0;  // as detect says; 0 where nothing says it
-  int kfd_node = -1;  // -1: KFD does not list it
-  uint64_t hive = 0;  // GPUs with the same one are joined by XGMI; 0 for none
+  int kfd_node = -1;          // -1: KFD does not list it
+  uint64_t hive = 0;          // GPUs with the same one are joined by XGMI; 0 for none
   /// Of /dev/dri/renderD128; "" for none.
   std::string render_node;
   /// What Athanor's --device takes ("opencl:0"); "" where no backend lists it, or none was asked.
