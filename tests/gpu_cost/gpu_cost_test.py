@@ -3,6 +3,7 @@
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 if sys.version_info < (3, 11):
     print("gpu_cost: needs Python 3.11, which reads TOML: skipped")
@@ -12,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, loops, occupancy, predict, rates, sass, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, loops, occupancy, predict, rates, report, sass, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Program  # noqa: E402
 
 
@@ -226,6 +227,23 @@ class Rates(unittest.TestCase):
                 rate = max(chip.matrix.get(dtype, 0), chip.matrix.get(dtype + "_1k", 0))
                 peak = rate * chip.simds * chip.units * chip.clock / 1e12
                 self.assertAlmostEqual(peak, published, delta=0.15 * published, msg=f"{name} {dtype}")
+
+
+class Table(unittest.TestCase):
+    def setUp(self):
+        text = (HERE / "nested.s").read_text()
+        self.made = predict.predict(rates.chip("gfx1100"), amd.read(text), text, (256, 1, 1), "f16")
+
+    def test_a_row(self):
+        row = dict(zip((name for name, _ in report.COLUMNS), report.cells("gfx1100", "nested", "f16", self.made)))
+        self.assertEqual((row["math"], row["r/w"], row["glob"], row["regs"], row["KiB"], row["meas"]), ("4 mma", "4/1", "1", "32", "0.5", ""))
+        self.assertLessEqual(len(report.line(row.values())), 120)
+        self.assertLessEqual(sum(width + 1 for _, width in report.COLUMNS), 121)
+
+    def test_what_was_measured_stands_beside_it(self):
+        with unittest.mock.patch.object(report, "measured", lambda: {("gfx1100", "nested", "f16"): (61.4, 122.8)}):
+            self.assertEqual(report.cells("gfx1100", "nested", "f16", self.made)[-1], "50%")
+        self.assertIn("| 50% |" if report.measured() else "|  |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
 
 
 class Banks(unittest.TestCase):
