@@ -2,7 +2,7 @@
 import re
 
 from .amd_arithmetic import COMPARE, NARROW, PLAIN, WIDE
-from .walk import MASK, Addresses, each, lane_list, signed
+from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
 def compared(how, kind, bits, a, b):
     bits = int(bits)
@@ -138,7 +138,7 @@ class Machine:
         return not value if condition.endswith(("z", "0")) and not condition.endswith("nz") else bool(value)
 
     def load(self, instruction):
-        """Kernels take buffers only: each pointer is a number of its own."""
+        """Kernels take buffers only."""
         operand, base = instruction.operands[0], instruction.operands[1]
         high = self.registers.get(re.sub(r"s\[(\d+):(\d+)\]", lambda m: f"s{m[2]}", base))
         rest = instruction.operands[2].split() if len(instruction.operands) > 2 else ["0"]
@@ -151,7 +151,7 @@ class Machine:
         for number in range(first, last + 1):
             known = high == 0x7E57 and offset is not None
             at = (offset or 0) // 4 + number - first
-            self.registers[f"s{number}"] = (0 if at % 2 == 0 else (at // 2 + 1) << 8) if known else None
+            self.registers[f"s{number}"] = address_of_argument(at) if known else None
 
     def compute(self, instruction):
         name, operands = instruction.name[2:].removeprefix("dual_"), instruction.operands
@@ -168,7 +168,7 @@ class Machine:
         if name.startswith("cselect"):
             wide = name.endswith("64")
             value = each(lambda c, a, b: a if c else b, self.registers["scc"], self.read(operands[1], wide), self.read(operands[2], wide))
-            return self.write_mask_or(operands[0], value, wide)
+            return self.write(operands[0], value, wide)
         if name == "cndmask_b32":
             mask = self.lanes_of(self.read_mask(operands[3] if len(operands) > 3 else "vcc"))
             return self.write(operands[0], each(lambda c, a, b: b if c else a, mask, self.read(operands[1]), self.read(operands[2])))
@@ -190,7 +190,7 @@ class Machine:
             made = each(lambda *v: WIDE[name](*v) & 0xFFFFFFFFFFFFFFFF, *values)
             if instruction.kind == "scalar":
                 self.registers["scc"] = None if made is None else int(made != 0)
-            return self.write_mask_or(operands[0], made, True)
+            return self.write(operands[0], made, True)
         if name in ("addk_i32", "addk_co_i32", "mulk_i32"):
             step = signed(int(operands[1], 0) & 0xFFFF, 16)
             value = each(lambda a: (a + step if name[0] == "a" else a * step) & MASK, self.read(operands[0]))
@@ -206,7 +206,7 @@ class Machine:
                     self.registers["scc"] = None if made is None else int(made != 0)
                 elif name.startswith(("add", "sub")):
                     self.registers["scc"] = None
-            return self.write_mask_or(operands[0], made, False)
+            return self.write(operands[0], made)
         if instruction.kind == "scalar":
             self.registers["scc"] = None
         if not re.search(r"f16|f32|f64|bf16", name):
@@ -234,9 +234,6 @@ class Machine:
             return self.forget(instruction)
         self.write(operands[0], each(lambda v: (v & (1 << bits) - 1) << at, each(PLAIN[name], *values)))
         return None
-
-    def write_mask_or(self, operand, value, wide):
-        self.write(operand, value, wide)
 
     def read_mask(self, operand):
         return self.read(operand, wide=self.wave == 64)

@@ -76,8 +76,7 @@ class Rtc:
         return getattr(self.library, self.prefix + function)(*arguments)
 
     def compile(self, chip, source):
-        result = self.built(chip, source, lambda program: {})
-        return result
+        return self.built(chip, source, lambda program: {})
 
     def cubin(self, chip, source):
         """Machine code as NVRTC gives it. Throws ValueError with what the compiler says."""

@@ -2,7 +2,7 @@
 import re
 
 from .sass_arithmetic import Arithmetic
-from .walk import MASK, Addresses, each, lane_list, signed
+from .walk import MASK, Addresses, address_of_argument, each, lane_list, signed
 
 PARAMETERS = {7: 0x160, 8: 0x160, 9: 0x210}  # where kernel parameters begin in bank 0, by the chip's generation; later 0x380
 LANES = 32
@@ -30,10 +30,9 @@ class Machine(Arithmetic):
     # ---- Operands ----
 
     def constant(self, offset):
-        """Of bank 0: the group's extents, and pointers as multiples of 256; the rest is not known."""
+        """Of bank 0: the group's extents, and pointers; the rest is not known."""
         if offset >= self.parameters:
-            at = (offset - self.parameters) // 4
-            return (at // 2 + 1) << 8 if at % 2 == 0 else 0
+            return address_of_argument((offset - self.parameters) // 4)
         if self.parameters != 0x380 and offset < 12:
             return self.extents[offset // 4]
         return 0 if offset in (0x28, 0x37c) else None

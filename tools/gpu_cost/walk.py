@@ -22,6 +22,11 @@ class Trace:
     whole: bool = True   # whether the iteration was run from the loop's start to its end
 
 
+def address_of_argument(at):
+    """What stands in word `at` of a kernel's arguments, which are pointers: buffers lie 256 MiB apart, below 4 GiB."""
+    return (at // 2 % 15 + 1) << 28 if at % 2 == 0 else 0
+
+
 def signed(value, bits=32):
     return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
