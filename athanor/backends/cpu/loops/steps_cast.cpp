@@ -1,4 +1,3 @@
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
@@ -33,21 +32,45 @@ struct ToBool {
   HWY_INLINE uint8_t operator()(In a) const { return a != 0; }
 };
 
-// bf16 is the upper half of an f32, rounded to nearest even; NaN stays NaN.
-struct FromBf16 {
-  HWY_INLINE float operator()(uint16_t bits) const {
-    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-  }
-};
-struct ToBf16 {
-  HWY_INLINE uint16_t operator()(float a) const {
-    const auto u = std::bit_cast<uint32_t>(a);
-    const uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16, nan = u >> 16 | 0x40;
-    return static_cast<uint16_t>((u & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-  }
-};
-
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
+// bf16 is the upper half of an f32, rounded to nearest even; NaN stays NaN.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> widened_bf16(D d, V halves) {
+  const hn::Rebind<uint32_t, D> du;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, halves)));
+}
+template <class D>
+HWY_INLINE auto narrowed_bf16(D d, hn::Vec<D> value) {
+  const hn::Rebind<uint32_t, D> du;
+  const hn::Rebind<int32_t, D> di;
+  const hn::Rebind<uint16_t, D> dh;
+  const auto bits = hn::BitCast(du, value), upper = hn::ShiftRight<16>(bits);
+  const auto half_or_even = hn::Add(hn::Set(du, 0x7fff), hn::And(upper, hn::Set(du, 1)));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, half_or_even));
+  const auto quiet = hn::Or(upper, hn::Set(du, 0x40));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(value));
+  return hn::DemoteTo(dh, hn::BitCast(di, hn::IfThenElse(is_nan, quiet, rounded)));
+}
+void from_bf16(void* dst, const void* const* src, size_t n, unsigned) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
+  const size_t lanes = hn::Lanes(d);
+  const auto* a = static_cast<const uint16_t*>(src[0]);
+  auto* out = static_cast<float*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(widened_bf16(d, hn::LoadU(dh, a + i)), d, out + i);
+  if (i < n) store_some(d, widened_bf16(d, load_some(dh, a + i, n - i)), out + i, n - i);
+}
+void to_bf16(void* dst, const void* const* src, size_t n, unsigned) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
+  const size_t lanes = hn::Lanes(d);
+  const auto* a = static_cast<const float*>(src[0]);
+  auto* out = static_cast<uint16_t*>(dst);
+  size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(narrowed_bf16(d, hn::LoadU(d, a + i)), dh, out + i);
+  if (i < n) store_some(dh, narrowed_bf16(d, load_some(d, a + i, n - i)), out + i, n - i);
+}
 void from_f16(void* dst, const void* const* src, size_t n, unsigned) {
   const hn::ScalableTag<float> d;
   const hn::Rebind<hwy::float16_t, decltype(d)> dh;
@@ -73,6 +96,18 @@ void to_f16(void* dst, const void* const* src, size_t n, unsigned) {
   if (i < n) store_some(du, hn::BitCast(du, hn::DemoteTo(dh, load_some(d, a + i, n - i))), out + i, n - i);
 }
 #else
+struct FromBf16 {
+  float operator()(bf16 a) const { return static_cast<float>(a); }
+};
+struct ToBf16 {
+  bf16 operator()(float a) const { return bf16(a); }
+};
+void from_bf16(void* dst, const void* const* src, size_t n, unsigned u) {
+  scalar_loop1<float, bf16, FromBf16>(dst, src, n, u);
+}
+void to_bf16(void* dst, const void* const* src, size_t n, unsigned u) {
+  scalar_loop1<bf16, float, ToBf16>(dst, src, n, u);
+}
 struct FromF16 {
   float operator()(f16 a) const { return static_cast<float>(a); }
 };
@@ -113,7 +148,7 @@ StepFn cast_from(DType out) {
 
 StepFn cast(DType in, DType out) {
   if (out == DType::f16) return in == DType::f32 ? to_f16 : nullptr;
-  if (out == DType::bf16) return in == DType::f32 ? scalar_loop1<uint16_t, float, ToBf16> : nullptr;
+  if (out == DType::bf16) return in == DType::f32 ? to_bf16 : nullptr;
   switch (in) {
     case DType::f64:
       return cast_from<double>(out);
@@ -122,7 +157,7 @@ StepFn cast(DType in, DType out) {
     case DType::f16:
       return out == DType::f32 ? from_f16 : nullptr;
     case DType::bf16:
-      return out == DType::f32 ? scalar_loop1<float, uint16_t, FromBf16> : nullptr;
+      return out == DType::f32 ? from_bf16 : nullptr;
     case DType::i64:
       return cast_from<int64_t>(out);
     case DType::i32:
