@@ -88,7 +88,7 @@ class Finder {
 
 Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
   if (!options.enabled(Pass::epilogue)) return graph;
-  static const Op& reshape_op = find_op("reshape");
+  static const Op &reshape_op = find_op("reshape"), &cast_op = find_op("cast");
   const Finder finder(graph);
   Graph result;
   std::vector<int> renamed;
@@ -106,6 +106,21 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
     node.type.shape = shape;
     return result.add(std::move(node));
   };
+  // In mixed precision a bias is still f32.
+  const auto in_type = [&](int id, DType dtype, const GraphNode& like) {
+    if (result[id].type.dtype == dtype) return id;
+    GraphNode node = result[id];
+    node = {.op = &cast_op,
+            .attrs = {{"dtype", dtype}},
+            .inputs = {id},
+            .type = node.type,
+            .layout = {},
+            .epilogue = {},
+            .where = like.where,
+            .part = like.part};
+    node.type.dtype = dtype;
+    return result.add(std::move(node));
+  };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     const Chain chain = finder.find(static_cast<int>(i));
@@ -117,7 +132,8 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
       contraction.rename(renamed_of);
       if (chain.bias >= 0) {
         const int64_t channels = graph[chain.bias].type.shape.size();
-        contraction.inputs.push_back(reshaped(renamed_of(chain.bias), {channels}, node));
+        contraction.inputs.push_back(
+            in_type(reshaped(renamed_of(chain.bias), {channels}, node), contraction.type.dtype, node));
       }
       contraction.epilogue = {chain.bias >= 0, chain.activation};
       std::vector<TensorType> types;

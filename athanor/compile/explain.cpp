@@ -107,8 +107,8 @@ std::string order_of(const Plan& plan, const PlanStep& step) {
 /// The kernel, and the type that it computes in where that is not the stored one: "generic gemm in f32".
 std::string kernel_of(const PlanStep& step, size_t width) {
   std::string name = shorten(step.kernel.name, width);
-  if (!step.request || step.request->compute_type() == step.request->output().dtype) return name;
-  return fmt::format("{} in {}", name, to_string(step.request->compute_type()));
+  const std::string in = step.request ? step.request->computes_in() : std::string();
+  return in.empty() ? name : fmt::format("{} in {}", name, in);
 }
 
 /// A line for each step: as wide as it must be.

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "athanor/compile/emit.h"
+
 namespace athanor {
 namespace {
 
@@ -81,6 +83,12 @@ class Fuser {
   int group_of(int id) const { return result_.group_of[static_cast<size_t>(id)]; }
   LoopGroup& group(int g) { return result_.groups[static_cast<size_t>(g)]; }
 
+  // A cast that a loop computes nothing for: both types are one in its registers.
+  bool is_storage_cast(int id) const {
+    return node(id).op->prim == Prim::cast &&
+           compute_type(node(id).type.dtype) == compute_type(node(node(id).inputs[0]).type.dtype);
+  }
+
   // Whether `id` is itself an elementwise op, and not a view of one.
   bool is_body(int id) const { return is_elementwise(node(id).op->prim); }
 
@@ -103,7 +111,7 @@ class Fuser {
 
   Cone cone_of(int id) const {
     Cone cone;
-    cone.steps = 1;
+    cone.steps = is_storage_cast(id) ? 0 : 1;
     cone.costly = is_costly(node(id).op->prim);
     for (int input : node(id).inputs) {
       if (is_body(input) && result_.recomputed[static_cast<size_t>(input)]) {

@@ -23,6 +23,8 @@ struct GraphNode {
   /// Earlier nodes that must have been computed before this one, although it does not read them: a value that
   /// is computed again waits until it is needed.
   std::vector<int> after = {};
+  /// Of the Autocast that it was made in. After the pass autocast() only tf32 is left, on contractions.
+  Precision precision = Precision::f32;
 
   /// Replaces each node that this one refers to.
   template <class Renamed>
@@ -53,6 +55,9 @@ std::string to_string(const Graph& graph);
 
 // The passes, in the order in which they run. The graph's meaning stays the same.
 
+/// Mixed precision: gives nodes within an Autocast the types that their ops' CastPolicy asks for, and adds
+/// the casts. Inputs and outputs of the graph keep their types. See docs/mixed-precision.md.
+Graph autocast(const Graph& graph);
 /// Joins a bias and an activation into the contraction before them, if nothing else uses the values between.
 Graph fuse_epilogues(const Graph& graph, const CompileOptions& options);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.

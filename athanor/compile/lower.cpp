@@ -60,6 +60,7 @@ class Lowering {
   int decompose(const GraphNode& node, const std::vector<int>& inputs, int depth) {
     const SourceScope line(node.where);
     const PartScope part(node.part);
+    const Autocast precision(node.precision);
     const NoGrad off;
     std::vector<Tensor> placeholders;
     std::unordered_map<const Node*, int> known;
@@ -90,7 +91,8 @@ class Lowering {
                    .layout = {},
                    .epilogue = {},
                    .where = node.where,
-                   .part = node.part};
+                   .part = node.part,
+                   .precision = node.precision};
     const int id = lower(copy, inputs, depth + 1);
     known[&node] = id;
     return id;

@@ -157,7 +157,7 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
 
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
-  Graph graph = lower(fuse_epilogues(source, options), options);
+  Graph graph = lower(fuse_epilogues(autocast(source), options), options);
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   Plan plan = schedule(graph, donated, options);
   choose_kernels(plan, options);

@@ -28,9 +28,9 @@ class Simplifier {
  private:
   int place(GraphNode node) {
     if (node.op->prim == Prim::input) return result_.add(std::move(node));
-    if (const auto same = identity(node)) return *same;
+    if (const auto same = identity_of_type(node)) return *same;
     merge_movement(node);
-    if (const auto same = identity(node)) return *same;
+    if (const auto same = identity_of_type(node)) return *same;
     const uint64_t hash = hash_of(node);
     for (auto [it, end] = seen_.equal_range(hash); it != end; ++it)
       if (equal(result_[it->second], node)) return it->second;
@@ -47,7 +47,7 @@ class Simplifier {
 
   static bool equal(const GraphNode& a, const GraphNode& b) {
     return a.op == b.op && a.inputs == b.inputs && a.type == b.type && a.attrs == b.attrs &&
-           a.epilogue == b.epilogue && a.after == b.after;
+           a.epilogue == b.epilogue && a.after == b.after && a.precision == b.precision;
   }
 
   // If a node has the same number everywhere: that number, found through broadcasts and reshapes.
@@ -58,6 +58,17 @@ class Simplifier {
     return std::nullopt;
   }
   bool is(int id, double value) const { return number(id) == value; }
+
+  // In mixed precision an operand may be of another type than the result.
+  std::optional<int> identity_of_type(const GraphNode& node) const {
+    const auto same = identity(node);
+    return same && result_[*same].type == node.type ? same : std::nullopt;
+  }
+
+  // Whether every value of `from` is also one of `to`.
+  static bool holds(DType to, DType from) {
+    return to == from || (is_float(from) && is_float(to) && size_of(to) > size_of(from));
+  }
 
   // If a node only repeats an earlier value: that value.
   std::optional<int> identity(const GraphNode& node) const {
@@ -90,6 +101,12 @@ class Simplifier {
         break;
       case Prim::cast:
         if (in_type(0).dtype == node.type.dtype) return in(0);
+        // There and back again, if the way there lost nothing.
+        if (const GraphNode& below = result_[in(0)]; below.op->prim == Prim::cast) {
+          const TensorType& source = result_[below.inputs[0]].type;
+          if (source.dtype == node.type.dtype && holds(below.type.dtype, source.dtype))
+            return below.inputs[0];
+        }
         break;
       case Prim::concat:
         if (node.inputs.size() == 1) return in(0);

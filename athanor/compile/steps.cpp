@@ -191,6 +191,7 @@ class StepMaker {
     PlanStep step;
     KernelRequest request{
         .op = n.op, .attrs = n.attrs, .inputs = {}, .outputs = {describe(id)}, .epilogue = n.epilogue};
+    request.tf32 = n.precision == Precision::tf32;
     std::vector<TensorType> types;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));

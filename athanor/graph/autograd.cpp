@@ -23,6 +23,7 @@ Tensor filled(double value, const TensorType& type) {
 Tensor sum_of(const Tensor& a, const Tensor& b, const Node& of) {
   const SourceScope line(of.where);
   const PartScope part(of.part);
+  const Autocast precision(of.precision);
   static const Op& add = find_op("add");
   return a.defined() ? apply(add, {a, b}) : b;
 }
@@ -57,6 +58,7 @@ using Gradients = std::unordered_map<const Node*, Tensor>;
 std::vector<Tensor> input_gradients(const NodePtr& node, const Tensor& gradient) {
   const SourceScope line(node->where);
   const PartScope part(node->part);
+  const Autocast precision(node->precision);
   const std::vector<Tensor> inputs = inputs_of(*node);
   const Op& op = *node->op;
   if (op.grad) {

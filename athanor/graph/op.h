@@ -51,6 +51,14 @@ struct GradArgs {
 /// that ends it.
 enum class EpilogueRole : uint8_t { none, contraction, activation };
 
+/// How an op computes on f32 values within an Autocast of bf16 or f16. PyTorch's autocast lists for CUDA are
+/// the reference.
+enum class CastPolicy : uint8_t {
+  promote,  // in the widest type of its inputs. Operands that are broadcast over the result do not count
+  allow,    // in bf16 or f16: it is faster, and its sums are f32
+  deny,     // in f32: its result would lose too much
+};
+
 /// An operation: its name, meaning, types, gradient, decomposition and tests.
 struct Op {
   /// The field's standard term: "conv2d".
@@ -85,6 +93,9 @@ struct Op {
   /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;
   EpilogueRole epilogue = EpilogueRole::none;
+  CastPolicy cast_policy = CastPolicy::promote;
+  /// Inputs that `allow` leaves in f32, by position: statistics of rows.
+  std::vector<size_t> exact_inputs = {};
 };
 
 /// Adds an op until the program ends. Throws Error(internal) if the name is taken.

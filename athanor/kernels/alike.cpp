@@ -72,6 +72,7 @@ std::string bucket_of(const KernelRequest& request) {
     if (!is_extent(name)) attributes.set(name, value);
   bucket += " " + to_string(attributes);
   if (request.epilogue.bias) bucket += " +bias";
+  if (request.tf32) bucket += " tf32";
   return bucket + " " + request.epilogue.activation;
 }
 

@@ -31,7 +31,7 @@ std::string KernelRequest::key() const {
   if (!attrs.entries().empty()) key += " " + to_string(attrs);
   if (epilogue.bias) key += " +bias";
   if (!epilogue.activation.empty()) key += " " + epilogue.activation;
-  if (compute_type() != output().dtype) key += fmt::format(" in {}", to_string(compute_type()));
+  if (const std::string in = computes_in(); !in.empty()) key += " in " + in;
   return key;
 }
 
@@ -42,7 +42,12 @@ static DType implied_compute_type(DType stored) {
 DType KernelRequest::compute_type() const { return compute.value_or(implied_compute_type(output().dtype)); }
 
 bool KernelRequest::computes_as_implied() const {
-  return compute_type() == implied_compute_type(output().dtype);
+  return !tf32 && compute_type() == implied_compute_type(output().dtype);
+}
+
+std::string KernelRequest::computes_in() const {
+  if (tf32) return "tf32";
+  return compute_type() == output().dtype ? "" : std::string(to_string(compute_type()));
 }
 
 double KernelRequest::rounding() const {
@@ -62,6 +67,8 @@ double KernelRequest::rounding() const {
   // Winograd's transforms and approximations of functions lose a few bits, sums in another order half a bit
   // for each doubling of their terms.
   double allowed = (256 + 8 * std::sqrt(std::max(1.0, terms))) * epsilon(compute_type());
+  constexpr double tf32_epsilon = 0x1p-10;
+  if (tf32) allowed += 2 * tf32_epsilon;  // of each factor; their errors average out in a sum
   if (size_of(output().dtype) < size_of(compute_type())) allowed += 2 * epsilon(output().dtype);
   return allowed;
 }

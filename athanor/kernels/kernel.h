@@ -64,12 +64,18 @@ struct KernelRequest {
   /// What is computed and accumulated in, where that is not what the stored types imply. A kernel that is
   /// faster because it is less exact answers another request: it is no candidate of this one.
   std::optional<DType> compute = {};
+  /// Factors of f32 may be rounded to tf32 (10 bits of mantissa) before they are multiplied; sums stay f32.
+  /// NVIDIA's matrix units compute so from sm_80 on; the xf32 of AMD's gfx942 is the same.
+  bool tf32 = false;
 
   const OperandDesc& output() const { return outputs.front(); }
   /// `compute`, or f32 for f16 and bf16, and every other type itself.
   DType compute_type() const;
-  /// Whether that is what the stored types imply. Backends have kernels for no other requests yet.
+  /// Whether that is what the stored types imply. A backend has no kernels for other requests unless it says
+  /// so itself.
   bool computes_as_implied() const;
+  /// "f32", "tf32", "": the type computed in, where the stored ones do not tell.
+  std::string computes_in() const;
   /// How far a result may be off by rounding alone, relative to the largest element: 0 for integers.
   double rounding() const;
   /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1]
@@ -113,6 +119,9 @@ class Backend : public DeviceProvider, public Allocator {
                           const Attrs& attrs) = 0;
   /// Whether it has kernels that compute the other op along, from the same inputs: requests with two outputs.
   virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
+  /// Why products of f16 or bf16 are no faster than those of f32 on the device, as an ending of "on cpu, ":
+  /// "..."; "" where they are.
+  virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                 const TensorType& output, const Attrs& attrs) = 0;

@@ -30,7 +30,8 @@ const Op& average_op = define_op(
            });
          },
      .cases = {{{{{7}}, {{7}}, {{}, 0, 1, DType::f32}}, {{"scale", 1.25}}}},
-     .differentiable = false});
+     .differentiable = false,
+     .cast_policy = CastPolicy::deny});
 
 }  // namespace
 

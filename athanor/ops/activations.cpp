@@ -100,7 +100,8 @@ void define_smooth() {
        .value = [](double x, const Attrs&) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
        .grad = [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * sigmoid(x); },
        .low = -20,
-       .high = 20});
+       .high = 20,
+       .cast_policy = CastPolicy::deny});
   define_composite(
       {.name = "log_sigmoid",
        .doc = "log(sigmoid(x)), without overflow",

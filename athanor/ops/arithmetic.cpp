@@ -16,14 +16,15 @@ using Rule = Tensor (*)(const Tensor& x, const Attrs&);
 using Value = double (*)(double x, const Attrs&);
 
 void define(const char* name, const char* doc, Rule decompose, Value value, UnaryGrad grad = {},
-            double low = -4, double high = 4) {
+            double low = -4, double high = 4, CastPolicy cast_policy = CastPolicy::promote) {
   define_composite({.name = name,
                     .doc = doc,
                     .decompose = decompose,
                     .value = value,
                     .grad = std::move(grad),
                     .low = low,
-                    .high = high});
+                    .high = high,
+                    .cast_policy = cast_policy});
 }
 
 Tensor no_gradient(const Tensor&, const Tensor&, const Tensor& dy) { return constant_like(0, dy); }
@@ -128,19 +129,22 @@ ATHANOR_OPS(arithmetic) {
   define(
       "reciprocal", "1 / x", [](const Tensor& x, const Attrs&) { return 1 / x; },
       [](double x, const Attrs&) { return 1 / x; },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return -dy * y * y; }, 0.25, 4);
+      [](const Tensor&, const Tensor& y, const Tensor& dy) { return -dy * y * y; }, 0.25, 4,
+      CastPolicy::deny);
   define(
       "rsqrt", "1 / sqrt(x)", [](const Tensor& x, const Attrs&) { return 1 / sqrt(x); },
       [](double x, const Attrs&) { return 1 / std::sqrt(x); },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * -0.5 * (y * y * y); }, 0.25, 4);
+      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * -0.5 * (y * y * y); }, 0.25, 4,
+      CastPolicy::deny);
   define(
       "log1p", "log(1 + x), accurate near 0", accurate_log1p,
       [](double x, const Attrs&) { return std::log1p(x); },
-      [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (1 + x); }, -0.5, 3);
+      [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / (1 + x); }, -0.5, 3,
+      CastPolicy::deny);
   define(
       "expm1", "exp(x) - 1, accurate near 0", accurate_expm1,
       [](double x, const Attrs&) { return std::expm1(x); },
-      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + 1); });
+      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y + 1); }, -4, 4, CastPolicy::deny);
   define_rounding();
   define_others();
 }
@@ -258,6 +262,7 @@ Tensor pow(Operand a, Operand b) {
   return in_call(
       "pow",
       [&] {
+        const Autocast in_f32(Precision::f32);
         if (b.is_number() && !a.is_number()) {
           const double e = b.number();
           const bool whole = e == std::floor(e),

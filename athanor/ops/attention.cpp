@@ -268,7 +268,8 @@ ATHANOR_OPS(attention) {
              const int64_t scores = in[0].shape.with(-1, in[1].shape[-2]).size();
              return 2 * scores * (in[0].shape[-1] + out.shape[-1]);
            },
-       .tolerance = 8});
+       .tolerance = 8,
+       .cast_policy = CastPolicy::allow});
   define_op(
       {.name = "attention_lse",
        .doc = "log(sum(exp(q k^T * scale + mask))) over the keys: q [..., T, D], k [..., S, D] -> [..., T]",
@@ -284,7 +285,8 @@ ATHANOR_OPS(attention) {
                  {{{{2, 3, 5, 4}}, {{2, 3, 5, 4}}}, attributes(true, 0.5)},
                  {{{{2, 1, 3}}, {{2, 17, 3}}, {{2, 1, 17}}}, attributes(false, 1.0)}},
        .flops = flops_of(1),
-       .tolerance = 8});
+       .tolerance = 8,
+       .cast_policy = CastPolicy::allow});
   const std::vector<OpCase> cases = {
       {{{{5, 3}}, {{7, 3}}, {{7, 2}}, {{5, 2}}, {{5}, 1, 3}, {{5}}}, attributes(false, 0.6)},
       {{{{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5}, 1, 3}, {{2, 3, 5}}},
@@ -309,7 +311,9 @@ ATHANOR_OPS(attention) {
              .reference = reference_grad_q,
              .cases = cases,
              .flops = flops_of(3),
-             .tolerance = 16});
+             .tolerance = 16,
+             .cast_policy = CastPolicy::allow,
+             .exact_inputs = {in_lse, in_delta}});
   define_op({.name = "attention_grad_k",
              .doc = "The gradient of attention by k, from what attention_grad_q takes",
              .arity = -1,
@@ -327,7 +331,9 @@ ATHANOR_OPS(attention) {
              .cases = cases,
              .shares_with = "attention_grad_v",
              .flops = flops_of(3),
-             .tolerance = 16});
+             .tolerance = 16,
+             .cast_policy = CastPolicy::allow,
+             .exact_inputs = {in_lse, in_delta}});
   define_op({.name = "attention_grad_v",
              .doc = "p^T g: the gradient of attention by v, from what attention_grad_q takes",
              .arity = -1,
@@ -345,7 +351,9 @@ ATHANOR_OPS(attention) {
              .reference = reference_grad_v,
              .cases = cases,
              .flops = flops_of(2),
-             .tolerance = 16});
+             .tolerance = 16,
+             .cast_policy = CastPolicy::allow,
+             .exact_inputs = {in_lse, in_delta}});
 }
 
 Tensor scaled_dot_product_attention(Operand q, Operand k, Operand v, const Tensor& mask,

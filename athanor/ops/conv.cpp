@@ -194,7 +194,8 @@ ATHANOR_OPS(conv) {
                    return 2 * forward_problem(in[0].shape, in[1].shape, attrs).multiplications();
                  },
              .tolerance = 4,
-             .epilogue = EpilogueRole::contraction});
+             .epilogue = EpilogueRole::contraction,
+             .cast_policy = CastPolicy::allow});
   define_op(
       {.name = "conv2d_input_grad",
        .doc = "dy [N, O, OH, OW], w -> the gradient of conv2d's x, [N, C, H, W] = input_shape",
@@ -206,7 +207,8 @@ ATHANOR_OPS(conv) {
        .cases = conv_cases(Kind::input_grad),
        .flops = [](std::span<const TensorType> in, const TensorType&,
                    const Attrs& attrs) { return 2 * input_problem(in[1].shape, attrs).multiplications(); },
-       .tolerance = 4});
+       .tolerance = 4,
+       .cast_policy = CastPolicy::allow});
   define_op(
       {.name = "conv2d_weight_grad",
        .doc = "x [N, C, H, W], dy -> the gradient of conv2d's w, [O, C/groups, KH, KW] = weight_shape",
@@ -218,7 +220,8 @@ ATHANOR_OPS(conv) {
        .cases = conv_cases(Kind::weight_grad),
        .flops = [](std::span<const TensorType> in, const TensorType&,
                    const Attrs& attrs) { return 2 * weight_problem(in[0].shape, attrs).multiplications(); },
-       .tolerance = 4});
+       .tolerance = 4,
+       .cast_policy = CastPolicy::allow});
 }
 
 Tensor conv2d(Operand x, Operand weight, const Tensor& bias, const Conv2dOptions& options) {

@@ -159,7 +159,8 @@ void define_primitive(UnaryPrimitive op) {
              .grad = [grad](const GradArgs& a) { return std::vector{grad(a.inputs[0], a.output, a.grad)}; },
              .reference = [value](std::span<const RefArray> in, const Attrs&) { return map(in[0], value); },
              .cases = std::move(cases),
-             .epilogue = op.epilogue});
+             .epilogue = op.epilogue,
+             .cast_policy = op.cast_policy});
 }
 
 void define_composite(UnaryComposite op) {
@@ -178,7 +179,8 @@ void define_composite(UnaryComposite op) {
                     return map(in[0], [&](double x) { return value(x, attrs); });
                   },
               .cases = std::move(cases),
-              .epilogue = op.epilogue};
+              .epilogue = op.epilogue,
+              .cast_policy = op.cast_policy};
   if (op.grad)
     declared.grad = [rule = op.grad](const GradArgs& a) {
       return std::vector{

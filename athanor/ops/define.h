@@ -108,6 +108,7 @@ struct UnaryPrimitive {
   double low = -2, high = 2;  // the range of inputs in tests
   Accept accept = Accept::floats;
   EpilogueRole epilogue = EpilogueRole::none;
+  CastPolicy cast_policy = CastPolicy::promote;
 };
 void define_primitive(UnaryPrimitive op);
 
@@ -120,6 +121,7 @@ struct UnaryComposite {
   std::vector<Attrs> attrs = {{}};  // to test with
   double low = -4, high = 4;
   EpilogueRole epilogue = EpilogueRole::none;
+  CastPolicy cast_policy = CastPolicy::promote;
 };
 void define_composite(UnaryComposite op);
 

@@ -19,6 +19,7 @@ struct BinaryPrimitive {
   std::function<std::vector<Tensor>(const GradArgs&)> grad;
   Accept accept = Accept::numbers;
   double low_a = -2, high_a = 2, low_b = -2, high_b = 2;  // the range of inputs in tests
+  CastPolicy cast_policy = CastPolicy::promote;
 };
 
 void define_primitive(BinaryPrimitive op) {
@@ -34,7 +35,8 @@ void define_primitive(BinaryPrimitive op) {
              .grad = op.grad,
              .reference = [value = op.value](std::span<const RefArray> in,
                                              const Attrs&) { return map(in[0], in[1], value); },
-             .cases = std::move(cases)});
+             .cases = std::move(cases),
+             .cast_policy = op.cast_policy});
 }
 
 // Equal operands share the gradient equally.
@@ -73,12 +75,14 @@ void define_functions() {
   define_primitive(UnaryPrimitive{"neg", "-x", Prim::neg, [](double x) { return -x; },
                                   [](const Tensor&, const Tensor&, const Tensor& dy) { return -dy; }, -2, 2,
                                   Accept::numbers});
-  define_primitive(
-      UnaryPrimitive{"exp", "e to the power of x", Prim::exp, [](double x) { return std::exp(x); },
-                     [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y; }, -4, 4});
-  define_primitive(
-      UnaryPrimitive{"log", "the natural logarithm", Prim::log, [](double x) { return std::log(x); },
-                     [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / x; }, 0.1, 4});
+  define_primitive(UnaryPrimitive{"exp", "e to the power of x", Prim::exp,
+                                  [](double x) { return std::exp(x); },
+                                  [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y; }, -4,
+                                  4, Accept::floats, EpilogueRole::none, CastPolicy::deny});
+  define_primitive(UnaryPrimitive{"log", "the natural logarithm", Prim::log,
+                                  [](double x) { return std::log(x); },
+                                  [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / x; },
+                                  0.1, 4, Accept::floats, EpilogueRole::none, CastPolicy::deny});
   define_primitive(UnaryPrimitive{
       "sin", "the sine of an angle in radians", Prim::sin, [](double x) { return std::sin(x); },
       [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cos(x); }, -10, 10});
@@ -128,7 +132,7 @@ void define_arithmetic() {
                                    Accept::numbers, -9, 9, 1, 4});
   define_primitive(BinaryPrimitive{"pow", "a to the power of b", Prim::pow,
                                    [](double a, double b) { return std::pow(a, b); }, pow_grad,
-                                   Accept::floats, 0.1, 3, -2, 2});
+                                   Accept::floats, 0.1, 3, -2, 2, CastPolicy::deny});
   define_primitive(BinaryPrimitive{"max", "the larger of a and b, NaN if either is", Prim::max,
                                    [](double a, double b) { return propagate_nan(a, b, std::max(a, b)); },
                                    [](const GradArgs& a) { return extremum_grad(a, true); }});

@@ -120,7 +120,8 @@ ATHANOR_OPS(linalg) {
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
              .tolerance = 4,
-             .epilogue = EpilogueRole::contraction});
+             .epilogue = EpilogueRole::contraction,
+             .cast_policy = CastPolicy::allow});
 }
 
 Tensor batch_matmul(Operand a, Operand b) {

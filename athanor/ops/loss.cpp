@@ -172,7 +172,8 @@ ATHANOR_OPS(loss) {
                  label_case({3, 5, 2, 3}, 0.2, 0), label_case({1, 3}, 0, -100)},
        .flops = [](std::span<const TensorType> in, const auto&,
                    const auto&) { return 6 * in[0].shape.size(); },
-       .tolerance = 4});
+       .tolerance = 4,
+       .cast_policy = CastPolicy::deny});
 }
 
 Tensor cross_entropy(Operand logits, Operand labels, const LabelOptions& options) {
@@ -192,6 +193,7 @@ Tensor nll_loss(Operand log_probabilities, Operand labels, const LabelOptions& o
   return in_call(
       "nll_loss",
       [&] {
+        const Autocast exact(Precision::f32);
         check_options(options);
         const Tensor value = as_tensor(log_probabilities), wide = widened(value);
         check_known(labels, value.shape(), options.ignore_index);
@@ -207,6 +209,7 @@ Tensor mse_loss(Operand x, Operand target) {
   return in_call(
       "mse_loss",
       [&] {
+        const Autocast exact(Precision::f32);
         const auto [value, wanted] = alike(x, target);
         return mean(square(value - wanted));
       },
@@ -217,6 +220,7 @@ Tensor l1_loss(Operand x, Operand target) {
   return in_call(
       "l1_loss",
       [&] {
+        const Autocast exact(Precision::f32);
         const auto [value, wanted] = alike(x, target);
         return mean(abs(value - wanted));
       },
@@ -227,6 +231,7 @@ Tensor binary_cross_entropy_with_logits(Operand x, Operand target) {
   return in_call(
       "binary_cross_entropy_with_logits",
       [&] {
+        const Autocast exact(Precision::f32);
         const auto [value, wanted] = alike(x, target);
         return mean(softplus(value) - value * wanted);
       },

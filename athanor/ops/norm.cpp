@@ -162,6 +162,7 @@ Tensor layer_norm(Operand x, int axes, const Tensor& scale, const Tensor& shift,
   return in_call(
       "layer_norm",
       [&] {
+        const Autocast exact(Precision::f32);
         const Tensor value = as_float(x);
         if (axes < 1 || axes > value.rank())
           throw Error(ErrorCode::shape,
@@ -185,6 +186,7 @@ Tensor group_norm(Operand x, int64_t groups, const Tensor& scale, const Tensor& 
   return in_call(
       "group_norm",
       [&] {
+        const Autocast exact(Precision::f32);
         const Tensor value = as_float(x);
         check_channels(value, {&scale, &shift});
         const int64_t batch = value.size(0), channels = value.size(1);

@@ -80,17 +80,19 @@ void define(const char* name, const char* doc, Prim prim, double start, double (
   if (empty) cases.push_back({{{{3, 0}}}, {{"axes", Ints{1}}}});
   if (prim == Prim::prod)
     for (auto& c : cases) c.inputs[0].low = 0.6, c.inputs[0].high = 1.6;
-  define_op({.name = name,
-             .doc = doc,
-             .prim = prim,
-             .dtypes = std::move(dtypes),
-             .infer = infer_reduce,
-             .grad = std::move(grad),
-             .reference = [start, combine](
-                              std::span<const RefArray> in,
-                              const Attrs& a) { return fold_axes(in[0], a.ints("axes"), start, combine); },
-             .cases = std::move(cases),
-             .flops = reduction_flops});
+  define_op(
+      {.name = name,
+       .doc = doc,
+       .prim = prim,
+       .dtypes = std::move(dtypes),
+       .infer = infer_reduce,
+       .grad = std::move(grad),
+       .reference = [start, combine](
+                        std::span<const RefArray> in,
+                        const Attrs& a) { return fold_axes(in[0], a.ints("axes"), start, combine); },
+       .cases = std::move(cases),
+       .flops = reduction_flops,
+       .cast_policy = prim == Prim::sum || prim == Prim::prod ? CastPolicy::deny : CastPolicy::promote});
 }
 
 TensorType infer_argmax(std::span<const TensorType> in, const Attrs& attrs) {

@@ -82,7 +82,8 @@ ATHANOR_OPS(softmax) {
                              const Attrs& attrs) { return softmax_reference(in[0], axis_of(attrs), false); },
              .cases = row_cases(),
              .flops = row_flops,
-             .tolerance = 4});
+             .tolerance = 4,
+             .cast_policy = CastPolicy::deny});
   define_op({.name = "log_softmax",
              .doc = "log(exp(x) / sum(exp(x))) along an axis, without overflow",
              .infer = softmax_infer,
@@ -102,7 +103,8 @@ ATHANOR_OPS(softmax) {
                              const Attrs& attrs) { return softmax_reference(in[0], axis_of(attrs), true); },
              .cases = row_cases(),
              .flops = row_flops,
-             .tolerance = 4});
+             .tolerance = 4,
+             .cast_policy = CastPolicy::deny});
 }
 
 Tensor softmax(Operand x, int axis) {

@@ -35,6 +35,7 @@ namespace {
 
 // Computes in f32 for f16 and bf16. The mean of no elements is NaN.
 Moments wide_moments(const Tensor& x, const Ints& axes, double correction) {
+  const Autocast exact(Precision::f32);
   const Tensor wide = widened(x);
   const auto count = static_cast<double>(reduced_count(x.shape(), axes));
   const Tensor mean = sum(wide, Axes(axes), true) / count;
@@ -93,6 +94,7 @@ Tensor logsumexp(Operand x, const Axes& axes, bool keep_dims) {
   return in_call(
       "logsumexp",
       [&] {
+        const Autocast exact(Precision::f32);
         const Tensor value = as_float(x), wide = widened(value);
         const Ints chosen = reduced_axes(axes, value.rank());
         // Any shift is correct. It is 0 if there are no elements, or if the largest one is infinite.
@@ -111,6 +113,7 @@ Tensor norm(Operand x, const Axes& axes, bool keep_dims, double p) {
   return in_call(
       "norm",
       [&] {
+        const Autocast exact(Precision::f32);
         const Tensor value = as_float(x), wide = widened(value);
         if (std::isinf(p))
           return cast(p > 0 ? max(abs(wide), axes, keep_dims) : min(abs(wide), axes, keep_dims),

@@ -60,7 +60,8 @@ const Op& define_update(UpdateRule rule, TensorRule of_tensors, NumberRule of_nu
                          std::span<const RefArray> in,
                          const Attrs& attrs) { return evaluate(rule, of_numbers, in, attrs); },
         .cases = std::move(cases),
-        .differentiable = false};
+        .differentiable = false,
+        .cast_policy = CastPolicy::deny};
   return define_op(std::move(op));
 }
 

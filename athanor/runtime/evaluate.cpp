@@ -117,7 +117,8 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
     key.push_back(static_cast<uint64_t>(node->type.dtype) |
                   static_cast<uint64_t>(node->type.device.provider) << 8 |
                   static_cast<uint64_t>(node->type.device.index) << 16 |
-                  static_cast<uint64_t>(node->type.shape.rank()) << 24);
+                  static_cast<uint64_t>(node->type.shape.rank()) << 24 |
+                  static_cast<uint64_t>(node->value ? Precision::f32 : node->precision) << 32);
     for (int64_t d : node->type.shape) key.push_back(static_cast<uint64_t>(d));
     if (node->value) {
       key.push_back(collected.donated[input++]);
@@ -143,6 +144,7 @@ Graph graph_of(const Collected& collected) {
                    .where = node->where,
                    .part = node->part};
     if (!node->value) {
+      copy.precision = node->precision;
       copy.attrs = node->attrs;
       for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);
     }

@@ -1,6 +1,9 @@
 #include "athanor/backends/cpu/cpu_backend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include "athanor/backends/cpu/cpu_info.h"
@@ -48,6 +51,16 @@ std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const 
   for (const cpu::OpKernels& kernels : cpu::kernels_of(op))
     if (kernels.layouts != nullptr) return kernels.layouts(op, inputs, output, attrs);
   return {};
+}
+
+std::string CpuBackend::slow_in(int, DType dtype) const {
+  const TensorType images{dtype, {1, 16, 8, 8}, {}}, weights{dtype, {16, 16, 3, 3}, {}};
+  const std::array inputs{images, weights};
+  const auto kernels = cpu::kernels_of(find_op("conv2d"));
+  if (std::ranges::any_of(kernels, [&](const auto& k) { return k.serves(inputs, images); })) return {};
+  return fmt::format(
+      "no {} arithmetic is used{}: numbers are converted for each product, which is slower than f32",
+      to_string(dtype), dtype == DType::bf16 ? " (it needs AVX512-BF16 or AMX)" : "");
 }
 
 Queue& CpuBackend::queue(int) {

@@ -18,6 +18,7 @@ class CpuBackend final : public Backend {
                   const Attrs& attrs) override;
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
+  std::string slow_in(int device, DType dtype) const override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
 

@@ -1,0 +1,301 @@
+// Mixed precision as a pass: which types it gives to which ops, and that gradients stay right.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/compile/graph.h"
+#include "athanor/graph/op.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+/// Graphs by hand, as the evaluator makes them: all nodes of one precision.
+class MixedGraph {
+ public:
+  explicit MixedGraph(Precision precision) : precision_(precision) {}
+  int input(const Shape& shape, DType dtype = DType::f32) {
+    graph.inputs.push_back(graph.add({.op = &find_op("input"),
+                                      .attrs = {},
+                                      .inputs = {},
+                                      .type = {dtype, shape, {}},
+                                      .layout = {},
+                                      .epilogue = {},
+                                      .where = {},
+                                      .part = {}}));
+    return graph.inputs.back();
+  }
+  int op(const std::string& name, const std::vector<int>& inputs, Attrs attrs = {}) {
+    const Op& op = find_op(name);
+    std::vector<TensorType> types;
+    for (int i : inputs) types.push_back(graph[i].type);
+    return graph.add({.op = &op,
+                      .attrs = attrs,
+                      .inputs = inputs,
+                      .type = op.infer(types, attrs),
+                      .layout = {},
+                      .epilogue = {},
+                      .where = {},
+                      .part = {},
+                      .after = {},
+                      .precision = precision_});
+  }
+  int spread(int id, const Shape& shape) { return op("broadcast", {id}, {{"shape", shape.to_ints()}}); }
+  int number(double value) { return op("constant", {}, {{"value", value}, {"dtype", DType::f32}}); }
+  Graph output(const std::vector<int>& ids) {
+    graph.outputs = ids;
+    return graph;
+  }
+  Graph graph;
+
+ private:
+  Precision precision_;
+};
+
+const GraphNode& only_node(const Graph& graph, const std::string& op) {
+  const auto found = std::ranges::find(graph.nodes, op, [](const GraphNode& node) { return node.op->name; });
+  EXPECT_NE(found, graph.nodes.end()) << op << "\n" << to_string(graph);
+  return *found;
+}
+
+int cast_count(const Graph& graph) {
+  return static_cast<int>(
+      std::ranges::count(graph.nodes, "cast", [](const GraphNode& node) { return node.op->name; }));
+}
+
+TEST(Autocast, LeavesAGraphWithoutItAlone) {
+  MixedGraph b(Precision::f32);
+  const Graph g = b.output({b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})})});
+  EXPECT_EQ(to_string(autocast(g)), to_string(g));
+}
+
+TEST(Autocast, MultipliesInLowPrecisionAndKeepsTheOutputsType) {
+  for (const auto& [precision, dtype] :
+       {std::pair(Precision::bf16, DType::bf16), std::pair(Precision::f16, DType::f16)}) {
+    MixedGraph b(precision);
+    const Graph g = autocast(b.output({b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})})}));
+    EXPECT_EQ(only_node(g, "batch_matmul").type.dtype, dtype) << to_string(g);
+    EXPECT_EQ(g[g.outputs[0]].type.dtype, DType::f32);
+    EXPECT_EQ(cast_count(g), 3);
+  }
+}
+
+TEST(Autocast, IsIdempotent) {
+  MixedGraph b(Precision::bf16);
+  const int x = b.input({2, 3, 5, 5}), w = b.input({4, 3, 3, 3});
+  const int y = b.op(
+      "conv2d", {x, w},
+      {{"stride", Ints{1, 1}}, {"padding", Ints{1, 1}}, {"dilation", Ints{1, 1}}, {"groups", int64_t{1}}});
+  const Graph once = autocast(b.output({b.op("sum", {b.op("relu", {y})}, {{"axes", Ints{0, 2, 3}}})}));
+  EXPECT_EQ(to_string(autocast(once)), to_string(once));
+  for (const GraphNode& node : once.nodes) EXPECT_EQ(node.precision, Precision::f32);
+}
+
+TEST(Autocast, LeavesIntegersBoolAndOtherFloatsAlone) {
+  MixedGraph b(Precision::bf16);
+  const int i = b.input({1, 2, 2}, DType::i64), d = b.input({1, 2, 2}, DType::f64);
+  const int truth = b.op("less", {b.input({2}), b.input({2})});
+  const Graph g =
+      b.output({b.op("batch_matmul", {i, i}), b.op("batch_matmul", {d, d}), b.op("bit_and", {truth, truth})});
+  EXPECT_EQ(to_string(autocast(g)), to_string(g));
+}
+
+TEST(Autocast, CastsAWeightOnce) {
+  // Forward reads it transposed, the gradient as it is.
+  MixedGraph b(Precision::bf16);
+  const int x = b.input({1, 2, 3}), w = b.input({4, 3}), dy = b.input({1, 2, 4});
+  const int transposed = b.op("permute", {w}, {{"axes", Ints{1, 0}}});
+  const int y = b.op("batch_matmul", {x, b.op("reshape", {transposed}, {{"shape", Ints{1, 3, 4}}})});
+  const int dx = b.op("batch_matmul", {dy, b.op("reshape", {w}, {{"shape", Ints{1, 4, 3}}})});
+  const Graph g = autocast(b.output({y, dx}));
+  int of_weight = 0;
+  for (const GraphNode& node : g.nodes)
+    of_weight += node.op->name == "cast" && g[node.inputs[0]].type.shape == Shape{4, 3};
+  EXPECT_EQ(of_weight, 1) << to_string(g);
+}
+
+TEST(Autocast, PromotesToTheWidestOfFullOperands) {
+  MixedGraph b(Precision::bf16);
+  const int y = b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})});
+  // A bias beside rows does not widen, a whole f32 operand does.
+  const int biased = b.op("add", {y, b.spread(b.input({1, 1, 4}), {1, 2, 4})});
+  const int scaled = b.op("mul", {biased, b.spread(b.number(0.5), {1, 2, 4})});
+  const int residual = b.op("sub", {scaled, b.input({1, 2, 4})});
+  const Graph g = autocast(b.output({residual}));
+  EXPECT_EQ(only_node(g, "add").type.dtype, DType::bf16);
+  EXPECT_EQ(only_node(g, "mul").type.dtype, DType::bf16);
+  EXPECT_EQ(only_node(g, "sub").type.dtype, DType::f32);
+}
+
+TEST(Autocast, KeepsSumsAndLossesInF32) {
+  MixedGraph b(Precision::f16);
+  const int y = b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})});
+  const int loss =
+      b.op("cross_entropy", {b.op("reshape", {y}, {{"shape", Ints{2, 4}}}), b.input({2}, DType::i64)},
+           {{"label_smoothing", 0.0}, {"ignore_index", int64_t{-100}}});
+  const Graph g = autocast(b.output({b.op("sum", {y}, {{"axes", Ints{0}}}), loss}));
+  EXPECT_EQ(only_node(g, "sum").type.dtype, DType::f32);
+  EXPECT_EQ(only_node(g, "cross_entropy").type.dtype, DType::f32);
+  EXPECT_EQ(g[only_node(g, "cross_entropy").inputs[0]].type.dtype, DType::f32);
+}
+
+TEST(Autocast, KeepsTheStatisticsOfAttentionsRowsInF32) {
+  MixedGraph b(Precision::bf16);
+  const int q = b.input({2, 3}), k = b.input({2, 3}), v = b.input({2, 3}), dy = b.input({2, 3});
+  const Attrs attrs{{"causal", false}, {"scale", 0.5}};
+  const int lse = b.op("attention_lse", {q, k}, attrs), delta = b.input({2});
+  const Graph g = autocast(b.output({b.op("attention_grad_q", {q, k, v, dy, lse, delta}, attrs)}));
+  const GraphNode& grad = only_node(g, "attention_grad_q");
+  const auto dtype = [&](size_t i) { return g[grad.inputs[i]].type.dtype; };
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(dtype(i), DType::bf16) << i;
+  EXPECT_EQ(dtype(4), DType::f32);
+  EXPECT_EQ(dtype(5), DType::f32);
+}
+
+TEST(Autocast, MarksProductsOfTf32AndChangesNoType) {
+  MixedGraph b(Precision::tf32);
+  const int y = b.op("batch_matmul", {b.input({1, 2, 3}), b.input({1, 3, 4})});
+  const Graph g = autocast(b.output({b.op("relu", {y})}));
+  EXPECT_EQ(cast_count(g), 0);
+  EXPECT_EQ(only_node(g, "batch_matmul").precision, Precision::tf32);
+  EXPECT_EQ(only_node(g, "relu").precision, Precision::f32);
+  EXPECT_EQ(to_string(autocast(g)), to_string(g));
+}
+
+// PyTorch 2.x, "CUDA Op-Specific Behavior" in its documentation of torch.amp, for the ops that both have.
+TEST(Autocast, PoliciesAreThoseOfPyTorch) {
+  const std::set<std::string> low = {
+      "batch_matmul",       "conv2d",           "conv2d_input_grad",
+      "conv2d_weight_grad", "attention_grad_q", "attention_grad_k",
+      "attention_grad_v",   "attention_lse",    "scaled_dot_product_attention"};
+  const std::set<std::string> full = {"cross_entropy", "cumsum",      "exp",     "expm1",   "log",
+                                      "log1p",         "log_softmax", "pow",     "prod",    "rsqrt",
+                                      "sum",           "reciprocal",  "softmax", "softplus"};
+  // Not in its lists, for they are no ops of a model: what changes parameters and running statistics.
+  const std::set<std::string> own = {"running_average", "adam_mean", "adam_square",      "adam_step",
+                                     "sgd_momentum",    "sgd_step",  "sgd_nesterov_step"};
+  for (const Op* op : all_ops()) {
+    const CastPolicy expected = low.contains(op->name)                              ? CastPolicy::allow
+                                : full.contains(op->name) || own.contains(op->name) ? CastPolicy::deny
+                                                                                    : CastPolicy::promote;
+    EXPECT_EQ(op->cast_policy, expected) << op->name;
+  }
+}
+
+/// Expects all arithmetic between two nodes to be outside of mixed precision.
+void expect_in_f32(const Node& to, const Node& from) {
+  if (&to == &from) return;
+  if (!is_movement(to.op->prim)) {
+    EXPECT_EQ(to.precision, Precision::f32) << to.op->name;
+  }
+  for (const NodePtr& input : to.inputs) expect_in_f32(*input, from);
+}
+
+// Functions of those lists that are composed of several ops.
+TEST(Autocast, ComposedLossesAndNormsAreInF32) {
+  const Tensor x = call("batch_matmul", {Tensor::placeholder({DType::f32, {1, 4, 4}, {}}),
+                                         Tensor::placeholder({DType::f32, {1, 4, 4}, {}})});
+  const Autocast scope(Precision::bf16);
+  for (const Tensor& y :
+       {mse_loss(x, x), l1_loss(x, x), binary_cross_entropy_with_logits(x, x), norm(x), logsumexp(x), var(x),
+        layer_norm(x, 1), group_norm(x, 2), pow(x, 2), moments(x).var})
+    expect_in_f32(*y.node(), *x.node());
+  EXPECT_EQ(relu(x).node()->precision, Precision::bf16);
+}
+
+// ---- Meaning ----
+
+struct Loss {
+  double value;
+  std::vector<HostArray> gradients;
+};
+
+/// A small network with a convolution, batch norm, a residual sum, a product and a loss.
+Loss network(Precision precision) {
+  manual_seed(5);
+  const Tensor x = uniform({8, 3, 6, 6}, -1, 1);
+  std::vector<Tensor> parameters = {uniform({16, 3, 3, 3}, -0.4, 0.4), uniform({16}, 0.5, 1.5),
+                                    uniform({16}, -0.5, 0.5),          uniform({16, 16, 1, 1}, -0.4, 0.4),
+                                    uniform({5, 16}, -0.4, 0.4),       uniform({5}, -0.4, 0.4)};
+  eval(parameters);
+  for (Tensor& p : parameters) p.requires_grad();
+  const Tensor labels = Tensor::from<int64_t>({0, 1, 2, 3, 4, 0, 1, 2}, {8});
+  Tensor loss;
+  {
+    const Autocast scope(precision);
+    const Tensor y =
+        relu(batch_norm(conv2d(x, parameters[0], {}, {.padding = 1}), parameters[1], parameters[2]));
+    const Tensor z = relu(conv2d(y, parameters[3]) + y);
+    loss = cross_entropy(linear(mean(z, {2, 3}), parameters[4], parameters[5]), labels);
+  }
+  loss.backward();
+  Loss result{loss.item(), {}};
+  for (const Tensor& p : parameters) result.gradients.push_back(p.grad().to_host());
+  return result;
+}
+
+double distance(const HostArray& a, const HostArray& b) {
+  const auto x = to_doubles(a), y = to_doubles(b);
+  double squares = 0, all = 0;
+  for (size_t i = 0; i < x.size(); ++i) squares += std::pow(x[i] - y[i], 2), all += y[i] * y[i];
+  return std::sqrt(squares / all);
+}
+
+TEST(Autocast, GradientsAreThoseOfF32ToRounding) {
+  const Loss exact = network(Precision::f32);
+  for (const auto& [precision, unit] :
+       {std::pair(Precision::bf16, 0x1p-8), std::pair(Precision::f16, 0x1p-11)}) {
+    const Loss mixed = network(precision);
+    EXPECT_NEAR(mixed.value, exact.value, 4 * unit * exact.value) << to_string(precision);
+    EXPECT_NE(mixed.value, exact.value) << to_string(precision) << " changed nothing";
+    for (size_t i = 0; i < exact.gradients.size(); ++i) {
+      EXPECT_EQ(mixed.gradients[i].dtype, DType::f32);
+      EXPECT_LT(distance(mixed.gradients[i], exact.gradients[i]), 16 * unit)
+          << to_string(precision) << " " << i;
+    }
+  }
+}
+
+TEST(Autocast, MeansTheSameWhetherFusedOrNot) {
+  const Loss fused = network(Precision::bf16);
+  const ScopedDisable off("fuse,layout,epilogue,simplify,dedicated");
+  const Loss plain = network(Precision::bf16);
+  for (size_t i = 0; i < fused.gradients.size(); ++i)
+    EXPECT_LT(distance(plain.gradients[i], fused.gradients[i]), 0.05) << i;
+}
+
+TEST(Autocast, IsPartOfAPlansKey) {
+  const Tensor a = Tensor::from<float>({1.001F, 0, 0, 1.001F}, {2, 2});
+  const auto product = [&](Precision precision) {
+    const Autocast scope(precision);
+    return matmul(a, a).to_vector<float>()[0];
+  };
+  const float exact = product(Precision::f32);
+  EXPECT_EQ(product(Precision::bf16), 1.0F);
+  EXPECT_EQ(product(Precision::f32), exact);
+  EXPECT_NEAR(exact, 1.002F, 1e-5);
+}
+
+TEST(Autocast, CastsFuseIntoLoops) {
+  const Tensor x = uniform({64, 64}, -1, 1), w = uniform({64, 64}, -1, 1);
+  eval({x, w});
+  const Autocast scope(Precision::bf16);
+  const Tensor y = matmul(relu(matmul(x, w) * 2 + 1), w);
+  const auto plan = plan_for({y});
+  // The casts of x, of w and of the result are loops of their own: what they read and write is the plan's.
+  int alone = 0;
+  for (const PlanStep& step : plan->steps) alone += step.name() == "cast";
+  EXPECT_EQ(alone, 3) << explain(*plan);
+}
+
+TEST(Precision, HasNames) {
+  for (const std::string& name : precision_names()) EXPECT_EQ(to_string(parse_precision(name)), name);
+  EXPECT_THROW(parse_precision("fp16"), Error);
+}
+
+}  // namespace
+}  // namespace athanor
