@@ -5,14 +5,15 @@
 #include <cmath>
 
 #include "athanor/base/error.h"
+#include "athanor/ops/creation.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/optim/update.h"
 
 namespace athanor::optim {
 namespace {
 
-// The numbers of a step, in this order. They depend on the step's number, so the corrections are computed
-// here, in double precision.
+// The numbers of a step, in this order. They depend on the step's number. Where the host knows it, the
+// corrections are computed here, in double precision.
 enum Number : size_t {
   step_size,        // lr / (1 - beta1^t)
   root_correction,  // sqrt(1 - beta2^t)
@@ -64,6 +65,13 @@ const Op& step_op = define_update(
       return p - n[step_size] * x[1] / (sqrt(x[2]) / n[root_correction] + n[epsilon]);
     });
 
+// 1 - beta^step. Through tanh, because the difference of 1 and a number near it has few digits.
+Tensor without_power(double beta, const Tensor& step) {
+  if (beta == 0) return ones_like(step);
+  const Tensor half = tanh(step * (-0.5 * std::log(beta)));
+  return 2 * half / (1 + half);
+}
+
 }  // namespace
 
 Adam::Adam(const std::vector<ParamGroup>& groups, const AdamOptions& options, bool decoupled)
@@ -88,6 +96,17 @@ std::vector<double> Adam::numbers(const Rates& rates) const {
   n[new_square] = 1 - options_.beta2;
   n[decay] = decoupled_ ? 1 - rates.lr * rates.weight_decay : rates.weight_decay;
   return n;
+}
+
+Tensor Adam::numbers(const Rates& rates, const Tensor& step) const {
+  std::vector<double> n = numbers(rates);
+  n[step_size] = rates.lr;
+  n[root_correction] = 1;
+  const Tensor values = Tensor::from(from_doubles(DType::f32, {number_count}, std::span(n)), step.device());
+  const Tensor place = iota({number_count}, 0, step.device());
+  const Tensor sized =
+      where(equal(place, int64_t{step_size}), values / without_power(options_.beta1, step), values);
+  return where(equal(place, int64_t{root_correction}), sqrt(without_power(options_.beta2, step)), sized);
 }
 
 Tensor Adam::update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,

@@ -8,6 +8,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/ops/elementwise.h"
 #include "athanor/optim/adam.h"
 #include "athanor/optim/sgd.h"
 
@@ -22,19 +23,27 @@ constexpr const char* rate_name = "lr";
 class NumberTensors {
  public:
   explicit NumberTensors(std::vector<double> values) : values_(std::move(values)) {}
+  explicit NumberTensors(Tensor computed) : computed_(std::move(computed)) {}
   const Tensor& on(const TensorType& type) {
     const DType dtype = type.dtype == DType::f64 ? DType::f64 : DType::f32;
     for (const Tensor& t : made_)
       if (t.dtype() == dtype && t.device() == type.device) return t;
     const Shape shape{static_cast<int64_t>(values_.size())};
-    made_.push_back(Tensor::from(from_doubles(dtype, shape, values_), type.device));
+    made_.push_back(computed_.defined() ? cast(computed_, dtype).to(type.device)
+                                        : Tensor::from(from_doubles(dtype, shape, values_), type.device));
     return made_.back();
   }
 
  private:
   std::vector<double> values_;
+  Tensor computed_;
   std::vector<Tensor> made_;
 };
+
+// The number of a step without those before that were skipped: f32.
+Tensor steps_made(const StepGuard& guard, int64_t step) {
+  return cast(Tensor::scalar(step, DType::i64, guard.skipped.device()) - guard.skipped, DType::f32);
+}
 
 }  // namespace
 
@@ -74,27 +83,43 @@ Optimizer::Optimizer(const std::vector<ParamGroup>& groups, double lr, std::vect
   athanor::eval(values);
 }
 
-void Optimizer::step(std::source_location where) {
+void Optimizer::step(const StepGuard& guard, std::source_location where) {
   const SourceScope scope(where);
+  const Autocast exact(Precision::f32);
   const NoGrad off;
+  const auto unless_skipped = [&](const Tensor& old, Tensor fresh) {
+    return guard.skip.defined() ? athanor::where(guard.skip.to(old.device()), old, fresh) : fresh;
+  };
   bool any = false;
   for (auto& group : groups_) {
     const Rates rates{lr_ * group.lr_factor, group.weight_decay.value_or(default_weight_decay()), steps_ + 1};
-    NumberTensors number_tensors(numbers(rates));
+    NumberTensors number_tensors = guard.skip.defined()
+                                       ? NumberTensors(numbers(rates, steps_made(guard, rates.step)))
+                                       : NumberTensors(numbers(rates));
     for (auto& [parameter, state, name] : group.entries) {
       const PartScope part(name);
       const Tensor gradient = parameter.take_grad();
       if (!gradient.defined()) continue;
       any = true;
       const Tensor& value = parameter.value();
-      parameter.assign(
-          update(value, gradient, state, number_tensors.on(value.type()), rates.weight_decay != 0));
+      const std::vector<Tensor> before = state;
+      const Tensor updated =
+          update(value, gradient, state, number_tensors.on(value.type()), rates.weight_decay != 0);
+      for (size_t i = 0; i < state.size(); ++i) state[i] = unless_skipped(before[i], state[i]);
+      parameter.assign(unless_skipped(value, updated));
     }
   }
   if (!any)
     throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
                 "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
   ++steps_;
+}
+
+std::vector<nn::Parameter> Optimizer::parameters() const {
+  std::vector<nn::Parameter> all;
+  for (const auto& group : groups_)
+    for (const auto& entry : group.entries) all.push_back(entry.parameter);
+  return all;
 }
 
 void Optimizer::zero_grad() const {

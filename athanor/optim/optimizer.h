@@ -20,6 +20,12 @@ struct ParamGroup {
   std::optional<double> weight_decay = {};  // instead of the optimizer's
 };
 
+/// A step that only the device knows to be made or not.
+struct StepGuard {
+  Tensor skip;     // bool: parameters and state stay as they are. Undefined: the step is made
+  Tensor skipped;  // i64: how many steps before were not made
+};
+
 /// Moves parameters down their gradients.
 ///
 ///     loss.backward();
@@ -39,7 +45,9 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   /// Updates every parameter that has a gradient.
-  void step(std::source_location where = std::source_location::current());
+  void step(std::source_location where = std::source_location::current()) { step({}, where); }
+  /// The same, unless the guard says otherwise (GradScaler).
+  void step(const StepGuard& guard, std::source_location where = std::source_location::current());
   /// Drops the gradients.
   void zero_grad() const;
 
@@ -47,9 +55,11 @@ class Optimizer {
   /// Sets the rate of the following steps; see schedule.h. Throws Error(value) unless it is finite and not
   /// negative.
   void set_lr(double lr);
-  /// The number of steps made so far.
+  /// The number of steps made so far, those that a guard skipped among them.
   int64_t steps() const { return steps_; }
 
+  /// Of all groups.
+  std::vector<nn::Parameter> parameters() const;
   /// The memory that the parameters' state takes.
   uint64_t state_bytes() const;
   /// "step" (i64), "lr" (f64), and the state of each parameter: "fc1.weight.exp_avg".
@@ -79,6 +89,9 @@ class Optimizer {
   /// The numbers that this step's update ops read besides tensors: one vector for each group, an input of the
   /// plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
+  /// The same where some steps were skipped, so that the device counts: `step` is f32, and `rates.step`
+  /// counts the skipped ones too. f32[as many].
+  virtual Tensor numbers(const Rates& rates, const Tensor& step) const = 0;
   /// Returns the parameter's new value and replaces the elements of `state` by new ones. `decays`: its weight
   /// decay is not 0.
   virtual Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "athanor/base/error.h"
+#include "athanor/ops/creation.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/optim/update.h"
 
@@ -76,6 +77,13 @@ Sgd::Sgd(const std::vector<ParamGroup>& groups, const SgdOptions& options)
 
 std::vector<double> Sgd::numbers(const Rates& rates) const {
   return {rates.lr, rates.weight_decay, options_.momentum, rates.step == 1 ? 1 : 1 - options_.dampening};
+}
+
+Tensor Sgd::numbers(const Rates& rates, const Tensor& step) const {
+  const std::vector<double> all = numbers(rates);
+  const Tensor values = Tensor::from(from_doubles(DType::f32, {number_count}, std::span(all)), step.device());
+  const Tensor place = iota({number_count}, 0, step.device());
+  return where(equal(place, int64_t{intake}) & equal(step, 1), 1, values);
 }
 
 Tensor Sgd::update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,

@@ -29,6 +29,7 @@ class Sgd : public Optimizer {
 
  protected:
   std::vector<double> numbers(const Rates& rates) const override;
+  Tensor numbers(const Rates& rates, const Tensor& step) const override;
   Tensor update(const Tensor& value, const Tensor& gradient, std::vector<Tensor>& state,
                 const Tensor& numbers, bool decays) const override;
   double default_weight_decay() const override { return options_.weight_decay; }

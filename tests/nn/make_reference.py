@@ -291,8 +291,44 @@ def training():
     save("training", out)
 
 
+# ---- Loss scaling: two parameters, given gradients of which some overflow, scales and skipped updates ----
+
+SCALED = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.2),
+    "adam": lambda p: torch.optim.Adam(p, lr=0.05),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.8, 0.99), weight_decay=0.1),
+}
+OVERFLOWS = {0: float("inf"), 1: float("nan"), 6: float("-inf"), 12: float("nan")}
+
+
+def scaling():
+    out = {"start.a": torch.randn(3, 4), "start.b": torch.randn(5)}
+    for step in range(14):
+        out[f"grad.{step}.a"], out[f"grad.{step}.b"] = torch.randn(3, 4), torch.randn(5)
+        if step in OVERFLOWS:
+            out[f"grad.{step}.{'ab'[step % 2]}"].view(-1)[step % 5] = OVERFLOWS[step]
+    for name, make in SCALED.items():
+        a, b = (nn.Parameter(out[f"start.{k}"].clone()) for k in "ab")
+        optimizer = make([a, b])
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024, growth_factor=4, backoff_factor=0.25, growth_interval=3)
+        for step in range(14):
+            optimizer.zero_grad()
+            loss = (a * out[f"grad.{step}.a"]).sum() + (b * out[f"grad.{step}.b"]).sum()
+            scaler.scale(loss).backward()
+            if name == "adamw":
+                scaler.unscale_(optimizer)
+                nn.utils.clip_grad_norm_([a, b], 1.5)
+            scaler.step(optimizer)
+            scaler.update()
+            out[f"{name}.{step}.a"], out[f"{name}.{step}.b"] = a.detach().clone(), b.detach().clone()
+            out[f"{name}.{step}.scale"] = torch.tensor(scaler.get_scale())
+            out[f"{name}.{step}.tracker"] = torch.tensor(scaler._get_growth_tracker())
+    save("scaling", out)
+
+
 torch.manual_seed(0)
 optimizers()
 schedules()
 layers()
 training()
+scaling()

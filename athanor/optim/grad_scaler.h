@@ -1,0 +1,72 @@
+// Dynamic loss scaling: training with f16 without losing small gradients.
+#pragma once
+#include <cstdint>
+#include <source_location>
+#include <vector>
+
+#include "athanor/optim/optimizer.h"
+
+namespace athanor::optim {
+
+struct GradScalerOptions {
+  double initial_scale = 65536;
+  double growth = 2;               // of the scale, after
+  int64_t growth_interval = 2000;  // steps in a row whose gradients were finite
+  double back_off = 0.5;           // of the scale, after a step with infinite gradients
+};
+
+/// Multiplies the loss so that gradients do not vanish in f16, and divides them again before the update. A
+/// step whose gradients overflow is skipped. As PyTorch's torch.amp.GradScaler. Micikevicius and others
+/// (2018).
+///
+///     scaler.scale(loss).backward();
+///     scaler.unscale(model.parameters());          // only where gradients are looked at, as for clipping
+///     clip_grad_norm(model.parameters(), 1);
+///     scaler.step(optimizer);
+///     scaler.update();
+///
+/// All of it is part of the step's plan: the host does not wait to know whether a step is skipped. Parameters
+/// and the optimizer's state are then written with their old values.
+class GradScaler {
+ public:
+  /// Its numbers are kept on `device`. Throws Error(value) for options that make no sense.
+  explicit GradScaler(Device device = {}, const GradScalerOptions& options = {});
+
+  /// The loss times the scale; f32 unless the loss is f64.
+  Tensor scale(const Tensor& loss, std::source_location where = std::source_location::current()) const;
+  /// Divides gradients by the scale, as f32, and notes whether one of them is infinite or no number. Once a
+  /// step for a parameter: throws Error(usage) when called again before update().
+  void unscale(const std::vector<nn::Parameter>& parameters,
+               std::source_location where = std::source_location::current());
+  /// The optimizer's step, unless a gradient was infinite or no number. Unscales first, where unscale() was
+  /// not called since update().
+  void step(Optimizer& optimizer, std::source_location where = std::source_location::current());
+  /// Shrinks the scale after a step that was skipped, and lets it grow after many that were not. Throws
+  /// Error(usage) without a step() before.
+  void update(std::source_location where = std::source_location::current());
+
+  /// f32: the scale of the next step.
+  const Tensor& scale() const { return scale_; }
+  /// i64: how many steps were skipped so far.
+  const Tensor& skipped() const { return skipped_; }
+
+  /// "scale" (f32), "growth_tracker" and "skipped" (i64).
+  nn::StateDict state_dict() const;
+  /// Throws Error(name|shape|value). After an error nothing has changed.
+  void load_state_dict(const nn::StateDict& state);
+
+  /// Where it stands, to go back to when a step is given up that was built and has not run.
+  std::vector<nn::ValueMark> mark() const;
+  /// False when values are gone; then nothing was changed.
+  bool go_back(const std::vector<nn::ValueMark>& mark);
+
+ private:
+  std::vector<std::pair<std::string, Tensor>> named_state() const;
+
+  GradScalerOptions options_;
+  Tensor scale_, tracker_, skipped_;
+  Tensor overflow_;  // bool: of the step under way; undefined before unscale()
+  bool stepped_ = false;
+};
+
+}  // namespace athanor::optim

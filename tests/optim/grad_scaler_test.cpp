@@ -1,0 +1,213 @@
+// Loss scaling: compared with PyTorch's GradScaler, and what it is for.
+#include "athanor/optim/grad_scaler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "../nn/reference.h"
+#include "../support/expect_error.h"
+#include "athanor/nn/nn.h"
+#include "athanor/ops/ops.h"
+#include "athanor/optim/optim.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor::optim {
+namespace {
+
+using testing::expect_error;
+using testing::expect_near;
+
+const auto& scaling() {
+  static const auto all = testing::read_reference("scaling");
+  return all;
+}
+
+struct Two : nn::Module {
+  nn::Parameter a = add_parameter("a", nn::init::zeros({3, 4}));
+  nn::Parameter b = add_parameter("b", nn::init::zeros({5}));
+  Tensor forward(const Tensor& x) override { return x; }
+};
+
+Tensor given(const std::string& name) { return Tensor::from(scaling().at(name)); }
+
+constexpr GradScalerOptions quick{.initial_scale = 1024, .growth = 4, .growth_interval = 3, .back_off = 0.25};
+
+void make_step(const Two& p, Optimizer& optimizer, GradScaler& scaler, int step, bool clip) {
+  const std::string at = "grad." + std::to_string(step);
+  scaler.scale(sum(p.a * given(at + ".a")) + sum(p.b * given(at + ".b"))).backward();
+  if (clip) {
+    scaler.unscale(p.parameters());
+    clip_grad_norm(p.parameters(), 1.5);
+  }
+  scaler.step(optimizer);
+  scaler.update();
+}
+
+using Make = std::function<std::unique_ptr<Optimizer>(std::vector<nn::Parameter>)>;
+
+void check(const std::string& name, bool clip, const Make& make) {
+  SCOPED_TRACE(name);
+  Two p;
+  p.load_state_dict({{"a", scaling().at("start.a")}, {"b", scaling().at("start.b")}});
+  const auto optimizer = make(p.parameters());
+  GradScaler scaler({}, quick);
+  int64_t skipped = 0;
+  for (int step = 0; step < 14; ++step) {
+    make_step(p, *optimizer, scaler, step, clip);
+    const std::string at = name + "." + std::to_string(step);
+    expect_near(p.a, scaling().at(at + ".a"), 5e-6, at + ".a");
+    expect_near(p.b, scaling().at(at + ".b"), 5e-6, at + ".b");
+    expect_near(scaler.scale(), scaling().at(at + ".scale"), 0, at + ".scale");
+    skipped += step == 0 || step == 1 || step == 6 || step == 12;
+    EXPECT_EQ(scaler.skipped().item(), static_cast<double>(skipped)) << at;
+    EXPECT_EQ(to_doubles(scaler.state_dict().at("growth_tracker"))[0],
+              to_doubles(scaling().at(at + ".tracker"))[0])
+        << at;
+  }
+}
+
+TEST(GradScaler, AsPyTorch) {
+  check("sgd", false, [](auto p) {
+    return std::make_unique<Sgd>(p, SgdOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.2});
+  });
+  check("adam", false, [](auto p) { return std::make_unique<Adam>(p, AdamOptions{.lr = 0.05}); });
+  check("adamw", true, [](auto p) {
+    return std::make_unique<AdamW>(
+        p, AdamWOptions{.lr = 0.05, .beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.1});
+  });
+}
+
+TEST(GradScaler, GoesOnFromItsState) {
+  const auto run = [](int save_at) {
+    Two p;
+    p.load_state_dict({{"a", scaling().at("start.a")}, {"b", scaling().at("start.b")}});
+    auto optimizer = std::make_unique<Adam>(p.parameters(), AdamOptions{.lr = 0.05});
+    auto scaler = std::make_unique<GradScaler>(Device{}, quick);
+    for (int step = 0; step < 14; ++step) {
+      if (step == save_at) {
+        const auto saved = optimizer->state_dict(), scale = scaler->state_dict(), values = p.state_dict();
+        optimizer = std::make_unique<Adam>(p.parameters(), AdamOptions{.lr = 0.05});
+        scaler = std::make_unique<GradScaler>(Device{}, quick);
+        optimizer->load_state_dict(saved);
+        scaler->load_state_dict(scale);
+        p.load_state_dict(values);
+      }
+      make_step(p, *optimizer, *scaler, step, true);
+    }
+    return p.state_dict().at("a").bytes;
+  };
+  EXPECT_EQ(run(7), run(-1));
+}
+
+TEST(GradScaler, DoesNotGrowToInfinity) {
+  Two p;
+  Sgd sgd(group(p.parameters()), {.lr = 0.1});
+  GradScaler scaler({}, {.initial_scale = 0x1p126, .growth = 4, .growth_interval = 1});
+  scaler.scale(sum(p.a) * 0 + sum(p.b) * 0).backward();
+  scaler.step(sgd);
+  scaler.update();
+  EXPECT_EQ(scaler.scale().item(), 0x1p126);
+  EXPECT_EQ(scaler.skipped().item(), 0);
+}
+
+TEST(GradScaler, NeedsItsCallsInOrder) {
+  expect_error(ErrorCode::value, {}, [] { GradScaler({}, {.growth = 1}); });
+  expect_error(ErrorCode::value, {}, [] { GradScaler({}, {.initial_scale = 0}); });
+  expect_error(ErrorCode::value, {}, [] { GradScaler({}, {.back_off = 1}); });
+  expect_error(ErrorCode::usage, {}, [] { GradScaler().update(); });
+  Two p;
+  GradScaler scaler;
+  scaler.scale(sum(p.a) + sum(p.b)).backward();
+  scaler.unscale(p.parameters());
+  expect_error(ErrorCode::usage, {}, [&] { scaler.unscale(p.parameters()); });
+}
+
+TEST(GradScaler, MakesOnePlanForAllSteps) {
+  Two p;
+  p.load_state_dict({{"a", scaling().at("start.a")}, {"b", scaling().at("start.b")}});
+  Adam adam(group(p.parameters()), {.lr = 0.05});
+  GradScaler scaler({}, quick);
+  const auto step = [&](int n) {
+    make_step(p, adam, scaler, n, true);
+    eval({});
+  };
+  step(0);
+  step(1);
+  const int64_t compiled = evaluation_stats().plans_compiled;
+  for (int n = 2; n < 8; ++n) step(n);
+  EXPECT_EQ(evaluation_stats().plans_compiled, compiled);
+}
+
+TEST(GradScaler, SkipsUntilTheScaleFitsF16) {
+  manual_seed(4);
+  nn::Linear layer(8, 4);
+  const Tensor x = uniform({16, 8}, -1, 1);
+  eval({x});
+  Sgd sgd(group(layer.parameters()), {.lr = 0.1});
+  GradScaler scaler({}, {.initial_scale = 0x1p30, .growth_interval = 1000});
+  const auto start = layer.weight.value().to_vector<float>();
+  int64_t skipped = 0;
+  for (int step = 0; step < 30; ++step) {
+    {
+      const Autocast scope(Precision::f16);
+      scaler.scale(mse_loss(layer(x), zeros({16, 4}))).backward();
+    }
+    scaler.step(sgd);
+    scaler.update();
+    const bool moved = layer.weight.value().to_vector<float>() != start;
+    skipped = static_cast<int64_t>(scaler.skipped().item());
+    EXPECT_EQ(moved, skipped <= step) << step;  // only skipped steps leave the weights alone
+    for (const float w : layer.weight.value().to_vector<float>()) ASSERT_TRUE(std::isfinite(w));
+  }
+  EXPECT_GT(skipped, 5);
+  EXPECT_LT(skipped, 25);
+  EXPECT_EQ(scaler.scale().item(), std::ldexp(1.0, 30 - static_cast<int>(skipped)));
+}
+
+/// Regression whose loss is so small that its gradients vanish in f16. Returns the loss after some steps,
+/// relative to that at first.
+double loss_left(bool scaled) {
+  manual_seed(3);
+  const Tensor x = uniform({32, 16}, -1, 1), target = matmul(x, uniform({16, 8}, -1, 1));
+  nn::Linear first(16, 32), second(32, 8);
+  eval({x, target});
+  std::vector<nn::Parameter> parameters = first.parameters();
+  for (const auto& parameter : second.parameters()) parameters.push_back(parameter);
+  for (size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(parameters[i].defined());
+  // The rate makes up for the small loss.
+  constexpr double unit = 1e-7;
+  Sgd one(group(first.parameters()), {.lr = 0.3 / unit}), two(group(second.parameters()), {.lr = 0.3 / unit});
+  GradScaler scaler;
+  double at_first = 0, loss = 0;
+  for (int step = 0; step < 60; ++step) {
+    Tensor value;
+    {
+      const Autocast scope(Precision::f16);
+      value = mse_loss(second(relu(first(x))), target) * unit;
+    }
+    if (scaled) {
+      scaler.scale(value).backward();
+      scaler.unscale(parameters);
+      scaler.step(one);
+      scaler.step(two);
+      scaler.update();
+    } else {
+      value.backward();
+      one.step();
+      two.step();
+    }
+    loss = value.item();
+    if (step == 0) at_first = loss;
+  }
+  return loss / at_first;
+}
+
+TEST(GradScaler, LearnsWhereGradientsWouldVanish) {
+  EXPECT_GT(loss_left(false), 0.9) << "gradients do not vanish: the test shows nothing";
+  EXPECT_LT(loss_left(true), 0.3);
+}
+
+}  // namespace
+}  // namespace athanor::optim
