@@ -39,6 +39,7 @@ MetricsSum tested(const TrainedModel& trained, const std::shared_ptr<const Datas
   Doing doing("eval on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
   const ScopedWaitListener waits = shown_as(doing);
   doing.say("compiling", "");
+  const Autocast scope(parse_precision(trained.config.precision));
   return test_model(*trained.model, trained.device, dataset, batch_size,
                     static_cast<int>(trained.config.workers), [&](int64_t done) {
                       doing.say("testing", fmt::format("{} of {} pictures", done, dataset->size()));

@@ -14,6 +14,7 @@
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/training_step.h"
 
@@ -37,6 +38,10 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
       command.add_option("--optimizer", config.optimizer,
                          names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer)),
       optim::optimizer_names())
+      ->option_text("NAME");
+  suggest(command.add_option("--precision", config.precision,
+                             "f32, tf32, bf16 or f16, as for train (default f32)"),
+          precision_names())
       ->option_text("NAME");
   suggest(command.add_option("--data", options.data, "take shape and classes from a dataset, as for train"),
           dataset_names())
@@ -74,6 +79,8 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   model_->to(device_).train(!options.inference);
   optimizer_ = make_optimizer(config, model_->parameters());
+  require_precision(device_, parse_precision(config.precision));
+  if (config.precision == "f16") scaler_.emplace(device_);
   pictures_ = {DType::f32, spec.input.insert(0, config.batch_size), device_};
   labels_ = {DType::i64, {config.batch_size}, device_};
   eval({});  // initial values are not part of the step
@@ -89,10 +96,13 @@ std::vector<Tensor> ModelStep::build() {
 }
 
 std::vector<Tensor> ModelStep::step_on(const Tensor& pictures, const Tensor& labels) {
+  const Precision precision = parse_precision(options_.config.precision);
   if (!options_.inference) {
-    const PendingStep step = training_step(*model_, *optimizer_, pictures, labels);
+    const PendingStep step = training_step(*model_, *optimizer_, pictures, labels,
+                                           {.precision = precision, .scaler = scaler_ ? &*scaler_ : nullptr});
     return {step.loss, step.correct};
   }
+  const Autocast scope(precision);
   const NoGrad no_history;
   return {(*model_)(pictures)};
 }

@@ -1,11 +1,13 @@
 // A step of a model, for commands that look at its plan: explain, tune, kernels.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/device/device.h"
 #include "athanor/nn/module.h"
+#include "athanor/optim/grad_scaler.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/train/config.h"
 
@@ -23,7 +25,8 @@ struct ModelStepOptions {
   bool inference = false;
 };
 
-/// --model, --batch-size, --optimizer, --data, --input, --classes, --threads, --inference, --deterministic.
+/// --model, --batch-size, --optimizer, --precision, --data, --input, --classes, --threads, --inference,
+/// --deterministic.
 void add_step_options(CLI::App& command, ModelStepOptions& options);
 /// --device and --trust
 void add_device_option(CLI::App& command, ModelStepOptions& options);
@@ -45,6 +48,7 @@ class ModelStep {
   Device device_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::GradScaler> scaler_;  // for f16
   TensorType pictures_, labels_;
 };
 

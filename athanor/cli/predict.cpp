@@ -53,6 +53,7 @@ Picture read_picture(const std::string& file, const ExampleSpec& spec, bool inve
 
 void predict(const TrainedModel& trained, Picture& picture) {
   const NoGrad no_history;
+  const Autocast scope(parse_precision(trained.config.precision));
   picture.input.shape = picture.input.shape.insert(0, 1);
   picture.probabilities =
       softmax((*trained.model)(Tensor::from(picture.input, trained.device))).to_vector<float>();

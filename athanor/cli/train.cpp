@@ -72,6 +72,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "How to train");
   option("--batch-size", config.batch_size, "N",
          fmt::format("pictures in a step (default {})", config.batch_size), "How to train");
+  suggest(option("--precision", config.precision, "NAME",
+                 "f32, tf32, bf16 or f16: what products are computed in; weights stay f32 (default f32)",
+                 "How to train"),
+          precision_names());
   option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
          "How to train");
   option("--eval-examples", config.eval_examples, "N",

@@ -46,6 +46,7 @@ json to_json(const RunState& state) {
   json epochs = json::array();
   for (const auto& epoch : state.epochs) epochs.push_back(athanor::to_json(epoch));
   return {{"step", state.step},
+          {"skipped_steps", state.skipped_steps},
           {"loader", {{"epoch", state.loader.epoch}, {"next_batch", state.loader.next_batch}}},
           {"random", {{"seed", state.random.seed}, {"draws", state.random.draws}}},
           {"metrics_bytes", state.metrics_bytes},
@@ -57,6 +58,7 @@ json to_json(const RunState& state) {
 RunState state_from_json(const json& source) {
   RunState state;
   source.at("step").get_to(state.step);
+  state.skipped_steps = source.value("skipped_steps", int64_t{0});  // older files have none
   state.loader = {source.at("loader").at("epoch"), source.at("loader").at("next_batch")};
   state.random = {source.at("random").at("seed"), source.at("random").at("draws")};
   source.at("metrics_bytes").get_to(state.metrics_bytes);
@@ -82,6 +84,7 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
   for (auto& [name, array] : checkpoint.model) content.tensors.emplace("model." + name, std::move(array));
   for (auto& [name, array] : checkpoint.optimizer)
     content.tensors.emplace("optimizer." + name, std::move(array));
+  for (auto& [name, array] : checkpoint.scaler) content.tensors.emplace("scaler." + name, std::move(array));
   content.metadata = {{"format", format_name},
                       {"config", athanor::to_json(checkpoint.config).dump()},
                       {"device", checkpoint.device},
@@ -111,6 +114,7 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   }
   checkpoint.model = with_prefix(content.tensors, "model.");
   checkpoint.optimizer = with_prefix(content.tensors, "optimizer.");
+  checkpoint.scaler = with_prefix(content.tensors, "scaler.");
   return checkpoint;
 }
 

@@ -21,14 +21,16 @@ struct RunState {
   int64_t step = 0;                  // steps made so far; also the position in the schedule
   LoaderState loader;                // the next batch
   Generator::State random;           // of default_generator()
+  int64_t skipped_steps = 0;         // of them, whose gradients overflowed in f16
   uint64_t metrics_bytes = 0;        // of metrics.jsonl, for the steps made so far
   MetricsSum epoch_sum;              // of the current epoch
   std::vector<EpochMetrics> epochs;  // those that are done
   double train_seconds = 0;          // spent on steps, by all processes that worked on the run
 };
 
-/// A model's file has the tensors "model.NAME" and "optimizer.NAME"; the rest is JSON in its metadata. Any
-/// safetensors library can read it: safetensors.numpy.load_file(path)["model.fc1.weight"].
+/// A model's file has the tensors "model.NAME", "optimizer.NAME" and, with f16, "scaler.NAME"; the rest is
+/// JSON in its metadata. Any safetensors library can read it:
+/// safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
   std::string device = {};  // the run's device, like "cpu": results depend on it
@@ -37,6 +39,7 @@ struct Checkpoint {
   RunState state;
   std::map<std::string, std::string> kernels;  // the tuner's choices, for TuningCache::restore()
   nn::StateDict model, optimizer;
+  nn::StateDict scaler = {};  // of the loss; {} without one
 };
 
 /// Writes the file atomically: after a crash there is either the old checkpoint or this one. Throws

@@ -13,6 +13,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/graph/precision.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
@@ -36,6 +37,7 @@ void for_each_field(Config& config, F&& f) {
   f("device", config.device, may_change);
   f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
   f("batch_size", config.batch_size, keep);
+  f("precision", config.precision, keep);
   f("optimizer", config.optimizer, keep);
   f("lr", config.lr, keep);
   f("momentum", config.momentum, keep);
@@ -134,6 +136,7 @@ void TrainConfig::validate() const {
   check_name("model", model, nn::model_names());
   check_name("optimizer", optimizer, optim::optimizer_names());
   check_name("schedule", schedule, optim::schedule_names());
+  check_name("precision", precision, precision_names());
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch_size", batch_size, 1, INT32_MAX);
   check_range("threads", threads, 0, most_threads);
@@ -164,7 +167,8 @@ TrainConfig train_config_from_json(const nlohmann::json& source_json, const std:
   std::vector<std::string> known;
   for_each_field(config, [&](const char* name, auto& field, OnResume) {
     known.emplace_back(name);
-    if (std::string_view(name) == "eval_examples" && !source_json.contains(name)) return;  // an older run's
+    const bool later = std::string_view(name) == "eval_examples" || std::string_view(name) == "precision";
+    if (later && !source_json.contains(name)) return;  // an older run's
     try {
       field_from_json(source_json.at(name), field);
     } catch (const std::exception&) {

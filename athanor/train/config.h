@@ -27,6 +27,7 @@ struct TrainConfig {
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
+  std::string precision = "f32";  // see precision_names()
   std::string optimizer = "sgd";  // see optim::optimizer_names()
   std::optional<double> lr;       // the largest learning rate of the schedule; none: default_lr(optimizer)
   double momentum = 0.9;          // for sgd (Nesterov, unless it is 0)

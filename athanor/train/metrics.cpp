@@ -13,11 +13,12 @@ namespace athanor {
 using nlohmann::json;
 
 std::string to_line(const StepMetrics& metrics) {
-  const nlohmann::ordered_json line{{"step", metrics.step},
-                                    {"epoch", metrics.epoch},
-                                    {"loss", metrics.loss},
-                                    {"accuracy", metrics.accuracy},
-                                    {"lr", metrics.lr}};
+  nlohmann::ordered_json line{{"step", metrics.step},
+                              {"epoch", metrics.epoch},
+                              {"loss", metrics.loss},
+                              {"accuracy", metrics.accuracy},
+                              {"lr", metrics.lr}};
+  if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale, line["skipped"] = metrics.skipped;
   return line.dump();
 }
 
@@ -31,6 +32,10 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
       const json line = json::parse(rest.substr(0, end));
       result.push_back(
           {line.at("step"), line.at("epoch"), line.at("loss"), line.at("accuracy"), line.at("lr")});
+      if (line.contains("loss_scale")) {
+        result.back().loss_scale = line.at("loss_scale").get<double>();
+        line.at("skipped").get_to(result.back().skipped);
+      }
     } catch (const json::exception&) {
       throw Error(ErrorCode::format, "the line is not a step's metrics",
                   fmt::format("{}:{}", path.string(), number),

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct StepMetrics {
   double loss = 0;      // of the step's batch, before the update
   double accuracy = 0;  // share of the batch that was correct, before the update
   double lr = 0;        // learning rate of the update
+  // With loss scaling (f16):
+  std::optional<double> loss_scale = {};  // what the loss was multiplied by
+  bool skipped = false;                   // a gradient overflowed: there was no update
   bool operator==(const StepMetrics&) const = default;
 };
 

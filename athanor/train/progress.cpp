@@ -24,6 +24,18 @@ std::string grouped(int64_t number) {
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+std::string types_of(const std::string& precision) {
+  return fmt::format("products of {}, {}", precision,
+                     precision == "tf32" ? "everything else in f32" : "weights, sums and loss in f32");
+}
+
+/// Of a run with loss scaling.
+std::string scaling_of(const Summary& summary) {
+  if (!summary.loss_scale) return {};
+  return fmt::format("; loss scale {:g} at the end, {} step{} skipped", *summary.loss_scale,
+                     grouped(summary.skipped_steps), summary.skipped_steps == 1 ? "" : "s");
+}
+
 std::string whole_seconds(double seconds) {
   return seconds < 60 ? fmt::format("{:.0f} s", seconds) : format_duration(seconds);
 }
@@ -100,6 +112,9 @@ void Progress::started(const RunFacts& facts) {
                    strong("train "), config.epochs, config.epochs == 1 ? "" : "s",
                    grouped(facts.steps_in_epoch), config.batch_size, config.optimizer, config.learning_rate(),
                    config.schedule));
+  if (config.precision != "f32")
+    line(fmt::format("{}  {}{}", strong("types "), types_of(config.precision),
+                     facts.precision_note.empty() ? "" : "; " + facts.precision_note));
   line(fmt::format("{}  {}", strong("run   "), facts.folder.path.string()));
   if (facts.steps_before > 0)
     line(fmt::format("{}  step {} of {}", strong("resume"), grouped(facts.steps_before),
@@ -175,6 +190,8 @@ void Progress::ended(const Summary& summary) {
   if (summary.images_per_second > 0)
     line(fmt::format("{}  {:.2f} ms a step (median), {} pictures a second", strong("speed  "),
                      summary.step_ms_median, grouped(static_cast<int64_t>(summary.images_per_second))));
+  if (summary.config.precision != "f32")
+    line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
                    grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
   line(fmt::format("{}  {} at most; {} of {} kernels off the device", strong("memory "),

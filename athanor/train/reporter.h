@@ -17,8 +17,9 @@ struct RunFacts {
   TrainConfig config;
   RunFolder folder;
   DeviceInfo device;
-  std::string device_why;  // "the only device"
-  std::string trust;       // why the device's numbers may be wrong; "" where they are not
+  std::string device_why;           // "the only device"
+  std::string precision_note = {};  // what the precision costs on the device; "" where it is at home
+  std::string trust;                // why the device's numbers may be wrong; "" where they are not
   int64_t threads = 0, parameters = 0;
   int64_t train_pictures = 0, test_pictures = 0;
   ExampleSpec data;

@@ -4,6 +4,7 @@
 
 #include "athanor/nn/module.h"
 #include "athanor/ops/random.h"
+#include "athanor/optim/grad_scaler.h"
 #include "athanor/optim/optimizer.h"
 
 namespace athanor {
@@ -13,7 +14,8 @@ namespace athanor {
 /// those that come before the updates.
 class StepMark {
  public:
-  StepMark(const nn::Module& model, optim::Optimizer& optimizer);
+  /// `scaler` may be nullptr.
+  StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler = nullptr);
   /// Marks where all stands now.
   void set();
   /// Goes back to there. False when that cannot be; then model and optimizer are not what they were.
@@ -22,8 +24,10 @@ class StepMark {
  private:
   std::vector<nn::Variable> variables_;
   optim::Optimizer& optimizer_;
+  optim::GradScaler* scaler_;
   std::vector<nn::ValueMark> values_;
   optim::Optimizer::Mark state_;
+  std::vector<nn::ValueMark> scale_;
   Generator::State random_;
 };
 

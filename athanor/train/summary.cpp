@@ -14,6 +14,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"threads", summary.threads},
                               {"seed", summary.config.seed},
                               {"batch_size", summary.config.batch_size},
+                              {"precision", summary.config.precision},
                               {"steps", summary.steps},
                               {"epochs", summary.epochs.size()},
                               {"train_loss", summary.train_loss},
@@ -33,6 +34,10 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"compile_seconds", summary.compile_seconds},
                               {"compilations", summary.compilations},
                               {"epoch_metrics", epochs}};
+  if (summary.loss_scale) {
+    json["loss_scale"] = *summary.loss_scale;
+    json["skipped_steps"] = summary.skipped_steps;
+  }
   if (!summary.trust.empty()) json["trust"] = summary.trust;
   return json;
 }

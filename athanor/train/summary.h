@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Summary {
   double train_loss = 0;   // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
   std::vector<EpochMetrics> epochs;         // those that were completed
+  std::optional<double> loss_scale = {};    // of the last step, with f16
+  int64_t skipped_steps = 0;                // for want of it: gradients overflowed
 
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
   double images_per_second = 0;

@@ -18,6 +18,7 @@
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/choose_device.h"
+#include "athanor/kernels/precision_support.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuning_cache.h"
@@ -98,6 +99,7 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   device_ = choice.device;
   device_why_ = why_device(config_.device, choice);
   require_examined(device_);
+  precision_note_ = require_precision(device_, parse_precision(config_.precision));
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
   set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
   reset_peak_memory(device_);
@@ -155,7 +157,15 @@ void Trainer::make_model() {
   model_ = nn::make_model(config_.model, train_->spec().input, train_->spec().classes);
   model_->to(device_);
   optimizer_ = make_optimizer(config_, model_->parameters());
-  mark_.emplace(*model_, *optimizer_);
+  if (config_.precision == "f16") scaler_.emplace(device_);
+  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
+}
+
+StepOptions Trainer::step_options() {
+  return {.label_smoothing = config_.label_smoothing,
+          .clip_norm = config_.clip_norm,
+          .precision = parse_precision(config_.precision),
+          .scaler = scaler_ ? &*scaler_ : nullptr};
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
@@ -171,6 +181,7 @@ void Trainer::go_on_from(Checkpoint checkpoint) {
   try {
     model_->load_state_dict(checkpoint.model);
     optimizer_->load_state_dict(checkpoint.optimizer);
+    if (scaler_) scaler_->load_state_dict(checkpoint.scaler);
     loader_->restore(checkpoint.state.loader);
   } catch (const Error& error) {
     throw Error(ErrorCode::format, fmt::format("the checkpoint does not fit the run: {}", error.problem()),
@@ -198,6 +209,7 @@ RunFacts Trainer::facts(const std::string& device_why) const {
           .folder = folder_,
           .device = info_of(device_),
           .device_why = device_why,
+          .precision_note = precision_note_,
           .trust = trust_note(device_),
           .threads = cpu_threads(),
           .parameters = model_->parameter_count(),
@@ -324,6 +336,12 @@ void Trainer::settle_oldest() {
   if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
   const auto correct = static_cast<int64_t>(oldest.results.correct.item());
   metrics.accuracy = static_cast<double>(correct) / static_cast<double>(oldest.pictures);
+  if (scaler_) {
+    metrics.loss_scale = oldest.results.loss_scale.item();
+    const auto skipped = static_cast<int64_t>(oldest.results.skipped.item());
+    metrics.skipped = skipped > state_.skipped_steps;
+    state_.skipped_steps = skipped;
+  }
 
   log_->write(to_line(metrics));
   metrics_.push_back(metrics);
@@ -346,9 +364,7 @@ PendingStep Trainer::launch(const Uploaded& batch, double lr) {
   mark_->set();
   try {
     optimizer_->set_lr(lr);
-    PendingStep pending =
-        training_step(*model_, *optimizer_, batch.inputs, batch.labels,
-                      {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+    PendingStep pending = training_step(*model_, *optimizer_, batch.inputs, batch.labels, step_options());
     const TraceScope trace("launch");
     eval({pending.loss});
     return pending;
@@ -405,6 +421,7 @@ void Trainer::stop_without_memory(const Error& error) {
 }
 
 MetricsSum Trainer::test() {
+  const Autocast scope(parse_precision(config_.precision));
   return test_model(*model_, device_, test_, config_.batch_size, static_cast<int>(config_.workers),
                     [&](int64_t done) {
                       reporter_.tested(done, test_->size());
@@ -447,7 +464,8 @@ void Trainer::save(Svg svg) {
                                           .state = state_,
                                           .kernels = kernels_,
                                           .model = model_->state_dict(),
-                                          .optimizer = optimizer_->state_dict()});
+                                          .optimizer = optimizer_->state_dict(),
+                                          .scaler = scaler_ ? scaler_->state_dict() : nn::StateDict()});
   saved_step_ = state_.step;
   saved_at_ = Clock::now();
   if (svg == Svg::if_old && seconds_since(drawn_at_) < seconds_between_drawings) return;
@@ -499,6 +517,8 @@ void Trainer::finish() {
                   .plans_compiled = evaluation_stats().plans_compiled,
                   .compile_seconds = evaluation_stats().compile_seconds,
                   .compilations = compilations()};
+  if (!metrics_.empty()) summary.loss_scale = metrics_.back().loss_scale;
+  summary.skipped_steps = state_.skipped_steps;
   if (!plan_) plan_ = plan_of_a_step(config_.batch_size);
   summary.planned_memory_bytes = plan_->planned_memory_bytes();
   summary.kernels_total = static_cast<int64_t>(plan_->steps.size());
@@ -514,9 +534,7 @@ void Trainer::finish() {
 std::shared_ptr<const Plan> Trainer::plan_of_a_step(int64_t batch) {
   const Tensor pictures = Tensor::from(HostArray(DType::f32, train_->spec().input.insert(0, batch)), device_);
   const Tensor labels = Tensor::from(HostArray(DType::i64, {batch}), device_);
-  const PendingStep pending =
-      training_step(*model_, *optimizer_, pictures, labels,
-                    {.label_smoothing = config_.label_smoothing, .clip_norm = config_.clip_norm});
+  const PendingStep pending = training_step(*model_, *optimizer_, pictures, labels, step_options());
   return plan_for({pending.loss});
 }
 

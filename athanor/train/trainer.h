@@ -69,6 +69,7 @@ class Trainer {
   /// A new model and its optimizer, on the device.
   void make_model();
   void go_on_from(Checkpoint checkpoint);
+  StepOptions step_options();
   void check_same_data(const ExampleSpec& stored) const;
   bool at_end() const;
   bool epoch_is_over() const;
@@ -114,12 +115,13 @@ class Trainer {
   std::optional<os::Lock> lock_;
   Reporter& reporter_;
   Device device_;
-  std::string device_why_;
+  std::string device_why_, precision_note_;
   std::shared_ptr<const Dataset> train_, test_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  std::optional<StepMark> mark_;  // of the step under way
-  bool whole_ = true;             // false: a step was given up and could not be taken back
+  std::optional<optim::GradScaler> scaler_;  // for f16
+  std::optional<StepMark> mark_;             // of the step under way
+  bool whole_ = true;                        // false: a step was given up and could not be taken back
   optim::Schedule schedule_;
   std::optional<DataLoader> loader_;
   std::optional<Uploaded> ahead_;  // the next step's batch, when it went up while the last step ran

@@ -30,10 +30,26 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
 
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
                           const Tensor& labels, const StepOptions& options) {
-  PendingStep step = forward(model, pictures, labels, options.label_smoothing);
-  step.loss.backward();
+  PendingStep step = [&] {
+    const Autocast scope(options.precision);
+    return forward(model, pictures, labels, options.label_smoothing);
+  }();
+  optim::GradScaler* scaler = options.scaler;
+  if (scaler != nullptr) {
+    step.loss_scale = scaler->scale();
+    scaler->scale(step.loss).backward();
+    scaler->unscale(model.parameters());
+  } else {
+    step.loss.backward();
+  }
   if (options.clip_norm > 0) optim::clip_grad_norm(model.parameters(), options.clip_norm);
-  optimizer.step();
+  if (scaler != nullptr) {
+    scaler->step(optimizer);
+    scaler->update();
+    step.skipped = scaler->skipped();
+  } else {
+    optimizer.step();
+  }
   return step;
 }
 

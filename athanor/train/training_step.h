@@ -5,6 +5,7 @@
 
 #include "athanor/graph/tensor.h"
 #include "athanor/nn/module.h"
+#include "athanor/optim/grad_scaler.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/train/config.h"
 
@@ -17,6 +18,8 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
 struct StepOptions {
   double label_smoothing = 0;
   double clip_norm = 0;  // 0: no clipping
+  Precision precision = Precision::f32;
+  optim::GradScaler* scaler = nullptr;  // for f16
 };
 
 /// The results of a step, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
@@ -24,6 +27,9 @@ struct StepOptions {
 struct PendingStep {
   Tensor loss;     // f32: the mean cross-entropy of the batch
   Tensor correct;  // i64: how many pictures were classified correctly
+  // With a scaler:
+  Tensor loss_scale = {};  // f32: what the loss was multiplied by
+  Tensor skipped = {};     // i64: how many steps were skipped so far, this one among them
 };
 
 /// Extends the graph by one step of `optimizer` on a batch: pictures [N, C, H, W], labels i64[N].
