@@ -26,6 +26,7 @@ using namespace athanor;
 struct Settings {
   std::string model = "mlp", device = "cpu", optimizer = "sgd", trace;
   int64_t batch = 128;
+  std::string precision = "f32";
   int steps = 50, warmup = 10, threads = 2;
   bool avx2 = false;
 };
@@ -108,17 +109,28 @@ nlohmann::json measure(const Settings& settings) {
   model.to(device);
   const auto optimizer =
       optim::make_optimizer(settings.optimizer, model.parameters(), {.lr = 0.01, .momentum = 0.9});
+  const Precision precision = parse_precision(settings.precision);
+  optim::GradScaler scaler(device);
   std::vector<double> milliseconds;
   double loss_value = 0;
   std::optional<Trace> trace;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
-    const Tensor logits = model(Tensor::from(batch.inputs, device));
-    const Tensor loss = cross_entropy(reshape(logits, {-1, workload.classes}),
-                                      reshape(Tensor::from(batch.labels, device), {-1}));
-    loss.backward();
-    optimizer->step();
+    const Tensor loss = [&] {
+      const Autocast scope(precision);
+      const Tensor logits = model(Tensor::from(batch.inputs, device));
+      return cross_entropy(reshape(logits, {-1, workload.classes}),
+                           reshape(Tensor::from(batch.labels, device), {-1}));
+    }();
+    if (precision == Precision::f16) {
+      scaler.scale(loss).backward();
+      scaler.step(*optimizer);
+      scaler.update();
+    } else {
+      loss.backward();
+      optimizer->step();
+    }
     loss_value = loss.item();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
     if (step >= 0) milliseconds.push_back(time.count());
@@ -132,6 +144,7 @@ nlohmann::json measure(const Settings& settings) {
   return {{"framework", "athanor"},
           {"model", settings.model},
           {"batch", settings.batch},
+          {"precision", settings.precision},
           {"step_ms", milliseconds},
           {"step_ms_median", median(milliseconds)},
           {"rebuild_ms_mean", stats.rebuild_seconds * 1e3 / settings.steps},
@@ -150,6 +163,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times whole training steps on random pictures or tokens.");
   app.add_option("--model", settings.model, "mlp, cnn, resnet18, resnet50, transformer or gpt2-small");
   app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
+  app.add_option("--precision", settings.precision, "f32, tf32, bf16 or f16");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");
   app.add_option("--batch", settings.batch, "Pictures or texts a step");
   app.add_option("--trace", settings.trace,
