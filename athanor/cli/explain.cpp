@@ -87,9 +87,11 @@ int explain_model(const ExplainOptions& options) {
     return 0;
   }
   const size_t columns = columns_for(options.width);
-  std::cout << fmt::format("{} of {}, batch {}:\n\n",
+  const std::string& precision = options.step.config.precision;
+  std::cout << fmt::format("{} of {}, batch {}{}:\n\n",
                            options.step.inference ? "Inference" : "One training step",
-                           options.step.config.model, options.step.config.batch_size)
+                           options.step.config.model, options.step.config.batch_size,
+                           precision == "f32" ? "" : ", products of " + precision)
             << explain(*plan, columns);
   if (options.profile) std::cout << profile_table(*plan, seconds, columns);
   return 0;

@@ -225,6 +225,21 @@ std::string memory_by_device(const Plan& plan) {
 
 }  // namespace
 
+// Of plans that change between float types: mixed precision.
+static std::string casts_of(const Plan& plan) {
+  int64_t casts = 0, alone = 0;
+  for (const PlanStep& step : plan.steps) {
+    const auto here =
+        std::ranges::count_if(step.ops, [](const auto& op) { return op.starts_with("cast to "); });
+    const auto loops = static_cast<int64_t>(std::max<size_t>(1, step.loops.size()));
+    casts += here * loops;
+    if (here > 0 && here == std::ssize(step.ops)) ++alone;
+  }
+  return casts == 0 ? ""
+                    : fmt::format("{} casts between float types, {} kernel{} of nothing else.\n", casts,
+                                  alone, alone == 1 ? "" : "s");
+}
+
 std::string explain(const Plan& plan, size_t columns) {
   columns = std::max(columns, least_columns);
   std::string text = steps_table(plan);
@@ -237,7 +252,7 @@ std::string explain(const Plan& plan, size_t columns) {
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes())));
-  return text + wrapped_lines(totals, columns) + contests(plan, columns);
+  return text + wrapped_lines(totals + casts_of(plan), columns) + contests(plan, columns);
 }
 
 nlohmann::json to_json(const Plan& plan) {

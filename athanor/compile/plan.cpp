@@ -118,6 +118,11 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
       continue;
     }
     auto candidates = backend.candidates(step.device.index, *step.request);
+    const bool exact_instead = candidates.empty() && step.request->tf32;
+    if (exact_instead) {
+      step.request->tf32 = false;
+      candidates = backend.candidates(step.device.index, *step.request);
+    }
     if (candidates.empty() && options.allows_on_host(step.request->op->name)) {
       step.kind = PlanStep::Kind::host_call;
       step.device = Device{};
@@ -134,6 +139,7 @@ void choose_kernels(Plan& plan, const CompileOptions& options) {
     Choice choice = choose(step.device, *step.request, candidates, measure);
     step.kernel = std::move(candidates[choice.index]);
     step.why = std::move(choice.why);
+    if (exact_instead) step.why += "; in f32: it has no kernel of tf32";
     step.measured = std::move(choice.measured);
   }
   std::vector<const Kernel*> kernels;

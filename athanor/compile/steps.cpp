@@ -149,8 +149,10 @@ class StepMaker {
 
   std::string op_name(int id) const {
     const GraphNode& n = node(id);
-    const bool copy = n.op->prim == Prim::cast && node(n.inputs[0]).type.dtype == n.type.dtype;
-    return copy ? "copy" : n.op->name;
+    if (n.op->prim != Prim::cast) return n.op->name;
+    const DType from = node(n.inputs[0]).type.dtype, to = n.type.dtype;
+    if (from == to) return "copy";
+    return is_float(from) && is_float(to) ? fmt::format("cast to {}", to_string(to)) : n.op->name;
   }
 
   // Counts each operand once, without repetitions by broadcasting.

@@ -40,6 +40,32 @@ TEST_F(PrecisionTest, LearnsAsInF32) {
     }
 }
 
+TEST_F(PrecisionTest, LearnsFashionMnistAsInF32) {
+  if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
+    GTEST_SKIP() << "Fashion-MNIST is not installed (apt install dataset-fashion-mnist)";
+  config_.data = "fashion-mnist";
+  config_.batch_size = 64;
+  config_.max_steps = 100;
+  config_.eval_examples = 200;
+  for (const char* precision : {"f32", "bf16", "f16"}) {
+    config_.precision = precision;
+    config_.seed = 3;
+    EXPECT_EQ(train(precision), RunEnd::finished);
+  }
+  config_.precision = "f32";
+  config_.seed = 4;
+  train("other-seed");
+  // Other batches and first weights make this much difference by themselves.
+  const double noise = std::max(0.02, std::abs(late_loss("other-seed") - late_loss("f32")));
+  for (const char* precision : {"bf16", "f16"}) {
+    EXPECT_NEAR(late_loss(precision), late_loss("f32"), noise) << precision;
+    EXPECT_NEAR(summary(precision)["test_accuracy"].get<double>(),
+                summary("f32")["test_accuracy"].get<double>(), 0.03)
+        << precision;
+  }
+  EXPECT_LT(late_loss("f32"), 1.2);
+}
+
 TEST_F(PrecisionTest, F16ShowsItsLossScale) {
   config_.precision = "f16";
   train("half");
