@@ -134,18 +134,30 @@ std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands)
   if (capture_stream_ == nullptr) capture_stream_ = driver_.make_stream();
   captured_faults_.clear();
   captured_launches_ = {};
-  driver_.begin_capture(capture_stream_);
-  capturing_ = std::this_thread::get_id();
-  try {
-    commands();
-  } catch (...) {
+  const auto end = [&] {
     capturing_ = std::thread::id();
-    if (const Captured captured = driver_.end_capture(capture_stream_); captured != nullptr)
-      driver_.release_captured(captured);
+    return driver_.end_capture(capture_stream_);
+  };
+  const auto abandon = [&] {
+    try {
+      if (const Captured captured = end(); captured != nullptr) driver_.release_captured(captured);
+    } catch (const Error&) {
+      // A device that is lost keeps nothing.
+    }
+  };
+  try {
+    driver_.begin_capture(capture_stream_);
+    capturing_ = std::this_thread::get_id();
+    commands();
+  } catch (const Error& error) {
+    abandon();
+    if (error.code() != ErrorCode::device) throw;
+    return nullptr;  // given one by one, the command that fails is named; or none does
+  } catch (...) {
+    abandon();
     throw;
   }
-  capturing_ = std::thread::id();
-  const Captured captured = driver_.end_capture(capture_stream_);
+  const Captured captured = end();
   if (captured == nullptr) return nullptr;
   return std::make_unique<GpuReplay>(*this, captured, std::move(captured_faults_),
                                      std::move(captured_launches_));
