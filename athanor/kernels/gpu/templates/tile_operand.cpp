@@ -235,8 +235,8 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
     const std::string offset = plus(n + "_from[i]", e * size_);
     // A copy that brings zeros needs an address all the same.
-    const std::string from =
-        condition.empty() ? n + " + " + offset : fmt::format("{} + ({} ? {} : 0)", n, condition, offset);
+    const std::string from = condition.empty() ? fmt::format("{} + {}", n, offset)
+                                               : fmt::format("{} + ({} ? {} : 0)", n, condition, offset);
     code.line(condition.empty()
                   ? fmt::format("ASYNC_COPY({}, {}, {});", vector_ * size_, to, from)
                   : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}, {});", vector_ * size_, to, from, condition));
