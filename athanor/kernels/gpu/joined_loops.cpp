@@ -85,12 +85,13 @@ class JoinedLoops {
       for (const LoopOperand& o : program.operands) types[static_cast<size_t>(o.buffer)] = o.dtype;
     std::string parameters;
     for (size_t b = 0; b < types.size(); ++b) {
-      parameters += fmt::format("{}BUFFER(STORED({}), b{})", b == 0 ? "" : ", ", language_name(types[b]), b);
+      parameters +=
+          fmt::format("{}BUFFER(STORED({}), buffer{})", b == 0 ? "" : ", ", language_name(types[b]), b);
       launch.arguments.push_back({static_cast<int>(b), 0});
     }
     code_.open(fmt::format("KERNEL void joined({})", parameters));
     for (size_t b = 0; b < types.size(); ++b)
-      code_.line(fmt::format("BIND(STORED({}), b{});", language_name(types[b]), b));
+      code_.line(fmt::format("BIND(STORED({}), buffer{});", language_name(types[b]), b));
   }
 
   // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
@@ -101,7 +102,8 @@ class JoinedLoops {
     code_.line("i32 first = 0;");
     code_.line(fmt::format("{} size = {};", index_type_, programs_.front().iterations()));
     for (size_t m = 0; m < bound_.size(); ++m)
-      code_.line(fmt::format("GLOBAL STORED({}) *m{} = b{};", language_name(types[m]), m, bound_[m].front()));
+      code_.line(
+          fmt::format("GLOBAL STORED({}) *m{} = buffer{};", language_name(types[m]), m, bound_[m].front()));
     int64_t groups = 0;
     for (size_t p = 0; p < programs_.size(); ++p) {
       if (p > 0) {
@@ -110,7 +112,7 @@ class JoinedLoops {
         code_.line(fmt::format("size = {} ? {} : size;", here, programs_[p].iterations()));
         for (size_t m = 0; m < bound_.size(); ++m)
           if (bound_[m][p] != bound_[m][p - 1])
-            code_.line(fmt::format("m{0} = {1} ? b{2} : m{0};", m, here, bound_[m][p]));
+            code_.line(fmt::format("m{0} = {1} ? buffer{2} : m{0};", m, here, bound_[m][p]));
       }
       groups += ceil_div(programs_[p].iterations(), items_ * each_);
     }
