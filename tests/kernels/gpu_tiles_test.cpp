@@ -99,7 +99,7 @@ TEST_P(GpuTiles, SplitsALongK) {
   check_tiles({view(GetParam(), {2, 24, 1024}, 1), view(GetParam(), {2, 1024, 32}, 2)}, {}, 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, GpuTiles, ::testing::Values(DType::f16, DType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, GpuTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
 }  // namespace

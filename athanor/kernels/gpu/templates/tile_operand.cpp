@@ -206,7 +206,12 @@ void TileOperand::store(Code& code, const std::string& at) const {
   if (!turned_) {
     code.line(fmt::format("WRITE_REGISTERS(4, {0} + {1}_to[i], {1}_held[i]);", plus("tiles", at), n));
   } else {
-    code.line(fmt::format("const int chunk = ({}) / {};", k_of("i"), chunk_));
+    std::string first = fmt::format("({}) / {}", k_of("i"), chunk_);
+    // The swizzle below is of rows from a multiple of `bank_chunks` on. Chunks of fewer may begin between.
+    if (const int64_t rounds = std::min(bank_chunks, chunks()); chunk_ < bank_chunks && rounds > 1)
+      first += fmt::format(" ^ ({}) / {} % {}", outer_of("i"), std::max<int64_t>(1, bank_chunks / chunks()),
+                           rounds);
+    code.line(fmt::format("const int chunk = {};", first));
     for (int64_t e = 0; e < chunk_; ++e) {
       const int64_t together = std::max<int64_t>(1, bank_chunks / chunks());
       const int64_t values = std::min(bank_chunks, chunks());
