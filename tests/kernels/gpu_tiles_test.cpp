@@ -6,7 +6,10 @@ namespace {
 
 bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_m"); }
 
+/// Or FMA in their place.
 bool has_units(DType dtype) {
+  for (const DeviceInfo& info : gpu_devices())
+    if (gpu::gpu_device(info.device).facts().traits.registers && dtype == DType::f32) return true;
   for (const DeviceInfo& info : gpu_devices())
     for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
       if (unit.input == dtype) return true;

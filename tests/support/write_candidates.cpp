@@ -32,6 +32,7 @@ class Writer {
         traits_(gpu_access(parse_device("offline")).value().traits) {
     if (architecture.empty()) return;
     traits_.matrix_units = matrix_units(target, architecture);
+    traits_.registers = true;
     traits_.async_copies = has_async_copies(target, architecture);
     traits_.local_bytes = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
   }

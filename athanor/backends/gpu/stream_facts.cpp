@@ -60,6 +60,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   traits.matrix_units = matrix_units(api.target, architecture_);
+  traits.registers = true;
   traits.async_copies = has_async_copies(api.target, architecture_);
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const auto property = [&](const char* name, std::string value) {

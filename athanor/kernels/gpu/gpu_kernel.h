@@ -26,7 +26,8 @@ struct GpuTraits {
   bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
   bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
   std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
-  bool async_copies = false;                      // ASYNC_COPY from global to local memory
+  bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
+  bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
 };
 
 /// One launch of one kernel. The source has every extent of the problem as a constant. Its only parameters

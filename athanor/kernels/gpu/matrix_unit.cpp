@@ -156,6 +156,21 @@ constexpr MatrixUnit sm_80[] = {
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32)};
 
+constexpr MatrixUnit fma{
+    "fma 16x32",
+    "",
+    Form::fma,
+    16,
+    32,
+    1,
+    32,
+    f32,
+    f32,
+    "",
+    {4, {Cell{0, 0}, {0, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}},
+    {4, {Cell{4, 0}, {8, 0}, {16, 0}}, {Cell{1, 0}, {2, 0}}},
+    {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}};
+
 int capability(std::string_view architecture) {
   int number = 0;
   if (architecture.starts_with("sm_"))
@@ -251,6 +266,8 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
   }
   return {};
 }
+
+const MatrixUnit& fma_lanes() { return fma; }
 
 bool has_async_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 80;

@@ -31,8 +31,8 @@ struct LaneLayout {
 
 /// C[m, n] += A[m, k] B[k, n], by one wave.
 struct MatrixUnit {
-  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's.
-  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma };
+  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or FMA of lanes.
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, fma };
 
   std::string_view name;         // for people: "wmma 16x16x16"
   std::string_view instruction;  // the built-in's or PTX's name
@@ -51,6 +51,9 @@ struct MatrixUnit {
 /// The units of an architecture as drivers name it ("gfx1100", "gfx90a:sramecc+", "sm_86"), best first for
 /// each type; {} where there are none.
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
+
+/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, by FMA.
+const MatrixUnit& fma_lanes();
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
 bool has_async_copies(GpuTarget target, std::string_view architecture);

@@ -68,6 +68,8 @@ int64_t TileKernel::local_bytes() const {
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.local_bytes) return false;
+  // Registers hold two sets of fragments in turn.
+  if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
   const int64_t reach = point_.m * std::abs(p_.c.row) + point_.n * std::abs(p_.c.column);
   return reach < INT32_MAX;
 }
@@ -107,34 +109,74 @@ void TileKernel::fetch(const std::string& at) {
   b_.advance(code_);
 }
 
-void TileKernel::multiply(const std::string& at) {
-  const int64_t units = a_.units(), fragments = point_.k / a_.fragment_k();
-  code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", fragments));
-  a_.read_fragments(code_, wave_m() / fragment_m(), "f", at);
-  b_.read_fragments(code_, wave_n() / fragment_n(), "f", plus(at, a_.elements()));
+void TileKernel::declare_parts(int sets) {
+  a_.declare_parts(code_, sets, wave_m() / fragment_m());
+  b_.declare_parts(code_, sets, wave_n() / fragment_n());
+}
+
+/// Reads the fragments of one step into registers: set `set` of them.
+void TileKernel::read(int64_t set, const std::string& step, const std::string& at) {
+  a_.read_fragments(code_, set, wave_m() / fragment_m(), step, at);
+  b_.read_fragments(code_, set, wave_n() / fragment_n(), step, plus(at, a_.elements()));
+}
+
+void TileKernel::multiply(int64_t set) {
+  const int64_t units = a_.units();
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
   code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
-  for (int64_t u = 0; u < units; ++u) {
+  if (unit_.form == MatrixUnit::Form::fma) {
+    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+    code_.line(
+        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{0}][i][e / 4]), "
+                    "F32_OF_BITS(b_part[{0}][j][e % 4]), sums[i][j][e]);",
+                    set));
+    code_.close();
+  }
+  for (int64_t u = 0; u < units && unit_.form != MatrixUnit::Form::fma; ++u) {
     std::string arguments;
     if (unit_.form == MatrixUnit::Form::mma) {
       for (int r = 0; r < unit_.a_registers(); ++r)
-        arguments += fmt::format(", a_part[i][{}]", u * unit_.a_registers() + r);
+        arguments += fmt::format(", a_part[{}][i][{}]", set, u * unit_.a_registers() + r);
       for (int r = 0; r < unit_.b_registers(); ++r)
-        arguments += fmt::format(", b_part[j / 2][j % 2 * 2 + {}]", u * unit_.b_registers() + r);
+        arguments += fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set, u * unit_.b_registers() + r);
     } else {
       const char* const halves[] = {".lo", ".hi"};
       const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
-      arguments = fmt::format(", a_part[i]{0}, b_part[j]{0}", part);
+      arguments = fmt::format(", a_part[{0}][i]{1}, b_part[{0}][j]{1}", set, part);
     }
     code_.line(fmt::format("MULTIPLY_ADD(sums[i][j]{});", arguments));
   }
   code_.close();
   code_.close();
-  code_.close();
 }
 
+/// A whole tile. Where registers are left, a step is read while the one before is multiplied.
+void TileKernel::read_and_multiply(const std::string& at) {
+  const int64_t steps = point_.k / a_.fragment_k();
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  const int64_t parts =
+      a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
+  if (steps % 2 != 0 || sums + 2 * parts > 160) {
+    code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
+    declare_parts(1);
+    read(0, "f", at);
+    multiply(0);
+    code_.close();
+    return;
+  }
+  declare_parts(2);
+  read(0, "0", at);
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), at);
+    if (f + 1 < steps) code_.line("SCHEDULE_FENCE();");
+    multiply(f % 2);
+  }
+}
+
+// While a step is multiplied, the next one is read; while the last of a tile is, the first of the next tile.
 void TileKernel::loop_of_copies() {
   const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
+  const int64_t steps = point_.k / a_.fragment_k();
   code_.line("int k_next = k_begin;");
   for (int64_t s = 0; s + 1 < point_.stages; ++s) {
     code_.open("if (k_next < k_end)");
@@ -143,18 +185,32 @@ void TileKernel::loop_of_copies() {
     code_.line("ASYNC_COMMIT();");
     code_.line(fmt::format("k_next += {};", point_.k));
   }
+  const auto await_tile = [&] {
+    code_.line(fmt::format("ASYNC_WAIT({});", point_.stages - 2));
+    code_.line("LOCAL_BARRIER();");
+  };
   code_.line(fmt::format("int read_at = 0, write_at = {};", (point_.stages - 1) * stage));
+  declare_parts(2);
+  await_tile();
+  read(0, "0", "read_at");
   code_.open(fmt::format("for (int k = k_begin; k < k_end; k += {})", point_.k));
-  code_.line(fmt::format("ASYNC_WAIT({});", point_.stages - 2));
-  code_.line("LOCAL_BARRIER();");
-  code_.open("if (k_next < k_end)");
-  fetch("write_at");
-  code_.close();
-  code_.line("ASYNC_COMMIT();");
-  code_.line(fmt::format("k_next += {};", point_.k));
-  multiply("read_at");
-  for (const char* at : {"read_at", "write_at"})
-    code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), "read_at");
+    if (f == 0) {
+      code_.open("if (k_next < k_end)");
+      fetch("write_at");
+      code_.close();
+      code_.line("ASYNC_COMMIT();");
+      code_.line(fmt::format("k_next += {};", point_.k));
+    }
+    if (f + 1 == steps) {
+      for (const char* at : {"read_at", "write_at"})
+        code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
+      await_tile();
+      read(0, "0", "read_at");  // of the next tile, or, after the last, what nobody uses
+    }
+    multiply(f % 2);
+  }
   code_.close();
 }
 
@@ -170,12 +226,12 @@ void TileKernel::loop_of_registers() {
   fetch("");
   store("0");
   code_.line("LOCAL_BARRIER();");
-  // Without branches, and with fences, for compilers move multiplications behind the wait for what was fetched,
-  // or fetch it only then.
+  // Without branches, and with fences: compilers would move multiplications behind the wait for what was
+  // fetched, or fetch it only then.
   code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
   fetch("");
   code_.line("SCHEDULE_FENCE();");
-  multiply("read_at");
+  read_and_multiply("read_at");
   code_.line("SCHEDULE_FENCE();");
   if (point_.stages == 1) code_.line("LOCAL_BARRIER();");
   const std::string other = point_.stages == 1 ? "0" : fmt::format("({} - read_at)", stage);
@@ -183,7 +239,7 @@ void TileKernel::loop_of_registers() {
   code_.line("LOCAL_BARRIER();");
   if (point_.stages > 1) code_.line(fmt::format("read_at = {};", other));
   code_.close();
-  multiply("read_at");
+  read_and_multiply("read_at");
 }
 
 // ---- The result ----
@@ -337,10 +393,15 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
   b_.declare(code_, "n0");
   a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
   b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
-  code_.line(fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, wave_m() / unit_.m, wave_n() / unit_.n));
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
-  code_.line(fmt::format("UNROLL for (int j = 0; j < {}; ++j) sums[i][j] = (f32x{})(0.0f);",
-                         wave_n() / unit_.n, unit_.c.elements));
+  const bool fma = unit_.form == MatrixUnit::Form::fma;
+  const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
+  code_.line(fma ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
+                 : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", units_n));
+  code_.line(fma ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
+                 : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
+  code_.close();
   code_.close();
   if (point_.async)
     loop_of_copies();
@@ -352,8 +413,8 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
   const bool bias = p_.bias_buffer >= 0 && point_.splits == 1;
   GpuLaunch launch{
       .name = "gemm_tiles",
-      .source = multiply_add_text(unit_) + (p_.activation.empty() || point_.splits > 1 ? "" : activation()) +
-                code_.text(),
+      .source = (fma ? "" : multiply_add_text(unit_)) +
+                (p_.activation.empty() || point_.splits > 1 ? "" : activation()) + code_.text(),
       .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
       .group_size = {point_.items(), 1, 1},
       .local_bytes = local_bytes(),

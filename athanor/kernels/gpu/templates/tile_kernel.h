@@ -31,7 +31,10 @@ class TileKernel {
   void load(bool edge);
   void copy(const std::string& at, bool edge);
   void fetch(const std::string& at);
-  void multiply(const std::string& at);
+  void declare_parts(int sets);
+  void read(int64_t set, const std::string& step, const std::string& at);
+  void multiply(int64_t set);
+  void read_and_multiply(const std::string& at);
   void loop_of_copies();
   void loop_of_registers();
   std::string finished(const std::string& x, const std::string& row, const std::string& column) const;

@@ -15,14 +15,7 @@ constexpr int64_t chunk_bytes = 16;
 constexpr int64_t bank_chunks = 8;
 
 bool is_mma(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::mma; }
-
-// Lanes that hold other steps along k than their neighbours.
-int64_t lane_groups(const LaneLayout& layout) {
-  int64_t groups = 1;
-  for (const LaneLayout::Cell& step : layout.lane)
-    if (step.column != 0) groups *= 2;
-  return groups;
-}
+bool is_fma(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::fma; }
 
 }  // namespace
 
@@ -32,14 +25,10 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
       unit_(unit),
       size_(static_cast<int64_t>(size_of(source_.dtype))),
       chunk_(chunk_bytes / size_) {
-  const bool across = source_.outer_stride == 1 && source_.k_stride != 1;
-  from_along_k_ = !across;
-  along_k_ = !across || !is_mma(unit) || size_ != 2;  // LOAD_MATRICES_TURNED turns elements of two bytes
-  turned_ = along_k_ && !from_along_k_;
-  if (turned_ && size_ == 1) {  // one by one
-    turned_ = false;
-    from_along_k_ = true;
-  }
+  from_along_k_ = source_.outer_stride != 1 || source_.k_stride == 1;
+  // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes.
+  along_k_ = !is_fma(unit) && (from_along_k_ || !is_mma(unit) || size_ != 2);
+  if (along_k_ && !from_along_k_ && size_ == 1) from_along_k_ = true;  // bytes are turned one by one
   step_ = from_along_k_ ? source_.k_stride : source_.outer_stride;
   if (step_ != 1) return;
   const int64_t other = from_along_k_ ? source_.outer_stride : source_.k_stride;
@@ -53,70 +42,68 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
 }
 
 bool TileOperand::fits() const {
-  const int64_t work = turned_ ? tile_.outer / chunk_ * (tile_.k / turns()) : rows() * chunks();
-  if (tile_.k % fragment_k() != 0 || tile_.outer % chunk_ != 0 || work % tile_.items != 0) return false;
-  // A row's chunks and the pattern of the swizzle repeat from one of an item's chunks to the next.
-  if (!turned_ && tile_.items % (chunks() * bank_chunks) != 0) return false;
-  if (turned_ && (tile_.k / turns() % 4 != 0 || tile_.items % (4 * (tile_.outer / chunk_)) != 0))
+  if (tile_.k % fragment_k() != 0 || tile_.k % chunk_ != 0 || tile_.outer % chunk_ != 0) return false;
+  if (work() % tile_.items != 0) return false;
+  // An item's chunks all lie at the same place in the pattern of the swizzle.
+  if (!turned() && tile_.items % (chunks() * bank_chunks) != 0) return false;
+  if (turned() && along_k_ && (tile_.k / turns() % 4 != 0 || tile_.items % (4 * (tile_.outer / chunk_)) != 0))
     return false;
+  if (turned() && !along_k_ && tile_.items % (tile_.k / chunk_) != 0) return false;
   const int64_t reach = (tile_.outer * source_.outer_stride + tile_.k * source_.k_stride) * size_;
   return source_.outer_stride >= 0 && source_.k_stride >= 0 && reach < INT32_MAX;
 }
 
-int64_t TileOperand::elements() const { return rows() * chunks() * chunk_ + rows() / bank_chunks * extra(); }
+int64_t TileOperand::elements() const { return rows() * pitch() + rows() / bank_chunks * extra(); }
+
+int64_t TileOperand::work() const {
+  return turned() && along_k_ ? tile_.outer / chunk_ * (tile_.k / turns()) : tile_.outer * tile_.k / chunk_;
+}
 
 int64_t TileOperand::units() const {
+  if (is_fma(unit_)) return 1;
   if (is_mma(unit_)) return 2 * chunk_ / unit_.k;
   return std::max<int64_t>(1, chunk_ / unit_.a.elements);
 }
 
-int64_t TileOperand::share() const {
-  return (turned_ ? tile_.outer / chunk_ * (tile_.k / turns()) : rows() * chunks()) / tile_.items;
-}
+int64_t TileOperand::permutations() const { return is_fma(unit_) ? 1 : std::min(bank_chunks, chunks()); }
 
 std::string TileOperand::description() const {
-  const int64_t bytes = vector_ * size_;
-  std::string text = fmt::format("{} by {} bytes", source_.name, bytes);
-  if (turned_) text += ", turned";
+  std::string text = fmt::format("{} by {} bytes", source_.name, vector_ * size_);
+  if (turned()) text += ", turned";
   return text;
 }
 
 std::string TileOperand::base(const std::string& row) const {
-  std::string text = times(row, chunks() * chunk_);
+  std::string text = times(row, pitch());
   if (extra() != 0) text += fmt::format(" + {} / {} * {}", row, bank_chunks, extra());
   return text;
 }
 
-std::string TileOperand::swizzled(const std::string& row, const std::string& chunk) const {
-  const int64_t together = std::max<int64_t>(1, bank_chunks / chunks());  // rows in one round of the banks
-  const int64_t values = std::min(bank_chunks, chunks());
-  if (values == 1) return chunk;
-  return fmt::format("({} ^ {} % {})", chunk, divided(row, together), values);
-}
-
 std::string TileOperand::position(const std::string& row, const std::string& chunk) const {
-  return fmt::format("{} + {} * {}", base(row), swizzled(row, chunk), chunk_);
+  const std::string permuted =
+      permutations() == 1
+          ? "(" + chunk + ")"
+          : fmt::format("({} ^ {} % {})", chunk, divided(row, rows_together()), permutations());
+  return fmt::format("{} + {} * {}", base(row), permuted, chunk_);
 }
-
-// ---- Global to local memory ----
 
 std::string TileOperand::item(const std::string& i) const {
   return share() == 1 ? "item" : fmt::format("(item + {} * {})", i, tile_.items);
 }
 
 std::string TileOperand::outer_of(const std::string& i) const {
-  if (turned_) return fmt::format("{} / 4 % {} * {}", item(i), tile_.outer / chunk_, chunk_);
-  return along_k_ ? fmt::format("{} / {}", item(i), chunks())
-                  : fmt::format("{} % {} * {}", item(i), chunks(), chunk_);
+  if (turned() && along_k_) return fmt::format("{} / 4 % {} * {}", item(i), tile_.outer / chunk_, chunk_);
+  return from_along_k_ ? fmt::format("{} / {}", item(i), tile_.k / chunk_)
+                       : fmt::format("{} % {} * {}", item(i), chunks(), chunk_);
 }
 
 std::string TileOperand::k_of(const std::string& i) const {
-  if (turned_) {
+  if (turned() && along_k_) {
     const int64_t outers = tile_.outer / chunk_;
-    return fmt::format("({0} % 4 + {0} / {1} * 4) * {2}", item(i), 4 * outers, turns());
+    return times(fmt::format("({0} % 4 + {0} / {1} * 4)", item(i), 4 * outers), turns());
   }
-  return along_k_ ? fmt::format("{} % {} * {}", item(i), chunks(), chunk_)
-                  : fmt::format("{} / {}", item(i), chunks());
+  return from_along_k_ ? fmt::format("{} % {} * {}", item(i), tile_.k / chunk_, chunk_)
+                       : fmt::format("{} / {}", item(i), chunks());
 }
 
 void TileOperand::declare(Code& code, const std::string& first) const {
@@ -131,26 +118,24 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   if (outer_edge() && from_along_k_) outer = fmt::format("MIN(outer, {}_left - 1)", n);
   if (outer_edge() && !from_along_k_ && vector_ == chunk_)
     outer = fmt::format("MIN(outer, {}_left - {})", n, chunk_);
-  code.line(fmt::format(
-      "{}_from[i] = (u32){};", n,
-      times(fmt::format("({} + {})", times(outer, source_.outer_stride), times("k", source_.k_stride)),
-            size_)));
-  if (turned_)
-    code.line(fmt::format("{}_to[i] = {} + k % {};", n, base("outer"), chunk_));
+  const std::string offset = times(outer, source_.outer_stride) + " + " + times("k", source_.k_stride);
+  code.line(fmt::format("{}_from[i] = (u32){};", n, times("(" + offset + ")", size_)));
+  std::string to;
+  if (turned())
+    to = along_k_ ? fmt::format("{} + k % {}", base("outer"), chunk_) : base("k") + " + outer";
   else
-    code.line(fmt::format("{}_to[i] = {};", n,
-                          along_k_ ? position("outer", fmt::format("k / {}", chunk_))
-                                   : position("k", fmt::format("outer / {}", chunk_))));
+    to = along_k_ ? position("outer", fmt::format("k / {}", chunk_))
+                  : position("k", fmt::format("outer / {}", chunk_));
+  code.line(fmt::format("{}_to[i] = {};", n, to));
   code.close();
 }
 
 void TileOperand::declare_held(Code& code) const {
-  code.line(fmt::format("u32x4 {}_held[{}];", source_.name, share() * (turned_ ? turns() : 1)));
+  code.line(fmt::format("u32x4 {}_held[{}];", source_.name, share() * loads()));
 }
 
-void TileOperand::load_chunk(Code& code, const std::string& held, const std::string& from,
-                             const std::string& outer, const std::string& k, bool edge) const {
-  const std::string n = source_.name;
+void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const {
+  const std::string n = source_.name, outer = "outer", k = plus("k", row);
   // What a vector that begins `e` elements on needs to lie inside the matrix; "" if it always does.
   const auto inside = [&](int64_t e) {
     std::string text;
@@ -160,12 +145,12 @@ void TileOperand::load_chunk(Code& code, const std::string& held, const std::str
       need(fmt::format("{} < {}_left", plus(outer, e), n));
     return text;
   };
-  const auto at = [&](int64_t e) { return plus(n + " + " + from, e * step_ * size_); };
+  const auto start = [&](int64_t e) { return plus(n, (row * source_.k_stride + e * step_) * size_); };
   if (vector_ * size_ >= 4) {
     const int64_t registers = vector_ * size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
-      const std::string read =
-          fmt::format("READ_REGISTERS({}, {}, {}, {});", registers, held, e * size_ / 4, at(e));
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);", registers, held,
+                                           e * size_ / 4, start(e), n);
       if (const std::string condition = inside(e); !condition.empty()) {
         if (e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
         code.line(fmt::format("if ({}) {}", condition, read));
@@ -179,7 +164,8 @@ void TileOperand::load_chunk(Code& code, const std::string& held, const std::str
   for (int64_t r = 0; r < 4; ++r) {
     std::string value;
     for (int64_t e = r * in_register; e < (r + 1) * in_register; ++e) {
-      std::string element = fmt::format("*(GLOBAL const {} *)({})", size_ == 2 ? "f16_bits" : "u8", at(e));
+      std::string element =
+          fmt::format("*(GLOBAL const {} *)({} + {}_from[i])", size_ == 2 ? "f16_bits" : "u8", start(e), n);
       if (const std::string condition = inside(e); !condition.empty())
         element = fmt::format("({} ? {} : 0)", condition, element);
       value += fmt::format("{}(u32){}", value.empty() ? "" : " | ", element);
@@ -194,34 +180,33 @@ void TileOperand::load(Code& code, bool edge) const {
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   if (edge || (outer_edge() && !from_along_k_ && vector_ < chunk_))
     code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
-  for (int64_t t = 0; t < (turned_ ? turns() : 1); ++t)
-    load_chunk(code, fmt::format("{}_held[{}]", n, plus(times("i", turned_ ? turns() : 1), t)),
-               plus(n + "_from[i]", t * source_.k_stride * size_), "outer", plus("k", t), edge);
+  for (int64_t row = 0; row < loads(); ++row)
+    load_chunk(code, fmt::format("{}_held[{}]", n, plus(times("i", loads()), row)), row, edge);
   code.close();
 }
 
 void TileOperand::store(Code& code, const std::string& at) const {
-  const std::string n = source_.name;
+  const std::string n = source_.name, to = plus("tiles", at) + " + " + n + "_to[i]";
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-  if (!turned_) {
-    code.line(fmt::format("WRITE_REGISTERS(4, {0} + {1}_to[i], {1}_held[i]);", plus("tiles", at), n));
+  if (!turned()) {
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, {}_held[i]);", to, n));
+  } else if (!along_k_) {
+    for (int64_t e = 0; e < chunk_; ++e)
+      code.line(fmt::format("WRITE_REGISTERS(1, {}, {}_held[i][{}]);", plus(to, e * pitch()), n, e));
   } else {
-    std::string first = fmt::format("({}) / {}", k_of("i"), chunk_);
-    // The swizzle below is of rows from a multiple of `bank_chunks` on. Chunks of fewer may begin between.
-    if (const int64_t rounds = std::min(bank_chunks, chunks()); chunk_ < bank_chunks && rounds > 1)
-      first += fmt::format(" ^ ({}) / {} % {}", outer_of("i"), std::max<int64_t>(1, bank_chunks / chunks()),
-                           rounds);
-    code.line(fmt::format("const int chunk = {};", first));
+    std::string chunk = fmt::format("{} / {}", k_of("i"), chunk_);
+    // The permutations below are those of rows from a multiple of `bank_chunks` on. Chunks of fewer elements
+    // may begin between.
+    if (chunk_ < bank_chunks && permutations() > 1)
+      chunk += fmt::format(" ^ {} % {}", divided("(" + outer_of("i") + ")", rows_together()), permutations());
+    code.line(fmt::format("const int chunk = {};", chunk));
     for (int64_t e = 0; e < chunk_; ++e) {
-      const int64_t together = std::max<int64_t>(1, bank_chunks / chunks());
-      const int64_t values = std::min(bank_chunks, chunks());
       std::string value = fmt::format("{}_held[i][{}]", n, e);
-      const int64_t permuted = e / together % values;
       if (turns() == 2)
         value = fmt::format("{0}_HALVES({1}_held[2 * i][{2}], {1}_held[2 * i + 1][{2}])",
                             e % 2 == 0 ? "LOW" : "HIGH", n, e / 2);
-      code.line(fmt::format("WRITE_REGISTERS(1, {} + {} * {}, {});",
-                            plus(plus("tiles", at) + " + " + n + "_to[i]", e * chunks() * chunk_),
+      const int64_t permuted = e / rows_together() % permutations();
+      code.line(fmt::format("WRITE_REGISTERS(1, {} + {} * {}, {});", plus(to, e * pitch()),
                             permuted == 0 ? "chunk" : fmt::format("(chunk ^ {})", permuted), chunk_, value));
     }
   }
@@ -252,66 +237,6 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
 void TileOperand::advance(Code& code) const {
   const int64_t bytes = tile_.k * source_.k_stride * size_;
   code.line(fmt::format("{} += {}{};", source_.name, bytes, bytes > INT32_MAX ? "L" : ""));
-}
-
-// ---- Local memory to registers ----
-
-void TileOperand::declare_fragments(Code& code, const std::string& first) const {
-  const bool is_b = source_.name == "b";
-  std::string row, chunk;
-  if (is_mma(unit_)) {
-    // In the order of an instruction's registers: of A first the rows, of B first the steps along k.
-    const std::string near = "lane % 16", far = "lane / 16";
-    const std::string apart = "lane % 8 + lane / 16 * 8", middle = "lane / 8 % 2";
-    if (along_k_) {
-      row = fmt::format("{} + {}", first, is_b ? apart : near);
-      chunk = is_b ? middle : far;
-    } else {
-      row = is_b ? near : apart;
-      chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? far : middle);
-    }
-  } else {
-    const int64_t pieces = std::max<int64_t>(1, unit_.a.elements / chunk_), groups = lane_groups(unit_.a);
-    row = fmt::format("{} + lane % {}", first, unit_.m);
-    chunk = groups == 1 ? "0" : fmt::format("lane / {} % {} * {}", unit_.m, groups, pieces);
-  }
-  const std::string n = source_.name;
-  const int64_t together = std::max<int64_t>(1, bank_chunks / chunks());
-  code.line(fmt::format("const int {0}_row = {1}, {0}_chunk = {2};", n, row, chunk));
-  code.line(fmt::format("const int {0}_at = {1}, {0}_swizzle = {2} % {3};", n, base(n + "_row"),
-                        divided(n + "_row", together), std::min(bank_chunks, chunks())));
-}
-
-void TileOperand::read_fragments(Code& code, int64_t count, const std::string& step,
-                                 const std::string& at) const {
-  const std::string n = source_.name;
-  const bool mma = is_mma(unit_);
-  const int64_t pieces = mma ? 1 : std::max<int64_t>(1, unit_.a.elements / chunk_);
-  const int64_t high = mma ? 16 : unit_.m;  // rows or columns of a fragment
-  const int64_t row = chunks() * chunk_, across = fragment_k() / chunk_;
-  code.line(fmt::format("u32x{} {}_part[{}];", 4 * pieces, n, count));
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
-  const auto place = [&](int64_t piece) {
-    const std::string start = plus("tiles", at) + " + " + n + "_at";
-    if (along_k_)
-      return fmt::format("{0} + i * {1} + (({2}) ^ {3}_swizzle) * {4}", start,
-                         high * row + high / bank_chunks * extra(),
-                         plus(times(step, across) + " + " + n + "_chunk", piece), n, chunk_);
-    return fmt::format("{0} + {1} * {2} + (({3}_chunk + i * {4}) ^ {3}_swizzle) * {5}", start, step,
-                       fragment_k() * row, n, high / chunk_, chunk_);
-  };
-  if (mma) {
-    code.line(
-        fmt::format("{}({}_part[i], {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", n, place(0)));
-  } else if (pieces == 1) {
-    code.line(fmt::format("READ_REGISTERS(4, {}_part[i], 0, {});", n, place(0)));
-  } else {
-    code.line("u32x4 low, high;");
-    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", place(0)));
-    code.line(fmt::format("READ_REGISTERS(4, high, 0, {});", place(1)));
-    code.line(fmt::format("{}_part[i] = JOINED(low, high);", n));
-  }
-  code.close();
 }
 
 }  // namespace athanor::gpu

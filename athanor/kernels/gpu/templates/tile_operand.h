@@ -2,8 +2,8 @@
 // memory, in the type in which it is stored, and from there to the registers of a wave.
 //
 // A tile has `outer` rows of A or columns of B and `k` steps, in chunks of 16 bytes along one of the two. The
-// chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the same
-// chunk of eight rows touch all banks of local memory once.
+// chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the
+// same chunk of eight rows touch all banks of local memory once.
 #pragma once
 #include <string>
 
@@ -30,7 +30,7 @@ class TileOperand {
   /// Whether the group's items can fill a tile in equal parts, and offsets within it fit 32 bits.
   bool fits() const;
   /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory, by at least 4 bytes.
-  bool copies() const { return !turned_ && vector_ * size_ >= 4; }
+  bool copies() const { return !turned() && vector_ * size_ >= 4; }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -49,8 +49,13 @@ class TileOperand {
 
   /// Declares where a lane reads its fragments. `first`: the wave's first row or column in the tile.
   void declare_fragments(Code& code, const std::string& first) const;
-  /// Reads `count` fragments into NAME_part[], each of `rows` rows or columns, at step `step` along k.
-  void read_fragments(Code& code, int64_t count, const std::string& step, const std::string& at) const;
+  /// Declares registers for so many sets of `count` fragments each, of 16 or as many rows or columns as the
+  /// unit's.
+  void declare_parts(Code& code, int sets, int64_t count) const;
+  int64_t part_registers(int64_t count) const { return count * 4 * pieces(); }  // of a set
+  /// Reads the fragments of step `step` along k into one of the sets.
+  void read_fragments(Code& code, int64_t set, int64_t count, const std::string& step,
+                      const std::string& at) const;
   /// Steps along k of a fragment, and units that multiply it one after another.
   int64_t fragment_k() const { return unit_.k * units(); }
   int64_t units() const;
@@ -63,19 +68,27 @@ class TileOperand {
   int64_t rows() const { return along_k_ ? tile_.outer : tile_.k; }
   int64_t chunks() const { return (along_k_ ? tile_.k : tile_.outer) / chunk_; }  // of a row
   std::string base(const std::string& row) const;
-  std::string swizzled(const std::string& row, const std::string& chunk) const;
   std::string position(const std::string& row, const std::string& chunk) const;
-  int64_t extra() const { return turned_ ? chunk_ : 0; }  // after eight rows
+  // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
+  int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
+  int64_t extra() const { return turned() && along_k_ ? chunk_ : 0; }
+  // Of the swizzle: how many rows share a permutation, and how many permutations there are.
+  int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
+  int64_t permutations() const;
 
-  int64_t share() const;  // chunks of an item, or groups of chunks that are turned together
-  int64_t turns() const { return 4 / size_; }
+  bool turned() const { return along_k_ != from_along_k_; }
+  int64_t turns() const { return 4 / size_; }                           // steps along k in a register
+  int64_t loads() const { return turned() && along_k_ ? turns() : 1; }  // for a chunk
+  int64_t work() const;                                                 // chunks, or those turned together
+  int64_t share() const { return work() / tile_.items; }                // of an item
+  int64_t pieces() const;          // chunks that a lane reads for a fragment
+  int64_t fragment_outer() const;  // rows or columns of a fragment
   bool outer_edge() const { return source_.extent % tile_.outer != 0; }
-  void load_chunk(Code& code, const std::string& held, const std::string& from, const std::string& outer,
-                  const std::string& k, bool edge) const;
+  /// `row`: which of the chunks that are turned together.
+  void load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const;
   std::string item(const std::string& i) const;
   std::string outer_of(const std::string& i) const;  // the first row or column of the i-th chunk
   std::string k_of(const std::string& i) const;      // and its first step
-  std::string variable(const char* suffix) const { return source_.name + suffix; }
 
   Source source_;
   Tile tile_;
@@ -85,7 +98,6 @@ class TileOperand {
   int64_t step_ = 1;          // from one element of a chunk to the next, in memory
   bool along_k_ = true;       // chunks in local memory
   bool from_along_k_ = true;  // and in global memory
-  bool turned_ = false;       // they differ
 };
 
 }  // namespace athanor::gpu

@@ -26,9 +26,15 @@ constexpr TileShape mfma_shapes[] = {
     {128, 128, 32, 2, 2, 2}, {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
     {64, 128, 64, 2, 2, 1},  {64, 64, 64, 2, 2, 2},   {32, 64, 64, 1, 2, 2},   {32, 32, 128, 1, 2, 2}};
 
+// FMA: 8 x 8 elements for each item, or 4 x 4.
+constexpr TileShape fma_shapes[] = {{128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2}, {64, 128, 16, 2, 2, 2},
+                                    {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2},
+                                    {32, 32, 32, 2, 1, 2}};
+
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
+  if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
   return wmma_shapes;
 }
 
@@ -47,7 +53,9 @@ double cost_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& tr
   const double reuse = work / static_cast<double>(point.m + point.n);
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
   const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
-  return rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
+  // Two stages leave copies no longer than one tile's multiplications to arrive.
+  const double waiting = point.async && point.stages == 2 ? 1.25 : 1;
+  return waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
 }
 
 }  // namespace
@@ -55,12 +63,15 @@ double cost_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& tr
 std::vector<TilePoint> tile_points(const GemmProblem& problem, const GpuTraits& traits) {
   std::vector<std::pair<double, TilePoint>> ranked;
   if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
-  for (const MatrixUnit& unit : traits.matrix_units) {
-    if (unit.input != problem.dtype || unit.output != DType::f32) continue;
-    const GemmProblem p = oriented(problem, unit);
-    for (const TileShape& shape : shapes_for(unit)) {
-      TilePoint point{&unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
-      if (shape.m / shape.waves_m % unit.m != 0 || shape.n / shape.waves_n % unit.n != 0) continue;
+  std::vector<const MatrixUnit*> units;
+  for (const MatrixUnit& unit : traits.matrix_units)
+    if (unit.input == problem.dtype && unit.output == DType::f32) units.push_back(&unit);
+  if (units.empty() && traits.registers && problem.dtype == DType::f32) units.push_back(&fma_lanes());
+  for (const MatrixUnit* unit : units) {
+    const GemmProblem p = oriented(problem, *unit);
+    for (const TileShape& shape : shapes_for(*unit)) {
+      TilePoint point{unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
+      if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
       point.splits = splits_of(p, point, traits);
       if (traits.async_copies) {
         point.async = true;

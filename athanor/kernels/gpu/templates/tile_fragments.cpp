@@ -1,0 +1,95 @@
+// From tiles in local memory to the registers of matrix units.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/kernels/gpu/templates/tile_operand.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+// Lanes that hold other steps along k than their neighbours.
+int64_t lane_groups(const LaneLayout& layout) {
+  int64_t groups = 1;
+  for (const LaneLayout::Cell& step : layout.lane)
+    if (step.column != 0) groups *= 2;
+  return groups;
+}
+
+}  // namespace
+
+int64_t TileOperand::pieces() const {
+  if (unit_.form == MatrixUnit::Form::mma || unit_.form == MatrixUnit::Form::fma) return 1;
+  return std::max<int64_t>(1, unit_.a.elements / chunk_);
+}
+
+int64_t TileOperand::fragment_outer() const {
+  return unit_.form == MatrixUnit::Form::mma ? 16 : source_.name == "b" ? unit_.n : unit_.m;
+}
+
+void TileOperand::declare_fragments(Code& code, const std::string& first) const {
+  const bool is_b = source_.name == "b";
+  std::string row, chunk;
+  if (unit_.form == MatrixUnit::Form::mma) {
+    // In the order of an instruction's registers: of A first the rows, of B first the steps along k.
+    const std::string near = "lane % 16", far = "lane / 16";
+    const std::string apart = "lane % 8 + lane / 16 * 8", middle = "lane / 8 % 2";
+    if (along_k_) {
+      row = fmt::format("{} + {}", first, is_b ? apart : near);
+      chunk = is_b ? middle : far;
+    } else {
+      row = is_b ? near : apart;
+      chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? far : middle);
+    }
+  } else if (unit_.form == MatrixUnit::Form::fma) {
+    row = "0";
+    chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? "lane % 8" : "lane / 8");
+  } else {
+    const int64_t groups = lane_groups(unit_.a);
+    row = fmt::format("{} + lane % {}", first, unit_.m);
+    chunk = groups == 1 ? "0" : fmt::format("lane / {} % {} * {}", unit_.m, groups, pieces());
+  }
+  const std::string n = source_.name;
+  code.line(fmt::format("const int {0}_row = {1}, {0}_chunk = {2};", n, row, chunk));
+  code.line(fmt::format("const int {}_at = {};", n, base(n + "_row")));
+  if (permutations() > 1)
+    code.line(fmt::format("const int {0}_swizzle = {1} % {2};", n, divided(n + "_row", rows_together()),
+                          permutations()));
+}
+
+void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
+  code.line(fmt::format("u32x{} {}_part[{}][{}];", 4 * pieces(), source_.name, sets, count));
+}
+
+void TileOperand::read_fragments(Code& code, int64_t set, int64_t count, const std::string& step,
+                                 const std::string& at) const {
+  const std::string n = source_.name, part = fmt::format("{}_part[{}][i]", n, set);
+  const std::string start = plus("tiles", at) + " + " + n + "_at";
+  const auto permuted = [&](const std::string& chunk) {
+    return permutations() > 1 ? fmt::format("(({}) ^ {}_swizzle)", chunk, n) : "(" + chunk + ")";
+  };
+  const auto place = [&](int64_t piece) {
+    if (along_k_)
+      return fmt::format(
+          "{} + i * {} + {} * {}", start, fragment_outer() * pitch() + fragment_outer() / 8 * extra(),
+          permuted(plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", piece)), chunk_);
+    return fmt::format("{} + {} * {} + {} * {}", start, step, fragment_k() * pitch(),
+                       permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
+  };
+  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
+  if (unit_.form == MatrixUnit::Form::mma) {
+    code.line(
+        fmt::format("{}({}, {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", part, place(0)));
+  } else if (pieces() == 1) {
+    code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, place(0)));
+  } else {
+    code.line("u32x4 low, high;");
+    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", place(0)));
+    code.line(fmt::format("READ_REGISTERS(4, high, 0, {});", place(1)));
+    code.line(fmt::format("{} = JOINED(low, high);", part));
+  }
+  code.close();
+}
+
+}  // namespace athanor::gpu
