@@ -1,4 +1,5 @@
 """The compilers that are here, and NVIDIA's disassembler."""
+import contextlib
 import ctypes
 import functools
 import glob
@@ -8,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 
 from .sass import symbol_number
 
@@ -60,6 +62,8 @@ class Rtc:
 
     def __init__(self, name, language, prefix, libraries, options, empty):
         self.name, self.language, self.prefix, self.options, self.empty = name, language, prefix, options, empty
+        # hipRTC of HIP 5.2 crashes where threads compile at once.
+        self.turn = threading.Lock() if prefix == "hiprtc" else contextlib.nullcontext()
         self.library = None
         for path in libraries:
             try:
@@ -95,6 +99,10 @@ class Rtc:
 
     def built(self, chip, source, take):
         """What `take` takes of the compiled program, or the compiler's complaint."""
+        with self.turn:
+            return self.build(chip, source, take)
+
+    def build(self, chip, source, take):
         program = ctypes.c_void_p()
         text = source.read_bytes() if source else self.empty
         if self.call("CreateProgram", ctypes.byref(program), text, b"kernel.cu", 0, None, None) != 0:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 
 #include "athanor/backends/gpu/stream_driver.h"
 #include "athanor/base/error.h"
@@ -82,6 +83,9 @@ void StreamDriver::refuse_compilation(const Compilation& failed, const std::stri
 Module StreamDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
   const std::string doing =
       fmt::format("{} cannot compile the kernel '{}'", to_string(facts_.info.device), name);
+  static std::mutex compiling;
+  std::unique_lock turn(compiling, std::defer_lock);
+  if (compiler_.one_at_a_time) turn.lock();
   const Compilation compilation(compiler_, architecture_, source, name);
   if (compilation.failed()) refuse_compilation(compilation, doing);
   for (size_t i = form_; i < compiler_.forms.size(); ++i) {

@@ -124,6 +124,7 @@ CompilerApi load_compiler() {
   reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
   api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
   api.forms = {code};
+  api.one_at_a_time = true;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
   api.refused = [](const CompilerApi&, int) -> std::string {
     return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";
   };
