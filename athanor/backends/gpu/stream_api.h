@@ -90,7 +90,7 @@ struct StreamApi {
 struct CompilerApi {
   /// Why there is none, and what brings it; "" where there is one.
   std::string missing, fix;
-  std::string version;  // "NVRTC 13.0"
+  std::string version;         // "NVRTC 13.0"
   bool one_at_a_time = false;  // whether threads must not compile at the same time
   /// What it compiles for: "sm_86"; {} where it does not say.
   std::vector<std::string> architectures;
