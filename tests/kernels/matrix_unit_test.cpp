@@ -17,8 +17,8 @@ std::string lane_sum(const LaneLayout& layout, int LaneLayout::Cell::*along) {
   return sum;
 }
 
-/// Fills the registers `name` with the lane's elements of a matrix in memory: row r and step k of A, column r and
-/// step k of B.
+/// Fills the registers `name` with the lane's elements of a matrix in memory: row r and step k of A, column r
+/// and step k of B.
 std::string fill(const MatrixUnit& unit, char name, int registers, const std::string& place) {
   const LaneLayout& layout = name == 'a' ? unit.a : unit.b;
   const int bits = 8 * static_cast<int>(size_of(unit.input)), in_register = 32 / bits;
