@@ -23,6 +23,7 @@
 #include "athanor/ops/ops.h"
 #include "athanor/optim/optim.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/runtime/tuning_session.h"
 #include "athanor/train/fit_image.h"
 #include "athanor/train/progress.h"
 #include "athanor/train/trainer.h"

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -66,7 +67,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
         "What to train");
   option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
          "What to train");
-  option("--seed", config.seed, "N", "the same seed gives the same numbers (default 0)", "What to train");
+  option("--seed", config.seed, "N",
+         "the same seed gives the same numbers by the same kernels, see --choices (default 0)",
+         "What to train");
 
   option("--epochs", config.epochs, "N", fmt::format("passes over the data (default {})", config.epochs),
          "How to train");
@@ -110,7 +113,15 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "save every N steps or N seconds (default 30s); also after each epoch", "The run");
   option("--workers", config.workers, "N",
          fmt::format("threads that make batches (default {})", config.workers), "The run");
-  group(command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them"),
+  suggest(option("--tune", config.tune, "NAME",
+                 "when kernels are timed: off (never), quick (between steps, for at most a tenth of the time "
+                 "and 30 s), full (all before the first step) (default quick)",
+                 "The run"),
+          tuning_names());
+  option("--choices", config.choices, "RUN",
+         "repeat the kernels of another run, step by step: for the same numbers", "The run");
+  group(command.add_flag("--deterministic", config.deterministic,
+                         "choose kernels by nothing that was ever timed"),
         "The run");
   group(command.add_flag("--check-nan", config.check_nan,
                          "name the first operation that gives NaN or infinity (slow)"),
@@ -203,9 +214,26 @@ RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
   }
 }
 
+/// Options that contradict one another.
+void check_tuning(const CLI::App& command, TrainConfig& config) {
+  const bool tunes = command.get_option("--tune")->count() > 0 && config.tune != "off";
+  if (config.deterministic && tunes)
+    throw Error(ErrorCode::usage, "--deterministic chooses kernels without timing them", "--tune",
+                "Leave one of the two out");
+  if (config.choices.empty()) return;
+  if (config.deterministic || tunes)
+    throw Error(ErrorCode::usage, "the kernels are those of another run, and are not chosen", "--choices",
+                "Leave out --tune and --deterministic");
+  config.choices = std::filesystem::absolute(config.choices).lexically_normal().string();
+  if (!std::filesystem::exists(config.choices))
+    throw Error(ErrorCode::usage, "there is no such run", config.choices,
+                "Give the folder of a run, or its metrics.jsonl");
+}
+
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
+  check_tuning(command, options.config);
   at_least_one(command, {"--epochs", "--batch-size", "--threads", "--max-steps", "--eval-examples"});
   options.config.validate();
   options.config.data = from_any_folder(options.config.data);

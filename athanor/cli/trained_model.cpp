@@ -24,6 +24,7 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   set_cpu_threads(static_cast<int>(threads > 0 ? threads : checkpoint.threads));
   TuningCache::instance().restore(checkpoint.kernels);
   compile_options().deterministic |= checkpoint.config.deterministic;
+  compile_options().tuning = Tuning::quick;  // using a model takes too short for timing kernels of a GPU
   auto model = restore_model(checkpoint, file);
   model->to(choice.device).eval();
   return {.path = file,

@@ -38,6 +38,23 @@ CompileOptions from_environment() {
 
 std::string_view to_string(Pass pass) { return names.at(static_cast<size_t>(pass)); }
 
+std::string_view to_string(Tuning tuning) {
+  constexpr std::array<std::string_view, 3> tunings = {"off", "quick", "full"};
+  return tunings.at(static_cast<size_t>(tuning));
+}
+
+const std::vector<std::string>& tuning_names() {
+  static const std::vector<std::string> all = {"off", "quick", "full"};
+  return all;
+}
+
+Tuning parse_tuning(const std::string& name) {
+  for (const Tuning tuning : {Tuning::off, Tuning::quick, Tuning::full})
+    if (to_string(tuning) == name) return tuning;
+  throw Error(ErrorCode::usage, fmt::format("there is no tuning '{}'", name), "--tune",
+              "Give off, quick or full");
+}
+
 CompileOptions& compile_options() {
   thread_local CompileOptions options = from_environment();
   return options;

@@ -24,10 +24,23 @@ enum class Pass : uint8_t {
 };
 constexpr int pass_count = 9;
 
+/// What a plan's kernels are chosen by, where nothing else says so.
+enum class Tuning : uint8_t {
+  off,    // the best guess: what is remembered, also of alike problems; nothing is timed
+  quick,  // the same, but for the host's kernels, which need no compiling and are timed for some seconds
+  full,   // what is remembered; all else is timed
+};
+/// "off", "quick", "full".
+std::string_view to_string(Tuning tuning);
+/// Throws Error(usage) naming the option --tune.
+Tuning parse_tuning(const std::string& name);
+const std::vector<std::string>& tuning_names();
+
 struct CompileOptions {
   uint32_t disabled = 0;       // one bit for each Pass
   bool deterministic = false;  // choose kernels without timing
-  bool check_nan = false;      // look for NaN and infinity after each step of a plan
+  Tuning tuning = Tuning::full;
+  bool check_nan = false;  // look for NaN and infinity after each step of a plan
   /// Names of ops that may run on the host if a device cannot run them (ATHANOR_HOST_OPS=a,b).
   std::vector<std::string> host_ops = {};
   bool allows_on_host(const std::string& op) const {

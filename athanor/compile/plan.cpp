@@ -6,13 +6,7 @@
 #include <map>
 
 #include "athanor/base/clock.h"
-#include "athanor/base/error.h"
-#include "athanor/base/text.h"
 #include "athanor/compile/views.h"
-#include "athanor/kernels/check_loop.h"
-#include "athanor/kernels/gpu/gpu_access.h"
-#include "athanor/kernels/tuner.h"
-#include "athanor/kernels/waiting.h"
 
 namespace athanor {
 
@@ -97,59 +91,6 @@ int Plan::kernels_off_device() const {
 int Plan::copies() const {
   return static_cast<int>(
       std::ranges::count_if(steps, [](const PlanStep& step) { return step.kind == PlanStep::Kind::copy; }));
-}
-
-void choose_kernels(Plan& plan, const CompileOptions& options) {
-  const bool measure = options.enabled(Pass::tune) && !options.deterministic;
-  size_t number = 0;
-  for (auto& step : plan.steps) {
-    tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan.steps.size()));
-    if (step.kind == PlanStep::Kind::copy) continue;
-    Backend& backend = backend_of(step.device);
-    if (step.loops.size() == 1) {
-      step.kernel = backend.loop_kernel(step.device.index, step.loops.front());
-      step.why = "generated for this loop";
-      continue;
-    }
-    if (!step.loops.empty()) {
-      const GpuAccess access = gpu_access(step.device).value();  // join_loops asked too
-      step.kernel = access.make(gpu_joined_loops(step.loops, access.traits));
-      step.why = "generated for these loops";
-      continue;
-    }
-    auto candidates = backend.candidates(step.device.index, *step.request);
-    const bool exact_instead = candidates.empty() && step.request->tf32;
-    if (exact_instead) {
-      step.request->tf32 = false;
-      candidates = backend.candidates(step.device.index, *step.request);
-    }
-    if (candidates.empty() && options.allows_on_host(step.request->op->name)) {
-      step.kind = PlanStep::Kind::host_call;
-      step.device = Device{};
-      step.queue = plan.queue_number({step.device});
-      step.kernel = {.name = "reference, float64"};
-      step.why = fmt::format("allowed on the host: {} copied there and back each time",
-                             format_bytes(static_cast<uint64_t>(step.bytes)));
-      continue;
-    }
-    if (candidates.empty())
-      throw Error(ErrorCode::device,
-                  fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()),
-                  step.where);
-    Choice choice = choose(step.device, *step.request, candidates, measure);
-    step.kernel = std::move(candidates[choice.index]);
-    step.why = std::move(choice.why);
-    if (exact_instead) step.why += "; in f32: it has no kernel of tf32";
-    step.measured = std::move(choice.measured);
-  }
-  std::vector<const Kernel*> kernels;
-  for (const auto& step : plan.steps)
-    if (step.kernel.kernel) kernels.push_back(step.kernel.kernel.get());
-  prepare(kernels);
-  // As the tuner checks the kernels that it chooses from.
-  if (measure)
-    for (const auto& step : plan.steps)
-      if (!step.loops.empty()) require_right_loop(step.device, step.loops, step.kernel, step.name());
 }
 
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {

@@ -88,7 +88,8 @@ std::vector<std::string> causes_of(const FoundDevice& device, const std::string&
 double seconds_of(Device device, const KernelRequest& request, const TuningProgress& progress) {
   Backend& backend = backend_of(device);
   const std::vector<Candidate> candidates = backend.candidates(device.index, request);
-  const Candidate& winner = candidates.at(choose(device, request, candidates, true, progress).index);
+  const Candidate& winner =
+      candidates.at(choose(device, request, candidates, Choosing::timed, progress).index);
   const size_t bytes = static_cast<size_t>(request.output().shape.size()) * size_of(request.output().dtype);
   std::vector<std::shared_ptr<Storage>> memory;
   std::vector<Binding> buffers;

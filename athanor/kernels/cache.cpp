@@ -231,6 +231,21 @@ std::vector<std::pair<std::string, KernelCache::Winner>> KernelCache::find_alike
   return all;
 }
 
+std::vector<std::pair<std::string, KernelCache::Winner>> KernelCache::find_elsewhere(
+    const std::string& device, const std::string& request) {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::pair<std::string, Winner>> all;
+  if (!open()) return all;
+  SqlStatement statement(database_,
+                         "SELECT * FROM winners WHERE key>? AND key<? AND substr(key, ?)=? ORDER BY key");
+  const std::string end = "|" + request;  // "}" comes after "|"
+  statement.bind_bytes(device + "|").bind_bytes(device + "}").bind(-static_cast<int64_t>(end.size()));
+  for (statement.bind_bytes(end); statement.step();)
+    all.emplace_back(statement.text(0), winner_in(statement));
+  look_for_trouble(false);
+  return all;
+}
+
 void KernelCache::store_winner(const std::string& key, const Winner& winner) {
   const std::scoped_lock lock(mutex_);
   std::string times;
@@ -331,13 +346,13 @@ void KernelCache::store_verdict(const std::string& key, const Examination& exami
         .step();
 }
 
-bool KernelCache::is_checked_loop(const std::string& key) {
+bool KernelCache::is_checked(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   return open() &&
          SqlStatement(database_, "SELECT 1 FROM checked_loops WHERE key=?").bind_bytes(hash(key)).step();
 }
 
-void KernelCache::store_checked_loop(const std::string& key) {
+void KernelCache::store_checked(const std::string& key) {
   const std::scoped_lock lock(mutex_);
   if (open())
     SqlStatement(database_, "INSERT OR REPLACE INTO checked_loops VALUES(?)").bind_bytes(hash(key)).step();

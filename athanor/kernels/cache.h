@@ -41,6 +41,10 @@ class KernelCache {
   std::optional<Winner> find_winner(const std::string& key);
   /// Those of a bucket, with the keys of their problems.
   std::vector<std::pair<std::string, Winner>> find_alike(const std::string& bucket);
+  /// The winners of a problem on devices of this name with any driver, with their keys: a key begins with the
+  /// device's name and ends with the request's, and "|" separates the parts.
+  std::vector<std::pair<std::string, Winner>> find_elsewhere(const std::string& device,
+                                                             const std::string& request);
   void store_winner(const std::string& key, const Winner& winner);
 
   /// The best rates that kernels of a device have reached in all timing: 0 where none was timed.
@@ -68,9 +72,9 @@ class KernelCache {
   };
   std::optional<Examination> find_verdict(const std::string& key);
   void store_verdict(const std::string& key, const Examination& examination);
-  /// Fused loops whose kernels gave right results (kernels/check_loop.h).
-  bool is_checked_loop(const std::string& key);
-  void store_checked_loop(const std::string& key);
+  /// Kernels that gave right results: of fused loops (kernels/check_loop.h), and guesses (kernels/guess.h).
+  bool is_checked(const std::string& key);
+  void store_checked(const std::string& key);
   /// Waits until no other process examines this device; hold it until the verdict is stored.
   std::optional<os::Lock> turn_to_examine(const std::string& key);
 

@@ -138,7 +138,7 @@ void require_right_loop(Device device, const std::vector<LoopProgram>& loops, co
   std::string key = examination_key(device);
   for (const LoopProgram& loop : loops) key += '|' + to_string(loop);
   KernelCache& cache = KernelCache::instance();
-  if (cache.is_checked_loop(key)) return;
+  if (cache.is_checked(key)) return;
   const std::string wrong = loop_mismatch(device, loops, candidate);
   if (!wrong.empty())
     throw Error(ErrorCode::device,
@@ -147,7 +147,7 @@ void require_right_loop(Device device, const std::vector<LoopProgram>& loops, co
                 {},
                 "Use another device (--device cpu), or another driver for this one. --trust (or "
                 "ATHANOR_TRUST=1) uses it all the same");
-  cache.store_checked_loop(key);
+  cache.store_checked(key);
 }
 
 }  // namespace athanor

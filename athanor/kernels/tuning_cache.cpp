@@ -11,6 +11,7 @@ void TuningCache::Known::take(const std::string& key, const KernelCache::Winner&
   used[key] = winner.name;
   winners[key] = winner;
   winners[key].disturbed = 0;
+  guesses.erase(key);
 }
 
 std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, const std::string& candidates,
@@ -21,12 +22,14 @@ std::optional<KernelCache::Winner> TuningCache::find(const std::string& key, con
     winner = KernelCache::Winner{.name = found->second};
   } else if (measured) {
     // If this process has chosen a kernel, it keeps it, whatever others have measured since.
-    if (auto known = known_.winners.find(key); known != known_.winners.end())
+    if (auto known = known_.winners.find(key); known != known_.winners.end()) {
       winner = known->second;
-    else
+      if (winner->candidates != candidates) winner.reset();
+    } else {
       winner = KernelCache::instance().find_winner(key);
-    if (winner && winner->candidates != candidates) winner.reset();
-    if (winner) known_.take(key, *winner);
+      if (winner && winner->candidates != candidates) winner.reset();
+      if (winner) known_.take(key, *winner);
+    }
   }
   if (winner) known_.used[key] = winner->name;
   return winner;
@@ -37,9 +40,22 @@ void TuningCache::take(const std::string& key, const KernelCache::Winner& winner
   known_.take(key, winner);
 }
 
+void TuningCache::take_guess(const std::string& key, const KernelCache::Winner& guess) {
+  const std::scoped_lock lock(mutex_);
+  known_.take(key, guess);
+  known_.guesses.insert(key);
+}
+
+bool TuningCache::is_guess(const std::string& key) const {
+  const std::scoped_lock lock(mutex_);
+  return known_.guesses.contains(key);
+}
+
 void TuningCache::remember(const std::string& key, const KernelCache::Winner& winner) {
   const std::scoped_lock lock(mutex_);
   known_.take(key, winner);
+  known_.restored.erase(key);
+  known_.problems_timed.insert(key);
   ++known_.timed;
   KernelCache::instance().store_winner(key, winner);
 }
@@ -57,6 +73,11 @@ void TuningCache::restore(const std::map<std::string, std::string>& winners) {
 bool TuningCache::is_restored(const std::string& key) const {
   const std::scoped_lock lock(mutex_);
   return known_.restored.contains(key);
+}
+
+bool TuningCache::has_timed(const std::string& key) const {
+  const std::scoped_lock lock(mutex_);
+  return known_.problems_timed.contains(key);
 }
 
 int64_t TuningCache::timed() const {

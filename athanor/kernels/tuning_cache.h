@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "athanor/kernels/cache.h"
@@ -20,14 +21,19 @@ class TuningCache {
   /// on another day counts only with `measured`, and only among the same `candidates`.
   std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
                                           bool measured);
+  /// Of a timing by this process; it takes the winner, whatever it took before.
   void remember(const std::string& key, const KernelCache::Winner& winner);
   /// This process takes the winner from now on, though it did not time it.
   void take(const std::string& key, const KernelCache::Winner& winner);
+  /// The same of a kernel that nothing speaks for but the order of the candidates: nothing is remembered.
+  void take_guess(const std::string& key, const KernelCache::Winner& guess);
+  bool is_guess(const std::string& key) const;
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   std::map<std::string, std::string> used() const;
-  /// Takes these winners over whatever is remembered or measured.
+  /// Takes these winners over whatever is remembered or measured before.
   void restore(const std::map<std::string, std::string>& winners);
   bool is_restored(const std::string& key) const;
+  bool has_timed(const std::string& key) const;
   /// Problems that this process has timed.
   int64_t timed() const;
   /// False once a provisional choice could not be timed again because the machine was busy.
@@ -40,6 +46,8 @@ class TuningCache {
   struct Known {
     std::map<std::string, std::string> used, restored;
     std::map<std::string, KernelCache::Winner> winners;  // of this process
+    std::set<std::string> guesses;                       // those of them that are guesses
+    std::set<std::string> problems_timed;
     int64_t timed = 0;
     bool quiet = true;
     void take(const std::string& key, const KernelCache::Winner& winner);

@@ -10,6 +10,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/runtime/executor.h"
 
@@ -108,7 +109,8 @@ Collected collect(std::vector<NodePtr> roots) {
 PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   PlanKey key;
   key.reserve(collected.nodes.size() * 6 + 8);
-  key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33);
+  key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33 |
+                static_cast<uint64_t>(options.tuning) << 34);
   key.push_back(options.host_ops.size());
   for (const std::string& name : options.host_ops) append_words(key, name);
   size_t input = 0;
@@ -283,6 +285,17 @@ const EvaluationStats& evaluation_stats() { return state().stats; }
 void reset_evaluation_stats() { state().stats = {}; }
 std::shared_ptr<const Plan> last_plan() { return state().last; }
 void clear_plan_cache() { state().plans.clear(), state().order.clear(); }
+
+void forget_plans_with(const std::set<std::string>& problems) {
+  State& s = state();
+  const auto has_one = [&](const Plan& plan) {
+    return std::ranges::any_of(plan.steps, [&](const PlanStep& step) {
+      return step.request && problems.contains(problem_key(step.device, *step.request));
+    });
+  };
+  s.order.remove_if([&](const PlanKey* key) { return has_one(*s.plans.at(*key).plan); });
+  std::erase_if(s.plans, [&](const auto& entry) { return has_one(*entry.second.plan); });
+}
 
 std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values) {
   std::vector<NodePtr> asked;

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "athanor/compile/plan.h"
@@ -24,6 +26,11 @@ void reset_evaluation_stats();
 std::shared_ptr<const Plan> last_plan();
 /// Forgets cached plans of this thread.
 void clear_plan_cache();
+
+/// Forgets this thread's cached plans that have a kernel for one of these problems (problem_key() in
+/// kernels/contest.h): they are made anew, with the kernels that are chosen then. The device must have done
+/// what it was given.
+void forget_plans_with(const std::set<std::string>& problems);
 
 /// The plan that evaluating these values, and everything pending with them, would run. Does not run it.
 std::shared_ptr<const Plan> plan_for(const std::vector<Tensor>& values);

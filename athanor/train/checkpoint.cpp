@@ -92,6 +92,8 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
                       {"data", to_json(checkpoint.data).dump()},
                       {"state", to_json(checkpoint.state).dump()},
                       {"kernels", json(checkpoint.kernels).dump()}};
+  if (!checkpoint.kernels_to_come.empty())
+    content.metadata["kernels_to_come"] = json(checkpoint.kernels_to_come).dump();
   write_safetensors(path, content);
 }
 
@@ -108,6 +110,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     checkpoint.data = spec_from_json(part("data"));
     checkpoint.state = state_from_json(part("state"));
     part("kernels").get_to(checkpoint.kernels);
+    if (content.metadata.contains("kernels_to_come"))
+      part("kernels_to_come").get_to(checkpoint.kernels_to_come);
   } catch (const std::exception& error) {
     throw Error(ErrorCode::format, fmt::format("the checkpoint is damaged: {}", error.what()), path.string(),
                 hint);

@@ -37,7 +37,8 @@ struct Checkpoint {
   int64_t threads = 0;      // the kernels' number of threads: results depend on it
   ExampleSpec data;         // what the model was trained on: shape, classes, normalisation
   RunState state;
-  std::map<std::string, std::string> kernels;  // the tuner's choices, for TuningCache::restore()
+  std::map<std::string, std::string> kernels;           // the tuner's choices, for TuningCache::restore()
+  std::map<int64_t, StepKernels> kernels_to_come = {};  // of a run that is repeated, by step
   nn::StateDict model, optimizer;
   nn::StateDict scaler = {};  // of the loss; {} without one
 };

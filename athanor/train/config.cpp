@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/compile/options.h"
 #include "athanor/graph/precision.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
@@ -52,9 +54,14 @@ void for_each_field(Config& config, F&& f) {
   f("max_steps", config.max_steps, may_change);
   f("eval_examples", config.eval_examples, may_change);
   f("checkpoint_every", config.checkpoint_every, may_change);
+  f("tune", config.tune, may_change);
+  f("choices", config.choices, keep);
   f("deterministic", config.deterministic, keep);
   f("check_nan", config.check_nan, may_change);
 }
+
+// Which older runs do not have.
+constexpr std::array<std::string_view, 4> later_fields{"eval_examples", "precision", "tune", "choices"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -137,6 +144,7 @@ void TrainConfig::validate() const {
   check_name("optimizer", optimizer, optim::optimizer_names());
   check_name("schedule", schedule, optim::schedule_names());
   check_name("precision", precision, precision_names());
+  check_name("tune", tune, tuning_names());
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch_size", batch_size, 1, INT32_MAX);
   check_range("threads", threads, 0, most_threads);
@@ -167,8 +175,7 @@ TrainConfig train_config_from_json(const nlohmann::json& source_json, const std:
   std::vector<std::string> known;
   for_each_field(config, [&](const char* name, auto& field, OnResume) {
     known.emplace_back(name);
-    const bool later = std::string_view(name) == "eval_examples" || std::string_view(name) == "precision";
-    if (later && !source_json.contains(name)) return;  // an older run's
+    if (std::ranges::find(later_fields, name) != later_fields.end() && !source_json.contains(name)) return;
     try {
       field_from_json(source_json.at(name), field);
     } catch (const std::exception&) {

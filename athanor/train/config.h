@@ -42,6 +42,8 @@ struct TrainConfig {
   int64_t max_steps = 0;      // stop after so many steps; 0: after the epochs. Schedules do not see it
   int64_t eval_examples = 0;  // test on the first so many test pictures; 0: on all
   CheckpointInterval checkpoint_every;
+  std::string tune = "quick";  // see tuning_names(): when kernels are timed
+  std::string choices;         // a run whose kernels are repeated, or its metrics.jsonl; "": none
   bool deterministic = false;  // choose kernels without timing them
   bool check_nan = false;      // after every kernel, look for NaN and infinity
 

@@ -19,8 +19,29 @@ std::string to_line(const StepMetrics& metrics) {
                               {"accuracy", metrics.accuracy},
                               {"lr", metrics.lr}};
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale, line["skipped"] = metrics.skipped;
+  if (!metrics.kernels.empty()) line["kernels"] = metrics.kernels;
   return line.dump();
 }
+
+namespace {
+
+// Throws json::exception.
+StepMetrics step_in(std::string_view text) {
+  const json line = json::parse(text);
+  StepMetrics step{.step = line.at("step"),
+                   .epoch = line.at("epoch"),
+                   .loss = line.at("loss"),
+                   .accuracy = line.at("accuracy"),
+                   .lr = line.at("lr")};
+  if (line.contains("loss_scale")) {
+    step.loss_scale = line.at("loss_scale").get<double>();
+    line.at("skipped").get_to(step.skipped);
+  }
+  if (line.contains("kernels")) line.at("kernels").get_to(step.kernels);
+  return step;
+}
+
+}  // namespace
 
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
   const std::string text = read_text_file(path);
@@ -29,13 +50,7 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
   for (int64_t number = 1; !rest.empty(); ++number) {
     const size_t end = rest.find('\n');
     try {
-      const json line = json::parse(rest.substr(0, end));
-      result.push_back(
-          {line.at("step"), line.at("epoch"), line.at("loss"), line.at("accuracy"), line.at("lr")});
-      if (line.contains("loss_scale")) {
-        result.back().loss_scale = line.at("loss_scale").get<double>();
-        line.at("skipped").get_to(result.back().skipped);
-      }
+      result.push_back(step_in(rest.substr(0, end)));
     } catch (const json::exception&) {
       throw Error(ErrorCode::format, "the line is not a step's metrics",
                   fmt::format("{}:{}", path.string(), number),
@@ -44,6 +59,22 @@ std::vector<StepMetrics> read_metrics(const std::filesystem::path& path) {
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return result;
+}
+
+std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint64_t after_bytes) {
+  std::vector<StepMetrics> steps;
+  if (!std::filesystem::exists(path)) return steps;
+  const std::string text = read_text_file(path);
+  try {
+    for (size_t begin = after_bytes, end = 0; begin < text.size(); begin = end + 1) {
+      end = text.find('\n', begin);
+      if (end == std::string::npos) break;
+      steps.push_back(step_in(std::string_view(text).substr(begin, end - begin)));
+    }
+  } catch (const json::exception&) {
+    // What cannot be read was lost.
+  }
+  return steps;
 }
 
 void MetricsSum::add(double mean, int64_t correct_ones, int64_t count) {

@@ -2,12 +2,16 @@
 #pragma once
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace athanor {
+
+/// Kernels by the requests that they compute: "conv2d f32[128, 32, 14, 14] ..." -> "taps 8x32".
+using StepKernels = std::map<std::string, std::string>;
 
 /// One line of metrics.jsonl. Nothing in it depends on time, so two runs with the same numbers have the same
 /// file, byte for byte. Times of steps are in summary.json.
@@ -20,6 +24,7 @@ struct StepMetrics {
   // With loss scaling (f16):
   std::optional<double> loss_scale = {};  // what the loss was multiplied by
   bool skipped = false;                   // a gradient overflowed: there was no update
+  StepKernels kernels = {};  // that run from this step on, where others ran before; of step 1: all
   bool operator==(const StepMetrics&) const = default;
 };
 
@@ -28,6 +33,9 @@ struct StepMetrics {
 std::string to_line(const StepMetrics& metrics);
 /// The lines of a metrics.jsonl. Throws Error(io), and Error(format) naming the line.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
+/// Those after so many bytes, as far as they can be read: of steps that were made after the last checkpoint,
+/// and are made again. {} where there are none.
+std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint64_t after_bytes);
 
 /// Sums over steps, for means.
 struct MetricsSum {

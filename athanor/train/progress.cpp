@@ -121,7 +121,9 @@ void Progress::started(const RunFacts& facts) {
                      grouped(facts.steps_in_all)));
   line("");
   if (facts.steps_before >= facts.steps_in_all) return;
-  const std::string next = "compiling the training step and timing kernels ...";
+  const std::string next = facts.config.tune == "full" && !facts.config.deterministic
+                               ? "compiling the training step and timing kernels ..."
+                               : "compiling the training step ...";
   if (!screen_.interactive) return line(next);
   out_ << faint(next) << std::flush;
   shown_ = true;
@@ -132,6 +134,14 @@ void Progress::compiled(const StepFacts& facts) {
   line(faint(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
                          format_duration(facts.compile_seconds), facts.kernels,
                          format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes)))));
+}
+
+void Progress::tuned(const TuningFacts& facts) {
+  tuning_ = facts.state.over ? "" : fmt::format("  tuning {}/{}", facts.state.timed, facts.state.problems);
+  for (const KernelChange& change : facts.changes)
+    line(faint(fmt::format("from step {} on: {} by {}, {:.2f} times as fast ({} of {} problems timed)",
+                           grouped(facts.step), change.request.substr(0, change.request.find(' ')),
+                           change.now, change.speedup, facts.state.timed, facts.state.problems)));
 }
 
 void Progress::stepped(const StepMetrics& metrics, double seconds) {
@@ -149,8 +159,8 @@ void Progress::stepped(const StepMetrics& metrics, double seconds) {
   const double share = static_cast<double>(metrics.step) / static_cast<double>(facts_.steps_in_all);
   const std::string head =
       fmt::format("epoch {}/{}  {:3.0f} %", metrics.epoch, facts_.config.epochs, 100 * share);
-  const std::string tail = fmt::format("{} img/s  loss {:.3f}  acc {:4.1f} %  ETA {}", grouped(rate),
-                                       recent_loss_, 100 * recent_accuracy_, whole_seconds(left));
+  const std::string tail = fmt::format("{} img/s  loss {:.3f}  acc {:4.1f} %  ETA {}{}", grouped(rate),
+                                       recent_loss_, 100 * recent_accuracy_, whole_seconds(left), tuning_);
   if (screen_.interactive)
     show(head, share, tail);
   else
@@ -194,6 +204,11 @@ void Progress::ended(const Summary& summary) {
     line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
                    grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
+  if (summary.tuned + summary.left_to_be_tuned > 0)
+    line(fmt::format(
+        "{}  {} of {} problems were timed between steps, in {}{}", strong("tuning "), summary.tuned,
+        summary.tuned + summary.left_to_be_tuned, format_duration(summary.tuning_seconds),
+        summary.left_to_be_tuned > 0 ? "; the next run goes on ('athanor tune' times all)" : ""));
   line(fmt::format("{}  {} at most; {} of {} kernels off the device", strong("memory "),
                    format_bytes(summary.peak_memory_bytes), summary.kernels_off_device,
                    summary.kernels_total));

@@ -25,6 +25,7 @@ class Progress : public Reporter {
   void waiting(const std::string& what, const std::string& how_far) override;
   void started(const RunFacts& facts) override;
   void compiled(const StepFacts& facts) override;
+  void tuned(const TuningFacts& facts) override;
   void stepped(const StepMetrics& metrics, double seconds) override;
   void tested(int64_t done, int64_t of) override;
   void epoch_ended(const EpochMetrics& epoch) override;
@@ -47,6 +48,7 @@ class Progress : public Reporter {
   bool shown_ = false;  // a bar stands in the last line
   Clock::time_point shown_at_ = Clock::now();
   std::deque<double> step_seconds_;  // of the latest steps
+  std::string tuning_;               // how far it is; "" when nothing is tuned
   double recent_loss_ = 0, recent_accuracy_ = 0;
   int64_t steps_ = 0;  // that this process made
 };

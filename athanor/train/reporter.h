@@ -2,9 +2,11 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "athanor/data/dataset.h"
 #include "athanor/device/device.h"
+#include "athanor/runtime/tuning_session.h"
 #include "athanor/train/config.h"
 #include "athanor/train/metrics.h"
 #include "athanor/train/run_folder.h"
@@ -34,6 +36,13 @@ struct StepFacts {
   int64_t kernels = 0, planned_memory_bytes = 0;
 };
 
+/// Tuning that goes on while the run does.
+struct TuningFacts {
+  int64_t step = 0;                   // that comes next
+  std::vector<KernelChange> changes;  // from this step on
+  TuningState state;
+};
+
 /// Calls come from the training thread, which waits for them.
 class Reporter {
  public:
@@ -43,6 +52,8 @@ class Reporter {
   virtual void waiting(const std::string& /*what*/, const std::string& /*how_far*/) {}
   virtual void started(const RunFacts&) {}
   virtual void compiled(const StepFacts&) {}
+  /// A problem was timed, or kernels change.
+  virtual void tuned(const TuningFacts&) {}
   virtual void stepped(const StepMetrics&, double /*seconds*/) {}
   virtual void tested(int64_t /*done*/, int64_t /*of*/) {}
   virtual void epoch_ended(const EpochMetrics&) {}

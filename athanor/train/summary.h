@@ -31,6 +31,9 @@ struct Summary {
   double train_seconds = 0;        // spent on steps in all, by all the processes that worked on the run
   double first_steps_seconds = 0;  // spent on those that compiled a plan, by this process
 
+  double tuning_seconds = 0;                // spent timing kernels between steps, by this process
+  int64_t tuned = 0, left_to_be_tuned = 0;  // problems that were timed between steps, and those left
+
   uint64_t peak_memory_bytes = 0;                     // held on the device at once, as counted
   int64_t planned_memory_bytes = 0;                   // by the plan of a training step
   int64_t kernels_total = 0, kernels_off_device = 0;  // of that plan

@@ -73,6 +73,7 @@ class CompileScope {
  public:
   explicit CompileScope(const TrainConfig& config) : before_(compile_options()) {
     compile_options().deterministic |= config.deterministic;
+    compile_options().tuning = config.choices.empty() ? parse_tuning(config.tune) : Tuning::off;
     compile_options().check_nan |= config.check_nan;
   }
   ~CompileScope() { compile_options() = before_; }
@@ -130,19 +131,25 @@ Trainer::Trainer(const TrainConfig& config, RunFolder folder, bool resume, Repor
   schedule_ = optim::make_schedule(config_.schedule, {.lr = config_.learning_rate(),
                                                       .total_steps = config_.epochs * loader_->batches(),
                                                       .warm_up_steps = config_.warm_up});
-  if (checkpoint) go_on_from(std::move(*checkpoint));
+  tuning_.emplace(config_, device_);
+  if (checkpoint)
+    go_on_from(std::move(*checkpoint));
+  else if (!config_.choices.empty())
+    tuning_->repeat_another();
   throw_if_interrupted();
 
   folder_.create();
   if (!lock_) lock_ = folder_.take_lock();
   folder_.check_space(checkpoint_bytes());
   write_json(folder_.config(), to_json(config_));
+  if (resume) tuning_->repeat(record_in(read_lost_steps(folder_.metrics(), state_.metrics_bytes)));
   log_.emplace(folder_.metrics(), state_.metrics_bytes);
   if (state_.step > 0) metrics_ = read_metrics(folder_.metrics());
   if (static_cast<int64_t>(metrics_.size()) != state_.step)
     throw Error(ErrorCode::format,
                 fmt::format("the file has {} steps, the checkpoint {}", metrics_.size(), state_.step),
                 folder_.metrics().string(), "The file was changed: restore it, or start a new run");
+  tuning_->go_on_from(metrics_);
   saved_at_ = drawn_at_ = Clock::now();
   saved_step_ = state_.step;
   reporter_.started(facts(device_why_));
@@ -190,6 +197,7 @@ void Trainer::go_on_from(Checkpoint checkpoint) {
   default_generator().restore(checkpoint.state.random);
   TuningCache::instance().restore(checkpoint.kernels);
   kernels_ = std::move(checkpoint.kernels);
+  tuning_->repeat(checkpoint.kernels_to_come);
   state_ = std::move(checkpoint.state);
 }
 
@@ -236,6 +244,7 @@ RunEnd Trainer::run() {
   const InterruptScope interrupts;
   const CompileScope options(config_);
   const ScopedWaitListener waits = tell_reporter();
+  const RunTuning::Scope tuning(*tuning_);
   std::error_code ignored;
   fs::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
   try {
@@ -287,6 +296,7 @@ Trainer::Uploaded Trainer::upload() {
 
 void Trainer::step() {
   const TraceScope trace("step");
+  tuning_->before_step(launched() + 1, plan_, reporter_, [this] { settle(0); });
   if (in_flight_.empty()) settled_at_ = Clock::now();
   const EvaluationStats before = evaluation_stats();
   StepInFlight made;
@@ -305,6 +315,7 @@ void Trainer::step() {
   plan_ = last_plan();
   tested_.reset();
   made.compiled = after.plans_compiled > before.plans_compiled;
+  made.metrics.kernels = tuning_->news(made.metrics.step, plan_);
   made.rebuild_seconds = after.rebuild_seconds - before.rebuild_seconds;
   in_flight_.push_back(std::move(made));
   if (in_flight_.back().compiled)
@@ -463,6 +474,7 @@ void Trainer::save(Svg svg) {
                                           .data = train_->spec(),
                                           .state = state_,
                                           .kernels = kernels_,
+                                          .kernels_to_come = tuning_->to_come(),
                                           .model = model_->state_dict(),
                                           .optimizer = optimizer_->state_dict(),
                                           .scaler = scaler_ ? scaler_->state_dict() : nn::StateDict()});
@@ -497,26 +509,30 @@ void Trainer::finish() {
   double timed = 0;
   for (const double seconds : step_seconds_) timed += seconds;
   const auto pictures = static_cast<double>(config_.batch_size) * static_cast<double>(step_seconds_.size());
-  Summary summary{.config = config_,
-                  .device = to_string(device_),
-                  .trust = trust_note(device_),
-                  .threads = cpu_threads(),
-                  .steps = state_.step,
-                  .parameters = model_->parameter_count(),
-                  .train_loss = inside_epoch || state_.epochs.empty() ? state_.epoch_sum.mean_loss()
-                                                                      : state_.epochs.back().train_loss,
-                  .test_loss = tested_->mean_loss(),
-                  .test_accuracy = tested_->accuracy(),
-                  .epochs = state_.epochs,
-                  .images_per_second = timed > 0 ? pictures / timed : 0,
-                  .step_ms_median = 1e3 * median(step_seconds_),
-                  .rebuild_ms_median = 1e3 * median(rebuild_seconds_),
-                  .train_seconds = state_.train_seconds,
-                  .first_steps_seconds = first_steps_seconds_,
-                  .peak_memory_bytes = memory_use(device_).peak,
-                  .plans_compiled = evaluation_stats().plans_compiled,
-                  .compile_seconds = evaluation_stats().compile_seconds,
-                  .compilations = compilations()};
+  Summary summary{
+      .config = config_,
+      .device = to_string(device_),
+      .trust = trust_note(device_),
+      .threads = cpu_threads(),
+      .steps = state_.step,
+      .parameters = model_->parameter_count(),
+      .train_loss = inside_epoch || state_.epochs.empty() ? state_.epoch_sum.mean_loss()
+                                                          : state_.epochs.back().train_loss,
+      .test_loss = tested_->mean_loss(),
+      .test_accuracy = tested_->accuracy(),
+      .epochs = state_.epochs,
+      .images_per_second = timed > 0 ? pictures / timed : 0,
+      .step_ms_median = 1e3 * median(step_seconds_),
+      .rebuild_ms_median = 1e3 * median(rebuild_seconds_),
+      .train_seconds = state_.train_seconds,
+      .first_steps_seconds = first_steps_seconds_,
+      .tuning_seconds = tuning_->state().seconds,
+      .tuned = static_cast<int64_t>(tuning_->state().timed),
+      .left_to_be_tuned = static_cast<int64_t>(tuning_->state().problems - tuning_->state().timed),
+      .peak_memory_bytes = memory_use(device_).peak,
+      .plans_compiled = evaluation_stats().plans_compiled,
+      .compile_seconds = evaluation_stats().compile_seconds,
+      .compilations = compilations()};
   if (!metrics_.empty()) summary.loss_scale = metrics_.back().loss_scale;
   summary.skipped_steps = state_.skipped_steps;
   if (!plan_) plan_ = plan_of_a_step(config_.batch_size);

@@ -19,6 +19,7 @@
 #include "athanor/train/checkpoint.h"
 #include "athanor/train/loss_svg.h"
 #include "athanor/train/reporter.h"
+#include "athanor/train/run_tuning.h"
 #include "athanor/train/step_mark.h"
 #include "athanor/train/training_step.h"
 
@@ -131,9 +132,10 @@ class Trainer {
   std::optional<LineLog> log_;
   RunState state_;
   std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and earlier ones
-  std::vector<StepMetrics> metrics_;            // of the whole run
-  std::shared_ptr<const Plan> plan_;            // of the last step
-  std::optional<MetricsSum> tested_;            // after the last step, when it was
+  std::optional<RunTuning> tuning_;
+  std::vector<StepMetrics> metrics_;  // of the whole run
+  std::shared_ptr<const Plan> plan_;  // of the last step
+  std::optional<MetricsSum> tested_;  // after the last step, when it was
   std::vector<double> step_seconds_, rebuild_seconds_;
   double first_steps_seconds_ = 0;  // of steps that compiled a plan
   int64_t saved_step_ = 0;

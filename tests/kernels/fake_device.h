@@ -34,6 +34,7 @@ class FakeDevice final : public Backend {
     fake->names = {"a", "b", "c"};
     fake->wrong.clear();
     fake->wrong_by = 1000;
+    fake->prepared = {};
     return *fake;
   }
 
@@ -48,9 +49,10 @@ class FakeDevice final : public Backend {
 
   Timer timer;
   std::string kind;
-  std::vector<std::string> names;  // of candidates
-  std::string wrong;               // the one whose results are wrong
-  float wrong_by = 1000;           // in its first element
+  std::vector<std::string> names;                              // of candidates
+  std::string wrong;                                           // the one whose results are wrong
+  float wrong_by = 1000;                                       // in its first element
+  std::function<void(const std::string& candidate)> prepared;  // is told of each that is prepared, at once
 
   std::string name() const override { return "fake"; }
   std::vector<DeviceInfo> devices() override { return {info()}; }
@@ -58,14 +60,17 @@ class FakeDevice final : public Backend {
     return cpu::allocate_memory(device(), bytes);
   }
   std::vector<Candidate> candidates(int, const KernelRequest& request) override {
-    const Candidate host = backend_of(Device{}).candidates(0, request).front();
     std::vector<Candidate> all;
+    const auto of_host = backend_of(Device{}).candidates(0, request);
+    if (of_host.empty()) return all;
+    const Candidate& host = of_host.front();
     for (const std::string& name : names)
       all.push_back({name, host.scratch_bytes, std::make_shared<FakeKernel>(*this, name, host.kernel)});
     return all;
   }
-  bool has_kernel(const Op&, std::span<const TensorType>, const TensorType&, const Attrs&) override {
-    return true;
+  bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
+                  const Attrs& attrs) override {
+    return backend_of(Device{}).has_kernel(op, inputs, output, attrs);
   }
   std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
                                         const Attrs&) override {
@@ -85,11 +90,16 @@ class FakeDevice final : public Backend {
     FakeKernel(FakeDevice& device, std::string name, std::shared_ptr<const Kernel> host)
         : device_(device), name_(std::move(name)), host_(std::move(host)) {}
     void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
+      prepare();
       device_.ran_ = name_;
       if (++device_.runs_, device_.timing_) return;
       host_->enqueue(queue, buffers, site);
       const Binding& output = buffers[buffers.size() - 2];
       if (name_ == device_.wrong) *static_cast<float*>(output.storage->address()) += device_.wrong_by;
+    }
+
+    void prepare() const override {
+      if (device_.prepared) device_.prepared(name_);
     }
 
    private:

@@ -41,9 +41,9 @@ class Tuner : public ::testing::Test {
   struct Chosen {
     std::string name, why;
   };
-  Chosen chosen(const KernelRequest& request, bool measure = true) {
+  Chosen chosen(const KernelRequest& request, Choosing how = Choosing::timed) {
     const auto candidates = fake_.candidates(0, request);
-    const Choice choice = choose(fake_.device(), request, candidates, measure);
+    const Choice choice = choose(fake_.device(), request, candidates, how);
     return {candidates[choice.index].name, choice.why};
   }
   static int64_t timed() { return TuningCache::instance().timed(); }
@@ -186,7 +186,7 @@ TEST(KernelRequest, SaysWhatIsComputedIn) {
 TEST_F(Tuner, TakesNothingFromNeighboursWithoutTuning) {
   quiet();
   EXPECT_EQ(chosen(product(65)).name, "b");
-  const Chosen first = chosen(product(128), false);
+  const Chosen first = chosen(product(128), Choosing::first);
   EXPECT_EQ(first.name, "a");
   EXPECT_THAT(first.why, HasSubstr("tuning is off"));
 }

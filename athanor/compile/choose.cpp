@@ -1,0 +1,154 @@
+// A kernel for every step of a plan.
+#include <fmt/format.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/check_loop.h"
+#include "athanor/kernels/contest.h"
+#include "athanor/kernels/gpu/gpu_access.h"
+#include "athanor/kernels/guess.h"
+#include "athanor/kernels/tuner.h"
+#include "athanor/kernels/waiting.h"
+
+namespace athanor {
+namespace {
+
+// With Tuning::quick: how long the host's kernels are timed before a plan first runs.
+constexpr double quick_seconds = 3;
+
+class KernelChooser {
+ public:
+  KernelChooser(Plan& plan, const CompileOptions& options)
+      : plan_(plan), options_(options), looks_(options.enabled(Pass::tune) && !options.deterministic) {}
+
+  void run() {
+    size_t number = 0;
+    for (size_t s = 0; s < plan_.steps.size(); ++s) {
+      tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan_.steps.size()));
+      PlanStep& step = plan_.steps[s];
+      if (step.kind == PlanStep::Kind::copy) continue;
+      step.loops.empty() ? choose_for_op(s) : choose_for_loops(step);
+    }
+    compile();
+    if (looks_) check();
+    for (const Decision& decision : decisions_)
+      for (const size_t s : decision.steps) {
+        plan_.steps[s].kernel = decision.candidates[decision.choice.index];
+        plan_.steps[s].why = decision.choice.why;
+        if (decision.exact_instead) plan_.steps[s].why += "; in f32: it has no kernel of tf32";
+        plan_.steps[s].measured = decision.choice.measured;
+      }
+  }
+
+ private:
+  /// Of all steps with one request.
+  struct Decision {
+    std::vector<size_t> steps;
+    std::vector<Candidate> candidates;
+    Choice choice;
+    bool exact_instead = false;  // the device has no kernel that computes in tf32
+  };
+
+  static void choose_for_loops(PlanStep& step) {
+    Backend& backend = backend_of(step.device);
+    if (step.loops.size() == 1) {
+      step.kernel = backend.loop_kernel(step.device.index, step.loops.front());
+      step.why = "generated for this loop";
+      return;
+    }
+    const GpuAccess access = gpu_access(step.device).value();  // join_loops asked too
+    step.kernel = access.make(gpu_joined_loops(step.loops, access.traits));
+    step.why = "generated for these loops";
+  }
+
+  void choose_for_op(size_t s) {
+    PlanStep& step = plan_.steps[s];
+    const auto [known, fresh] = decided_.emplace(problem_key(step.device, *step.request), decisions_.size());
+    if (!fresh) {
+      Decision& decision = decisions_[known->second];
+      if (decision.exact_instead) step.request->tf32 = false;
+      return decision.steps.push_back(s);
+    }
+    Backend& backend = backend_of(step.device);
+    auto candidates = backend.candidates(step.device.index, *step.request);
+    const bool exact_instead = candidates.empty() && step.request->tf32;
+    if (exact_instead) {
+      step.request->tf32 = false;
+      candidates = backend.candidates(step.device.index, *step.request);
+    }
+    if (candidates.empty()) {
+      decided_.erase(known);
+      return run_on_the_host(step);
+    }
+    const Choosing how = choosing(step.device);
+    const auto start = Clock::now();
+    Choice choice = choose(step.device, *step.request, candidates, how);
+    if (how == Choosing::timed) timing_seconds_ += seconds_since(start);
+    decisions_.push_back({{s}, std::move(candidates), std::move(choice), exact_instead});
+  }
+
+  // The host's kernels need no compiling.
+  Choosing choosing(Device device) const {
+    if (!looks_) return Choosing::first;
+    const bool timed =
+        options_.tuning == Tuning::full ||
+        (options_.tuning == Tuning::quick && device == Device{} && timing_seconds_ < quick_seconds);
+    return timed ? Choosing::timed : Choosing::guess;
+  }
+
+  void run_on_the_host(PlanStep& step) {
+    if (!options_.allows_on_host(step.request->op->name))
+      throw Error(ErrorCode::device,
+                  fmt::format("{} has no kernel for {}", to_string(step.device), step.request->key()),
+                  step.where);
+    step.kind = PlanStep::Kind::host_call;
+    step.device = Device{};
+    step.queue = plan_.queue_number({step.device});
+    step.kernel = {.name = "reference, float64"};
+    step.why = fmt::format("allowed on the host: {} copied there and back each time",
+                           format_bytes(static_cast<uint64_t>(step.bytes)));
+  }
+
+  void compile() const {
+    std::vector<const Kernel*> kernels, guesses;
+    for (const PlanStep& step : plan_.steps)
+      if (step.kernel.kernel) kernels.push_back(step.kernel.kernel.get());
+    for (const Decision& decision : decisions_)
+      (decision.choice.unchecked ? guesses : kernels)
+          .push_back(decision.candidates[decision.choice.index].kernel.get());
+    prepare(kernels, guesses);
+  }
+
+  // As the tuner checks the kernels that it times.
+  void check() {
+    for (size_t d = 0; d < decisions_.size(); ++d) {
+      Decision& decision = decisions_[d];
+      if (!decision.choice.unchecked) continue;
+      const PlanStep& step = plan_.steps[decision.steps.front()];
+      tell_wait("checking kernels", fmt::format("{} of {}", d + 1, decisions_.size()));
+      check_guess(step.device, *step.request, decision.candidates, decision.choice);
+    }
+    for (const PlanStep& step : plan_.steps)
+      if (!step.loops.empty()) require_right_loop(step.device, step.loops, step.kernel, step.name());
+  }
+
+  Plan& plan_;
+  const CompileOptions& options_;
+  bool looks_;  // at what is remembered or timed
+  double timing_seconds_ = 0;
+  std::vector<Decision> decisions_;
+  std::map<std::string, size_t> decided_;  // by problem
+};
+
+}  // namespace
+
+void choose_kernels(Plan& plan, const CompileOptions& options) { KernelChooser(plan, options).run(); }
+
+}  // namespace athanor

@@ -1,0 +1,216 @@
+#include "athanor/kernels/contest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/tuning_cache.h"
+#include "athanor/kernels/waiting.h"
+#include "athanor/kernels/watchdog.h"
+
+namespace athanor {
+namespace {
+
+// One that is this much slower than the best so far is not timed further.
+constexpr double hopeless = 2;
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+// The share of the roofline's rate at which nothing better is looked for.
+constexpr double near_roofline = 0.9;
+// Those within this of the best are timed again, at most so many.
+constexpr double close = 1.15;
+constexpr size_t most_finalists = 3;
+
+}  // namespace
+
+std::string problem_key(Device device, const KernelRequest& request) {
+  return environment_key(device) + "|" + request.key();
+}
+
+std::string fingerprint(const std::vector<Candidate>& candidates) {
+  std::vector<std::string> texts;
+  for (const Candidate& candidate : candidates) {
+    std::string& text = texts.emplace_back(candidate.name + '\n');
+    if (const GpuCandidate* generated = candidate.kernel ? candidate.kernel->generated() : nullptr)
+      for (const GpuLaunch& launch : generated->launches) text += launch.source;
+  }
+  std::ranges::sort(texts);
+  std::string all;
+  for (const std::string& text : texts) all += text;
+  return KernelCache::hash(all);
+}
+
+size_t place_of(const std::vector<Candidate>& candidates, const std::string& name) {
+  return static_cast<size_t>(std::ranges::find(candidates, name, &Candidate::name) - candidates.begin());
+}
+
+Contest::Contest(Device device, KernelRequest request, std::vector<Candidate> candidates,
+                 std::optional<KernelCache::Winner> before)
+    : device_(device),
+      request_(std::move(request)),
+      candidates_(std::move(candidates)),
+      before_(std::move(before)),
+      environment_(environment_key(device)),
+      key_(problem_key(device, request_)),
+      work_(work_of(request_)) {
+  least_seconds_ = KernelCache::instance().find_peak(environment_).least_seconds(work_.flops, work_.bytes);
+}
+
+double Contest::best_seconds() const {
+  double best = no_limit;
+  for (const Entry& entry : entries_) best = std::min(best, entry.seconds());
+  return best;
+}
+
+const Candidate* Contest::next() const {
+  if (tried_ == candidates_.size() || near_roofline * best_seconds() < least_seconds_) return nullptr;
+  return &candidates_[tried_];
+}
+
+Trial& Contest::trial() {
+  if (!trial_) trial_ = std::make_unique<Trial>(device_, request_);
+  return *trial_;
+}
+
+// On the host itself the first candidate's result counts.
+void Contest::expect() {
+  if (!std::exchange(expects_, true) && device_ != Device{}) expected_ = host_result(request_);
+}
+
+void Contest::try_next() {
+  expect();
+  const size_t i = tried_++;
+  device_ == Device{} ? enter(i) : enter_marked(i);
+}
+
+// Other devices have a clock and cores of their own.
+bool Contest::is_busy() const { return info_of(device_).kind == "cpu" && load_.share() > busy_share; }
+
+std::optional<Measured> Contest::run(const TuningProgress& progress) {
+  while (next() != nullptr) {
+    throw_if_interrupted();
+    if (progress) progress(tried_ + 1, candidates_.size());
+    tell_wait("timing kernels",
+              fmt::format("{} of {} for {}", tried_ + 1, candidates_.size(), request_.op->name));
+    try_next();
+    if (before_ && is_busy()) return std::nullopt;
+  }
+  return finish();
+}
+
+Measured Contest::finish() {
+  if (entries_.empty())
+    throw Error(
+        failure_ ? failure_->code() : ErrorCode::device,
+        failure_ ? failure_->problem()
+                 : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
+        {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
+  result_.untried = candidates_.size() - tried_;
+  run_off();
+  judge();
+  trial_.reset();
+  return std::move(result_);
+}
+
+bool Contest::is_right(size_t candidate) {
+  only_check_ = true;
+  expect();
+  const size_t dropped = result_.dropped.size();
+  enter_marked(candidate);
+  return result_.dropped.size() == dropped;
+}
+
+void Contest::enter_marked(size_t i) {
+  const Candidate& candidate = candidates_[i];
+  KernelCache& cache = KernelCache::instance();
+  if (cache.is_marked(key_, candidate.name)) {
+    result_.dropped.emplace_back(candidate.name, "the program ended while it was tried");
+    return;
+  }
+  {
+    // Pressing Ctrl-C does not mean that the candidate is bad.
+    const InterruptScope held;
+    cache.mark(key_, candidate.name);
+    {
+      const Watchdog watchdog(fmt::format("trying the kernel '{}' of {} on {}", candidate.name,
+                                          request_.op->name, to_string(device_)));
+      try {
+        enter(i);
+      } catch (const Error& error) {
+        failure_ = error;  // the device cannot compile or launch this one; others may work
+        result_.dropped.emplace_back(candidate.name, error.problem());
+      }
+    }
+    cache.unmark(key_, candidate.name);
+  }
+  deliver_interrupt();
+}
+
+void Contest::enter(size_t i) {
+  const std::vector<double> result = trial().result(candidates_[i]);  // compiles and warms, too
+  if (expected_.empty())
+    expected_ = result;
+  else if (!agree(expected_, result, request_)) {
+    result_.dropped.emplace_back(candidates_[i].name, "its results are wrong");
+    return;
+  }
+  if (only_check_) return;
+  entries_.push_back(
+      {candidates_[i].name, i, time(i, entries_.empty() ? no_limit : hopeless * best_seconds())});
+}
+
+Samples Contest::time(size_t i, double limit) {
+  Samples samples;
+  load_.during([&] { samples = trial().time(candidates_[i], limit); });
+  return samples;
+}
+
+// Other work on the machine changes over time: the best candidates take turns.
+void Contest::run_off() {
+  std::ranges::stable_sort(entries_, {}, &Entry::seconds);
+  size_t finalists = 0;
+  while (finalists < std::min(entries_.size(), most_finalists) &&
+         entries_[finalists].seconds() <= close * entries_.front().seconds())
+    ++finalists;
+  if (finalists > 1)
+    for (int round = 0; round < 2; ++round)
+      for (Entry& entry : std::span(entries_).first(finalists)) {
+        throw_if_interrupted();
+        entry.samples.add(time(entry.candidate, no_limit));
+      }
+  std::ranges::stable_sort(entries_, {}, &Entry::seconds);
+}
+
+void Contest::judge() {
+  for (const Entry& entry : entries_) result_.times.emplace_back(entry.name, entry.seconds());
+  result_.spread = entries_.front().samples.spread();
+  result_.busy = is_busy();
+  result_.disturbed = result_.busy || result_.spread > wide_spread;
+  if (before_ && result_.disturbed) {
+    // Both timings were disturbed, which can only make times longer: take the shorter ones.
+    for (auto& [name, seconds] : result_.times)
+      for (const auto& [same, earlier] : before_->times)
+        if (same == name) seconds = std::min(seconds, earlier);
+    std::ranges::stable_sort(result_.times, {}, [](const auto& one) { return one.second; });
+  }
+  std::tie(result_.winner, result_.seconds) = result_.times.front();
+  TuningCache::instance().remember(
+      key_, {.name = result_.winner,
+             .seconds = result_.seconds,
+             .candidates = fingerprint(candidates_),
+             .times = result_.times,
+             .spread = result_.spread,
+             .disturbed = result_.disturbed ? 1 + (before_ ? before_->disturbed : 0) : 0,
+             .bucket = environment_ + "|" + bucket_of(request_),
+             .work = work_.amount()});
+  if (result_.seconds > 0 && !result_.disturbed)
+    KernelCache::instance().raise_peak(environment_, work_.flops / result_.seconds,
+                                       work_.bytes / result_.seconds);
+}
+
+}  // namespace athanor

@@ -1,0 +1,81 @@
+// A contest: the candidates of one request, tried one after the other.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/alike.h"
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/trial.h"
+#include "athanor/kernels/tuner.h"
+
+namespace athanor {
+
+/// Times the candidates of one request, with all that may go wrong on the way. It may be left between two
+/// candidates and gone on with later; its operands stay in the device's memory meanwhile.
+class Contest {
+ public:
+  /// `before`: the winner of a timing that was disturbed.
+  Contest(Device device, KernelRequest request, std::vector<Candidate> candidates,
+          std::optional<KernelCache::Winner> before = {});
+
+  /// The candidate that try_next() tries; nullptr when all were tried, or the best is near the roofline.
+  const Candidate* next() const;
+  /// Checks one, and times it; drops it if it cannot be compiled or is wrong. One that hangs ends the
+  /// program; one that ends the program is never tried again. Hold the timing_turn().
+  void try_next();
+  /// Whether this process had to wait for cores, so that its times mean little.
+  bool is_busy() const;
+  /// When next() is nullptr: lets the best take turns, remembers the winner, and leaves the contest empty.
+  /// Throws Error when no candidate can be used.
+  Measured finish();
+
+  /// Tries all. With `before`: {} as soon as this timing is disturbed too.
+  std::optional<Measured> run(const TuningProgress& progress = {});
+  /// Whether this candidate runs and gives the same result as the host. Not for the host itself.
+  bool is_right(size_t candidate);
+
+ private:
+  struct Entry {
+    std::string name;
+    size_t candidate;
+    Samples samples;
+    double seconds() const { return samples.seconds(); }
+  };
+  double best_seconds() const;
+  Trial& trial();
+  void expect();
+  void enter_marked(size_t i);
+  void enter(size_t i);
+  Samples time(size_t i, double limit);
+  void run_off();
+  void judge();
+
+  Device device_;
+  KernelRequest request_;
+  std::vector<Candidate> candidates_;
+  size_t tried_ = 0;
+  std::optional<KernelCache::Winner> before_;
+  std::string environment_, key_;
+  Work work_;
+  double least_seconds_ = 0;  // by the roofline; 0 where that is not known
+  std::unique_ptr<Trial> trial_;
+  LoadMeter load_;
+  bool expects_ = false;
+  std::vector<double> expected_;
+  bool only_check_ = false;
+  std::vector<Entry> entries_;
+  Measured result_;
+  std::optional<Error> failure_;
+};
+
+/// Names a problem on a device, for TuningCache and KernelCache.
+std::string problem_key(Device device, const KernelRequest& request);
+/// A text that identifies the candidates and their sources, in whatever order.
+std::string fingerprint(const std::vector<Candidate>& candidates);
+/// Where the candidate of this name stands; the number of candidates where none has it.
+size_t place_of(const std::vector<Candidate>& candidates, const std::string& name);
+
+}  // namespace athanor

@@ -1,0 +1,78 @@
+// Compiling the kernels of a plan, several at once.
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/trust.h"
+#include "athanor/kernels/tuner.h"
+#include "athanor/kernels/waiting.h"
+
+namespace athanor {
+namespace {
+
+// A compiler that ends the program over one of several guesses does not say over which: the next time they
+// are compiled one by one, each with a mark of its own.
+class GuessesMark {
+ public:
+  GuessesMark() : set_(!KernelCache::instance().is_marked(key, what)) {
+    if (set_) KernelCache::instance().mark(key, what);
+  }
+  ~GuessesMark() { KernelCache::instance().unmark(key, what); }
+  GuessesMark(const GuessesMark&) = delete;
+  GuessesMark& operator=(const GuessesMark&) = delete;
+  bool set() const { return set_; }
+
+ private:
+  static constexpr const char *key = "compiling", *what = "several guesses at once";
+  bool set_;
+};
+
+void prepare_all(const std::vector<std::pair<const Kernel*, bool>>& kernels) {
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&, examines = examining()] {
+    const ExaminationScope scope(examines);
+    for (size_t i = next++; i < kernels.size(); i = next++) try {
+        throw_if_interrupted();
+        tell_wait("compiling kernels",
+                  fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
+        kernels[i].first->prepare();
+      } catch (const Error&) {
+        const std::scoped_lock lock(mutex);
+        if (!failure && !kernels[i].second) failure = std::current_exception();
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+  };
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(kernels.size(), std::thread::hardware_concurrency());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (auto& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses) {
+  std::vector<std::pair<const Kernel*, bool>> all;
+  for (const Kernel* kernel : guesses) all.emplace_back(kernel, true);  // the largest kernels
+  for (const Kernel* kernel : kernels) all.emplace_back(kernel, false);
+  if (guesses.empty()) return prepare_all(all);
+  const GuessesMark mark;
+  if (!mark.set()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(guesses.size()));
+  prepare_all(all);
+}
+
+}  // namespace athanor

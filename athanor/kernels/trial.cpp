@@ -1,0 +1,88 @@
+#include "athanor/kernels/trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+namespace {
+
+// Random numbers for an operand, over all the elements that its strides reach.
+HostArray numbers_for(const OperandDesc& operand) {
+  int64_t last = 0;
+  for (int i = 0; i < operand.shape.rank(); ++i)
+    last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
+  const int64_t count = std::max(last + 1, operand.shape.size());
+  std::vector<double> values(static_cast<size_t>(count));
+  uint32_t state = 12345;  // any fixed numbers work, but zeros would hide mistakes
+  for (double& v : values)
+    v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
+  return from_doubles(operand.dtype, {count}, values);
+}
+
+}  // namespace
+
+Trial::Trial(Device device, const KernelRequest& request) : device_(device), results_(request.outputs) {
+  for (const auto& input : request.inputs) {
+    const HostArray host = numbers_for(input);
+    inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
+    inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
+  }
+  for (const auto& output : request.outputs)
+    outputs_.push_back(
+        allocate(device, std::max<size_t>(1, HostArray(output.dtype, output.shape).bytes.size())));
+}
+
+std::vector<double> Trial::result(const Candidate& candidate) {
+  launch(candidate);
+  queue_of(device_).finish();
+  std::vector<double> all;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    HostArray host(results_[i].dtype, results_[i].shape);
+    outputs_[i]->read(host.bytes.data(), 0, host.bytes.size());
+    const std::vector<double> one = to_doubles(host);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+Samples Trial::time(const Candidate& candidate, double limit) {
+  return take_samples(
+      [&](int runs) {
+        return queue_of(device_).timed([&] {
+          for (int i = 0; i < runs; ++i) launch(candidate);
+        });
+      },
+      limit);
+}
+
+void Trial::launch(const Candidate& candidate) {
+  if (!scratch_ || scratch_->bytes() < candidate.scratch_bytes)
+    scratch_ = allocate(device_, std::max<size_t>(1, candidate.scratch_bytes));
+  std::vector<Binding> buffers;
+  for (const auto& input : inputs_) buffers.push_back({input.get(), 0});
+  for (const auto& output : outputs_) buffers.push_back({output.get(), 0});
+  buffers.push_back({scratch_.get(), 0});
+  candidate.kernel->enqueue(queue_of(device_), buffers);
+}
+
+std::vector<double> host_result(const KernelRequest& request) {
+  const Device host{};
+  const auto candidates = backend_of(host).candidates(host.index, request);
+  return candidates.empty() ? std::vector<double>() : Trial(host, request).result(candidates.front());
+}
+
+bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request) {
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!std::isfinite(b[i])) return false;
+    largest = std::max(largest, std::abs(a[i]));
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+  }
+  return difference <= request.rounding() * largest + 1e-12;
+}
+
+}  // namespace athanor

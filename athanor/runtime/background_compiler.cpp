@@ -1,0 +1,98 @@
+#include "athanor/runtime/background_compiler.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/base/os/threads.h"
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/watchdog.h"
+
+namespace athanor {
+namespace {
+
+std::string name_of(const std::string& problem, const Candidate& candidate) {
+  return problem + '\n' + candidate.name;
+}
+
+}  // namespace
+
+BackgroundCompiler::~BackgroundCompiler() {
+  if (!thread_.joinable()) return;
+  std::optional<Watchdog> watchdog;
+  {
+    const std::scoped_lock lock(mutex_);
+    ends_ = true;
+    jobs_.clear();
+    if (!under_way_.empty()) watchdog.emplace("compiling " + under_way_);
+  }
+  more_.notify_all();
+  thread_.join();
+}
+
+void BackgroundCompiler::add(const std::string& problem, const Candidate& candidate) {
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.push_back({problem, candidate});
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  }
+  more_.notify_all();
+}
+
+bool BackgroundCompiler::is_done(const std::string& problem, const Candidate& candidate) {
+  const std::scoped_lock lock(mutex_);
+  return done_.contains(name_of(problem, candidate));
+}
+
+bool BackgroundCompiler::is_idle() {
+  const std::scoped_lock lock(mutex_);
+  return jobs_.empty() && under_way_.empty();
+}
+
+void BackgroundCompiler::drop() {
+  const std::scoped_lock lock(mutex_);
+  jobs_.clear();
+}
+
+double BackgroundCompiler::seconds() {
+  const std::scoped_lock lock(mutex_);
+  return seconds_;
+}
+
+void BackgroundCompiler::work() {
+  os::yield_to_others();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
+    if (ends_) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    under_way_ = fmt::format("the kernel '{}'", job.candidate.name);
+    lock.unlock();
+    const auto start = Clock::now();
+    compile(job);
+    const double passed = seconds_since(start);
+    lock.lock();
+    seconds_ += passed;
+    under_way_.clear();
+    done_.insert(name_of(job.problem, job.candidate));
+  }
+}
+
+void BackgroundCompiler::compile(const Job& job) {
+  KernelCache& cache = KernelCache::instance();
+  const std::string key = "background|" + job.problem;
+  if (cache.is_marked(key, job.candidate.name)) return cache.unmark(key, job.candidate.name);
+  cache.mark(key, job.candidate.name);
+  try {
+    job.candidate.kernel->prepare();
+  } catch (const Error&) {
+    // It is dropped, with this reason, when it is tried.
+  }
+  cache.unmark(key, job.candidate.name);
+}
+
+}  // namespace athanor

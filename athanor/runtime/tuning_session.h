@@ -1,0 +1,103 @@
+// Tuning while a program runs: the first run of a plan takes the best guesses, and what is found to be faster
+// takes its place later.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/contest.h"
+#include "athanor/runtime/background_compiler.h"
+#include "athanor/runtime/executor.h"
+
+namespace athanor {
+
+/// How much a program may lose to tuning: of the time since the session began, and in all.
+struct TuningBudget {
+  double share = 0.1;
+  double seconds = 30;
+};
+
+/// A kernel that takes the place of another from the next evaluation on.
+struct KernelChange {
+  std::string request, before, now;
+  double speedup = 1;  // of the kernel
+};
+
+/// How far a session is.
+struct TuningState {
+  size_t problems = 0;  // of the plan, that could be tuned when it began
+  size_t timed = 0;     // of them
+  double seconds = 0;   // spent
+  bool over = false;    // nothing is left, or the seconds are spent
+};
+
+/// Tunes the plan that a thread runs again and again, between its runs. While one lives, plans of its thread
+/// are made with Tuning::quick.
+///
+/// Problems are taken by what the plan spends on them: one run of it is measured step by step. Another thread
+/// compiles the candidates. The thread that runs the plan times them, one in each call of between_steps(), as
+/// long as the budget has room; where compiling takes the device's own cores, it counts, too. Marks,
+/// watchdog, comparison with the host's results and provisional winners are those of the tuner
+/// (kernels/contest.h).
+///
+///     TuningSession tuning;
+///     while (...) {
+///       tuning.between_steps(last_plan());
+///       ... eval(...);
+///     }
+class TuningSession {
+ public:
+  using SecondsClock = std::function<double()>;
+  /// `clock`: for tests.
+  explicit TuningSession(TuningBudget budget = {}, SecondsClock clock = {});
+  ~TuningSession();
+  TuningSession(const TuningSession&) = delete;
+  TuningSession& operator=(const TuningSession&) = delete;
+
+  /// Goes on with tuning. `plan`: of the last step; nullptr before the first. `finish` is called before
+  /// something is timed: it waits until the device has done what it was given. Returns what runs with another
+  /// kernel from now on: plans with it are made anew. Throws Interrupted.
+  std::vector<KernelChange> between_steps(const std::shared_ptr<const Plan>& plan,
+                                          const std::function<void()>& finish = {});
+  TuningState state() const;
+
+ private:
+  struct Problem {
+    std::string key;
+    Device device;
+    KernelRequest request;
+    std::string kernel;  // that runs now
+    double gain = 0;     // share of its time that is expected to be saved
+    double seconds = 0;  // that a step spends on it
+  };
+  void look_at(const std::shared_ptr<const Plan>& plan);
+  bool rank();
+  void begin_next();
+  void compile_ahead();
+  bool is_ready(const Candidate& candidate);
+  double room();
+  void spend_compiling();
+  std::vector<KernelChange> conclude();
+
+  CompileOptions before_;
+  TuningBudget budget_;
+  SecondsClock clock_;
+  double begin_ = 0, spent_ = 0, charged_ = 0;
+  double a_timing_, a_compilation_;  // seconds that one is expected to take
+  size_t problems_at_first_ = 0, timed_ = 0;
+  bool over_ = false, looked_ = false;
+  std::shared_ptr<const Plan> plan_;
+  std::optional<ScopedProfile> profile_;
+  std::vector<Problem> problems_;  // the next one last
+  Problem problem_;                // of the contest
+  std::vector<Candidate> candidates_;
+  size_t compiled_ = 0;  // of the candidates, given to the compiler
+  std::unique_ptr<Contest> contest_;
+  BackgroundCompiler compiler_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,239 @@
+// Tuning while a program runs, on a device whose clock the tests set.
+#include "athanor/runtime/tuning_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "athanor/kernels/timing.h"
+#include "athanor/kernels/trust.h"
+#include "athanor/kernels/tuning_cache.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/kernels/fake_device.h"
+
+namespace athanor {
+namespace {
+
+using testing::FakeDevice;
+
+class Session : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    set_trusting(true);
+    next_process();
+    fake_.timer = [this](const std::string& name, int runs) {
+      const double seconds = runs * (name == "b" ? 1e-3 : 2e-3);
+      now_ += seconds;
+      return seconds;
+    };
+  }
+  void TearDown() override {
+    set_trusting(false);
+    pretend_load({});
+    next_process();
+  }
+
+  static void next_process() {
+    TuningCache::instance().start_anew();
+    clear_plan_cache();
+    pretend_load(0.0);
+  }
+  static int64_t timed() { return TuningCache::instance().timed(); }
+
+  Tensor numbers(const Shape& shape) const {
+    HostArray array(DType::f32, shape);
+    for (size_t i = 0; i < array.as<float>().size(); ++i)
+      array.as<float>()[i] = 0.01F * static_cast<float>(i % 100);
+    return Tensor::from(array, fake_.device());
+  }
+
+  /// A step of a program: one product. `seconds` pass.
+  std::string step(double seconds = 0.2) {
+    const Tensor product = matmul(numbers({40, 64}), numbers({64, 64}));
+    result_ = product.to_host();
+    now_ += seconds;
+    return kernel();
+  }
+  static std::string kernel() {
+    for (const PlanStep& one : last_plan()->steps)
+      if (one.request) return one.kernel.name;
+    return "none";
+  }
+  static std::string why() {
+    for (const PlanStep& one : last_plan()->steps)
+      if (one.request) return one.why;
+    return "none";
+  }
+
+  /// The thread that compiles has nothing left to do.
+  static void let_compile() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+
+  FakeDevice& fake_ = FakeDevice::fresh();
+  double now_ = 0;
+  HostArray result_{DType::f32, {1}};
+};
+
+TEST_F(Session, TheFirstStepTimesNothing) {
+  TuningSession session({}, [this] { return now_; });
+  EXPECT_TRUE(session.between_steps(nullptr).empty());
+  EXPECT_EQ(step(), "a");
+  EXPECT_EQ(why(), "best guess");
+  EXPECT_EQ(timed(), 0);
+}
+
+TEST_F(Session, TakesWhatIsFasterFromAStepOn) {
+  TuningSession session({}, [this] { return now_; });
+  std::string runs = step();
+  std::vector<KernelChange> all;
+  int finished = 0;
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    const auto changes = session.between_steps(last_plan(), [&] { ++finished; });
+    all.insert(all.end(), changes.begin(), changes.end());
+    const std::string before = runs;
+    runs = step();
+    EXPECT_EQ(runs != before, !changes.empty()) << "a kernel changes where it is said, and nowhere else";
+  }
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].before, "a");
+  EXPECT_EQ(all[0].now, "b");
+  EXPECT_NEAR(all[0].speedup, 2, 0.01);
+  EXPECT_EQ(runs, "b");
+  EXPECT_EQ(finished, 3) << "before each candidate the device had done all that it was given";
+  EXPECT_EQ(session.state().timed, 1U);
+  EXPECT_EQ(timed(), 1);
+
+  next_process();
+  EXPECT_EQ(step(), "b");
+  EXPECT_EQ(timed(), 0) << "it is remembered";
+}
+
+TEST_F(Session, KeepsToItsBudget) {
+  fake_.names = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  TuningSession session({.share = 0.1, .seconds = 0.5}, [this] { return now_; });
+  const double begin = now_;
+  step();
+  double largest = 0, before = 0;
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    session.between_steps(last_plan());
+    const double spent = session.state().seconds;
+    largest = std::max(largest, spent - before);
+    before = spent;
+    EXPECT_LE(spent, 0.1 * (now_ - begin) + largest) << "after step " << i;
+    EXPECT_LE(spent, 0.5 + largest);
+    step(0.02);
+  }
+  EXPECT_GT(before, 0);
+}
+
+TEST_F(Session, CompilesOnAnotherThread) {
+  std::mutex mutex;
+  std::map<std::string, std::thread::id> first;
+  fake_.prepared = [&](const std::string& name) {
+    const std::scoped_lock lock(mutex);
+    first.emplace(name, std::this_thread::get_id());
+  };
+  TuningSession session({}, [this] { return now_; });
+  step();
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    session.between_steps(last_plan());
+    step();
+  }
+  const std::scoped_lock lock(mutex);
+  ASSERT_EQ(first.size(), 3U);
+  EXPECT_NE(first["b"], std::this_thread::get_id());
+  EXPECT_NE(first["c"], std::this_thread::get_id());
+}
+
+TEST_F(Session, AGuessThatIsWrongDoesNotRun) {
+  fake_.wrong = "a";
+  TuningSession session({}, [this] { return now_; });
+  EXPECT_EQ(step(), "b");
+  const HostArray here = result_;
+  const Tensor x = numbers({40, 64}).to(Device{}), y = numbers({64, 64}).to(Device{});
+  EXPECT_EQ(here.bytes, matmul(x, y).to_host().bytes);
+}
+
+TEST_F(Session, AWrongCandidateIsDroppedLater) {
+  fake_.wrong = "b";
+  TuningSession session({}, [this] { return now_; });
+  step();
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    EXPECT_TRUE(session.between_steps(last_plan()).empty());
+    EXPECT_EQ(step(), "a");
+  }
+  EXPECT_EQ(timed(), 1);
+}
+
+TEST_F(Session, ABusyMachinesWinnerIsProvisional) {
+  TuningSession session({}, [this] { return now_; });
+  step();
+  pretend_load(0.5);
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    session.between_steps(last_plan());
+    step();
+  }
+  next_process();
+  TuningSession next({}, [this] { return now_; });
+  EXPECT_EQ(step(), "b");
+  next.between_steps(last_plan());
+  EXPECT_EQ(next.state().problems, 1U) << "it is timed again";
+}
+
+TEST_F(Session, WhatEndedTheProgramWhileItWasCompiledIsTriedOnceMore) {
+  std::string problem;
+  {
+    TuningSession session({}, [this] { return now_; });
+    step();
+    for (const PlanStep& one : last_plan()->steps)
+      if (one.request) problem = problem_key(one.device, *one.request);
+  }
+  KernelCache::instance().mark("background|" + problem, "b");  // as a process that was killed leaves it
+  next_process();
+  std::mutex mutex;
+  std::map<std::string, std::thread::id> first;
+  fake_.prepared = [&](const std::string& name) {
+    const std::scoped_lock lock(mutex);
+    first.emplace(name, std::this_thread::get_id());
+  };
+  TuningSession session({}, [this] { return now_; });
+  std::string runs = step();
+  for (int i = 0; i < 1000 && !session.state().over; ++i) {
+    let_compile();
+    session.between_steps(last_plan());
+    runs = step();
+  }
+  EXPECT_EQ(runs, "b");
+  EXPECT_FALSE(KernelCache::instance().is_marked("background|" + problem, "b"));
+  const std::scoped_lock lock(mutex);
+  EXPECT_EQ(first["b"], std::this_thread::get_id()) << "where the tuner's mark and watchdog are";
+}
+
+TEST_F(Session, NeighboursAreGuessedFrom) {
+  {
+    TuningSession session({}, [this] { return now_; });
+    step();
+    for (int i = 0; i < 1000 && !session.state().over; ++i) {
+      let_compile();
+      session.between_steps(last_plan());
+      step();
+    }
+  }
+  next_process();
+  TuningSession session({}, [this] { return now_; });
+  eval({matmul(numbers({41, 64}), numbers({64, 64}))});
+  EXPECT_EQ(kernel(), "b");
+  EXPECT_THAT(why(), ::testing::StartsWith("as for "));
+  EXPECT_EQ(timed(), 0);
+}
+
+}  // namespace
+}  // namespace athanor
