@@ -34,7 +34,7 @@ class Writer {
     traits_.matrix_units = matrix_units(target, architecture);
     traits_.registers = true;
     traits_.async_copies = has_async_copies(target, architecture);
-    traits_.local_bytes = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
+    product_local_bytes_ = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
@@ -48,7 +48,9 @@ class Writer {
       request.with.push_back(&find_op(with));
       request.outputs.push_back(desc(output));
     }
-    auto candidates = gpu_candidates(request, traits_);
+    GpuTraits traits = traits_;
+    if (request.op->name == "batch_matmul") traits.local_bytes = product_local_bytes_;
+    auto candidates = gpu_candidates(request, traits);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
     for (const GpuCandidate& candidate : candidates)
       for (const GpuLaunch& launch : candidate.launches) {
@@ -72,6 +74,8 @@ class Writer {
   size_t most_candidates_;
   nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_;
+  int64_t product_local_bytes_ =
+      32 * 1024;  // what the architecture has; other templates are looked at with less
   std::set<std::string> seen_;
 };
 

@@ -28,8 +28,7 @@ constexpr TileShape mfma_shapes[] = {
 
 // FMA: 8 x 8 elements for each item, or 4 x 4.
 constexpr TileShape fma_shapes[] = {{128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2}, {64, 128, 16, 2, 2, 2},
-                                    {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2},
-                                    {32, 32, 32, 2, 1, 2}};
+                                    {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2}};
 
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
