@@ -18,9 +18,10 @@ class PrecisionTest : public testing::TrainerTest {
   /// The mean loss of the second half of a run.
   double late_loss(const std::string& name) const {
     const auto all = steps(name);
+    const size_t first = all.size() / 2;
     double total = 0;
-    for (size_t i = all.size() / 2; i < all.size(); ++i) total += all[i].loss;
-    return total / static_cast<double>(all.size() - all.size() / 2);
+    for (size_t i = first; i < all.size(); ++i) total += all[i].loss;
+    return total / static_cast<double>(all.size() - first);
   }
 };
 
