@@ -43,18 +43,28 @@ struct Losses {
 };
 
 Losses train_on(Device device, const std::function<std::unique_ptr<nn::Module>()>& make,
-                const HostArray& inputs, const HostArray& labels, int steps) {
+                const HostArray& inputs, const HostArray& labels, int steps, Precision precision) {
   manual_seed(3);
   const auto model = make();
   model->to(device);
   // Some gradients are 0 except for rounding (of a bias before a norm); Adam with a small eps would make them
   // large.
   AdamW optimizer(model->parameters(), {.lr = 0.01, .eps = 0.01, .weight_decay = 0.05});
+  GradScaler scaler(device);
   Losses result;
   for (int step = 0; step < steps; ++step) {
-    const Tensor loss = cross_entropy((*model)(Tensor::from(inputs, device)), Tensor::from(labels, device));
-    loss.backward();
-    optimizer.step();
+    const Tensor loss = [&] {
+      const Autocast scope(precision);
+      return cross_entropy((*model)(Tensor::from(inputs, device)), Tensor::from(labels, device));
+    }();
+    if (precision == Precision::f16) {
+      scaler.scale(loss).backward();
+      scaler.step(optimizer);
+      scaler.update();
+    } else {
+      loss.backward();
+      optimizer.step();
+    }
     result.of_steps.push_back(loss.item());
     result.off_device += last_plan()->kernels_off_device();
   }
@@ -63,23 +73,26 @@ Losses train_on(Device device, const std::function<std::unique_ptr<nn::Module>()
 }
 
 void expect_same_everywhere(const std::function<std::unique_ptr<nn::Module>()>& make, const HostArray& inputs,
-                            const HostArray& labels) {
+                            const HostArray& labels, Precision precision = Precision::f32) {
   constexpr int steps = 2;
+  // Sums in another order are rounded to other neighbours.
+  const double unit = precision == Precision::bf16 ? 0x1p-8 : precision == Precision::f16 ? 0x1p-11 : 0;
   const ScopedDisable untuned("tune");  // every candidate has a test of its own
   if (list_devices().size() == 1) GTEST_SKIP() << "there is no device but the host here";
-  const Losses host = train_on({}, make, inputs, labels, steps);
+  const Losses host = train_on({}, make, inputs, labels, steps, precision);
   for (const DeviceInfo& info : list_devices()) {
     if (info.device == Device{}) continue;
     SCOPED_TRACE(to_string(info.device));
-    const Losses there = train_on(info.device, make, inputs, labels, steps);
+    const Losses there = train_on(info.device, make, inputs, labels, steps, precision);
     EXPECT_EQ(there.off_device, 0);
     for (int step = 0; step < steps; ++step)
-      EXPECT_NEAR(there.of_steps[static_cast<size_t>(step)], host.of_steps[static_cast<size_t>(step)], 1e-4)
+      EXPECT_NEAR(there.of_steps[static_cast<size_t>(step)], host.of_steps[static_cast<size_t>(step)],
+                  1e-4 + 4 * unit)
           << "step " << step;
     for (const auto& [name, array] : host.model) {
       const auto want = to_doubles(array), got = to_doubles(there.model.at(name));
       for (size_t i = 0; i < want.size(); ++i)
-        ASSERT_NEAR(got[i], want[i], 2e-3 * (1 + std::abs(want[i]))) << name << " element " << i;
+        ASSERT_NEAR(got[i], want[i], (2e-3 + 2 * unit) * (1 + std::abs(want[i]))) << name << " element " << i;
     }
   }
 }
@@ -93,14 +106,20 @@ HostArray numbers(DType dtype, const Shape& shape, int modulus) {
   return from_doubles(dtype, shape, values);
 }
 
+std::unique_ptr<nn::Module> cnn() {
+  return std::make_unique<nn::Sequential>(nn::Conv2d(1, 4, 3, {.padding = {1, 1}}), nn::BatchNorm2d(4),
+                                          nn::ReLU(), nn::MaxPool2d(2), nn::Conv2d(4, 6, 3), nn::ReLU(),
+                                          nn::AvgPool2d(2), nn::Flatten(), nn::Linear(6, 3));
+}
+
 TEST(DeviceStep, Cnn) {
-  expect_same_everywhere(
-      [] {
-        return std::make_unique<nn::Sequential>(nn::Conv2d(1, 4, 3, {.padding = {1, 1}}), nn::BatchNorm2d(4),
-                                                nn::ReLU(), nn::MaxPool2d(2), nn::Conv2d(4, 6, 3), nn::ReLU(),
-                                                nn::AvgPool2d(2), nn::Flatten(), nn::Linear(6, 3));
-      },
-      numbers(DType::f32, {3, 1, 8, 8}, 97), numbers(DType::i64, {3}, 3));
+  expect_same_everywhere(cnn, numbers(DType::f32, {3, 1, 8, 8}, 97), numbers(DType::i64, {3}, 3));
+}
+
+TEST(DeviceStep, MixedPrecision) {
+  for (const Precision precision : {Precision::bf16, Precision::f16})
+    expect_same_everywhere(cnn, numbers(DType::f32, {3, 1, 8, 8}, 97), numbers(DType::i64, {3}, 3),
+                           precision);
 }
 
 TEST(DeviceStep, TransformerBlock) {

@@ -162,10 +162,12 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
 static std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   const Conv conv(request);
   std::vector<Candidate> candidates;
+  // Tiles are faster even if activations have to be reordered for them.
+  const bool tiles = request.output().dtype == DType::bf16 && onednn_has_tiles();
   // Direct ones first: they round as the definition does. So they run where nothing is timed, and the tuner
   // compares Winograd's results with theirs.
   for (const auto how : {algorithm::convolution_direct, algorithm::convolution_winograd})
-    for (const bool own_layouts : {false, true}) offer_algorithm(conv, how, own_layouts, false, candidates);
+    for (const bool own_layouts : {tiles, !tiles}) offer_algorithm(conv, how, own_layouts, false, candidates);
   // has_kernel() promised a kernel, so offer one, however slow.
   if (candidates.empty()) offer_algorithm(conv, algorithm::convolution_direct, false, true, candidates);
   return candidates;

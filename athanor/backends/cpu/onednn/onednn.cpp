@@ -33,6 +33,8 @@ bool onednn_supports(DType dtype) {
   return dtype == DType::f32 || (dtype == DType::bf16 && has_isa(dnnl::cpu_isa::avx512_core_bf16));
 }
 
+bool onednn_has_tiles() { return has_isa(dnnl::cpu_isa::avx512_core_amx); }
+
 int onednn_block() {
   if (has_isa(dnnl::cpu_isa::avx512_core)) return 16;
   return has_isa(dnnl::cpu_isa::sse41) ? 8 : 0;

@@ -16,6 +16,8 @@ const dnnl::stream& onednn_stream();
 
 /// Whether the processor computes fast enough with this type: f32 always, bf16 with AVX512-BF16.
 bool onednn_supports(DType dtype);
+/// Whether it multiplies bf16 in tiles (AMX), which take activations with channels last.
+bool onednn_has_tiles();
 /// The block size of the channel layout that oneDNN prefers on this processor: 16, 8 or 0.
 int onednn_block();
 
