@@ -15,6 +15,7 @@
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/trust.h"
+#include "athanor/train/classification.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -34,17 +35,16 @@ void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::
               name, "Give the data it was trained on, or alike");
 }
 
-MetricsSum tested(const TrainedModel& trained, const std::shared_ptr<const Dataset>& dataset,
-                  int64_t batch_size) {
+MetricsSum tested(const TrainedModel& trained, const Task& task, int64_t batch_size) {
   Doing doing("eval on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
   const ScopedWaitListener waits = shown_as(doing);
   doing.say("compiling", "");
   const Autocast scope(parse_precision(trained.config.precision));
-  return test_model(*trained.model, trained.device, dataset, batch_size,
-                    static_cast<int>(trained.config.workers), [&](int64_t done) {
-                      doing.say("testing", fmt::format("{} of {} pictures", done, dataset->size()));
-                      return true;
-                    });
+  const std::string many = task.scoring()->unit().many;
+  return test_model(*trained.model, trained.device, task, batch_size, [&](int64_t done) {
+    doing.say("testing", fmt::format("{} of {} {}", done, task.test_count(), many));
+    return true;
+  });
 }
 
 int evaluate(const EvalOptions& options) {
@@ -54,13 +54,15 @@ int evaluate(const EvalOptions& options) {
       first_examples(open_dataset(data, Split::test, trained.data.normalization), options.examples);
   check_shapes(trained.data, dataset->spec(), data);
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
-  const MetricsSum sum = tested(trained, dataset, batch_size);
+  const Classification task(
+      {.train = {}, .test = dataset, .workers = static_cast<int>(trained.config.workers)});
+  const MetricsSum sum = tested(trained, task, batch_size);
   if (options.json) {
     nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
                                   {"data", data},
                                   {"device", to_string(trained.device)},
                                   {"steps", trained.steps},
-                                  {"pictures", sum.pictures},
+                                  {"pictures", sum.count},
                                   {"correct", sum.correct},
                                   {"test_loss", sum.mean_loss()},
                                   {"test_accuracy", sum.accuracy()}};
@@ -71,7 +73,7 @@ int evaluate(const EvalOptions& options) {
                              trained.path.string())
               << fmt::format("on {}\n", device_line(trained))
               << fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
-                             100 * sum.accuracy(), sum.pictures, data, sum.mean_loss());
+                             100 * sum.accuracy(), sum.count, data, sum.mean_loss());
   }
   return 0;
 }

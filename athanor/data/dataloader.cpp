@@ -120,12 +120,7 @@ class DataLoader::Impl {
   }
 
   void restore(const LoaderState& state) {
-    if (state.epoch < 0 || state.epoch > INT64_MAX / plan_.batches() - 1 || state.next_batch < 0 ||
-        state.next_batch > plan_.batches())
-      throw Error(ErrorCode::value,
-                  fmt::format("batch {} of epoch {} does not exist: an epoch has {} batches",
-                              state.next_batch, state.epoch, plan_.batches()),
-                  {}, "The checkpoint is from another dataset or batch size");
+    check_position(state, plan_.batches());
     prefetcher_.reset();
     state_ = state;
   }

@@ -3,8 +3,8 @@
 #include <memory>
 #include <optional>
 
+#include "athanor/data/batches.h"
 #include "athanor/data/dataset.h"
-#include "athanor/graph/host_array.h"
 
 namespace athanor {
 
@@ -17,46 +17,27 @@ struct LoaderOptions {
   int prefetch = 4;        // batches that workers may be ahead
 };
 
-struct Batch {
-  HostArray inputs;  // f32 [B, C, H, W]
-  HostArray labels;  // i64 [B]
-};
-
-/// A loader's position: next() gives `next_batch` of `epoch`.
-struct LoaderState {
-  int64_t epoch = 0, next_batch = 0;
-  bool operator==(const LoaderState&) const = default;
-};
-
 /// Goes through a dataset epoch by epoch.
 ///
 /// Which examples are in which batch depends on the dataset, batch_size, shuffle, seed, drop_last and the
 /// epoch's number; never on workers or prefetch. One thread at a time may use a loader; it can be destroyed
 /// at any time.
-class DataLoader {
+class DataLoader final : public Batches {
  public:
   /// Throws Error(value) for options out of range or a dataset that has not even one batch.
   DataLoader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
-  ~DataLoader();
+  ~DataLoader() override;
   DataLoader(DataLoader&& other) noexcept;
   DataLoader& operator=(DataLoader&& other) noexcept;
 
-  /// The next batch. At the end of an epoch it returns nothing, once; the call after that starts the next
-  /// epoch.
-  ///
   /// Errors of the dataset, in any thread, are thrown here, and a label out of range is an Error(value). The
   /// loader then stays where it was, so that the next call tries the same batch again.
-  std::optional<Batch> next();
+  std::optional<Batch> next() override;
 
-  /// Batches in an epoch.
-  int64_t batches() const;
+  int64_t batches() const override;
   const Dataset& dataset() const;
-
-  /// The position, to be stored with a checkpoint. A loader with the same dataset and options that restores
-  /// it continues with the same batch as this one.
-  LoaderState state() const;
-  /// Throws Error(value) if the epoch has no such batch.
-  void restore(const LoaderState& state);
+  LoaderState state() const override;
+  void restore(const LoaderState& state) override;
 
  private:
   class Impl;

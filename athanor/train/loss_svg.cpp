@@ -197,18 +197,18 @@ std::string draw_curves_of(const Panel& panel) {
   return svg;
 }
 
-std::string draw_legend(bool tested) {
+std::string draw_legend(const std::string& tested) {
   std::string svg;
   const double y = 104;
   double x = right + 4;
-  const auto entry = [&](double room, const std::string& mark, std::string_view text) {
+  const auto entry = [&](double room, const std::string& mark, const std::string& text) {
     x -= room;
     svg += fmt::format("<g transform=\"translate({} {})\">{}<text x=\"30\" y=\"4.5\">{}</text></g>\n", x, y,
                        mark, text);
   };
-  if (tested)
+  if (!tested.empty())
     entry(118, "<path class=\"line\" d=\"M0 0H22\"/><circle class=\"dot\" cx=\"11\" cy=\"0\" r=\"5.5\"/>",
-          "test pictures");
+          "test " + tested);
   entry(132, "<path class=\"raw\" d=\"M0 2L4 -5L8 5L12 -3L16 4L22 -4\" style=\"opacity:.55\"/>",
         "every batch");
   entry(196, "<path class=\"mean\" d=\"M0 0H22\"/>", "training, running mean");
@@ -263,7 +263,7 @@ std::string draw_curves(const Curves& curves) {
                    false,  steps,  losses, test_losses};
   const Panel accuracy{"Accuracy", "accuracy", 396,   600,        accuracy_low,
                        1,          true,       steps, accuracies, test_accuracies};
-  svg += draw_legend(!test_losses.empty());
+  svg += draw_legend(test_losses.empty() ? "" : curves.tested);
   for (const Panel* panel : {&loss, &accuracy}) {
     svg += draw_axes(*panel, curves.epochs, panel == &accuracy);
     svg += draw_curves_of(*panel);

@@ -17,9 +17,10 @@ struct TestPoint {
 struct Curves {
   std::string title, subtitle;
   std::vector<StepMetrics> steps;
-  std::vector<EpochMetrics> epochs;    // drawn as points: the test pictures
+  std::vector<EpochMetrics> epochs;    // drawn as points: the test data
   std::optional<TestPoint> last_test;  // drawn as one more
   int64_t steps_in_all = 0;            // the width of the picture, when more than there are
+  std::string tested = "pictures";     // what the test data is made of
 };
 
 /// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows

@@ -77,14 +77,14 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
   return steps;
 }
 
-void MetricsSum::add(double mean, int64_t correct_ones, int64_t count) {
-  loss += mean * static_cast<double>(count);
+void MetricsSum::add(double mean, int64_t correct_ones, int64_t counted) {
+  loss += mean * static_cast<double>(counted);
   correct += correct_ones;
-  pictures += count;
+  count += counted;
 }
 
 json to_json(const MetricsSum& sum) {
-  return {{"loss", sum.loss}, {"correct", sum.correct}, {"pictures", sum.pictures}};
+  return {{"loss", sum.loss}, {"correct", sum.correct}, {"pictures", sum.count}};
 }
 
 json to_json(const EpochMetrics& epoch) {
@@ -97,7 +97,7 @@ MetricsSum metrics_sum_from_json(const json& source) {
   MetricsSum sum;
   source.at("loss").get_to(sum.loss);
   source.at("correct").get_to(sum.correct);
-  source.at("pictures").get_to(sum.pictures);
+  source.at("pictures").get_to(sum.count);  // so called in older files too
   return sum;
 }
 

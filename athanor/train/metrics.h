@@ -39,17 +39,17 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
 
 /// Sums over steps, for means.
 struct MetricsSum {
-  double loss = 0;  // weighted by pictures
-  int64_t correct = 0, pictures = 0;
-  void add(double mean_loss, int64_t correct_ones, int64_t count);
-  double mean_loss() const { return pictures > 0 ? loss / static_cast<double>(pictures) : 0; }
+  double loss = 0;                 // weighted by what is counted
+  int64_t correct = 0, count = 0;  // of pictures, or of tokens
+  void add(double mean_loss, int64_t correct_ones, int64_t counted);
+  double mean_loss() const { return count > 0 ? loss / static_cast<double>(count) : 0; }
   double accuracy() const {
-    return pictures > 0 ? static_cast<double>(correct) / static_cast<double>(pictures) : 0;
+    return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
   }
   bool operator==(const MetricsSum&) const = default;
 };
 
-/// An epoch's means over the training pictures during training, and the result on the test pictures after it.
+/// An epoch's means over the training data during training, and the result on the test data after it.
 struct EpochMetrics {
   int64_t epoch = 0, step = 0;  // its number, from 1, and its last step
   double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;

@@ -14,16 +14,6 @@ constexpr double bar_interval = 0.1, line_interval = 10;  // seconds
 constexpr size_t rate_steps = 100;                        // the rate is the mean over this many steps
 constexpr double recent = 0.05;                           // weight of the newest step in the displayed values
 
-/// "60,000"
-std::string grouped(int64_t number) {
-  std::string text = std::to_string(number);
-  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<size_t>(at), ",");
-  return text;
-}
-
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
-
 std::string types_of(const std::string& precision) {
   return fmt::format("products of {}, {}", precision,
                      precision == "tf32" ? "everything else in f32" : "weights, sums and loss in f32");
@@ -100,11 +90,8 @@ void Progress::started(const RunFacts& facts) {
   facts_ = facts;
   shown_at_ = Clock::now();
   const TrainConfig& config = facts.config;
-  const Shape& input = facts.data.input;
   line(fmt::format("{}  {}, {} parameters", strong("model "), config.model, grouped(facts.parameters)));
-  line(fmt::format("{}  {}, {} training and {} test pictures of {}x{}x{}, {} classes", strong("data  "),
-                   config.data, grouped(facts.train_pictures), grouped(facts.test_pictures), input[0],
-                   input[1], input[2], facts.data.classes));
+  line(fmt::format("{}  {}, {}", strong("data  "), config.data, facts.data));
   line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
                    facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
   if (!facts.trust.empty()) line(fmt::format("{}  the device is {}", strong("trust "), facts.trust));
@@ -154,13 +141,16 @@ void Progress::stepped(const StepMetrics& metrics, double seconds) {
 
   const double mean_seconds = std::accumulate(step_seconds_.begin(), step_seconds_.end(), 0.0) /
                               static_cast<double>(step_seconds_.size());
-  const auto rate = static_cast<int64_t>(static_cast<double>(facts_.config.batch_size) / mean_seconds);
+  const Unit unit = facts_.scoring->unit();
+  const auto rate =
+      static_cast<int64_t>(static_cast<double>(facts_.config.batch_size * unit.in_example) / mean_seconds);
   const double left = mean_seconds * static_cast<double>(facts_.steps_in_all - metrics.step);
   const double share = static_cast<double>(metrics.step) / static_cast<double>(facts_.steps_in_all);
   const std::string head =
       fmt::format("epoch {}/{}  {:3.0f} %", metrics.epoch, facts_.config.epochs, 100 * share);
-  const std::string tail = fmt::format("{} img/s  loss {:.3f}  acc {:4.1f} %  ETA {}{}", grouped(rate),
-                                       recent_loss_, 100 * recent_accuracy_, whole_seconds(left), tuning_);
+  const std::string tail =
+      fmt::format("{} {}  loss {:.3f}  {}  ETA {}{}", grouped(rate), unit.rate, recent_loss_,
+                  facts_.scoring->bar(recent_loss_, recent_accuracy_), whole_seconds(left), tuning_);
   if (screen_.interactive)
     show(head, share, tail);
   else
@@ -171,15 +161,24 @@ void Progress::tested(int64_t done, int64_t of) {
   if (!is_time(screen_.interactive ? bar_interval : line_interval)) return;
   const double share = static_cast<double>(done) / static_cast<double>(of);
   if (screen_.interactive)
-    show("testing", share, grouped(done) + " pictures");
+    show("testing", share, grouped(done) + " " + facts_.scoring->unit().many);
   else
-    line(fmt::format("testing  {:3.0f} %  {} of {} pictures", 100 * share, grouped(done), grouped(of)));
+    line(fmt::format("testing  {:3.0f} %  {} of {} {}", 100 * share, grouped(done), grouped(of),
+                     facts_.scoring->unit().many));
+}
+
+// "loss 0.412, accuracy 85.3 %"
+std::string Progress::result(double loss, double accuracy, bool stressed) const {
+  std::string text = fmt::format("loss {:.3f}", loss);
+  for (const Measure& measure : facts_.scoring->measures(loss, accuracy))
+    text += ", " + (stressed ? strong(measure.text) : measure.text);
+  return text;
 }
 
 void Progress::epoch_ended(const EpochMetrics& epoch) {
-  line(fmt::format("epoch {}/{}  train loss {:.3f}, accuracy {}  test loss {:.3f}, accuracy {}", epoch.epoch,
-                   facts_.config.epochs, epoch.train_loss, percent(epoch.train_accuracy), epoch.test_loss,
-                   strong(percent(epoch.test_accuracy))));
+  line(fmt::format("epoch {}/{}  train {}  test {}", epoch.epoch, facts_.config.epochs,
+                   result(epoch.train_loss, epoch.train_accuracy, false),
+                   result(epoch.test_loss, epoch.test_accuracy, true)));
 }
 
 // Why the time is not the steps times the median.
@@ -193,13 +192,15 @@ std::string Progress::where_time_went(const Summary& summary) const {
 void Progress::ended(const Summary& summary) {
   const RunFolder& folder = facts_.folder;
   line("");
-  line(fmt::format("{}  {} of {} test pictures are right", strong("result "),
-                   strong(percent(summary.test_accuracy)), grouped(facts_.test_pictures)));
+  const ResultText words =
+      facts_.scoring->in_words(summary.test_loss, summary.test_accuracy, facts_.test_count);
+  line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), words.rest));
   if (!summary.trust.empty())
     line(fmt::format("{}  {} is {}", strong("trust  "), summary.device, summary.trust));
-  if (summary.images_per_second > 0)
-    line(fmt::format("{}  {:.2f} ms a step (median), {} pictures a second", strong("speed  "),
-                     summary.step_ms_median, grouped(static_cast<int64_t>(summary.images_per_second))));
+  if (summary.per_second > 0)
+    line(fmt::format("{}  {:.2f} ms a step (median), {} {} a second", strong("speed  "),
+                     summary.step_ms_median, grouped(static_cast<int64_t>(summary.per_second)),
+                     summary.unit.many));
   if (summary.config.precision != "f32")
     line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),

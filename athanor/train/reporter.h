@@ -1,15 +1,16 @@
 // What a run reports while it runs.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "athanor/data/dataset.h"
 #include "athanor/device/device.h"
 #include "athanor/runtime/tuning_session.h"
 #include "athanor/train/config.h"
 #include "athanor/train/metrics.h"
 #include "athanor/train/run_folder.h"
+#include "athanor/train/scoring.h"
 #include "athanor/train/summary.h"
 
 namespace athanor {
@@ -23,8 +24,9 @@ struct RunFacts {
   std::string precision_note = {};  // what the precision costs on the device; "" where it is at home
   std::string trust;                // why the device's numbers may be wrong; "" where they are not
   int64_t threads = 0, parameters = 0;
-  int64_t train_pictures = 0, test_pictures = 0;
-  ExampleSpec data;
+  std::string data;        // "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  int64_t test_count = 0;  // pictures, or tokens
+  std::shared_ptr<const Scoring> scoring = std::make_shared<PictureScoring>();
   int64_t steps_before = 0;  // made earlier by the run that is resumed
   int64_t steps_in_epoch = 0;
   int64_t steps_in_all = 0;  // when nothing stops it

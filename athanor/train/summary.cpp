@@ -20,7 +20,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"train_loss", summary.train_loss},
                               {"test_loss", summary.test_loss},
                               {"test_accuracy", summary.test_accuracy},
-                              {"images_per_second", summary.images_per_second},
+                              {summary.unit.rate_field, summary.per_second},
                               {"step_ms_median", summary.step_ms_median},
                               {"rebuild_ms_median", summary.rebuild_ms_median},
                               {"train_seconds", summary.train_seconds},
@@ -37,6 +37,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"compile_seconds", summary.compile_seconds},
                               {"compilations", summary.compilations},
                               {"epoch_metrics", epochs}};
+  for (const Measure& measure : summary.measures) json["test_" + measure.name] = measure.value;
   if (summary.loss_scale) {
     json["loss_scale"] = *summary.loss_scale;
     json["skipped_steps"] = summary.skipped_steps;

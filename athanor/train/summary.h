@@ -8,6 +8,7 @@
 
 #include "athanor/train/config.h"
 #include "athanor/train/metrics.h"
+#include "athanor/train/scoring.h"
 
 namespace athanor {
 
@@ -20,12 +21,14 @@ struct Summary {
   int64_t parameters = 0;  // trained numbers
   double train_loss = 0;   // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
+  std::vector<Measure> measures = {};       // of the test
+  Unit unit = {};                           // what is counted
   std::vector<EpochMetrics> epochs;         // those that were completed
   std::optional<double> loss_scale = {};    // of the last step, with f16
   int64_t skipped_steps = 0;                // for want of it: gradients overflowed
 
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
-  double images_per_second = 0;
+  double per_second = 0;  // pictures, or tokens
   double step_ms_median = 0;
   double rebuild_ms_median = 0;    // building the graph's key and looking the plan up
   double train_seconds = 0;        // spent on steps in all, by all the processes that worked on the run

@@ -1,27 +1,7 @@
 #include "athanor/train/test_set.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "athanor/data/dataloader.h"
-#include "athanor/train/training_step.h"
-
 namespace athanor {
 namespace {
-
-constexpr int64_t ignored_label = -100;
-
-/// `batch`, filled up to `size` pictures with zeros and ignored labels.
-Batch filled_up(Batch batch, int64_t size) {
-  const int64_t count = batch.labels.shape[0];
-  if (count == size) return batch;
-  Batch full{HostArray(DType::f32, batch.inputs.shape.with(0, size)), HostArray(DType::i64, {size})};
-  std::copy(batch.inputs.bytes.begin(), batch.inputs.bytes.end(), full.inputs.bytes.begin());
-  const auto labels = full.labels.as<int64_t>();
-  std::fill(labels.begin(), labels.end(), ignored_label);
-  std::ranges::copy(std::as_const(batch.labels).as<int64_t>(), labels.begin());
-  return full;
-}
 
 class EvaluationMode {
  public:
@@ -37,20 +17,18 @@ class EvaluationMode {
 
 }  // namespace
 
-MetricsSum test_model(nn::Module& model, Device device, std::shared_ptr<const Dataset> dataset,
-                      int64_t batch_size, int workers, const std::function<bool(int64_t done)>& go_on) {
+MetricsSum test_model(nn::Module& model, Device device, const Task& task, int64_t batch_size,
+                      const std::function<bool(int64_t done)>& go_on) {
   const EvaluationMode mode(model);
-  const int64_t size = std::min(batch_size, dataset->size());
-  DataLoader loader(std::move(dataset), {.batch_size = size, .workers = workers});
+  const NoGrad no_history;
+  const std::unique_ptr<Batches> batches = task.test_batches(batch_size);
   MetricsSum sum;
-  while (auto batch = loader.next()) {
-    const int64_t count = batch->labels.shape[0];
-    const Batch full = filled_up(std::move(*batch), size);
-    const PendingStep step =
-        test_step(model, Tensor::from(full.inputs, device), Tensor::from(full.labels, device));
-    const double loss = step.loss.item();
-    sum.add(loss, static_cast<int64_t>(step.correct.item()), count);
-    if (!go_on(sum.pictures)) break;
+  while (const auto batch = batches->next()) {
+    const Forward result =
+        task.forward(model, Tensor::from(batch->inputs, device), Tensor::from(batch->labels, device));
+    const double loss = result.loss.item();
+    sum.add(loss, static_cast<int64_t>(result.correct.item()), counted(batch->labels));
+    if (!go_on(sum.count)) break;
   }
   return sum;
 }

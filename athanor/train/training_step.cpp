@@ -8,16 +8,13 @@
 #include "athanor/optim/clip.h"
 
 namespace athanor {
-namespace {
 
 // The logits' handle ends here, so that they need not live longer than the plan.
-PendingStep forward(nn::Module& model, const Tensor& pictures, const Tensor& labels, double label_smoothing) {
-  const Tensor logits = model(pictures);
-  return {cross_entropy(logits, labels, {.label_smoothing = label_smoothing}),
+Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing) {
+  const Tensor logits = model(inputs);
+  return {cross_entropy(logits, labels, {.label_smoothing = label_smoothing, .ignore_index = ignored_target}),
           sum(equal(argmax(logits.detach(), 1), labels))};
 }
-
-}  // namespace
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                  std::vector<nn::Parameter> parameters) {
@@ -28,11 +25,12 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
                                 .nesterov = config.momentum > 0});
 }
 
-PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
-                          const Tensor& labels, const StepOptions& options) {
-  PendingStep step = [&] {
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& inputs,
+                          const Tensor& targets, const StepOptions& options) {
+  PendingStep step = [&]() -> PendingStep {
     const Autocast scope(options.precision);
-    return forward(model, pictures, labels, options.label_smoothing);
+    Forward forward = options.loss ? options.loss(model, inputs, targets) : classify(model, inputs, targets);
+    return {std::move(forward.loss), std::move(forward.correct)};
   }();
   optim::GradScaler* scaler = options.scaler;
   if (scaler != nullptr) {
@@ -51,11 +49,6 @@ PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const 
     optimizer.step();
   }
   return step;
-}
-
-PendingStep test_step(nn::Module& model, const Tensor& pictures, const Tensor& labels) {
-  const NoGrad no_history;
-  return forward(model, pictures, labels, 0);
 }
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 // One training step, as part of the graph.
 #pragma once
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,9 +16,24 @@ namespace athanor {
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                  std::vector<nn::Parameter> parameters);
 
+/// Labels of this value do not count.
+inline constexpr int64_t ignored_target = -100;
+
+/// What a model makes of a batch, not computed yet.
+struct Forward {
+  Tensor loss;     // f32: the mean over all targets that count
+  Tensor correct;  // i64: how many of them the model would give
+};
+
+/// Gives the loss of a batch: Task::forward(), or a function of one's own.
+using LossFunction = std::function<Forward(nn::Module& model, const Tensor& inputs, const Tensor& targets)>;
+
+/// Cross-entropy of the model's logits [N, C] for labels i64[N].
+Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing = 0);
+
 struct StepOptions {
-  double label_smoothing = 0;
-  double clip_norm = 0;  // 0: no clipping
+  LossFunction loss = {};  // none: classify()
+  double clip_norm = 0;    // 0: no clipping
   Precision precision = Precision::f32;
   optim::GradScaler* scaler = nullptr;  // for f16
 };
@@ -25,19 +41,15 @@ struct StepOptions {
 /// The results of a step, not computed yet. `loss.item()` runs the whole step as one plan: forward, backward
 /// and update.
 struct PendingStep {
-  Tensor loss;     // f32: the mean cross-entropy of the batch
-  Tensor correct;  // i64: how many pictures were classified correctly
+  Tensor loss;  // as Forward has them
+  Tensor correct;
   // With a scaler:
   Tensor loss_scale = {};  // f32: what the loss was multiplied by
   Tensor skipped = {};     // i64: how many steps were skipped so far, this one among them
 };
 
-/// Extends the graph by one step of `optimizer` on a batch: pictures [N, C, H, W], labels i64[N].
-PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& pictures,
-                          const Tensor& labels, const StepOptions& options = {});
-
-/// The same two numbers, without gradients and update. Set the model to eval() before. Labels of -100 do not
-/// count.
-PendingStep test_step(nn::Module& model, const Tensor& pictures, const Tensor& labels);
+/// Extends the graph by one step of `optimizer` on a batch.
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& inputs,
+                          const Tensor& targets, const StepOptions& options = {});
 
 }  // namespace athanor

@@ -15,8 +15,7 @@ using ::testing::Not;
 
 RunFacts facts() {
   RunFacts facts;
-  facts.data.input = {1, 28, 28};
-  facts.test_pictures = 100;
+  facts.test_count = 100;
   facts.steps_in_all = 10;
   return facts;
 }

@@ -15,7 +15,6 @@ std::string lines_at_end(const Summary& summary, int64_t steps_before) {
   std::ostringstream out;
   Progress progress(out, {});
   RunFacts facts;
-  facts.data.input = {1, 28, 28};
   facts.steps_before = steps_before;
   progress.started(facts);
   out.str({});
@@ -27,7 +26,7 @@ TEST(RunEnd, TimeAndSpeedDoNotContradict) {
   Summary summary;
   summary.steps = 100;
   summary.step_ms_median = 49.14;
-  summary.images_per_second = 2604;
+  summary.per_second = 2604;
   summary.train_seconds = 102;
   summary.first_steps_seconds = 97;
   const std::string text = lines_at_end(summary, 0);

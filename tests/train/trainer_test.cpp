@@ -13,6 +13,8 @@
 
 #include "athanor/base/os/interrupt.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/nn/linear.h"
+#include "athanor/ops/loss.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/expect_error.h"
 #include "tests/train/trainer_fixture.h"
@@ -66,7 +68,7 @@ TEST_F(TrainerTest, TestsOnAsManyPicturesAsAreWanted) {
   config_.max_steps = 2;
   config_.eval_examples = 12;
   struct Tested : Reporter {
-    void started(const RunFacts& facts) override { pictures = facts.test_pictures; }
+    void started(const RunFacts& facts) override { pictures = facts.test_count; }
     void tested(int64_t done, int64_t of) override { last = done, all = of; }
     int64_t pictures = 0, last = 0, all = 0;
   } tested;
@@ -78,6 +80,96 @@ TEST_F(TrainerTest, TestsOnAsManyPicturesAsAreWanted) {
   config_.max_steps = 3;  // a run may change it when it goes on
   Trainer(config_, run_folder("a"), true, tested).run();
   EXPECT_EQ(tested.last, 20);
+}
+
+TEST_F(TrainerTest, CallsBackAndStopsOnRequest) {
+  train("whole");
+  std::vector<int64_t> steps, epochs, tests, saves;
+  {
+    Reporter nobody;
+    Trainer trainer(config_, run_folder("a"), false, nobody);
+    trainer.callbacks().on_step = [&](const StepMetrics& metrics) {
+      steps.push_back(metrics.step);
+      if (metrics.step == 13) trainer.request_stop();
+    };
+    trainer.callbacks().on_epoch = [&](const EpochMetrics& epoch) { epochs.push_back(epoch.step); };
+    trainer.callbacks().on_evaluation = [&](int64_t step, const MetricsSum& sum) {
+      tests.push_back(step);
+      EXPECT_EQ(sum.count, 20);
+    };
+    trainer.callbacks().on_checkpoint = [&](int64_t step, const auto&) { saves.push_back(step); };
+    EXPECT_EQ(trainer.run(), RunEnd::stopped);
+    EXPECT_TRUE(trainer.saved());
+    EXPECT_EQ(trainer.steps(), steps.back());
+  }
+  ASSERT_GE(steps.size(), 13U);
+  EXPECT_LE(steps.size(), 15U) << "those that were on their way";
+  EXPECT_EQ(epochs, std::vector<int64_t>{10});
+  EXPECT_EQ(tests, std::vector<int64_t>{10});
+  EXPECT_EQ(saves, (std::vector<int64_t>{10, steps.back()}));
+  EXPECT_EQ(train("a", true), RunEnd::finished);
+  EXPECT_EQ(metrics("a"), metrics("whole"));
+}
+
+/// Learns to give back what it is shown: a task that no option names.
+class Autoencoding final : public Task {
+ public:
+  const ExampleSpec& spec() const override { return spec_; }
+  std::string describe() const override { return "one batch"; }
+  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PictureScoring>(); }
+  std::unique_ptr<nn::Module> make_model() const override { return std::make_unique<nn::Linear>(4, 4); }
+  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
+    return {mse_loss(model(inputs), targets), Tensor::scalar(int64_t{0}, DType::i64)};
+  }
+  std::unique_ptr<Batches> training_batches() const override { return std::make_unique<Same>(5); }
+  std::unique_ptr<Batches> test_batches(int64_t) const override { return std::make_unique<Same>(1); }
+  int64_t test_count() const override { return 2; }
+  TensorType input_type(int64_t batch_size) const override { return {DType::f32, {batch_size, 4}, {}}; }
+  TensorType target_type(int64_t batch_size) const override { return input_type(batch_size); }
+
+ private:
+  class Same final : public Batches {
+   public:
+    explicit Same(int64_t count) : count_(count) {}
+    std::optional<Batch> next() override {
+      if (state_.next_batch == count_) {
+        state_ = {state_.epoch + 1, 0};
+        return std::nullopt;
+      }
+      ++state_.next_batch;
+      const std::vector<float> values{1, 0, 0, 0, 0, 0, 2, 0};
+      const auto array = HostArray::of<float>({2, 4}, std::span(values));
+      return Batch{array, array};
+    }
+    int64_t batches() const override { return count_; }
+    LoaderState state() const override { return state_; }
+    void restore(const LoaderState& state) override { state_ = state; }
+
+   private:
+    int64_t count_;
+    LoaderState state_;
+  };
+  ExampleSpec spec_{{1, 2, 2}, 1, {}, {{0}, {1}}};
+};
+
+TEST_F(TrainerTest, TrainsATaskOfOnesOwn) {
+  config_.model = "autoencoder";
+  config_.data = "squares";
+  config_.epochs = 20;
+  config_.batch_size = 2;
+  config_.lr = 0.3;
+  const auto run = [&](const std::string& name, bool resume) {
+    Reporter nobody;
+    return Trainer(config_, run_folder(name), resume, nobody, std::make_unique<Autoencoding>()).run();
+  };
+  run("whole", false);
+  EXPECT_EQ(summary("whole")["steps"], 100);
+  EXPECT_LT(summary("whole")["test_loss"], 1e-3);
+  config_.max_steps = 33;
+  run("parts", false);
+  config_.max_steps = 0;
+  run("parts", true);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
 }
 
 TEST_F(TrainerTest, SameSeedSameFileWhateverTheWorkers) {

@@ -1,0 +1,42 @@
+// Batches for a device, the next of which goes up while it computes.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "athanor/data/batches.h"
+#include "athanor/train/learner.h"
+
+namespace athanor {
+
+class BatchesAhead {
+ public:
+  BatchesAhead(std::unique_ptr<Batches> batches, Device device)
+      : batches_(std::move(batches)), device_(device) {}
+
+  /// The next batch; not at the end of an epoch.
+  Uploaded take();
+  /// Gives back the batch that was taken last: it is the next one again.
+  void give_back(Uploaded batch) { ahead_ = std::move(batch); }
+  /// Uploads the next batch now.
+  void take_ahead();
+  /// Forgets the batch that went up ahead, to free its memory. Nothing is to be taken afterwards.
+  void drop() { ahead_.reset(); }
+
+  /// The position before the batch that take() gives next.
+  LoaderState position() const { return ahead_ ? before_ahead_ : batches_->state(); }
+  bool epoch_is_over() const { return position().next_batch == batches_->batches(); }
+  /// At the end of an epoch: on to the next one.
+  void begin_epoch() { batches_->next(); }
+  int64_t batches_in_epoch() const { return batches_->batches(); }
+  void restore(const LoaderState& state) { batches_->restore(state); }
+
+ private:
+  Uploaded upload();
+
+  std::unique_ptr<Batches> batches_;
+  Device device_;
+  std::optional<Uploaded> ahead_;
+  LoaderState before_ahead_;
+};
+
+}  // namespace athanor

@@ -1,0 +1,120 @@
+#include "athanor/train/classification.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
+#include "athanor/data/dataloader.h"
+#include "athanor/data/first_examples.h"
+#include "athanor/data/open_dataset.h"
+#include "athanor/nn/models.h"
+
+namespace athanor {
+namespace {
+
+ClassificationOptions options_of(const TrainConfig& config) {
+  ClassificationOptions options{.train = {}, .test = {}, .data_name = config.data};
+  try {
+    options.train = open_dataset(config.data, Split::train);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::name) throw;
+    throw Error(ErrorCode::usage, error.problem(), "--data", error.hint());
+  }
+  throw_if_interrupted();
+  options.test = first_examples(open_dataset(config.data, Split::test, options.train->spec().normalization),
+                                config.eval_examples);
+  throw_if_interrupted();
+  options.model = [name = config.model](const ExampleSpec& spec) {
+    return nn::make_model(name, spec.input, spec.classes);
+  };
+  options.batch_size = config.batch_size;
+  options.seed = config.seed;
+  options.workers = static_cast<int>(config.workers);
+  options.label_smoothing = config.label_smoothing;
+  return options;
+}
+
+/// Pictures in their order; the last batch is filled up with black ones whose labels do not count.
+class FullBatches final : public Batches {
+ public:
+  FullBatches(std::shared_ptr<const Dataset> dataset, int64_t batch_size, int workers)
+      : size_(std::min(batch_size, dataset->size())),
+        loader_(std::move(dataset), {.batch_size = size_, .workers = workers}) {}
+
+  std::optional<Batch> next() override {
+    std::optional<Batch> batch = loader_.next();
+    if (!batch || batch->labels.shape[0] == size_) return batch;
+    Batch full{HostArray(DType::f32, batch->inputs.shape.with(0, size_)), HostArray(DType::i64, {size_})};
+    std::copy(batch->inputs.bytes.begin(), batch->inputs.bytes.end(), full.inputs.bytes.begin());
+    const auto labels = full.labels.as<int64_t>();
+    std::fill(labels.begin(), labels.end(), ignored_target);
+    std::ranges::copy(std::as_const(batch->labels).as<int64_t>(), labels.begin());
+    return full;
+  }
+  int64_t batches() const override { return loader_.batches(); }
+  LoaderState state() const override { return loader_.state(); }
+  void restore(const LoaderState& state) override { loader_.restore(state); }
+
+ private:
+  int64_t size_;
+  DataLoader loader_;
+};
+
+}  // namespace
+
+Classification::Classification(const TrainConfig& config) : Classification(options_of(config)) {}
+
+Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {
+  if (!options_.train) return;
+  const Shape &train = options_.train->spec().input, &test = options_.test->spec().input;
+  if (test != train)
+    throw Error(
+        ErrorCode::shape,
+        fmt::format("the test pictures are {}, the training pictures {}", to_string(test), to_string(train)),
+        options_.data_name, "Make them of one size");
+  if (options_.batch_size > options_.train->size())
+    throw Error(ErrorCode::usage,
+                fmt::format("a batch of {} is larger than the {} training pictures", options_.batch_size,
+                            options_.train->size()),
+                "--batch-size", fmt::format("Give at most {}", options_.train->size()));
+}
+
+const ExampleSpec& Classification::spec() const {
+  return (options_.train ? options_.train : options_.test)->spec();
+}
+
+std::string Classification::describe() const {
+  const Shape& input = spec().input;
+  return fmt::format("{} training and {} test pictures of {}x{}x{}, {} classes",
+                     grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
+                     input[2], spec().classes);
+}
+
+std::unique_ptr<nn::Module> Classification::make_model() const { return options_.model(spec()); }
+
+Forward Classification::forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const {
+  return classify(model, inputs, targets, model.training() ? options_.label_smoothing : 0);
+}
+
+std::unique_ptr<Batches> Classification::training_batches() const {
+  return std::make_unique<DataLoader>(options_.train, LoaderOptions{.batch_size = options_.batch_size,
+                                                                    .shuffle = true,
+                                                                    .seed = options_.seed,
+                                                                    .drop_last = true,
+                                                                    .workers = options_.workers});
+}
+
+std::unique_ptr<Batches> Classification::test_batches(int64_t batch_size) const {
+  return std::make_unique<FullBatches>(options_.test, batch_size, options_.workers);
+}
+
+TensorType Classification::input_type(int64_t batch_size) const {
+  return {DType::f32, spec().input.insert(0, batch_size), {}};
+}
+
+TensorType Classification::target_type(int64_t batch_size) const { return {DType::i64, {batch_size}, {}}; }
+
+}  // namespace athanor

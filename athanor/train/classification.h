@@ -1,0 +1,48 @@
+// Classification: the task of naming what a picture shows.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "athanor/train/task.h"
+
+namespace athanor {
+
+struct ClassificationOptions {
+  std::shared_ptr<const Dataset> train;  // none: the model is only tested
+  std::shared_ptr<const Dataset> test;
+  std::string data_name = {};  // in errors
+  std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
+  int64_t batch_size = 128;
+  uint64_t seed = 0;           // of the order
+  int workers = 0;             // threads that make batches
+  double label_smoothing = 0;  // in training
+};
+
+/// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each
+/// time).
+class Classification final : public Task {
+ public:
+  /// Throws Error(shape) where training and test pictures differ in shape, Error(usage) where there are fewer
+  /// than a batch.
+  explicit Classification(ClassificationOptions options);
+  /// The dataset of `--data`, and the model of `--model`. Throws what open_dataset() throws; Error(usage)
+  /// for a name that does not exist.
+  explicit Classification(const TrainConfig& config);
+
+  const ExampleSpec& spec() const override;
+  std::string describe() const override;
+  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PictureScoring>(); }
+  std::unique_ptr<nn::Module> make_model() const override;
+  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override;
+  std::unique_ptr<Batches> training_batches() const override;
+  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
+  int64_t test_count() const override { return options_.test->size(); }
+  TensorType input_type(int64_t batch_size) const override;
+  TensorType target_type(int64_t batch_size) const override;
+
+ private:
+  ClassificationOptions options_;
+};
+
+}  // namespace athanor

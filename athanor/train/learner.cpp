@@ -1,0 +1,73 @@
+#include "athanor/train/learner.h"
+
+#include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/trace.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/test_set.h"
+
+namespace athanor {
+
+Learner::Learner(const Task& task, const TrainConfig& config, Device device)
+    : task_(task), config_(config), device_(device), model_(task.make_model()) {
+  model_->to(device);
+  optimizer_ = make_optimizer(config, model_->parameters());
+  if (config.precision == "f16") scaler_.emplace(device);
+  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
+}
+
+PendingStep Learner::build(const Tensor& inputs, const Tensor& targets) {
+  const StepOptions options{.loss = [this](nn::Module& model, const Tensor& x,
+                                           const Tensor& wanted) { return task_.forward(model, x, wanted); },
+                            .clip_norm = config_.clip_norm,
+                            .precision = parse_precision(config_.precision),
+                            .scaler = scaler_ ? &*scaler_ : nullptr};
+  return training_step(*model_, *optimizer_, inputs, targets, options);
+}
+
+PendingStep Learner::step(const Uploaded& batch, double lr) {
+  mark_->set();
+  try {
+    optimizer_->set_lr(lr);
+    PendingStep pending = build(batch.inputs, batch.targets);
+    const TraceScope trace("launch");
+    eval({pending.loss});
+    return pending;
+  } catch (const Interrupted&) {
+    whole_ = mark_->go_back();
+    throw;
+  }
+}
+
+std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
+  const TensorType input = task_.input_type(batch_size), target = task_.target_type(batch_size);
+  const PendingStep pending = build(Tensor::from(HostArray(input.dtype, input.shape), device_),
+                                    Tensor::from(HostArray(target.dtype, target.shape), device_));
+  return plan_for({pending.loss});
+}
+
+MetricsSum Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {
+  const Autocast scope(parse_precision(config_.precision));
+  return test_model(*model_, device_, task_, batch_size, go_on);
+}
+
+// Checkpoints replace one another: the last stays until the next is written.
+uint64_t Learner::bytes() const {
+  uint64_t bytes = optimizer_->state_bytes();
+  for (const auto& parameter : model_->parameters()) bytes += parameter.value().type().bytes();
+  for (const auto& [name, buffer] : model_->named_buffers()) bytes += buffer.value().type().bytes();
+  return bytes;
+}
+
+void Learner::store(Checkpoint& checkpoint) const {
+  checkpoint.model = model_->state_dict();
+  checkpoint.optimizer = optimizer_->state_dict();
+  if (scaler_) checkpoint.scaler = scaler_->state_dict();
+}
+
+void Learner::load(const Checkpoint& checkpoint) {
+  model_->load_state_dict(checkpoint.model);
+  optimizer_->load_state_dict(checkpoint.optimizer);
+  if (scaler_) scaler_->load_state_dict(checkpoint.scaler);
+}
+
+}  // namespace athanor

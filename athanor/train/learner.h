@@ -1,0 +1,59 @@
+// What a training step changes: a model, its optimizer, and the scale of the loss.
+#pragma once
+#include <memory>
+#include <optional>
+
+#include "athanor/compile/plan.h"
+#include "athanor/train/checkpoint.h"
+#include "athanor/train/step_mark.h"
+#include "athanor/train/task.h"
+#include "athanor/train/training_step.h"
+
+namespace athanor {
+
+/// A batch in a device's memory.
+struct Uploaded {
+  Tensor inputs, targets;
+  int64_t counted = 0;  // targets that count
+};
+
+class Learner {
+ public:
+  /// A new model of the task and its optimizer, on the device. `task` must live as long.
+  Learner(const Task& task, const TrainConfig& config, Device device);
+
+  nn::Module& model() { return *model_; }
+  const nn::Module& model() const { return *model_; }
+  bool scales_loss() const { return scaler_.has_value(); }
+
+  /// Builds a step and has it computed. When interrupted before it has changed anything, all is as before;
+  /// see whole().
+  PendingStep step(const Uploaded& batch, double lr);
+  /// False when a step was given up that could not be taken back.
+  bool whole() const { return whole_; }
+  /// The plan of a step, which is not computed. Nothing is to be done with the learner afterwards but this.
+  std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size);
+
+  /// Sum of loss and count of right answers over the task's test batches.
+  MetricsSum test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on);
+
+  /// The memory of what a checkpoint holds.
+  uint64_t bytes() const;
+  /// Puts all of it into a checkpoint, or takes it from one. load() throws Error(name|shape|value).
+  void store(Checkpoint& checkpoint) const;
+  void load(const Checkpoint& checkpoint);
+
+ private:
+  PendingStep build(const Tensor& inputs, const Tensor& targets);
+
+  const Task& task_;
+  const TrainConfig config_;
+  const Device device_;
+  std::unique_ptr<nn::Module> model_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::optional<optim::GradScaler> scaler_;  // for f16
+  std::optional<StepMark> mark_;             // of the step under way
+  bool whole_ = true;
+};
+
+}  // namespace athanor

@@ -1,0 +1,41 @@
+#include "athanor/train/memory_advice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "athanor/base/text.h"
+#include "athanor/memory/storage.h"
+
+namespace athanor {
+
+Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
+                         const std::function<int64_t(int64_t batch_size)>& planned) {
+  const uint64_t all = info_of(device).memory_bytes, used = memory_use(device).current;
+  std::string problem = error.problem(), hint = error.hint();
+  try {
+    // The memory of a plan is affine in the batch size, except for the kernels' scratch. Two small plans give
+    // the line.
+    const int64_t small = std::max<int64_t>(1, batch_size / 64);
+    const auto one = static_cast<double>(planned(small));
+    const double slope = (static_cast<double>(planned(2 * small)) - one) / static_cast<double>(small);
+    const double fixed = one - slope * static_cast<double>(small);
+    const double needed = fixed + slope * static_cast<double>(batch_size);
+    // If a device refuses memory although it reports enough: it has what it has given, and no more.
+    const double room =
+        needed < static_cast<double>(all) ? static_cast<double>(used) : static_cast<double>(all);
+    problem += fmt::format(". A step of batch {} is planned to need {}; {} of {} are free", batch_size,
+                           format_bytes(static_cast<uint64_t>(needed)),
+                           format_bytes(all > used ? all - used : 0), format_bytes(all));
+    const auto batch = static_cast<int64_t>((0.9 * room - fixed) / slope);  // the pool rounds up
+    hint = batch > 0 ? fmt::format("The largest batch that fits is about {0}: --batch-size {0}",
+                                   std::min(batch, batch_size - 1))
+                     : "Not even one example fits: use a smaller model";
+  } catch (const Error&) {
+    // If not even a small plan can be made, there is nothing to add.
+  }
+  return {error.code(), problem, error.where(), hint};
+}
+
+}  // namespace athanor

@@ -1,0 +1,16 @@
+// What to say when a step does not fit a device's memory.
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "athanor/base/error.h"
+#include "athanor/device/device.h"
+
+namespace athanor {
+
+/// `error` with how much memory a step needs according to its plan, and the largest batch that would fit.
+/// `planned(batch_size)` plans a step, in bytes; where it throws an Error, nothing is added.
+Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
+                         const std::function<int64_t(int64_t batch_size)>& planned);
+
+}  // namespace athanor

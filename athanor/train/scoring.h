@@ -1,0 +1,54 @@
+// How the results of a task are counted and said.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "athanor/train/metrics.h"
+
+namespace athanor {
+
+/// What is counted: losses are means over these.
+struct Unit {
+  std::string one = "picture", many = "pictures";
+  std::string rate = "img/s";                    // of a progress bar
+  std::string rate_field = "images_per_second";  // of summary.json
+  int64_t in_example = 1;                        // of these in one example of a batch
+};
+
+/// A number that says how good a model is.
+struct Measure {
+  std::string name;  // as in summary.json, there after "test_": "accuracy", "perplexity"
+  double value = 0;
+  std::string text;  // "accuracy 91.2 %"
+};
+
+/// A result in words: "91.2 %" and " of 10,000 test pictures are right".
+struct ResultText {
+  std::string figure, rest;
+};
+
+/// "60,000"
+std::string grouped(int64_t number);
+
+class Scoring {
+ public:
+  virtual ~Scoring() = default;
+  virtual Unit unit() const = 0;
+  /// What is said beside the loss, the most important first.
+  virtual std::vector<Measure> measures(double mean_loss, double accuracy) const = 0;
+  /// The same for a progress bar: "acc 91.2 %".
+  virtual std::string bar(double mean_loss, double accuracy) const = 0;
+  virtual ResultText in_words(double mean_loss, double accuracy, int64_t count) const = 0;
+};
+
+/// Pictures in classes: the share that is right.
+class PictureScoring final : public Scoring {
+ public:
+  Unit unit() const override { return {}; }
+  std::vector<Measure> measures(double mean_loss, double accuracy) const override;
+  std::string bar(double mean_loss, double accuracy) const override;
+  ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
+};
+
+}  // namespace athanor

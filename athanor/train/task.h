@@ -1,0 +1,55 @@
+// Task: what is learned, and from what.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "athanor/data/batches.h"
+#include "athanor/data/dataset.h"
+#include "athanor/nn/module.h"
+#include "athanor/train/config.h"
+#include "athanor/train/scoring.h"
+#include "athanor/train/training_step.h"
+
+namespace athanor {
+
+/// Gives a training run its data, as batches; a model for them; and the loss. The Trainer does the rest, and
+/// knows neither pictures nor text. Classification (pictures) and LanguageModelling (text) are tasks; derive
+/// others from this.
+///
+/// Batches have one shape throughout, so that all steps run one plan. Targets are f32 or i64; those of -100
+/// do not count.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  /// What a checkpoint says of the data, so that a trained model can be used without it.
+  virtual const ExampleSpec& spec() const = 0;
+  /// "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  virtual std::string describe() const = 0;
+  virtual std::shared_ptr<const Scoring> scoring() const = 0;
+
+  /// A new model, with initial values from default_generator().
+  virtual std::unique_ptr<nn::Module> make_model() const = 0;
+  /// The loss of a batch, and how many of its targets the model would give. As for training while
+  /// model.training(), else as for testing.
+  virtual Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const = 0;
+
+  /// Endless epochs to train on. Throws Error(usage) where the data is too small for one batch.
+  virtual std::unique_ptr<Batches> training_batches() const = 0;
+  /// What a model is tested on, once through. The last batch is filled up with targets that do not count.
+  virtual std::unique_ptr<Batches> test_batches(int64_t batch_size) const = 0;
+  /// Targets that count in all test batches together.
+  virtual int64_t test_count() const = 0;
+  /// The types of a batch, for planning without data.
+  virtual TensorType input_type(int64_t batch_size) const = 0;
+  virtual TensorType target_type(int64_t batch_size) const = 0;
+};
+
+/// How many of a batch's targets count.
+int64_t counted(const HostArray& targets);
+
+/// The task of `config.model` on `config.data`. Throws what opening the data throws.
+std::unique_ptr<const Task> open_task(const TrainConfig& config);
+
+}  // namespace athanor

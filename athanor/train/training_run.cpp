@@ -1,0 +1,215 @@
+// The loop of a run.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
+#include "athanor/compile/options.h"
+#include "athanor/kernels/trace.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/memory_advice.h"
+#include "athanor/train/training_run.h"
+
+namespace athanor {
+namespace {
+
+// One step runs while the next is built. A second one waits, so that the device has work while this thread
+// writes and tests.
+constexpr size_t most_in_flight = 2;
+
+struct StopRequested {};
+
+/// Sets the options of this thread's compiler while the run lasts.
+class CompileScope {
+ public:
+  explicit CompileScope(const TrainConfig& config) : before_(compile_options()) {
+    compile_options().deterministic |= config.deterministic;
+    compile_options().tuning = config.choices.empty() ? parse_tuning(config.tune) : Tuning::off;
+    compile_options().check_nan |= config.check_nan;
+  }
+  ~CompileScope() { compile_options() = before_; }
+  CompileScope(const CompileScope&) = delete;
+  CompileScope& operator=(const CompileScope&) = delete;
+
+ private:
+  CompileOptions before_;
+};
+
+}  // namespace
+
+RunEnd TrainingRun::run() {
+  const std::optional<os::Lock> lock = std::move(lock_);  // until the work ends, in whatever way
+  const InterruptScope interrupts;
+  const CompileScope options(config_);
+  const ScopedWaitListener waits = tell_reporter();
+  const RunTuning::Scope tuning(*tuning_);
+  std::error_code ignored;
+  std::filesystem::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
+  RunEnd end = RunEnd::finished;
+  try {
+    run_to_end();
+    return end;
+  } catch (const Interrupted&) {
+    end = RunEnd::interrupted;
+  } catch (const StopRequested&) {
+    end = RunEnd::stopped;
+  }
+  settle(0);
+  if (learner_->whole() && state_.step != saved_step_) save(RunRecord::Draw::now);
+  return end;
+}
+
+void TrainingRun::stop_if_asked() const {
+  throw_if_interrupted();
+  if (stop_requested) throw StopRequested();
+}
+
+void TrainingRun::run_to_end() {
+  // Initial values are computed before, so that the first step's plan is the one of all steps.
+  eval({});
+  while (!at_end() || batches_->epoch_is_over()) {
+    stop_if_asked();
+    if (batches_->epoch_is_over()) {
+      settle(0);
+      finish_epoch();
+    } else {
+      try {
+        step();
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::out_of_memory) stop_without_memory(error);
+        throw;
+      }
+      if (checkpoint_is_due()) {
+        settle(0);
+        save(RunRecord::Draw::if_old);
+      }
+    }
+  }
+  settle(0);
+  if (!tested_) tested_ = test();
+  save(RunRecord::Draw::now);
+  finish();
+}
+
+void TrainingRun::step() {
+  const TraceScope trace("step");
+  tuning_->before_step(launched() + 1, plan_, reporter_, [this] { settle(0); });
+  if (in_flight_.empty()) settled_at_ = Clock::now();
+  const EvaluationStats before = evaluation_stats();
+  StepInFlight made;
+  made.metrics = {
+      .step = launched() + 1, .epoch = batches_->position().epoch + 1, .lr = schedule_(launched())};
+  Uploaded batch = batches_->take();
+  made.counted = batch.counted;
+  try {
+    made.results = learner_->step(batch, made.metrics.lr);
+  } catch (const Interrupted&) {
+    batches_->give_back(std::move(batch));
+    throw;
+  }
+  const EvaluationStats& after = evaluation_stats();
+  plan_ = last_plan();
+  tested_.reset();
+  made.compiled = after.plans_compiled > before.plans_compiled;
+  made.metrics.kernels = tuning_->news(made.metrics.step, plan_);
+  made.rebuild_seconds = after.rebuild_seconds - before.rebuild_seconds;
+  in_flight_.push_back(std::move(made));
+  if (in_flight_.back().compiled)
+    reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
+                        .kernels = static_cast<int64_t>(plan_->steps.size()),
+                        .planned_memory_bytes = plan_->planned_memory_bytes()});
+  // While the device computes, the next batch goes up.
+  if (device_.device != Device{} && !at_end() && !batches_->epoch_is_over()) batches_->take_ahead();
+  settle(most_in_flight);
+}
+
+void TrainingRun::settle(size_t left_in_flight) {
+  while (!in_flight_.empty() &&
+         (in_flight_.size() > left_in_flight || in_flight_.front().results.correct.ready()))
+    settle_oldest();
+}
+
+void TrainingRun::settle_oldest() {
+  const StepInFlight oldest = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  StepMetrics metrics = oldest.metrics;
+  {
+    const TraceScope wait("wait for the loss");
+    metrics.loss = oldest.results.loss.item();
+  }
+  if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
+  const auto correct = static_cast<int64_t>(oldest.results.correct.item());
+  metrics.accuracy = static_cast<double>(correct) / static_cast<double>(oldest.counted);
+  if (learner_->scales_loss()) {
+    metrics.loss_scale = oldest.results.loss_scale.item();
+    const auto skipped = static_cast<int64_t>(oldest.results.skipped.item());
+    metrics.skipped = skipped > state_.skipped_steps;
+    state_.skipped_steps = skipped;
+  }
+
+  const double seconds = seconds_since(settled_at_);
+  record_->add(metrics, seconds, oldest.rebuild_seconds, oldest.compiled);
+  settled_at_ = Clock::now();
+  state_.epoch_sum.add(metrics.loss, correct, oldest.counted);
+  ++state_.step;
+  state_.train_seconds += seconds;
+  reporter_.stepped(metrics, seconds);
+  if (callbacks.on_step) callbacks.on_step(metrics);
+}
+
+void TrainingRun::stop_at_nan(const StepMetrics& metrics) {
+  draw(RunRecord::Draw::now);
+  const std::string again = fmt::format("athanor train --resume --check-nan --out {}", folder_.path.string());
+  throw Error(
+      ErrorCode::numeric,
+      fmt::format("the loss of step {} is {}", metrics.step, std::isnan(metrics.loss) ? "NaN" : "infinite"),
+      fmt::format("epoch {}, learning rate {:g}", metrics.epoch, metrics.lr),
+      fmt::format("Try a smaller --lr, or --clip-norm 1. To see which operation gave it first: {}", again));
+}
+
+void TrainingRun::stop_without_memory(const Error& error) {
+  const ScopedDisable untuned("tune");
+  bool fresh = false;
+  throw with_memory_advice(error, device_.device, config_.batch_size, [&](int64_t batch_size) {
+    if (!std::exchange(fresh, true)) {
+      // The step that failed goes with the model that it was to update: what is pending would be planned
+      // along.
+      batches_->drop();
+      in_flight_.clear();
+      learner_.reset();
+      learner_.emplace(*task_, config_, device_.device);
+      eval({});
+    }
+    return learner_->plan_of_a_step(batch_size)->planned_memory_bytes();
+  });
+}
+
+MetricsSum TrainingRun::test() {
+  const MetricsSum sum = learner_->test(config_.batch_size, [&](int64_t done) {
+    reporter_.tested(done, task_->test_count());
+    throw_if_interrupted();
+    return true;
+  });
+  if (callbacks.on_evaluation) callbacks.on_evaluation(state_.step, sum);
+  return sum;
+}
+
+void TrainingRun::finish_epoch() {
+  tested_ = test();
+  const EpochMetrics epoch{.epoch = batches_->position().epoch + 1,
+                           .step = state_.step,
+                           .train_loss = state_.epoch_sum.mean_loss(),
+                           .train_accuracy = state_.epoch_sum.accuracy(),
+                           .test_loss = tested_->mean_loss(),
+                           .test_accuracy = tested_->accuracy()};
+  state_.epochs.push_back(epoch);
+  state_.epoch_sum = {};
+  batches_->begin_epoch();
+  save(RunRecord::Draw::now);
+  reporter_.epoch_ended(epoch);
+  if (callbacks.on_epoch) callbacks.on_epoch(epoch);
+}
+
+}  // namespace athanor

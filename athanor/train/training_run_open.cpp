@@ -1,0 +1,127 @@
+// Opening a run: device, data, model, files.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
+#include "athanor/base/threads.h"
+#include "athanor/data/open_dataset.h"
+#include "athanor/kernels/precision_support.h"
+#include "athanor/kernels/trust.h"
+#include "athanor/kernels/tuning_cache.h"
+#include "athanor/memory/storage.h"
+#include "athanor/train/training_run.h"
+
+namespace athanor {
+
+TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter,
+                         std::unique_ptr<const Task> task)
+    : config_(config), folder_(std::move(folder)), reporter_(reporter), task_(std::move(task)) {
+  if (!task_) {
+    config_.validate();
+    config_.data = from_any_folder(config_.data);
+  }
+  if (resume && std::filesystem::exists(folder_.path)) lock_ = folder_.take_lock();
+  std::optional<Checkpoint> checkpoint;
+  if (resume && std::filesystem::exists(folder_.checkpoint()))
+    checkpoint = read_checkpoint(folder_.checkpoint());
+  const ScopedWaitListener waits = tell_reporter();
+  open_device(checkpoint);
+  throw_if_interrupted();
+  if (!task_) task_ = open_task(config_);
+  scoring_ = task_->scoring();
+  throw_if_interrupted();
+
+  manual_seed(config_.seed);
+  learner_.emplace(*task_, config_, device_.device);
+  batches_.emplace(task_->training_batches(), device_.device);
+  schedule_ =
+      optim::make_schedule(config_.schedule, {.lr = config_.learning_rate(),
+                                              .total_steps = config_.epochs * batches_->batches_in_epoch(),
+                                              .warm_up_steps = config_.warm_up});
+  tuning_.emplace(config_, device_.device);
+  if (checkpoint)
+    go_on_from(std::move(*checkpoint));
+  else if (!config_.choices.empty())
+    tuning_->repeat_another();
+  throw_if_interrupted();
+
+  folder_.create();
+  if (!lock_) lock_ = folder_.take_lock();
+  folder_.check_space(learner_->bytes());
+  write_json(folder_.config(), to_json(config_));
+  if (resume) tuning_->repeat(record_in(read_lost_steps(folder_.metrics(), state_.metrics_bytes)));
+  record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many);
+  tuning_->go_on_from(record_->metrics());
+  saved_at_ = Clock::now();
+  saved_step_ = state_.step;
+  reporter_.started(facts());
+}
+
+ScopedWaitListener TrainingRun::tell_reporter() {
+  return ScopedWaitListener(
+      [this](const std::string& what, const std::string& how_far) { reporter_.waiting(what, how_far); });
+}
+
+void TrainingRun::open_device(const std::optional<Checkpoint>& checkpoint) {
+  set_cpu_threads(0);  // devices are compared as a whole, so that --threads changes no choice
+  device_ = choose_run_device(config_.device, checkpoint ? checkpoint->device : "");
+  precision_note_ = require_precision(device_.device, parse_precision(config_.precision));
+  // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
+  set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
+  reset_peak_memory(device_.device);
+}
+
+void TrainingRun::go_on_from(Checkpoint checkpoint) {
+  check_same_data(checkpoint.data);
+  try {
+    learner_->load(checkpoint);
+    batches_->restore(checkpoint.state.loader);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::format, fmt::format("the checkpoint does not fit the run: {}", error.problem()),
+                folder_.checkpoint().string(), "Start a new run in another folder");
+  }
+  default_generator().restore(checkpoint.state.random);
+  TuningCache::instance().restore(checkpoint.kernels);
+  kernels_ = std::move(checkpoint.kernels);
+  tuning_->repeat(checkpoint.kernels_to_come);
+  state_ = std::move(checkpoint.state);
+}
+
+void TrainingRun::check_same_data(const ExampleSpec& stored) const {
+  const ExampleSpec& here = task_->spec();
+  if (stored.input == here.input && stored.classes == here.classes &&
+      stored.normalization.mean == here.normalization.mean &&
+      stored.normalization.stddev == here.normalization.stddev)
+    return;
+  throw Error(ErrorCode::value,
+              fmt::format("the {} in '{}' are not those that the run was trained on", scoring_->unit().many,
+                          config_.data),
+              folder_.path.string(), "Bring the data back as it was, or start a new run");
+}
+
+RunFacts TrainingRun::facts() const {
+  return {.config = config_,
+          .folder = folder_,
+          .device = info_of(device_.device),
+          .device_why = device_.why,
+          .precision_note = precision_note_,
+          .trust = trust_note(device_.device),
+          .threads = cpu_threads(),
+          .parameters = learner_->model().parameter_count(),
+          .data = task_->describe(),
+          .test_count = task_->test_count(),
+          .scoring = scoring_,
+          .steps_before = state_.step,
+          .steps_in_epoch = batches_->batches_in_epoch(),
+          .steps_in_all = last_step()};
+}
+
+int64_t TrainingRun::last_step() const {
+  const int64_t steps = config_.epochs * batches_->batches_in_epoch();
+  return config_.max_steps > 0 ? std::min(config_.max_steps, steps) : steps;
+}
+
+}  // namespace athanor
