@@ -15,23 +15,37 @@ namespace athanor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-void max_window(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block, const float* dy,
+// Half types are widened while they are read. 8 lanes divide every block.
+using F32 = hn::CappedTag<float, 8>;
+
+HWY_INLINE hn::Vec<F32> read(F32 d, const float* from) { return hn::LoadU(d, from); }
+HWY_INLINE hn::Vec<F32> read(F32 d, const bf16* from) {
+  const hn::Rebind<hwy::bfloat16_t, F32> narrow;
+  return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::bfloat16_t*>(from)));
+}
+HWY_INLINE hn::Vec<F32> read(F32 d, const f16* from) {
+  const hn::Rebind<hwy::float16_t, F32> narrow;
+  return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+
+template <class T>
+void max_window(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, const T* dy,
                 float* dx, bool store) {
-  const hn::CappedTag<float, 8> d;  // 8 divides every block
-  const hn::RebindToSigned<decltype(d)> di;
+  const F32 d;
+  const hn::RebindToSigned<F32> di;
   const auto lanes = static_cast<int>(hn::Lanes(d));
   for (int c = 0; c < block; c += lanes) {
-    auto best = hn::LoadU(d, x + c);
+    auto best = read(d, x + c);
     auto taker = hn::Zero(di);
     int32_t position = 0;
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column, ++position) {
-        const auto value = hn::LoadU(d, x + row * row_stride + column * block + c);
+        const auto value = read(d, x + row * row_stride + column * block + c);
         const auto greater = hn::Or(hn::Gt(value, best), hn::Ne(value, value));
         best = hn::IfThenElse(greater, value, best);
         taker = hn::IfThenElse(hn::RebindMask(di, greater), hn::Set(di, position), taker);
       }
-    const auto gradient = hn::LoadU(d, dy + c);
+    const auto gradient = read(d, dy + c);
     position = 0;
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column, ++position) {
@@ -43,22 +57,24 @@ void max_window(const float* x, int64_t row_stride, int64_t rows, int64_t column
   }
 }
 
-void max_of_window(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block, float* out) {
-  const hn::CappedTag<float, 8> d;
+template <class T>
+void max_of_window(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, float* out) {
+  const F32 d;
   const auto lanes = static_cast<int>(hn::Lanes(d));
   for (int c = 0; c < block; c += lanes) {
-    auto best = hn::LoadU(d, x + c);
+    auto best = read(d, x + c);
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column) {
-        const auto value = hn::LoadU(d, x + row * row_stride + column * block + c);
+        const auto value = read(d, x + row * row_stride + column * block + c);
         best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::Ne(value, value)), value, best);
       }
     hn::StoreU(best, d, out + c);
   }
 }
 
-MaxWindow max_window_of_target() { return max_window; }
-MaxOfWindow max_of_window_of_target() { return max_of_window; }
+WindowKernels<float> kernels_f32() { return {max_of_window<float>, max_window<float>}; }
+WindowKernels<bf16> kernels_bf16() { return {max_of_window<bf16>, max_window<bf16>}; }
+WindowKernels<f16> kernels_f16() { return {max_of_window<f16>, max_window<f16>}; }
 
 }  // namespace athanor::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -66,11 +82,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace athanor::cpu {
 
-HWY_EXPORT(max_window_of_target);
-MaxWindow max_window_kernel() { return HWY_DYNAMIC_DISPATCH(max_window_of_target)(); }
+HWY_EXPORT(kernels_f32);
+HWY_EXPORT(kernels_bf16);
+HWY_EXPORT(kernels_f16);
 
-HWY_EXPORT(max_of_window_of_target);
-MaxOfWindow max_of_window_kernel() { return HWY_DYNAMIC_DISPATCH(max_of_window_of_target)(); }
+template <>
+WindowKernels<float> window_kernels() {
+  return HWY_DYNAMIC_DISPATCH(kernels_f32)();
+}
+template <>
+WindowKernels<bf16> window_kernels() {
+  return HWY_DYNAMIC_DISPATCH(kernels_bf16)();
+}
+template <>
+WindowKernels<f16> window_kernels() {
+  return HWY_DYNAMIC_DISPATCH(kernels_f16)();
+}
 
 }  // namespace athanor::cpu
 #endif  // HWY_ONCE

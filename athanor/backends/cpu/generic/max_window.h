@@ -2,20 +2,30 @@
 #pragma once
 #include <cstdint>
 
+#include "athanor/graph/dtype.h"
+
 namespace athanor::cpu {
 
-/// `x` and `dx` point at the window's first element: `rows` x `columns` elements of `block` channels, with
-/// rows `row_stride` apart. For each channel the first maximum (a NaN counts as one) takes dy; the others
-/// take 0. The result is stored if `store`, else added.
-using MaxWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
-                           const float* dy, float* dx, bool store);
+/// Kernels for this processor. `x` points at the window's first element: `rows` x `columns` elements of
+/// `block` channels (8 or 16), with rows `row_stride` apart. The window has at least one element.
+template <class T>
+struct WindowKernels {
+  /// Stores the maximum of each channel; NaN if one of the elements is.
+  void (*maximum)(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, float* out);
+  /// For each channel the first maximum (a NaN counts as one) takes dy; the others take 0. The result is
+  /// stored in the window of `dx` if `store`, else added to it.
+  void (*gradient)(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, const T* dy,
+                   float* dx, bool store);
+};
 
-/// Stores the maximum of each channel; NaN if one of the elements is. The window has at least one element.
-using MaxOfWindow = void (*)(const float* x, int64_t row_stride, int64_t rows, int64_t columns, int block,
-                             float* out);
-
-/// The kernels for this processor.
-MaxWindow max_window_kernel();
-MaxOfWindow max_of_window_kernel();
+/// For float, bf16 and f16.
+template <class T>
+WindowKernels<T> window_kernels();
+template <>
+WindowKernels<float> window_kernels();
+template <>
+WindowKernels<bf16> window_kernels();
+template <>
+WindowKernels<f16> window_kernels();
 
 }  // namespace athanor::cpu

@@ -56,10 +56,17 @@ inline Acc<T> load(T value) {
 
 template <class T>
 inline T store(Acc<T> value) {
-  if constexpr (std::is_same_v<T, bool>)
+  if constexpr (std::is_same_v<T, bool>) {
     return value != 0;
-  else
+  } else if constexpr (std::is_same_v<T, bf16>) {  // as bf16(value), but inline and without a branch
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t nearest = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, nan = (bits >> 16) | 0x40;
+    bf16 result;
+    result.bits = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? nan : nearest);
+    return result;
+  } else {
     return static_cast<T>(value);
+  }
 }
 
 }  // namespace athanor::cpu

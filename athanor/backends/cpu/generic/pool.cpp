@@ -14,11 +14,13 @@ namespace {
 
 template <class T, int block>
 void pool_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, T* out) {
-  if constexpr (std::is_same_v<T, float> && block > 1)
+  if constexpr (std::is_same_v<Acc<T>, float> && block > 1)
     if (shape.max && window.size() > 0) {
-      static const MaxOfWindow kernel = max_of_window_kernel();
-      kernel(plane + (window.top * shape.width + window.left) * block, shape.width * block,
-             window.bottom - window.top, window.right - window.left, block, out);
+      static const auto kernels = window_kernels<T>();
+      float maxima[block];
+      kernels.maximum(plane + (window.top * shape.width + window.left) * block, shape.width * block,
+                      window.bottom - window.top, window.right - window.left, block, maxima);
+      for (int c = 0; c < block; ++c) out[c] = store<T>(maxima[c]);
       return;
     }
   using A = Acc<T>;

@@ -19,11 +19,11 @@ namespace {
 template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
-  if constexpr (std::is_same_v<T, float> && block > 1) {
-    static const MaxWindow kernel = max_window_kernel();
+  if constexpr (std::is_same_v<Acc<T>, float> && block > 1) {
+    static const auto kernels = window_kernels<T>();
     const int64_t corner = (window.top * shape.width + window.left) * block;
-    kernel(plane + corner, shape.width * block, window.bottom - window.top, window.right - window.left, block,
-           dy, dx + corner, tiles);
+    kernels.gradient(plane + corner, shape.width * block, window.bottom - window.top,
+                     window.right - window.left, block, dy, dx + corner, tiles);
     return;
   }
   using A = Acc<T>;
