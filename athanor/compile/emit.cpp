@@ -172,7 +172,9 @@ class Emitter {
     step.kind = LoopStep::Kind::constant;
     step.type = type;
     step.value = value;
-    step.int_value = is_float(type) ? 0 : static_cast<int64_t>(value);
+    step.int_value = is_float(type)      ? 0
+                     : type == DType::b8 ? static_cast<int64_t>(value != 0)
+                                         : static_cast<int64_t>(value);
     return step;
   }
 
