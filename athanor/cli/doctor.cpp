@@ -14,6 +14,7 @@
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doctor_fix.h"
+#include "athanor/cli/doing.h"
 #include "athanor/cli/last_words.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/doctor/bundle.h"
@@ -118,7 +119,12 @@ void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Reco
 int diagnose_machine(const DoctorOptions& options, const Machine& machine, const Style& style) {
   Facts facts(machine);
   const auto only = ids_of(options.only);
-  if (options.self_test || only.contains("device.self_test")) facts.set_self_test(device_self_test);
+  if (options.self_test || only.contains("device.self_test"))
+    facts.set_self_test([] {
+      Doing doing("examining", Doing::Elsewhere::now_and_then);  // minutes, where kernels are compiled
+      return device_self_test(
+          [&](const std::string& device, const std::string& what) { doing.say(device, what); });
+    });
   const Diagnosis diagnosis = diagnose(checks(), facts, only);
   Records records(Records::usual_file(), machine.live());
   const Record record = [&](const Check& check, Offer& offer) {

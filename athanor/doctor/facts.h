@@ -1,9 +1,11 @@
 // What the probes ask about a machine. Each fact is read once, at its first use.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "athanor/device/machine.h"
@@ -51,8 +53,8 @@ class Facts {
 
   /// What device.self_test runs; without it that check is skipped. It is not one of the facts, because
   /// computing needs the whole library, and time.
-  using SelfTest = Finding (*)();
-  void set_self_test(SelfTest test) { self_test_ = test; }
+  using SelfTest = std::function<Finding()>;
+  void set_self_test(SelfTest test) { self_test_ = std::move(test); }
   SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
 
   /// "amd gfx1030, debian 12": fixes that work on one machine of a kind should work on the others.
@@ -66,7 +68,7 @@ class Facts {
 
   const Machine& machine_;
   bool new_shell_;
-  SelfTest self_test_ = nullptr;
+  SelfTest self_test_;
   mutable Once<System> system_;
   mutable Once<Detection> detection_;
   mutable Once<std::vector<Gpu>> gpus_;

@@ -190,6 +190,7 @@ std::vector<AskedPart> whole_cases() {
   all.push_back({"fused loops", loops()});
   all.push_back({"products of matrices", products()});
   all.push_back({"convolutions and pooling", convolutions()});
+  all.push_back({"attention", attention()});
   return all;
 }
 

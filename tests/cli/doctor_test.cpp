@@ -70,10 +70,9 @@ TEST_F(Doctor, LeadsWithTheCause) {
 }
 
 TEST_F(Doctor, SpeaksTheLanguageOfTheLocale) {
-  setenv("LC_ALL", "zh_CN.UTF-8", 1);
+  set_variable("LC_ALL", "zh_CN.UTF-8");
   const std::string chinese = on("row03-kfd-permission", {}).out;
   const std::string english = on("row03-kfd-permission", {"--lang", "en"}).out;
-  unsetenv("LC_ALL");
   EXPECT_THAT(chinese, HasSubstr("加入该组"));
   EXPECT_THAT(english, HasSubstr("Join the group"));
   EXPECT_THAT(on("row03-kfd-permission", {"--lang", "zh"}).out, HasSubstr("发现 1 个问题"));
@@ -248,10 +247,9 @@ TEST_F(Doctor, LooksAtThisMachine) {
 }
 
 TEST_F(Doctor, AsksTheDevicesToCompute) {
-  setenv("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so", 1);  // only the CPU: PoCL compiles for minutes
+  set_variable("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so");  // only the CPU: PoCL compiles for minutes
   const json report = json::parse(run({"--self-test", "--json", "--only", "device.self_test"}).out);
   EXPECT_EQ(report.at("passed"), json::array({"device.self_test"})) << report.dump(1);
-  unsetenv("ATHANOR_OPENCL_LIBRARY");
 }
 
 }  // namespace

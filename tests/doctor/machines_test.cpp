@@ -18,6 +18,7 @@
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/report.h"
+#include "athanor/doctor/self_test.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor::doctor {
@@ -245,6 +246,26 @@ TEST(ThisMachine, MayHaveADeviceThatComputesWrongly) {
   ASSERT_NE(result, nullptr);
   EXPECT_THAT(result->verdict, ::testing::AnyOf(Verdict::problem, Verdict::consequence));
   EXPECT_EQ(result->text(result->check->title, Language::en), "opencl:0 computes wrongly: f16 product");
+}
+
+TEST(SelfTest, SaysHowManyResultsAreWrongAndWhich) {
+  const SelfTested cpu{"cpu", "a processor", 900, {}, false};
+  SelfTested gpu{"opencl:0", "a card", 900, {}, false};
+  EXPECT_EQ(finding_of({cpu, gpu}).status, Status::pass);
+  for (int i = 1; i <= 7; ++i) gpu.wrong.push_back(fmt::format("op{}: is 1, not 2", i));
+  const Finding wrong = finding_of({cpu, gpu, {"hip:0", "slow", 0, {"conv2d: no answer"}, true}});
+  EXPECT_EQ(wrong.status, Status::fail);
+  EXPECT_EQ(wrong.values.at("device"), "opencl:0, hip:0");
+  EXPECT_EQ(wrong.values.at("what"), "op1: is 1, not 2");
+  std::vector<std::string> said;
+  for (const Evidence& one : wrong.evidence) said.push_back(one.source + ": " + one.said);
+  EXPECT_THAT(said,
+              ::testing::ElementsAre(
+                  "cpu (a processor): 900 results of every op, and of a training step",
+                  "opencl:0 (a card): 7 of 900 results are wrong", "opencl:0: op1: is 1, not 2",
+                  "opencl:0: op2: is 1, not 2", "opencl:0: op3: is 1, not 2", "opencl:0: op4: is 1, not 2",
+                  "opencl:0: op5: is 1, not 2", "opencl:0: and 2 more", "hip:0 (slow): conv2d: no answer"));
+  EXPECT_EQ(finding_of({{"hip:0", "slow", 0, {"conv2d: no answer"}, true}}).status, Status::warn);
 }
 
 TEST(RowsOfFailures, AreAllThere) {

@@ -11,7 +11,7 @@ namespace athanor::doctor {
 namespace {
 
 const AddProbe self_test("device.self_test",
-                         [](const Facts& f) { return f.self_test() == nullptr ? skip() : f.self_test()(); });
+                         [](const Facts& f) { return f.self_test() ? f.self_test()() : skip(); });
 
 const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 
