@@ -1,4 +1,5 @@
-// Simplification: identities, common subexpressions and dead nodes.
+// Simplification: identities, common subexpressions and dead nodes; sums of pads that are concatenations.
+#include <algorithm>
 #include <numeric>
 #include <optional>
 #include <unordered_map>
@@ -29,6 +30,7 @@ class Simplifier {
   int place(GraphNode node) {
     if (node.op->prim == Prim::input) return result_.add(std::move(node));
     if (const auto same = identity_of_type(node)) return *same;
+    if (const auto joined = concat_of_pads(node)) return *joined;
     merge_movement(node);
     if (const auto same = identity_of_type(node)) return *same;
     const uint64_t hash = hash_of(node);
@@ -160,6 +162,78 @@ class Simplifier {
         return;
       }
     }
+  }
+
+  // A piece of a sum of pads: a value that lies at `start` of an axis, with zeros around it.
+  struct Piece {
+    int value, axis;
+    int64_t start, end;
+  };
+  std::optional<Piece> piece(int id) const {
+    const GraphNode& node = result_[id];
+    if (node.op->prim != Prim::pad || node.attrs.number("value") != 0 || !node.after.empty()) return {};
+    const Ints &low = node.attrs.ints("low"), &high = node.attrs.ints("high");
+    std::optional<Piece> found;
+    for (size_t i = 0; i < low.size(); ++i) {
+      if (low[i] == 0 && high[i] == 0) continue;
+      const int axis = static_cast<int>(i);
+      if (found) return {};  // around several axes
+      found = {node.inputs[0], axis, low[i], node.type.shape[axis] - high[i]};
+    }
+    return found;
+  }
+
+  // What was joined already is taken apart again.
+  void add_pieces(const Piece& whole, std::vector<Piece>& pieces) const {
+    const GraphNode& node = result_[whole.value];
+    if (node.op->prim != Prim::concat || !node.after.empty() || node.attrs.integer("axis") != whole.axis)
+      return pieces.push_back(whole);
+    int64_t start = whole.start;
+    for (const int input : node.inputs) {
+      const int64_t end = start + result_[input].type.shape[whole.axis];
+      pieces.push_back({input, whole.axis, start, end});
+      start = end;
+    }
+  }
+
+  // The pads that are added up in a value: false if anything else is.
+  bool gather_pads(int id, const TensorType& type, std::vector<Piece>& pieces) const {
+    constexpr size_t most = 64;
+    const GraphNode& node = result_[id];
+    if (node.type != type || pieces.size() >= most) return false;
+    if (const auto one = piece(id)) return add_pieces(*one, pieces), true;
+    return node.op->prim == Prim::add && node.after.empty() && gather_pads(node.inputs[0], type, pieces) &&
+           gather_pads(node.inputs[1], type, pieces);
+  }
+
+  // The gradient of split(): a sum of pads of neighbouring pieces is one concatenation, with zeros around it
+  // where the pieces do not fill the axis.
+  std::optional<int> concat_of_pads(const GraphNode& node) {
+    std::vector<Piece> pieces;
+    if (node.op->prim != Prim::add || !node.after.empty() ||
+        !gather_pads(node.inputs[0], node.type, pieces) || !gather_pads(node.inputs[1], node.type, pieces))
+      return {};
+    std::ranges::sort(pieces, {}, &Piece::start);
+    for (size_t i = 1; i < pieces.size(); ++i)
+      if (pieces[i].axis != pieces[0].axis || pieces[i].start != pieces[i - 1].end) return {};
+    const int axis = pieces[0].axis;
+    GraphNode joined = node;
+    joined.op = &find_op("concat");
+    joined.attrs = {{"axis", int64_t{axis}}};
+    joined.inputs.clear();
+    for (const Piece& one : pieces) joined.inputs.push_back(one.value);
+    const int64_t start = pieces.front().start, end = pieces.back().end, extent = node.type.shape[axis];
+    joined.type.shape = node.type.shape.with(axis, end - start);
+    const int id = place(std::move(joined));
+    if (start == 0 && end == extent) return id;
+    GraphNode padded = node;
+    padded.op = &find_op("pad");
+    Ints low(static_cast<size_t>(node.type.shape.rank()), 0), high = low;
+    low[static_cast<size_t>(axis)] = start;
+    high[static_cast<size_t>(axis)] = extent - end;
+    padded.attrs = {{"low", low}, {"high", high}, {"value", 0.0}};
+    padded.inputs = {id};
+    return place(std::move(padded));
   }
 
   const Graph& source_;

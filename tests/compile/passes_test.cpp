@@ -85,6 +85,51 @@ TEST(Simplify, MergesMovement) {
   EXPECT_EQ(simplify(b.output(back)).nodes.size(), 1U);
 }
 
+TEST(Simplify, ASumOfPadsIsAConcatenation) {
+  Builder b;
+  const int x = b.input({2, 3}), y = b.input({2, 5}), z = b.input({2, 1});
+  const auto padded = [&](int piece, int64_t low, int64_t high) {
+    return b.op("pad", {piece}, {{"low", Ints{0, low}}, {"high", Ints{0, high}}, {"value", 0.0}});
+  };
+  // In any order, and first the two that are no neighbours.
+  const int ends = b.op("add", {padded(z, 8, 0), padded(x, 0, 6)});
+  const Graph whole = simplify(b.output(b.op("add", {padded(y, 3, 1), ends})));
+  ASSERT_EQ(whole.nodes.size(), 4U) << to_string(whole);
+  EXPECT_EQ(whole.nodes[3].op->name, "concat");
+  EXPECT_EQ(whole.nodes[3].inputs, (std::vector<int>{x, y, z}));
+  EXPECT_EQ(whole.nodes[3].type.shape, (Shape{2, 9}));
+  const Graph part = simplify(b.output(b.op("add", {padded(y, 3, 1), padded(x, 0, 6)})));
+  EXPECT_EQ(count(part, "concat"), 1) << to_string(part);
+  EXPECT_EQ(count(part, "pad"), 1) << "for the last element of the axis";
+  // These overlap, and these leave a gap.
+  for (const int other : {padded(y, 2, 2), padded(y, 4, 0)}) {
+    const Graph none = simplify(b.output(b.op("add", {other, padded(x, 0, 6)})));
+    EXPECT_EQ(count(none, "concat"), 0) << to_string(none);
+  }
+}
+
+TEST(Simplify, TheGradientOfChunkIsItsPiecesGradientsJoined) {
+  Tensor x = uniform({4, 6});
+  x.requires_grad();
+  const Tensor w = uniform({4, 2}), v = uniform({4, 2});
+  const auto pieces = chunk(x, 3, 1);
+  const Tensor loss = sum(pieces[2] * v) + sum(exp(pieces[0])) + sum(pieces[1] * w);
+  const Tensor dx = grad({loss}, {x})[0];
+  const auto plan = plan_for({dx});
+  int pads = 0, concats = 0;
+  for (const auto& step : plan->steps) pads += step.name() == "pad", concats += step.name() == "concat";
+  EXPECT_EQ(pads, 0) << explain(*plan);
+  EXPECT_EQ(concats, 1) << explain(*plan);
+  const auto got = dx.to_vector<float>(), first = exp(x).to_vector<float>(), second = w.to_vector<float>(),
+             third = v.to_vector<float>();
+  for (size_t row = 0; row < 4; ++row)
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_FLOAT_EQ(got[row * 6 + i], first[row * 6 + i]);
+      EXPECT_EQ(got[row * 6 + 2 + i], second[row * 2 + i]);
+      EXPECT_EQ(got[row * 6 + 4 + i], third[row * 2 + i]);
+    }
+}
+
 TEST(Orient, ATransposedProductIsAProductOfTransposes) {
   Builder b;
   const int x = b.input({1, 4, 5}), y = b.input({1, 5, 6});
