@@ -26,8 +26,10 @@ constexpr const char* list_name = "launches.json";
 
 struct DumpOptions {
   ModelStepOptions step;
-  std::string target = "opencl", out;
+  std::string target, architecture, out;
 };
+
+constexpr const char* offline = "offline";
 
 struct Target {
   GpuTarget target;
@@ -123,8 +125,37 @@ std::vector<KernelResources> resources_of(Device device, const GpuCandidate& gen
   return access && access->resources ? access->resources(generated) : std::vector<KernelResources>();
 }
 
+// The target, which an architecture says too; and the offline device becomes one of that architecture.
+Target take_target(const DumpOptions& options) {
+  if (options.architecture.empty()) return target_named(options.target.empty() ? "opencl" : options.target);
+  const auto target = target_of_architecture(options.architecture);
+  if (!target)
+    throw Error(ErrorCode::usage, fmt::format("'{}' is no architecture", options.architecture), "--arch",
+                "Give one as drivers name it: gfx1100 (AMD), sm_86 (NVIDIA)");
+  const std::string name(to_string(*target));
+  if (!options.target.empty() && options.target != name)
+    throw Error(ErrorCode::usage, fmt::format("{} is an architecture of {}", options.architecture, name),
+                "--target", fmt::format("Leave it out, or give {}", name));
+  if (options.step.config.device != offline)
+    throw Error(ErrorCode::usage, fmt::format("{} has an architecture", options.step.config.device), "--arch",
+                "Give --arch or --device, not both");
+  set_offline_architecture(*target, options.architecture);
+  return target_named(name);
+}
+
+// Whether kernels by matrix units can be among them.
+std::string about_matrix_units(const DumpOptions& options, GpuTarget target) {
+  if (options.step.config.device != offline || target == GpuTarget::opencl) return {};
+  if (options.architecture.empty())
+    return "None of them uses matrix units, for these differ: --arch gfx1100 or sm_86 takes those of an "
+           "architecture.\n";
+  return matrix_units(target, options.architecture).empty()
+             ? fmt::format("Athanor knows no matrix units of {}.\n", options.architecture)
+             : std::string();
+}
+
 int dump(const DumpOptions& options) {
-  const Target target = target_named(options.target);
+  const Target target = take_target(options);
   ModelStep step(options.step, device_option(options.step.config.device));
   const auto plan = plan_for(step.outline());
   const std::filesystem::path folder(options.out);
@@ -176,7 +207,11 @@ int dump(const DumpOptions& options) {
   write_file_atomically((folder / list_name).string(), list.dump(2) + "\n");
   for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
   std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
-                           list.size(), options.step.config.model, options.target, options.out);
+                           list.size(), options.step.config.model,
+                           options.architecture.empty() ? std::string(to_string(target.target))
+                                                        : options.architecture,
+                           options.out)
+            << about_matrix_units(options, target.target);
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
   if (!older.others.empty())
@@ -193,15 +228,22 @@ void add_kernels(CLI::App& program, int& exit_code) {
   CLI::App* dump_command =
       command->add_subcommand("dump", "Write the source and the launch of every kernel of a step");
   const auto options = std::make_shared<DumpOptions>();
-  options->step.config.device = "offline";
+  options->step.config.device = offline;
   add_step_options(*dump_command, options->step);
   dump_command
       ->add_option("--device", options->step.config.device,
                    "a device of this machine (default: a GPU that need not exist)")
       ->option_text("NAME");
   add_trust_option(*dump_command);
-  suggest(dump_command->add_option("--target", options->target, "opencl, cuda or hip (default opencl)"),
+  suggest(dump_command->add_option("--target", options->target,
+                                   "opencl, cuda or hip (default opencl, or what --arch is of)"),
           {"opencl", "cuda", "hip"})
+      ->option_text("NAME");
+  suggest(
+      dump_command->add_option("--arch", options->architecture,
+                               "of the GPU that need not exist, for its matrix units: gfx1100, sm_86, ..."),
+      {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_75", "sm_80", "sm_86", "sm_89",
+       "sm_90", "sm_100", "sm_120"})
       ->option_text("NAME");
   dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
   dump_command->callback([dump_command, options, &exit_code] {

@@ -9,8 +9,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/formats/npy.h"
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor {
 namespace {
@@ -20,10 +19,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Outcome;
 using testing::run_program;
-using testing::TempFolder;
-using Words = std::vector<std::string>;
 
-class FirstUse : public ::testing::Test {
+class FirstUse : public testing::ProgramTest {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(folder_ / "work/digits");
@@ -51,8 +48,6 @@ class FirstUse : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-
-  TempFolder folder_;
 };
 
 std::string without_blanks(std::string text) {
@@ -142,6 +137,30 @@ TEST_F(FirstUse, DumpsReplaceWhatDumpsWroteAndNothingElse) {
   EXPECT_THAT(foreign.err, HasSubstr("launches.json"));
   EXPECT_EQ(read_text_file(folder_ / "work/kernels/launches.json"), R"([{"file": "notes.txt"}])");
   EXPECT_EQ(read_text_file(folder_ / "work/kernels/notes.txt"), "mine");
+}
+
+TEST_F(FirstUse, DumpsHaveTheMatrixUnitsOfAnArchitecture) {
+  const auto dump = [&](const std::vector<std::string>& more, const char* out) {
+    std::vector<std::string> words{"kernels", "dump",        "--model", "mlp",   "--batch-size",
+                                   "128",     "--precision", "bf16",    "--out", out};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const auto use = [&](const std::string& out, const std::string& instruction) {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "work" / out))
+      count += read_text_file(entry.path()).find(instruction) != std::string::npos;
+    return count;
+  };
+  const Outcome without = dump({"--target", "cuda"}, "none");
+  EXPECT_EQ(without.exit_code, 0) << without.err;
+  EXPECT_THAT(without.out, HasSubstr("None of them uses matrix units"));
+  EXPECT_EQ(use("none", "mma.sync"), 0U);
+  EXPECT_EQ(dump({"--arch", "sm_86"}, "nvidia").exit_code, 0);
+  EXPECT_GE(use("nvidia", "mma.sync"), 3U) << "two products forward, and more of them backward";
+  EXPECT_EQ(dump({"--arch", "gfx1100"}, "amd").exit_code, 0);
+  EXPECT_GE(use("amd", "__builtin_amdgcn_wmma"), 3U);
+  EXPECT_THAT(dump({"--arch", "gfx1030"}, "old").out, HasSubstr("no matrix units of gfx1030"));
 }
 
 TEST_F(FirstUse, RunsGoOnFromAnyFolder) {

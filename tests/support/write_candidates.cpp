@@ -31,9 +31,7 @@ class Writer {
         most_candidates_(most_candidates),
         traits_(gpu_access(parse_device("offline")).value().traits) {
     if (architecture.empty()) return;
-    traits_.matrix_units = matrix_units(target, architecture);
-    traits_.registers = true;
-    traits_.async_copies = has_async_copies(target, architecture);
+    add_architecture(traits_, target, architecture);
     product_local_bytes_ = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
   }
 

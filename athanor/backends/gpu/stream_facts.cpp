@@ -59,9 +59,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
     traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
-  traits.matrix_units = matrix_units(api.target, architecture_);
-  traits.registers = true;
-  traits.async_copies = has_async_copies(api.target, architecture_);
+  add_architecture(traits, api.target, architecture_);
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const auto property = [&](const char* name, std::string value) {
     if (!value.empty()) info.properties[name] = {std::move(value), source};

@@ -2,6 +2,24 @@
 
 namespace athanor {
 
+std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
+  const auto rest_is = [&](std::string_view prefix, std::string_view digits, size_t least) {
+    if (!architecture.starts_with(prefix)) return false;
+    const std::string_view rest = architecture.substr(prefix.size());
+    return rest.size() >= least && rest.size() <= 4 &&
+           rest.find_first_not_of(digits) == std::string_view::npos;
+  };
+  if (rest_is("gfx", "0123456789abcdef", 3)) return GpuTarget::hip;
+  if (rest_is("sm_", "0123456789", 2)) return GpuTarget::cuda;
+  return std::nullopt;
+}
+
+void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
+  traits.matrix_units = matrix_units(target, architecture);
+  traits.registers = true;
+  traits.async_copies = has_async_copies(target, architecture);
+}
+
 std::optional<GpuAccess> gpu_access(Device device) {
   auto* backend = dynamic_cast<KernelLanguageBackend*>(&provider_of(device));
   return backend == nullptr ? std::nullopt : std::optional(backend->access(device.index));

@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <string_view>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
@@ -31,6 +32,13 @@ class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
 };
+
+/// Whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for what is neither.
+std::optional<GpuTarget> target_of_architecture(std::string_view architecture);
+/// Adds what kernels may use of an architecture: its matrix units, and instructions beside them.
+void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture);
+/// Gives the device 'offline', which need not be there, an architecture. To be called before plans are made.
+void set_offline_architecture(GpuTarget target, std::string_view architecture);
 
 /// None for devices that do not run the kernel language.
 std::optional<GpuAccess> gpu_access(Device device);

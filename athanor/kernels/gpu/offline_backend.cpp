@@ -10,12 +10,18 @@ namespace athanor {
 namespace {
 
 /// A typical card: templates depend on what its driver reports only through these values.
-constexpr GpuTraits traits{.max_group_size = 256,
-                           .local_bytes = 32 * 1024,
-                           .compute_units = 32,
-                           .f64 = true,
-                           .f16 = true,
-                           .atomics_64 = true};
+GpuTraits& traits() {
+  static GpuTraits instance{.max_group_size = 256,
+                            .local_bytes = 32 * 1024,
+                            .compute_units = 32,
+                            .f64 = true,
+                            .f16 = true,
+                            .atomics_64 = true};
+  return instance;
+}
+
+// Of a work-group: what CUDA and HIP report of today's cards.
+constexpr int64_t cuda_local_bytes = 48 * 1024, hip_local_bytes = 64 * 1024;
 
 class OfflineKernel final : public Kernel {
  public:
@@ -54,7 +60,7 @@ class OfflineBackend final : public KernelLanguageBackend {
   }
   std::vector<Candidate> candidates(int, const KernelRequest& request) override {
     // The first is the best guess; nothing can be timed.
-    auto all = gpu_candidates(request, traits);
+    auto all = gpu_candidates(request, traits());
     if (all.empty()) return {};
     return {made(std::move(all.front()))};
   }
@@ -67,10 +73,10 @@ class OfflineBackend final : public KernelLanguageBackend {
     return {};
   }
   Candidate loop_kernel(int, const LoopProgram& program) override {
-    return made(gpu_loop_candidates(program, traits).front());
+    return made(gpu_loop_candidates(program, traits()).front());
   }
   Queue& queue(int) override { OfflineKernel::refuse(); }
-  GpuAccess access(int) override { return {traits, 0, false, made}; }
+  GpuAccess access(int) override { return {traits(), 0, false, made}; }
 
   static Candidate made(GpuCandidate candidate) {
     std::string name = candidate.name;
@@ -87,4 +93,10 @@ class OfflineBackend final : public KernelLanguageBackend {
 }();
 
 }  // namespace
+
+void set_offline_architecture(GpuTarget target, std::string_view architecture) {
+  add_architecture(traits(), target, architecture);
+  traits().local_bytes = target == GpuTarget::cuda ? cuda_local_bytes : hip_local_bytes;
+}
+
 }  // namespace athanor
