@@ -1,6 +1,10 @@
 // What the kernel language's vector functions do, on every OpenCL device.
 #include <fmt/format.h>
 
+#include <regex>
+#include <set>
+
+#include "athanor/base/embedded.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -18,6 +22,33 @@ std::vector<double> reordered(int width) {
   std::vector<double> all;
   for (const auto& part : {evens, odds, low, high}) all.insert(all.end(), part.begin(), part.end());
   return all;
+}
+
+// The macros that a source defines.
+std::set<std::string> macros_of(std::string_view text) {
+  static const std::regex define(R"(#\s*define\s+(\w+))");
+  const std::string source(text);
+  std::set<std::string> names;
+  for (std::sregex_iterator at(source.begin(), source.end(), define), end; at != end; ++at)
+    names.insert((*at)[1]);
+  return names;
+}
+
+// A second definition is a warning that hides others, and the kernel means something else by the word.
+TEST(GpuLanguage, KernelsDefineNoWordOfTheLanguage) {
+  std::set<std::string> words;
+  for (const EmbeddedFile& file : embedded_files())
+    if (file.path.find("/gpu/language/") != std::string_view::npos) words.merge(macros_of(file.content));
+  EXPECT_TRUE(words.contains("PACKED"));
+  size_t kernels = 0;
+  for (const EmbeddedFile& file : embedded_files()) {
+    if (!file.path.ends_with(".kernel") || file.path.find("/gpu/language/") != std::string_view::npos)
+      continue;
+    ++kernels;
+    for (const std::string& name : macros_of(file.content))
+      EXPECT_FALSE(words.contains(name)) << file.path << " defines " << name;
+  }
+  EXPECT_GT(kernels, 20U);
 }
 
 TEST(GpuLanguage, LanesOfVectors) {
