@@ -67,7 +67,8 @@ Module StreamDriver::load(const std::string& binary) {
 
 void StreamDriver::refuse_compilation(const Compilation& failed, const std::string& doing) const {
   constexpr size_t most = 2000, few = 300;  // characters
-  const Compilation nothing(compiler_, architecture_, "", "nothing");
+  // Not an empty source: hipRTC may refuse that for any device.
+  const Compilation nothing(compiler_, architecture_, "extern \"C\" __global__ void nothing() {}", "nothing");
   if (nothing.failed())
     throw Error(
         ErrorCode::device,
