@@ -1,0 +1,77 @@
+// Tuning records and compiled kernels as a file: what one machine exports, another one has.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/kernels/cache.h"
+#include "tests/cli/program_test.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::Outcome;
+
+class CacheFiles : public testing::ProgramTest {
+ protected:
+  /// The entries that this test makes, as `cache ls` of the program shows them.
+  json ours() const {
+    const json all = json::parse(run({"cache", "ls", "--json"}).out);
+    json found = json::array();
+    for (const json& one : all.at("entries"))
+      if (one["key"].get<std::string>().find("of CacheFiles") != std::string::npos) found.push_back(one);
+    return found;
+  }
+  std::string file_ = (folder_ / "exported").string();
+};
+
+TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
+  KernelCache& here = KernelCache::instance();
+  here.store_winner(
+      "a device|problem of CacheFiles",
+      {"second", 2e-3, "two candidates", {{"first", 3e-3}, {"second", 2e-3}}, 0.25, 1, "alike", 7});
+  here.mark("a device|problem of CacheFiles", "third");
+  here.store_binary("binary of CacheFiles", "a device of CacheFiles", "a kernel", std::string("\0code", 5));
+  if (!here.find_winner("a device|problem of CacheFiles")) GTEST_SKIP() << "nothing is remembered here";
+  here.export_to(file_);
+
+  EXPECT_EQ(ours(), json::array());  // the program has a cache of its own
+  const Outcome taken = run({"cache", "import", file_});
+  ASSERT_EQ(taken.exit_code, 0) << taken.err;
+  const json there = ours();
+  ASSERT_EQ(there.size(), 3U) << there.dump(1);
+  EXPECT_EQ(there[0]["kind"], "winner");
+  EXPECT_EQ(there[0]["value"], "second");
+  EXPECT_EQ(there[0]["seconds"], 2e-3);
+  EXPECT_EQ(there[0]["provisional"], true);
+  EXPECT_EQ(there[0]["spread"], 0.25);
+  EXPECT_EQ(there[1]["kind"], "marked");
+  EXPECT_EQ(there[1]["value"], "third");
+  EXPECT_EQ(there[2]["kind"], "binary");
+  EXPECT_EQ(there[2]["bytes"], 5);
+  EXPECT_EQ(run({"cache", "import", file_}).exit_code, 0) << "a second time changes nothing";
+  EXPECT_EQ(ours(), there);
+
+  // And on: the other machine's export holds it too.
+  const std::string again = (folder_ / "again").string();
+  ASSERT_EQ(run({"cache", "export", again}).exit_code, 0);
+  EXPECT_THAT(run({"cache", "export", again}).err, HasSubstr("there already"));
+  ASSERT_EQ(run({"cache", "clear"}).exit_code, 0);
+  EXPECT_EQ(ours(), json::array());
+  ASSERT_EQ(run({"cache", "import", again}).exit_code, 0);
+  EXPECT_EQ(ours(), there);
+}
+
+TEST_F(CacheFiles, ThatAreNoneChangeNothing) {
+  write_file_atomically(file_, "no database at all, but long enough that it might have been one");
+  const Outcome none = run({"cache", "import", file_});
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.err, HasSubstr("not an exported cache"));
+  EXPECT_EQ(run({"cache", "import", "missing"}).exit_code, 1);
+  EXPECT_EQ(json::parse(run({"cache", "ls", "--json"}).out)["entries"], json::array());
+}
+
+}  // namespace
+}  // namespace athanor
