@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor::testing {
 namespace {
@@ -18,16 +16,12 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class FakeCuda : public ::testing::Test {
+class FakeCuda : public ProgramTest {
  protected:
   void SetUp() override {
-    setenv("LD_LIBRARY_PATH", ATHANOR_FAKE_CUDA, 1);
-    setenv("ATHANOR_FAKE_CARDS", "1", 1);
+    set_variable("LD_LIBRARY_PATH", ATHANOR_FAKE_CUDA);
+    set_variable("ATHANOR_FAKE_CARDS", "1");
   }
-  void TearDown() override {
-    for (const char* name : {"LD_LIBRARY_PATH", "ATHANOR_FAKE_CARDS", "CUDA_VISIBLE_DEVICES"}) unsetenv(name);
-  }
-  Outcome run(const std::vector<std::string>& words) { return Program(folder_.path(), words).wait(); }
   /// What detect says of CUDA and a card.
   json cuda_of(const std::string& name) {
     const json found = json::parse(run({"detect", "--json"}).out);
@@ -36,7 +30,6 @@ class FakeCuda : public ::testing::Test {
         if (device["name"] == name && backend["name"] == "cuda") return backend;
     return json();
   }
-  TempFolder folder_;
 };
 
 TEST_F(FakeCuda, DetectAndDoctorSayThatTheCompilerIsMissing) {
@@ -74,10 +67,10 @@ TEST_F(FakeCuda, ADeviceWithoutCompilerIsRefusedAndLeftOut) {
 }
 
 TEST_F(FakeCuda, CountsWhatAVariableShows) {
-  setenv("ATHANOR_FAKE_CARDS", "2", 1);
+  set_variable("ATHANOR_FAKE_CARDS", "2");
   EXPECT_TRUE(cuda_of("Fake card 0").is_object());
   EXPECT_TRUE(cuda_of("Fake card 1").is_object());
-  setenv("CUDA_VISIBLE_DEVICES", "1", 1);
+  set_variable("CUDA_VISIBLE_DEVICES", "1");
   EXPECT_TRUE(cuda_of("Fake card 0").is_null()) << "nothing but CUDA sees it";
   EXPECT_TRUE(cuda_of("Fake card 1").is_object());
 }

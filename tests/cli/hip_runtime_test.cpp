@@ -5,8 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/text.h"
-#include "tests/cli/program.h"
-#include "tests/support/temp_folder.h"
+#include "tests/cli/program_test.h"
 
 namespace athanor::testing {
 namespace {
@@ -18,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class HipRuntime : public ::testing::Test {
+class HipRuntime : public ProgramTest {
  protected:
   void SetUp() override {
     const Outcome outcome = run({"detect", "--json"});
@@ -33,9 +32,7 @@ class HipRuntime : public ::testing::Test {
     if (problem_.starts_with("no HIP runtime library"))
       GTEST_SKIP() << "there is no HIP runtime (Debian: libamdhip64-5)";
   }
-  Outcome run(const std::vector<std::string>& words) const { return run_program(folder_.path(), words); }
 
-  TempFolder folder_;
   json found_;
   std::string problem_;
 };

@@ -8,40 +8,23 @@
 #include <mutex>
 #include <thread>
 
-#include "athanor/kernels/timing.h"
-#include "athanor/kernels/trust.h"
-#include "athanor/kernels/tuning_cache.h"
 #include "athanor/ops/ops.h"
-#include "athanor/runtime/evaluate.h"
-#include "tests/kernels/fake_device.h"
+#include "tests/runtime/tuning_fixture.h"
 
 namespace athanor {
 namespace {
 
-using testing::FakeDevice;
-
-class Session : public ::testing::Test {
+class Session : public testing::TuningTest<::testing::Test> {
  protected:
   void SetUp() override {
-    set_trusting(true);
-    next_process();
+    TuningTest::SetUp();
     fake_.timer = [this](const std::string& name, int runs) {
       const double seconds = runs * (name == "b" ? 1e-3 : 2e-3);
       now_ += seconds;
       return seconds;
     };
   }
-  void TearDown() override {
-    set_trusting(false);
-    pretend_load({});
-    next_process();
-  }
 
-  static void next_process() {
-    TuningCache::instance().start_anew();
-    clear_plan_cache();
-    pretend_load(0.0);
-  }
   static int64_t timed() { return TuningCache::instance().timed(); }
 
   Tensor numbers(const Shape& shape) const {
@@ -72,9 +55,35 @@ class Session : public ::testing::Test {
   /// The thread that compiles has nothing left to do.
   static void let_compile() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
-  FakeDevice& fake_ = FakeDevice::fresh();
+  /// Steps until the session has nothing left to do: what the last one ran.
+  std::string step_to_the_end(TuningSession& session) {
+    std::string runs;
+    for (int i = 0; i < 1000 && !session.state().over; ++i) {
+      let_compile();
+      session.between_steps(last_plan());
+      runs = step();
+    }
+    return runs;
+  }
+
+  /// Notes from now on which thread compiles each kernel first.
+  void note_threads() {
+    fake_.prepared = [this](const std::string& name) {
+      const std::scoped_lock lock(mutex_);
+      compiled_by_.emplace(name, std::this_thread::get_id());
+    };
+  }
+  std::map<std::string, std::thread::id> compiled_by() {
+    const std::scoped_lock lock(mutex_);
+    return compiled_by_;
+  }
+
   double now_ = 0;
   HostArray result_{DType::f32, {1}};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::thread::id> compiled_by_;
 };
 
 TEST_F(Session, TheFirstStepTimesNothing) {
@@ -132,20 +141,11 @@ TEST_F(Session, KeepsToItsBudget) {
 }
 
 TEST_F(Session, CompilesOnAnotherThread) {
-  std::mutex mutex;
-  std::map<std::string, std::thread::id> first;
-  fake_.prepared = [&](const std::string& name) {
-    const std::scoped_lock lock(mutex);
-    first.emplace(name, std::this_thread::get_id());
-  };
+  note_threads();
   TuningSession session({}, [this] { return now_; });
   step();
-  for (int i = 0; i < 1000 && !session.state().over; ++i) {
-    let_compile();
-    session.between_steps(last_plan());
-    step();
-  }
-  const std::scoped_lock lock(mutex);
+  step_to_the_end(session);
+  auto first = compiled_by();
   ASSERT_EQ(first.size(), 3U);
   EXPECT_NE(first["b"], std::this_thread::get_id());
   EXPECT_NE(first["c"], std::this_thread::get_id());
@@ -176,11 +176,7 @@ TEST_F(Session, ABusyMachinesWinnerIsProvisional) {
   TuningSession session({}, [this] { return now_; });
   step();
   pretend_load(0.5);
-  for (int i = 0; i < 1000 && !session.state().over; ++i) {
-    let_compile();
-    session.between_steps(last_plan());
-    step();
-  }
+  step_to_the_end(session);
   next_process();
   TuningSession next({}, [this] { return now_; });
   EXPECT_EQ(step(), "b");
@@ -198,34 +194,19 @@ TEST_F(Session, WhatEndedTheProgramWhileItWasCompiledIsTriedOnceMore) {
   }
   KernelCache::instance().mark("background|" + problem, "b");  // as a process that was killed leaves it
   next_process();
-  std::mutex mutex;
-  std::map<std::string, std::thread::id> first;
-  fake_.prepared = [&](const std::string& name) {
-    const std::scoped_lock lock(mutex);
-    first.emplace(name, std::this_thread::get_id());
-  };
+  note_threads();
   TuningSession session({}, [this] { return now_; });
-  std::string runs = step();
-  for (int i = 0; i < 1000 && !session.state().over; ++i) {
-    let_compile();
-    session.between_steps(last_plan());
-    runs = step();
-  }
-  EXPECT_EQ(runs, "b");
+  step();
+  EXPECT_EQ(step_to_the_end(session), "b");
   EXPECT_FALSE(KernelCache::instance().is_marked("background|" + problem, "b"));
-  const std::scoped_lock lock(mutex);
-  EXPECT_EQ(first["b"], std::this_thread::get_id()) << "where the tuner's mark and watchdog are";
+  EXPECT_EQ(compiled_by()["b"], std::this_thread::get_id()) << "where the tuner's mark and watchdog are";
 }
 
 TEST_F(Session, NeighboursAreGuessedFrom) {
   {
     TuningSession session({}, [this] { return now_; });
     step();
-    for (int i = 0; i < 1000 && !session.state().over; ++i) {
-      let_compile();
-      session.between_steps(last_plan());
-      step();
-    }
+    step_to_the_end(session);
   }
   next_process();
   TuningSession session({}, [this] { return now_; });

@@ -9,11 +9,7 @@
 #include <thread>
 
 #include "athanor/base/os/interrupt.h"
-#include "athanor/kernels/timing.h"
-#include "athanor/kernels/trust.h"
-#include "athanor/kernels/tuning_cache.h"
-#include "athanor/runtime/evaluate.h"
-#include "tests/kernels/fake_device.h"
+#include "tests/runtime/tuning_fixture.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/gpu_devices.h"
 #include "tests/train/trainer_fixture.h"
@@ -22,13 +18,11 @@ namespace athanor {
 namespace {
 
 using testing::expect_error;
-using testing::FakeDevice;
 
-class RunTuningTest : public testing::TrainerTest {
+class RunTuningTest : public testing::TuningTest<testing::TrainerTest> {
  protected:
   void SetUp() override {
-    set_trusting(true);
-    next_process();
+    TuningTest::SetUp();
     fake_.timer = [](const std::string& name, int runs) { return runs * (name == "b" ? 1e-3 : 2e-3); };
     fake_.kind = "gpu";  // compiling takes other cores
     fake_.wrong = "b";
@@ -40,23 +34,10 @@ class RunTuningTest : public testing::TrainerTest {
     config_.eval_examples = 4;
     config_.checkpoint_every = {.steps = 7};
   }
-  void TearDown() override {
-    set_trusting(false);
-    pretend_load({});
-    next_process();
-  }
-  static void next_process() {
-    TuningCache::instance().start_anew();
-    clear_plan_cache();
-    reset_evaluation_stats();
-    pretend_load(0.0);
-  }
 
   KernelRecord record(const std::string& name) const {
     return record_in(read_metrics(run_folder(name).metrics()));
   }
-
-  FakeDevice& fake_ = FakeDevice::fresh();
 };
 
 // Copies the run's folder as a process leaves it that is killed some steps after kernels have changed.
