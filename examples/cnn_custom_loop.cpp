@@ -76,7 +76,7 @@ double accuracy_of(nn::Module& model, const std::shared_ptr<const Dataset>& data
 int run(const std::string& name, int64_t steps) {
   const bool made_up = name == "stripes";
   const auto train = made_up ? stripes(2000, 1) : open_dataset(name, Split::train);
-  const auto test = made_up ? stripes(500, 2) : open_dataset(name, Split::test, train->spec().normalization);
+  const auto test = made_up ? stripes(500, 2) : open_dataset(name, Split::test, {.like = train->spec()});
 
   manual_seed(1);
   SmallCnn model(train->spec().input, train->spec().classes);

@@ -51,7 +51,7 @@ int evaluate(const EvalOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
   const auto dataset =
-      first_examples(open_dataset(data, Split::test, trained.data.normalization), options.examples);
+      first_examples(open_dataset(data, Split::test, {.like = trained.data}), options.examples);
   check_shapes(trained.data, dataset->spec(), data);
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
   const Classification task(

@@ -15,9 +15,9 @@
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
+#include "athanor/data/fit_image.h"
 #include "athanor/formats/image.h"
 #include "athanor/ops/loss.h"
-#include "athanor/train/fit_image.h"
 
 namespace athanor::cli {
 namespace {

@@ -17,6 +17,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
+#include "athanor/data/augmentation.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/kernels/trust.h"
@@ -40,6 +41,12 @@ struct KeepSummary : Reporter {
   void ended(const Summary& ended_summary) override { summary = to_json(ended_summary); }
 };
 
+std::vector<std::string> augmentation_words() {
+  std::vector<std::string> words{"none", "standard"};
+  for (const AugmentationKind& kind : augmentation_kinds()) words.emplace_back(kind.name);
+  return words;
+}
+
 void add_options(CLI::App& command, TrainOptions& options) {
   TrainConfig& config = options.config;
   const auto group = [&](CLI::Option* option, const char* name) {
@@ -56,9 +63,22 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train"),
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
-                 "fashion-mnist, mnist, or a folder of IDX or .npy files (default fashion-mnist)",
+                 "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
+                 "(default fashion-mnist)",
                  "What to train"),
           dataset_names());
+  option(
+      "--image-size", config.image_size, "N",
+      "picture files are cut and scaled to N x N (default: 224, or their own size if all have one up to 256)",
+      "What to train");
+  option("--max-broken", config.max_broken, "N",
+         fmt::format("so many pictures that cannot be read are passed over (default {})", config.max_broken),
+         "What to train");
+  suggest(option("--augment", config.augment, "LIST",
+                 "random changes of training pictures: standard, or a list like crop,flip,trivial (see "
+                 "docs/data.md) (default none)",
+                 "What to train"),
+          augmentation_words());
   suggest(option("--device", config.device, "NAME",
                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
           device_words);
@@ -234,7 +254,8 @@ int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
   check_tuning(command, options.config);
-  at_least_one(command, {"--epochs", "--batch-size", "--threads", "--max-steps", "--eval-examples"});
+  at_least_one(command,
+               {"--epochs", "--image-size", "--batch-size", "--threads", "--max-steps", "--eval-examples"});
   options.config.validate();
   options.config.data = from_any_folder(options.config.data);
   const RunFolder folder = choose_run(command, options);

@@ -143,4 +143,17 @@ void ArrayDataset::read(int64_t index, float* image_out, int64_t& label_out) con
   label_out = labels_[static_cast<size_t>(index)];
 }
 
+HostArray ArrayDataset::picture(int64_t index, int64_t& label_out) const {
+  const auto plane = static_cast<size_t>(spec_.input[1] * spec_.input[2]);
+  const size_t channels = floats_.size();
+  const uint8_t* pixels = images_.as<uint8_t>().data() + static_cast<size_t>(index) * plane * channels;
+  HostArray picture(DType::u8, {spec_.input[1], spec_.input[2], spec_.input[0]});
+  const auto out = picture.as<uint8_t>();
+  for (size_t c = 0; c < channels; ++c)
+    for (size_t i = 0; i < plane; ++i)
+      out[i * channels + c] = channels_last_ ? pixels[i * channels + c] : pixels[c * plane + i];
+  label_out = labels_[static_cast<size_t>(index)];
+  return picture;
+}
+
 }  // namespace athanor

@@ -39,6 +39,7 @@ class ArrayDataset final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const ExampleSpec& spec() const override { return spec_; }
   void read(int64_t index, float* image_out, int64_t& label_out) const override;
+  HostArray picture(int64_t index, int64_t& label_out) const override;
 
  private:
   ExampleSpec spec_;

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/data/fit_image.h"
+#include "athanor/data/random_stream.h"
 #include "athanor/data/shuffle.h"
 
 namespace athanor {
@@ -61,13 +63,30 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
   for (int64_t i = 0; i < count; ++i) {
     const auto slot = static_cast<size_t>(i);
     const int64_t index = order ? (*order)[static_cast<size_t>(first + i)] : first + i;
-    dataset_->read(index, inputs.data() + slot * stride, labels[slot]);
+    read(epoch, index, inputs.data() + slot * stride, labels[slot]);
     if (labels[slot] < 0 || labels[slot] >= spec.classes)
       throw Error(ErrorCode::value,
                   fmt::format("label {} of example {} is out of range: there are {} classes", labels[slot],
                               index, spec.classes));
   }
+  if (options_.augmentation) {
+    constexpr uint32_t for_mixing = 1;
+    RandomStream random(options_.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch),
+                        for_mixing);
+    options_.augmentation->mix(result.inputs, result.labels, spec.classes, random);
+  }
   return result;
+}
+
+void BatchPlan::read(int64_t epoch, int64_t index, float* input, int64_t& label) const {
+  const auto& augmentation = options_.augmentation;
+  if (!augmentation || augmentation->empty()) {
+    dataset_->read(index, input, label);
+    return;
+  }
+  RandomStream random(options_.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index));
+  const ExampleSpec& spec = dataset_->spec();
+  normalize(augmentation->apply(dataset_->picture(index, label), spec, random), spec.normalization, input);
 }
 
 }  // namespace athanor

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "athanor/data/augmentation.h"
 #include "athanor/data/batches.h"
 #include "athanor/data/dataset.h"
 
@@ -12,16 +13,17 @@ struct LoaderOptions {
   int64_t batch_size = 32;
   bool shuffle = false;
   uint64_t seed = 0;
-  bool drop_last = false;  // leave out a last batch that is not full
-  int workers = 0;         // threads; 0 makes each batch in next()
-  int prefetch = 4;        // batches that workers may be ahead
+  bool drop_last = false;                                 // leave out a last batch that is not full
+  int workers = 0;                                        // threads; 0 makes each batch in next()
+  int prefetch = 4;                                       // batches that workers may be ahead
+  std::shared_ptr<const Augmentation> augmentation = {};  // what is done to the pictures; none: nothing
 };
 
 /// Goes through a dataset epoch by epoch.
 ///
-/// Which examples are in which batch depends on the dataset, batch_size, shuffle, seed, drop_last and the
-/// epoch's number; never on workers or prefetch. One thread at a time may use a loader; it can be destroyed
-/// at any time.
+/// Which examples are in which batch, and how they are augmented, depends on the dataset, batch_size,
+/// shuffle, seed, drop_last, augmentation and the epoch's number; never on workers or prefetch. One thread at
+/// a time may use a loader; it can be destroyed at any time.
 class DataLoader final : public Batches {
  public:
   /// Throws Error(value) for options out of range or a dataset that has not even one batch.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/graph/host_array.h"
 #include "athanor/graph/shape.h"
 
 namespace athanor {
@@ -13,12 +14,23 @@ struct Normalization {
   std::vector<float> mean, stddev;  // one for each channel, or one for all
 };
 
+/// How a column of a table becomes inputs: a number is (x - mean) / stddev, and where numbers were missing in
+/// training a second input says whether it is; a missing one is 0, the mean. A category is an input for each
+/// of the known ones, 1 for it and 0 for the others; a missing or unknown one is 0 in all.
+struct ColumnEncoding {
+  std::string name;
+  double mean = 0, stddev = 1;
+  bool may_miss = false;
+  std::vector<std::string> categories = {};  // sorted; {} for a number
+};
+
 /// What all examples of a dataset have in common.
 struct ExampleSpec {
-  Shape input;                           // [C, H, W]
+  Shape input;                           // [C, H, W]; of tables [1, 1, F]
   int64_t classes = 0;                   // labels are in [0, classes)
   std::vector<std::string> class_names;  // one for each class, or empty
   Normalization normalization;           // already applied by read()
+  std::vector<ColumnEncoding> columns;   // of a table; {} for pictures
 };
 
 /// Examples that can be read in any order, from several threads at once.
@@ -31,6 +43,12 @@ class Dataset {
   /// Writes the picture to the spec().input.size() floats at `image_out`, and its label. `index` is in [0,
   /// size()).
   virtual void read(int64_t index, float* image_out, int64_t& label_out) const = 0;
+  /// The picture as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
+  /// size, and its label. Throws Error(usage) where the examples are no pictures.
+  virtual HostArray picture(int64_t index, int64_t& label_out) const;
+  /// The examples that were asked for and could not be read, each with the reason. Other examples took their
+  /// places.
+  virtual std::vector<std::string> broken() const { return {}; }
 };
 
 }  // namespace athanor

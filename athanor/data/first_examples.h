@@ -19,6 +19,10 @@ class FirstExamples final : public Dataset {
   void read(int64_t index, float* image_out, int64_t& label_out) const override {
     whole_->read(index, image_out, label_out);
   }
+  HostArray picture(int64_t index, int64_t& label_out) const override {
+    return whole_->picture(index, label_out);
+  }
+  std::vector<std::string> broken() const override { return whole_->broken(); }
 
  private:
   std::shared_ptr<const Dataset> whole_;

@@ -6,16 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
-#include "athanor/data/array_dataset.h"
-#include "athanor/formats/idx.h"
-#include "athanor/formats/npy.h"
+#include "athanor/data/openers.h"
 
 namespace athanor {
 namespace {
@@ -28,6 +24,8 @@ struct NamedDataset {
   std::string_view how_to_get;
 };
 
+constexpr const char* emnist_hint = "Put EMNIST's IDX files (gzip.zip, unpacked) into ./data/emnist";
+
 const std::vector<NamedDataset>& named_datasets() {
   static const std::vector<NamedDataset> datasets = {
       {"fashion-mnist",
@@ -38,17 +36,20 @@ const std::vector<NamedDataset>& named_datasets() {
        {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
        "Put its four IDX files into ./data/mnist, or use fashion-mnist ('apt install "
        "dataset-fashion-mnist')"},
+      {"cifar-10", {}, "Unpack cifar-10-binary.tar.gz (not the Python version) in ./data/cifar-10"},
+      {"cifar-100", {}, "Unpack cifar-100-binary.tar.gz (not the Python version) in ./data/cifar-100"},
+      {"emnist-balanced", {}, emnist_hint},
+      {"emnist-byclass", {}, emnist_hint},
+      {"emnist-bymerge", {}, emnist_hint},
+      {"emnist-digits", {}, emnist_hint},
+      {"emnist-letters", {}, emnist_hint},
+      {"emnist-mnist", {}, emnist_hint},
   };
   return datasets;
 }
 
-constexpr const char* renumber_hint =
-    "Number the classes from 0 on, in all files alike: np.unique(labels, return_inverse=True)[1]";
-
-/// More classes than any picture dataset has: a label above it is no label.
-constexpr int64_t most_classes = 65536;
-
 std::vector<fs::path> places_of(std::string_view name) {
+  if (name.starts_with("emnist-")) name = "emnist";  // all its parts come in one archive
   std::vector<fs::path> places;
   if (const char* root = std::getenv("ATHANOR_DATA"); root != nullptr && *root != '\0')
     places.push_back(fs::path(root) / name);
@@ -64,109 +65,71 @@ bool is_folder(const fs::path& path) {
 
 fs::path without_end_slash(const fs::path& path) { return path.has_filename() ? path : path.parent_path(); }
 
-/// The names that a file may have: as in MNIST's archive, as some tools unpack it, and as NumPy arrays.
-std::vector<std::string> file_names(Split split, bool labels) {
-  const std::string idx =
-      fmt::format("{}-{}", split == Split::train ? "train" : "t10k", labels ? "labels" : "images");
-  const std::string_view kind = labels ? "idx1-ubyte" : "idx3-ubyte";
-  return {fmt::format("{}-{}", idx, kind), fmt::format("{}-{}.gz", idx, kind),
-          fmt::format("{}.{}", idx, kind), fmt::format("{}.{}.gz", idx, kind),
-          fmt::format("{}_{}.npy", split == Split::train ? "train" : "test", labels ? "labels" : "images")};
+/// Up to six of the names in a folder, for an error.
+std::string what_is_in(const fs::path& folder) {
+  constexpr size_t shown = 6;
+  std::vector<std::string> names;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    names.push_back(entry->path().filename().string());
+  std::ranges::sort(names);
+  const size_t all = names.size();
+  names.resize(std::min(all, shown));
+  return all == 0 ? "it is empty" : fmt::format("it holds {}{}", join(names), all > shown ? ", ..." : "");
 }
 
-/// An array and the file it is from.
-struct FileArray {
-  fs::path path;
-  HostArray array;
-};
+constexpr const char* folder_hint =
+    "A dataset's folder holds pictures as train/CLASS/NAME.jpg, the four IDX files of MNIST, four .npy files "
+    "(train_images.npy, train_labels.npy, test_images.npy, test_labels.npy), CIFAR's .bin files, "
+    "WebDataset's "
+    ".tar files, or train.csv and test.csv";
 
-/// The reader of NumPy files knows more element types than are of use here: what it advises would be refused
-/// next.
-HostArray read_numbers(const fs::path& path, bool labels) {
-  try {
-    return read_npy(path);
-  } catch (const Error& error) {
-    if (error.hint().find("astype") == std::string::npos) throw;
-    throw Error(error.code(), error.problem(), error.where(), labels ? labels_hint : pictures_hint);
-  }
+/// A dataset in a file, or the error that says what was seen.
+std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, const DataOptions& options) {
+  const std::string ending = file.extension().string();
+  if (ending == ".npz") return open_npz(file, split, options);
+  if (ending == ".safetensors") return open_safetensors(file, split, options);
+  if (ending == ".csv" || ending == ".tsv") return open_csv(file, split, options);
+  if (ending == ".tar") return open_webdataset(file, split, options);
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  if (ending == ".npy")
+    throw Error(ErrorCode::io, "one array is no dataset: it has pictures or labels, not both", file.string(),
+                fmt::format("Call four of them train_images.npy, train_labels.npy, test_images.npy and "
+                            "test_labels.npy, and give their folder: {}",
+                            folder));
+  throw Error(
+      ErrorCode::io,
+      fmt::format("'{}' is no kind of dataset file", ending.empty() ? file.filename().string() : ending),
+      file.string(), "Known are .npz, .safetensors, .csv, .tsv and .tar files, and folders");
 }
 
-FileArray read_array(const fs::path& folder, Split split, bool labels, std::string_view how_to_get) {
-  const std::vector<std::string> names = file_names(split, labels);
-  for (const std::string& name : names) {
-    const fs::path path = folder / name;
-    std::error_code ignored;
-    if (fs::exists(path, ignored))
-      return {path, path.extension() == ".npy" ? read_numbers(path, labels) : read_idx(path)};
-  }
-  throw Error(ErrorCode::io,
-              fmt::format("the {} {} are missing: none of the files {} is there",
-                          split == Split::train ? "training" : "test", labels ? "labels" : "images",
-                          fmt::join(names, ", ")),
-              folder.string(), std::string(how_to_get));
-}
-
-/// The first labels: "0, 1000, 2000" or "3, 17, 20, ...".
-std::string show_labels(const std::set<double>& labels) {
-  constexpr size_t shown = 5;
-  std::vector<std::string> text;
-  for (const double label : labels)
-    if (text.size() < shown) text.push_back(fmt::format("{:.0f}", label));
-  return join(text) + (labels.size() > shown ? ", ..." : "");
-}
-
-/// 1 + the largest of `labels`; throws if that is not plausible.
-int64_t count_classes(const FileArray& labels) {
-  if (!is_int(labels.array.dtype)) return 0;  // refused with all else that does not fit
-  const std::vector<double> values = to_doubles(labels.array);
-  const std::set<double> found(values.begin(), values.end());
-  if (found.empty()) return 0;
-  const double largest = *found.rbegin();
-  if (largest >= static_cast<double>(most_classes))
+std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split, const DataOptions& options) {
+  if (has_array_files(folder)) return open_arrays(array_files(folder, folder_hint), split, {}, options);
+  if (const auto cifar = find_cifar(folder)) return open_cifar(*cifar, split, options);
+  if (const auto parts = emnist_parts(folder); parts.size() == 1)
+    return open_emnist(folder, parts.front(), split, options);
+  else if (!parts.empty())
     throw Error(
-        ErrorCode::value,
-        fmt::format("label {:.0f} is out of range: at most {} classes are supported", largest, most_classes),
-        labels.path.string(), renumber_hint);
-  // A class without a picture is nothing unusual. But where each label comes twice or more on average, chance
-  // leaves out fewer than half of the classes (exp(-2) is a seventh).
-  const auto different = static_cast<double>(found.size());
-  if (*found.begin() >= 0 && 2 * different < largest + 1 &&
-      2 * different <= static_cast<double>(values.size()))
-    throw Error(
-        ErrorCode::value,
-        fmt::format("the labels are not numbered one by one: of the {:.0f} classes up to label {:.0f}, "
-                    "{} have pictures ({})",
-                    largest + 1, largest, found.size(), show_labels(found)),
-        labels.path.string(), renumber_hint);
-  return static_cast<int64_t>(largest) + 1;
+        ErrorCode::value, fmt::format("the folder holds several datasets: {}", join(parts)), folder.string(),
+        fmt::format("Move one to a folder of its own, or to ./data/emnist for --data {}", parts.front()));
+  if (has_shards(folder)) return open_webdataset(folder, split, options);
+  if (has_table(folder)) return open_csv(folder, split, options);
+  if (is_picture_folder(folder)) return open_picture_folder(folder, split, options);
+  throw Error(ErrorCode::io, fmt::format("the folder is no dataset that is known: {}", what_is_in(folder)),
+              folder.string(), folder_hint);
 }
 
-Normalization training_normalization(const fs::path& folder, std::string_view how_to_get) {
-  const FileArray images = read_array(folder, Split::train, false, how_to_get);
-  try {
-    return measure_normalization(images.array);
-  } catch (const Error& error) {
-    throw error.at(images.path.string());
+std::shared_ptr<const Dataset> open_named(const NamedDataset& dataset, const fs::path& folder, Split split,
+                                          const DataOptions& options) {
+  const std::string name(dataset.name);
+  if (name.starts_with("emnist-")) return open_emnist(folder, name, split, options);
+  if (name.starts_with("cifar-")) {
+    if (const auto cifar = find_cifar(folder)) return open_cifar(*cifar, split, options);
+    throw Error(ErrorCode::io,
+                fmt::format("the folder holds no binary files of {}: {}", name, what_is_in(folder)),
+                folder.string(), std::string(dataset.how_to_get));
   }
-}
-
-std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split,
-                                           std::vector<std::string> class_names, std::string_view how_to_get,
-                                           const std::optional<Normalization>& normalization) {
-  ArrayDatasetOptions options;
-  options.normalization = normalization;
-  options.classes = class_names.empty() ? count_classes(read_array(folder, Split::train, true, how_to_get))
-                                        : static_cast<int64_t>(class_names.size());
-  options.class_names = std::move(class_names);
-  if (split != Split::train && !options.normalization)
-    options.normalization = training_normalization(folder, how_to_get);
-  FileArray images = read_array(folder, split, false, how_to_get);
-  const FileArray labels = read_array(folder, split, true, how_to_get);
-  try {
-    return std::make_shared<ArrayDataset>(std::move(images.array), labels.array, std::move(options));
-  } catch (const Error& error) {
-    throw error.at(fmt::format("{} and {}", images.path.string(), labels.path.filename().string()));
-  }
+  return open_arrays(array_files(folder, dataset.how_to_get), split, dataset.class_names, options);
 }
 
 [[noreturn]] void throw_unknown(const std::string& name) {
@@ -183,8 +146,9 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split,
 
 std::string from_any_folder(const std::string& name_or_folder) {
   const auto is_it = [&](const NamedDataset& dataset) { return dataset.name == name_or_folder; };
-  if (std::ranges::any_of(named_datasets(), is_it) || !is_folder(name_or_folder)) return name_or_folder;
   std::error_code failed;
+  const bool is_path = fs::exists(name_or_folder, failed) || has_shards(name_or_folder);
+  if (std::ranges::any_of(named_datasets(), is_it) || !is_path) return name_or_folder;
   const fs::path whole = fs::absolute(name_or_folder, failed);
   return failed ? name_or_folder : without_end_slash(whole.lexically_normal()).string();
 }
@@ -200,7 +164,7 @@ std::string dataset_title(const std::string& name_or_folder) {
 }
 
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
-                                            const std::optional<Normalization>& normalization) {
+                                            const DataOptions& options) {
   for (const NamedDataset& dataset : named_datasets()) {
     if (dataset.name != name_or_folder) continue;
     const std::vector<fs::path> places = places_of(dataset.name);
@@ -212,11 +176,14 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, S
       throw Error(ErrorCode::io, fmt::format("the dataset '{}' is not installed", dataset.name), join(looked),
                   std::string(dataset.how_to_get));
     }
-    return open_folder(*found, split, dataset.class_names, dataset.how_to_get, normalization);
+    return open_named(dataset, *found, split, options);
   }
+  std::error_code ignored;
+  const bool is_file = fs::is_regular_file(name_or_folder, ignored);
+  if (!is_folder(name_or_folder) && (is_file || has_shards(name_or_folder)))
+    return open_file(name_or_folder, split, options);
   if (!is_folder(name_or_folder)) throw_unknown(name_or_folder);
-  return open_folder(name_or_folder, split, {},
-                     "A dataset's folder holds the four IDX files of MNIST or .npy files", normalization);
+  return open_folder(name_or_folder, split, options);
 }
 
 }  // namespace athanor

@@ -1,30 +1,39 @@
-// Datasets by name or folder.
+// Datasets by name or path.
 #pragma once
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "athanor/data/data_options.h"
 #include "athanor/data/dataset.h"
 
 namespace athanor {
 
-enum class Split { train, test };
-
-/// Opens "fashion-mnist", "mnist", or a folder ("./mnist" for a folder called so).
+/// Opens "fashion-mnist", "mnist", "cifar-10", ... (see dataset_names()), a file, or a folder ("./mnist" for
+/// a folder called so).
 ///
 /// A named dataset is looked for in $ATHANOR_DATA/NAME, ./data/NAME and /usr/share/datasets/NAME, the first
-/// that exists. A folder holds the four IDX files of MNIST (train-images-idx3-ubyte, train-labels-idx1-ubyte,
-/// t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte; plain or .gz) or train_images.npy, train_labels.npy,
-/// test_images.npy, test_labels.npy, with arrays as ArrayDataset takes them.
+/// that exists. A folder may hold:
+/// - the four IDX files of MNIST (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte,
+///   t10k-labels-idx1-ubyte; plain or .gz), or those of a part of EMNIST;
+/// - train_images.npy, train_labels.npy, test_images.npy, test_labels.npy, with arrays as ArrayDataset takes
+///   them;
+/// - the binary files of CIFAR-10 or CIFAR-100, or the folder of their archive;
+/// - PNG, JPEG and WebP files as train/CLASS/NAME.jpg and test/CLASS/NAME.jpg (or val/). Without a test
+///   folder, or without both, a tenth of each class is kept for testing;
+/// - WebDataset's .tar files; train.csv and test.csv, tables of numbers and categories with a column of the
+///   class (called label, class, target or y, or the last).
 ///
-/// Both splits are normalised by the training pictures, unless `normalization` is given (as stored with a
-/// model), and have the classes of the training labels.
+/// A file may be an .npz or .safetensors with such arrays, a .tar (or "train-{000..012}.tar"), or a .csv.
 ///
-/// Throws Error(name) for an unknown name, Error(io) for missing files, saying where they were looked for and
-/// how to get them, Error(format) for corrupt ones, and what ArrayDataset throws, naming the file.
+/// Both splits are normalised by the training pictures and have their classes, unless the options say what a
+/// model was trained on.
+///
+/// Throws Error(name) for an unknown name, Error(io) for missing files and for what is no dataset, saying
+/// what was there and what would be right, Error(format) for corrupt ones, and what ArrayDataset throws,
+/// naming the file.
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
-                                            const std::optional<Normalization>& normalization = {});
+                                            const DataOptions& options = {});
 
 /// What opens the same dataset from any working folder: the name of a named one, the absolute path of a
 /// folder. Anything else stays as it is.

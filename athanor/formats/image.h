@@ -1,7 +1,9 @@
-// Pictures to arrays: PNG (ISO/IEC 15948) and JPEG (ISO/IEC 10918-1), by libpng and libjpeg.
+// Pictures to arrays: PNG (ISO/IEC 15948), JPEG (ISO/IEC 10918-1) and WebP (RFC 9649), by libpng, libjpeg and
+// libwebp; and arrays to PNG.
 #pragma once
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "athanor/base/file.h"
 #include "athanor/graph/host_array.h"
@@ -12,20 +14,35 @@ namespace athanor {
 /// for each pixel. It is what the largest cameras make, and takes 400 MB in colour.
 inline constexpr uint64_t most_pixels = uint64_t{1} << 27;  // 134 million
 
-/// The picture in a PNG or JPEG file, told apart by content: u8 [height, width, channels], 1 channel for
-/// grey, 3 for red, green, blue. Palettes are looked up, 16-bit samples scaled to 8, transparency is dropped;
-/// gamma, colour profile and EXIF orientation are not applied (as in Pillow's convert("L") and
-/// convert("RGB")).
+/// The picture in a PNG, JPEG or WebP file, told apart by content: u8 [height, width, channels], 1 channel
+/// for grey, 3 for red, green, blue (always in WebP). Palettes are looked up, 16-bit samples scaled to 8,
+/// transparency is dropped; gamma, colour profile and EXIF orientation are not applied (as in Pillow's
+/// convert("L") and convert("RGB")).
 ///
-/// A JPEG of more than most_pixels is read at a half, a quarter or an eighth of its width and height; a PNG,
-/// or a JPEG in several scans (progressive), of more is an Error(value).
+/// A JPEG of more than most_pixels is read at a half, a quarter or an eighth of its width and height; so is
+/// one whose sides stay at least `least_side` long (0: never), which is faster. A PNG or WebP, or a JPEG in
+/// several scans (progressive), of more than most_pixels is an Error(value).
 ///
 /// Throws Error(io) when it cannot be read, Error(value) when it is longer than 512 MiB, Error(format) when
-/// it is neither, truncated, corrupt, or a JPEG in CMYK or with arithmetic coding.
-HostArray read_image(const std::filesystem::path& path);
+/// it is none of these, truncated, corrupt, a JPEG in CMYK or with arithmetic coding, or a moving WebP.
+HostArray read_image(const std::filesystem::path& path, int64_t least_side = 0);
 
 /// The same from memory; `name` stands for the file in errors. Memory is taken in proportion to the data: a
-/// picture larger than so few bytes can encode is an error before any is.
-HostArray parse_image(Bytes data, const std::string& name);
+/// picture larger than so few bytes can encode is an error before any is. WebP encodes one colour of any size
+/// in a few bytes: above 16 million pixels it must have a byte for 1024 of them.
+HostArray parse_image(Bytes data, const std::string& name, int64_t least_side = 0);
+
+struct ImageExtents {
+  int64_t height = 0, width = 0, channels = 0;
+  bool operator==(const ImageExtents&) const = default;
+};
+
+/// What the header says; reads no pixels, and of most files only the beginning. Throws as read_image().
+ImageExtents read_image_extents(const std::filesystem::path& path);
+/// The same from memory, which may be the beginning of a file.
+ImageExtents parse_image_extents(Bytes data, const std::string& name);
+
+/// `picture`, u8 [height, width, 1 or 3], as a PNG file.
+std::vector<std::byte> format_png(const HostArray& picture);
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstdio>  // before jpeglib.h, which needs FILE
 
@@ -107,9 +108,12 @@ void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& 
 
 /// By how much width and height are divided while decoding: libjpeg takes 1, 2, 4 and 8, and no JPEG needs
 /// more. Several scans are put together at full size first.
-unsigned shrink_to_fit(JpegDecoder& decoder, const std::string& name) {
+unsigned shrink_to_fit(JpegDecoder& decoder, const std::string& name, int64_t least_side) {
   const uint64_t width = decoder.jpeg.image_width, height = decoder.jpeg.image_height;
   unsigned shrink = 1;
+  while (least_side > 0 && shrink < 8 &&
+         std::min(width, height) / (2 * shrink) >= static_cast<uint64_t>(least_side))
+    shrink *= 2;
   while (width * height / shrink / shrink > most_pixels) shrink *= 2;
   if (shrink > 1 && jpeg_has_multiple_scans(&decoder.jpeg) != 0) throw too_many_pixels(width, height, name);
   return shrink;
@@ -122,23 +126,37 @@ bool is_jpeg(Bytes data) {
          data[2] == std::byte{0xff};
 }
 
-HostArray parse_jpeg(Bytes data, const std::string& name) {
+namespace {
+
+/// Throws what libjpeg said, unless `ok`.
+void check_jpeg(bool ok, const JpegDecoder& decoder, Bytes data, const std::string& name) {
+  if (ok) return;
+  const auto* source = decoder.jpeg.src;
+  const size_t left = source == nullptr ? data.size() : std::min(source->bytes_in_buffer, data.size());
+  throw format_error(fmt::format("corrupt JPEG: {}", decoder.message), name, byte_place(data.size() - left));
+}
+
+bool is_grey(const JpegDecoder& decoder) { return decoder.jpeg.jpeg_color_space == JCS_GRAYSCALE; }
+
+}  // namespace
+
+HostArray parse_jpeg(Bytes data, const std::string& name, int64_t least_side) {
   JpegDecoder decoder;
-  const auto check = [&](bool ok) {
-    if (ok) return;
-    const auto* source = decoder.jpeg.src;
-    const size_t left = source == nullptr ? data.size() : std::min(source->bytes_in_buffer, data.size());
-    throw format_error(fmt::format("corrupt JPEG: {}", decoder.message), name,
-                       byte_place(data.size() - left));
-  };
-  check(read_header(decoder, data));
+  check_jpeg(read_header(decoder, data), decoder, data, name);
   check_supported(decoder, data, name);
-  const bool grey = decoder.jpeg.jpeg_color_space == JCS_GRAYSCALE;
-  check(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB, shrink_to_fit(decoder, name)));
+  const bool grey = is_grey(decoder);
+  const unsigned shrink = shrink_to_fit(decoder, name, least_side);
+  check_jpeg(start(decoder, grey ? JCS_GRAYSCALE : JCS_RGB, shrink), decoder, data, name);
   HostArray picture(DType::u8, {decoder.jpeg.output_height, decoder.jpeg.output_width, grey ? 1 : 3});
   const size_t stride = size_t{decoder.jpeg.output_width} * (grey ? 1 : 3);
-  check(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  check_jpeg(read_jpeg_pixels(decoder, picture.as<uint8_t>().data(), stride), decoder, data, name);
   return picture;
+}
+
+ImageExtents jpeg_extents(Bytes data, const std::string& name) {
+  JpegDecoder decoder;
+  check_jpeg(read_header(decoder, data), decoder, data, name);
+  return {decoder.jpeg.image_height, decoder.jpeg.image_width, is_grey(decoder) ? 1 : 3};
 }
 
 }  // namespace athanor

@@ -101,24 +101,56 @@ bool is_png(Bytes data) {
          png_sig_cmp(reinterpret_cast<png_const_bytep>(data.data()), 0, signature_bytes) == 0;
 }
 
-HostArray parse_png(Bytes data, const std::string& name) {
-  PngDecoder decoder(data);
-  const auto check = [&](bool ok) {
-    if (!ok)
-      throw format_error(fmt::format("corrupt PNG: {}", decoder.message), name, byte_place(decoder.at));
-  };
+namespace {
+
+/// Throws what libpng said, unless `ok`.
+void check_png(bool ok, const PngDecoder& decoder, const std::string& name) {
+  if (!ok) throw format_error(fmt::format("corrupt PNG: {}", decoder.message), name, byte_place(decoder.at));
+}
+
+/// Makes libpng's state and reads the header.
+void open_png(PngDecoder& decoder, const std::string& name) {
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, on_error, on_warning);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) throw std::bad_alloc();
-  check(read_header(decoder));
+  check_png(read_header(decoder), decoder, name);
+}
+
+}  // namespace
+
+HostArray parse_png(Bytes data, const std::string& name) {
+  PngDecoder decoder(data);
+  open_png(decoder, name);
   check_size(decoder, name);
-  check(set_output(decoder));
+  check_png(set_output(decoder), decoder, name);
   HostArray picture(DType::u8, {png_get_image_height(decoder.png, decoder.info),
                                 png_get_image_width(decoder.png, decoder.info),
                                 png_get_channels(decoder.png, decoder.info)});
   const size_t stride = png_get_rowbytes(decoder.png, decoder.info);
-  check(read_png_pixels(decoder, picture.as<uint8_t>().data(), stride));
+  check_png(read_png_pixels(decoder, picture.as<uint8_t>().data(), stride), decoder, name);
   return picture;
+}
+
+ImageExtents png_extents(Bytes data, const std::string& name) {
+  PngDecoder decoder(data);
+  open_png(decoder, name);
+  const auto color = png_get_color_type(decoder.png, decoder.info);
+  return {png_get_image_height(decoder.png, decoder.info), png_get_image_width(decoder.png, decoder.info),
+          (color & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1};
+}
+
+std::vector<std::byte> format_png(const HostArray& picture) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(picture.shape[0]);
+  image.width = static_cast<png_uint_32>(picture.shape[1]);
+  image.format = picture.shape[2] == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  std::vector<std::byte> file(PNG_IMAGE_PNG_SIZE_MAX(image));
+  png_alloc_size_t size = file.size();
+  if (png_image_write_to_memory(&image, file.data(), &size, 0, picture.bytes.data(), 0, nullptr) == 0)
+    throw Error(ErrorCode::value, fmt::format("the picture cannot be written as PNG: {}", image.message));
+  file.resize(size);
+  return file;
 }
 
 }  // namespace athanor

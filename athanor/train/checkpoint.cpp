@@ -18,8 +18,27 @@ using nlohmann::json;
 constexpr const char* format_name = "athanor-checkpoint-1";
 constexpr const char* hint = "Take another checkpoint, or start a new run";
 
+json to_json(const ColumnEncoding& column) {
+  return {{"name", column.name},
+          {"mean", column.mean},
+          {"stddev", column.stddev},
+          {"may_miss", column.may_miss},
+          {"categories", column.categories}};
+}
+
+ColumnEncoding column_from_json(const json& source) {
+  return {.name = source.at("name"),
+          .mean = source.at("mean"),
+          .stddev = source.at("stddev"),
+          .may_miss = source.at("may_miss"),
+          .categories = source.at("categories")};
+}
+
 json to_json(const ExampleSpec& spec) {
-  return {{"input", spec.input.to_ints()},
+  json columns = json::array();
+  for (const ColumnEncoding& column : spec.columns) columns.push_back(to_json(column));
+  return {{"columns", columns},
+          {"input", spec.input.to_ints()},
           {"classes", spec.classes},
           {"class_names", spec.class_names},
           {"mean", spec.normalization.mean},
@@ -33,6 +52,8 @@ ExampleSpec spec_from_json(const json& source) {
   source.at("class_names").get_to(spec.class_names);
   source.at("mean").get_to(spec.normalization.mean);
   source.at("stddev").get_to(spec.normalization.stddev);
+  for (const json& column : source.value("columns", json::array()))  // older files have none
+    spec.columns.push_back(column_from_json(column));
   const size_t channels = static_cast<size_t>(spec.input.rank() == 3 ? spec.input[0] : 0);
   const auto fits = [&](const std::vector<float>& values) {
     return values.size() == 1 || values.size() == channels;

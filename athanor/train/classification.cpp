@@ -17,15 +17,16 @@ namespace {
 
 ClassificationOptions options_of(const TrainConfig& config) {
   ClassificationOptions options{.train = {}, .test = {}, .data_name = config.data};
+  DataOptions data{.image_size = config.image_size, .most_broken = config.max_broken};
   try {
-    options.train = open_dataset(config.data, Split::train);
+    options.train = open_dataset(config.data, Split::train, data);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::name) throw;
     throw Error(ErrorCode::usage, error.problem(), "--data", error.hint());
   }
   throw_if_interrupted();
-  options.test = first_examples(open_dataset(config.data, Split::test, options.train->spec().normalization),
-                                config.eval_examples);
+  data.like = options.train->spec();
+  options.test = first_examples(open_dataset(config.data, Split::test, data), config.eval_examples);
   throw_if_interrupted();
   options.model = [name = config.model](const ExampleSpec& spec) {
     return nn::make_model(name, spec.input, spec.classes);
@@ -34,6 +35,8 @@ ClassificationOptions options_of(const TrainConfig& config) {
   options.seed = config.seed;
   options.workers = static_cast<int>(config.workers);
   options.label_smoothing = config.label_smoothing;
+  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
+      with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
   return options;
 }
 
@@ -88,9 +91,11 @@ const ExampleSpec& Classification::spec() const {
 
 std::string Classification::describe() const {
   const Shape& input = spec().input;
-  return fmt::format("{} training and {} test pictures of {}x{}x{}, {} classes",
+  const bool augmented = options_.augmentation && !options_.augmentation->empty();
+  return fmt::format("{} training and {} test pictures of {}x{}x{}, {} classes{}",
                      grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
-                     input[2], spec().classes);
+                     input[2], spec().classes,
+                     augmented ? ", augmented by " + options_.augmentation->to_string() : "");
 }
 
 std::unique_ptr<nn::Module> Classification::make_model() const { return options_.model(spec()); }
@@ -104,7 +109,8 @@ std::unique_ptr<Batches> Classification::training_batches() const {
                                                                     .shuffle = true,
                                                                     .seed = options_.seed,
                                                                     .drop_last = true,
-                                                                    .workers = options_.workers});
+                                                                    .workers = options_.workers,
+                                                                    .augmentation = options_.augmentation});
 }
 
 std::unique_ptr<Batches> Classification::test_batches(int64_t batch_size) const {
@@ -115,6 +121,10 @@ TensorType Classification::input_type(int64_t batch_size) const {
   return {DType::f32, spec().input.insert(0, batch_size), {}};
 }
 
-TensorType Classification::target_type(int64_t batch_size) const { return {DType::i64, {batch_size}, {}}; }
+TensorType Classification::target_type(int64_t batch_size) const {
+  if (options_.augmentation && options_.augmentation->mixes())
+    return {DType::f32, {batch_size, spec().classes}, {}};
+  return {DType::i64, {batch_size}, {}};
+}
 
 }  // namespace athanor

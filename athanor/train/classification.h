@@ -14,9 +14,10 @@ struct ClassificationOptions {
   std::string data_name = {};  // in errors
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
   int64_t batch_size = 128;
-  uint64_t seed = 0;           // of the order
-  int workers = 0;             // threads that make batches
-  double label_smoothing = 0;  // in training
+  uint64_t seed = 0;                                      // of the order
+  int workers = 0;                                        // threads that make batches
+  double label_smoothing = 0;                             // in training
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures
 };
 
 /// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each

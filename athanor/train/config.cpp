@@ -15,6 +15,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/compile/options.h"
+#include "athanor/data/augmentation.h"
 #include "athanor/graph/precision.h"
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
@@ -36,6 +37,9 @@ void for_each_field(Config& config, F&& f) {
   using enum OnResume;
   f("model", config.model, keep);
   f("data", config.data, keep);
+  f("image_size", config.image_size, keep);
+  f("max_broken", config.max_broken, may_change);
+  f("augment", config.augment, keep);
   f("device", config.device, may_change);
   f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
   f("batch_size", config.batch_size, keep);
@@ -61,7 +65,8 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 4> later_fields{"eval_examples", "precision", "tune", "choices"};
+constexpr std::array<std::string_view, 7> later_fields{"eval_examples", "precision",  "tune",   "choices",
+                                                       "image_size",    "max_broken", "augment"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -145,6 +150,9 @@ void TrainConfig::validate() const {
   check_name("schedule", schedule, optim::schedule_names());
   check_name("precision", precision, precision_names());
   check_name("tune", tune, tuning_names());
+  check_range("image_size", image_size, 0, 16384);
+  check_range("max_broken", max_broken, 0, INT64_MAX);
+  (void)Augmentation::parse(with_standard(augment, "crop"));
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch_size", batch_size, 1, INT32_MAX);
   check_range("threads", threads, 0, most_threads);

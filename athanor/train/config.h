@@ -24,6 +24,9 @@ std::string to_string(const CheckpointInterval& interval);
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
   std::string data = "fashion-mnist";  // as open_dataset() takes it
+  int64_t image_size = 0;              // of picture files, see DataOptions; 0: what these suggest
+  int64_t max_broken = 10;             // so many pictures that cannot be read are passed over
+  std::string augment = "none";        // as Augmentation::parse() takes it, with "standard"
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;

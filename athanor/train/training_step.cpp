@@ -9,11 +9,24 @@
 
 namespace athanor {
 
+namespace {
+
+/// Of labels, or where pictures are mixed of probabilities.
+Tensor classification_loss(const Tensor& logits, const Tensor& labels, double smoothing) {
+  if (labels.dtype() != DType::f32)
+    return cross_entropy(logits, labels, {.label_smoothing = smoothing, .ignore_index = ignored_target});
+  const Tensor wanted = labels * (1 - smoothing) + smoothing / static_cast<double>(logits.shape()[1]);
+  return -mean(sum(wanted * log_softmax(logits, 1), {1}));
+}
+
+}  // namespace
+
 // The logits' handle ends here, so that they need not live longer than the plan.
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing) {
   const Tensor logits = model(inputs);
-  return {cross_entropy(logits, labels, {.label_smoothing = label_smoothing, .ignore_index = ignored_target}),
-          sum(equal(argmax(logits.detach(), 1), labels))};
+  const Tensor wanted = labels.dtype() == DType::f32 ? argmax(labels, 1) : labels;
+  return {classification_loss(logits, labels, label_smoothing),
+          sum(equal(argmax(logits.detach(), 1), wanted))};
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,

@@ -28,7 +28,8 @@ struct Forward {
 /// Gives the loss of a batch: Task::forward(), or a function of one's own.
 using LossFunction = std::function<Forward(nn::Module& model, const Tensor& inputs, const Tensor& targets)>;
 
-/// Cross-entropy of the model's logits [N, C] for labels i64[N].
+/// Cross-entropy of the model's logits [N, C] for labels i64[N], or for the probabilities of classes, f32[N,
+/// C].
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing = 0);
 
 struct StepOptions {

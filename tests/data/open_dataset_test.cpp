@@ -59,6 +59,9 @@ TEST(OpenDataset, AFolderOfIdxFiles) {
 TEST(OpenDataset, ErrorsNameTheFile) {
   const TempFolder folder;
   const auto open = [&] { open_dataset(folder.path().string(), Split::test); };
+  expect_error(ErrorCode::io, {"no dataset", "it is empty", folder.path().string()}, open);
+  write_small(folder);
+  std::filesystem::remove(folder / "train_labels.npy");
   expect_error(ErrorCode::io,
                {"training labels are missing", "train-labels-idx1-ubyte.gz", folder.path().string()}, open);
   write_small(folder);
@@ -182,7 +185,7 @@ TEST(OpenDataset, FashionMnist) {
   int64_t label = -1;
   train->read(0, image.data(), label);
   EXPECT_EQ(label, 9);
-  const auto test = open_dataset("fashion-mnist", Split::test, train->spec().normalization);
+  const auto test = open_dataset("fashion-mnist", Split::test, {.like = train->spec()});
   EXPECT_EQ(test->size(), 10000);
 }
 

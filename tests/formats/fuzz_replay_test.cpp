@@ -65,6 +65,10 @@ void replay(const std::string& folder, const Target& target, int mutations = 500
 
 TEST(FuzzReplay, Idx) { replay("idx", fuzz::idx); }
 TEST(FuzzReplay, Npy) { replay("npy", fuzz::npy); }
+TEST(FuzzReplay, Npz) { replay("npz", fuzz::npz); }
+TEST(FuzzReplay, Cifar) { replay("cifar", fuzz::cifar, 100); }
+TEST(FuzzReplay, Tar) { replay("tar", fuzz::tar); }
+TEST(FuzzReplay, Csv) { replay("csv", fuzz::csv); }
 TEST(FuzzReplay, SafeTensors) { replay("safetensors", fuzz::safetensors); }
 TEST(FuzzReplay, Image) { replay("image", fuzz::image); }
 TEST(FuzzReplay, Machine) { replay("machine", fuzz::machine, 60); }

@@ -62,7 +62,7 @@ TEST(Image, EveryTruncationIsAnError) {
 }
 
 TEST(Image, ErrorsSayWhatAndWhere) {
-  expect_error(ErrorCode::format, {"neither a PNG nor a JPEG", "a.gif, byte 0"},
+  expect_error(ErrorCode::format, {"neither a PNG, a JPEG nor a WebP", "a.gif, byte 0"},
                [] { parse_image(bytes_of("GIF89a"), "a.gif"); });
   const auto png = corpus_file("image/grey.png");
   expect_error(ErrorCode::format, {"corrupt PNG", "CRC", "f, byte"},

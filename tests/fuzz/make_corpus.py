@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Writes the seed corpus tests/fuzz/corpus/, which the tests of the formats also take as reference files.
 
-The files come from others' implementations: NumPy, the safetensors package, Python's gzip and zlib, and libjpeg-turbo's
+The files come from others' implementations: NumPy, the safetensors package, Pillow, Python's gzip, zlib, tarfile and zipfile, and libjpeg-turbo's
 cjpeg (the program is named by $CJPEG). Run by hand when a file is to be added; the result is committed.
 """
 import gzip
+import io
 import os
 import struct
 import subprocess
+import tarfile
+import zipfile
 import zlib
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 from safetensors.numpy import save
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -114,7 +118,61 @@ def make_images() -> None:
         put(f"image/{name}.jpg", subprocess.run([cjpeg, "-quality", "95", *options], input=ppm, capture_output=True, check=True).stdout)
 
 
+def make_npz() -> None:
+    arrays = {"images": np.arange(24, dtype="u1").reshape(2, 3, 4), "labels": np.array([1, 0], "i8")}
+    for name, write in {"stored": np.savez, "deflated": np.savez_compressed}.items():
+        file = io.BytesIO()
+        write(file, **arrays)
+        put(f"npz/{name}", file.getvalue())
+    file = io.BytesIO()
+    np.savez(file)
+    put("npz/empty", file.getvalue())
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive, archive.open("one.npy", "w", force_zip64=True) as member:
+        np.lib.format.write_array(member, np.ones(3, "f4"))
+    put("npz/zip64", file.getvalue())
+
+
+def make_tar() -> None:
+    for name, form in {"ustar": tarfile.USTAR_FORMAT, "gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}.items():
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w", format=form) as archive:
+            for member, content in {"a/1.cls": b"7", "a/1.jpg": b"x" * 600, ("long/" * 30) + "2.cls": b"dog"}.items():
+                info = tarfile.TarInfo(member)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+            folder = tarfile.TarInfo("folder")
+            folder.type = tarfile.DIRTYPE
+            archive.addfile(folder)
+        put(f"tar/{name}", file.getvalue()[: 512 * 14])
+
+
+def make_csv() -> None:
+    put("csv/plain", b"a,b,label\n1,x,yes\n2.5,,no\n")
+    put("csv/quoted", b'a;"b ""c""";label\r\n"1;2";"two\nlines";"x"\r\n\r\n3;4;5')
+    put("csv/tabs", b"\xef\xbb\xbfname\tlabel\nna\xc3\xafve\t1\n")
+
+
+def make_cifar() -> None:
+    put("cifar/ten", bytes([3]) + bytes(i % 251 for i in range(3072)))
+    put("cifar/hundred", bytes([5, 99]) + bytes(i % 251 for i in range(3072)))
+
+
+def make_webp() -> None:
+    pixels = [[(x * 16, y * 16, 128) for x in range(12)] for y in range(10)]
+    picture = Image.fromarray(np.array(pixels, "u1"))
+    for name, options in {"lossless": {"lossless": True}, "lossy": {"quality": 80}}.items():
+        file = io.BytesIO()
+        picture.save(file, "WEBP", **options)
+        put(f"image/{name}.webp", file.getvalue())
+
+
 make_idx()
 make_npy()
+make_npz()
+make_tar()
+make_csv()
+make_cifar()
+make_webp()
 make_safetensors()
 make_images()

@@ -15,10 +15,14 @@
 #include "athanor/base/file.h"
 #include "athanor/device/data_sheet.h"
 #include "athanor/device/detect.h"
+#include "athanor/formats/cifar.h"
+#include "athanor/formats/csv.h"
 #include "athanor/formats/idx.h"
 #include "athanor/formats/image.h"
 #include "athanor/formats/npy.h"
+#include "athanor/formats/npz.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/formats/tar.h"
 
 namespace athanor::fuzz {
 
@@ -47,6 +51,43 @@ inline void idx(Bytes data) {
 
 inline void npy(Bytes data) {
   only_format_errors([&] { require_sound(parse_npy(data, "input")); });
+}
+
+inline void npz(Bytes data) {
+  only_format_errors([&] {
+    for (const auto& [name, array] : parse_npz(data, "input")) require_sound(array);
+  });
+}
+
+/// Members lie inside the archive.
+inline void tar(Bytes data) {
+  only_format_errors([&] {
+    const auto read = [&](uint64_t offset, std::span<std::byte> out) {
+      const Bytes part = data.subspan(std::min<size_t>(offset, data.size()));
+      return static_cast<size_t>(
+          std::ranges::copy(part.first(std::min(part.size(), out.size())), out.begin()).in - part.begin());
+    };
+    for (const TarMember& member : parse_tar_members(read, data.size(), "input"))
+      require(member.offset <= data.size() && member.size <= data.size() - member.offset);
+  });
+}
+
+inline void csv(Bytes data) {
+  only_format_errors([&] {
+    const CsvTable table = parse_csv({reinterpret_cast<const char*>(data.data()), data.size()}, "input");
+    require(!table.rows.empty());
+    for (const auto& row : table.rows) require(row.size() == table.columns.size());
+  });
+}
+
+/// An even number of bytes is taken for CIFAR-100.
+inline void cifar(Bytes data) {
+  only_format_errors([&] {
+    const CifarBatch batch = parse_cifar(data, data.size() % 2 == 0 ? Cifar::hundred : Cifar::ten, "input");
+    require_sound(batch.images);
+    require_sound(batch.labels);
+    require(batch.images.shape[0] == batch.labels.shape[0]);
+  });
 }
 
 /// What was read is written and read again to the same.

@@ -1,9 +1,13 @@
 // Turns any picture into a model's input.
 #pragma once
 #include "athanor/data/dataset.h"
+#include "athanor/data/picture.h"
 #include "athanor/graph/host_array.h"
 
 namespace athanor {
+
+/// Writes the picture to `out`, normalised.
+void normalize(const Picture& picture, const Normalization& normalization, float* out);
 
 /// Turns a picture of read_image(), u8 [height, width, 1 or 3], into f32 [C, H, W] of `spec.input`: cut to
 /// the aspect ratio around its middle, scaled (each new pixel is a mean, weighted by distance, of the pixels

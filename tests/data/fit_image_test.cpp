@@ -1,4 +1,4 @@
-#include "athanor/train/fit_image.h"
+#include "athanor/data/fit_image.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,65 @@
+// Random changes of the training pictures, by a list in words.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/data/dataset.h"
+#include "athanor/data/picture.h"
+#include "athanor/data/random_stream.h"
+
+namespace athanor {
+
+/// A list of transforms, in the order in which they are done. Parameters are chosen as by the classes of
+/// torchvision.transforms.v2 with the same arguments, with other random numbers.
+class Augmentation {
+ public:
+  /// "crop,flip,jitter=0.4:0.4:0.4:0.1": names of augmentation_kinds(), with numbers after "=" where they
+  /// differ from the usual ones. "" and "none" change nothing. Throws Error(usage) that names the part that
+  /// is wrong.
+  static Augmentation parse(const std::string& text);
+
+  bool empty() const { return steps_.empty(); }
+  /// Whether pictures of a batch are mixed (mixup, cutmix). Then labels are probabilities of classes.
+  bool mixes() const;
+  /// "crop=4, flip=0.5": with all numbers.
+  std::string to_string() const;
+
+  /// A picture of the example's size from `stored`, as Dataset::picture() gives it; not normalised.
+  Picture apply(const HostArray& stored, const ExampleSpec& spec, RandomStream& random) const;
+  /// Mixes a batch [B, C, H, W] with itself, moved by one, and makes labels i64 [B] probabilities, f32 [B,
+  /// classes]: mixup or cutmix, either by chance where both are wanted.
+  void mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const;
+
+  struct Step {
+    size_t kind;  // in augmentation_kinds()
+    std::vector<double> values;
+  };
+
+ private:
+  std::vector<Step> steps_;
+};
+
+struct AugmentationValue {
+  std::string_view name;
+  double usual, least, most;
+};
+
+struct AugmentationKind {
+  std::string_view name, what;
+  std::vector<AugmentationValue> values;
+  /// Null for what is not done to a picture by itself: resized-crop, mixup, cutmix.
+  Picture (*apply)(const Picture& picture, const std::vector<double>& values, RandomStream& random);
+};
+
+const std::vector<AugmentationKind>& augmentation_kinds();
+
+/// What is usual for pictures like these, where "standard" is asked for: a crop, and a flip where left and
+/// right mean nothing, which those of digits and letters do.
+std::string standard_augmentation(const std::string& dataset, const ExampleSpec& spec);
+
+/// `text` with "standard" replaced by what that is for a dataset: "standard,cutmix" gives "crop,flip,cutmix".
+std::string with_standard(const std::string& text, const std::string& standard);
+
+}  // namespace athanor

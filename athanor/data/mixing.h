@@ -1,0 +1,21 @@
+// MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019), given their parameters, as torchvision's.
+#pragma once
+#include "athanor/data/picture.h"
+#include "athanor/data/random_stream.h"
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+
+/// Each picture of a batch f32 [B, C, H, W] becomes `share` of itself and the rest of the one before it.
+void mix_up(HostArray& inputs, double share);
+/// The window of each picture becomes that of the one before it.
+void cut_mix(HostArray& inputs, const Window& window);
+/// Labels i64 [B] as probabilities, f32 [B, classes]: `share` of its own, the rest of the one before it.
+HostArray mixed_labels(const HostArray& labels, int64_t classes, double share);
+
+/// A number of the distribution Beta(alpha, alpha).
+double random_beta(double alpha, RandomStream& random);
+/// CutMix's window for a share: what the window leaves of the picture is near it.
+Window random_window(double share, int64_t height, int64_t width, RandomStream& random);
+
+}  // namespace athanor

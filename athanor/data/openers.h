@@ -1,0 +1,72 @@
+// The kinds of datasets that open_dataset() knows; used only in this folder.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/data/data_options.h"
+#include "athanor/data/dataset.h"
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+
+/// An array and the file it is from.
+struct FileArray {
+  std::filesystem::path path;
+  HostArray array;
+};
+
+/// Reads the pictures or the labels of a split. What is missing is an Error(io).
+using ReadArray = std::function<FileArray(Split split, bool labels)>;
+
+/// A dataset of two arrays a split. Without names, the classes are those of the training labels.
+std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
+                                           std::vector<std::string> class_names, const DataOptions& options);
+
+/// MNIST's four IDX files, or four .npy files. A missing file's error advises `how_to_get`.
+ReadArray array_files(const std::filesystem::path& folder, std::string_view how_to_get);
+bool has_array_files(const std::filesystem::path& folder);
+
+/// A part of EMNIST ("emnist-balanced", ...): IDX files whose pictures lie on their side, and a list of
+/// classes.
+std::shared_ptr<const Dataset> open_emnist(const std::filesystem::path& folder, const std::string& part,
+                                           Split split, const DataOptions& options);
+/// The parts whose files are in `folder`.
+std::vector<std::string> emnist_parts(const std::filesystem::path& folder);
+
+/// Where the files of CIFAR-10's or CIFAR-100's binary version are: in `folder`, or in the folder of their
+/// archive below it.
+std::optional<std::filesystem::path> find_cifar(const std::filesystem::path& folder);
+std::shared_ptr<const Dataset> open_cifar(const std::filesystem::path& folder, Split split,
+                                          const DataOptions& options);
+
+/// CLASS/NAME.jpg, in train/ and test/ (or val/) or, without these, in the folder itself.
+bool is_picture_folder(const std::filesystem::path& folder);
+std::shared_ptr<const Dataset> open_picture_folder(const std::filesystem::path& folder, Split split,
+                                                   const DataOptions& options);
+/// Arrays in one file: train_images, train_labels, test_images, test_labels (or x_train, ...), or images and
+/// labels, of which a tenth is kept for testing.
+std::shared_ptr<const Dataset> open_npz(const std::filesystem::path& file, Split split,
+                                        const DataOptions& options);
+std::shared_ptr<const Dataset> open_safetensors(const std::filesystem::path& file, Split split,
+                                                const DataOptions& options);
+
+/// Archives of WebDataset: a folder of them, one, or several as "train-{000..012}.tar". Those with "test" or
+/// "val" in their name hold the test pictures.
+bool has_shards(const std::filesystem::path& path);
+std::shared_ptr<const Dataset> open_webdataset(const std::filesystem::path& path, Split split,
+                                               const DataOptions& options);
+
+/// A table: a .csv or .tsv file, or a folder with train.csv and test.csv.
+bool has_table(const std::filesystem::path& folder);
+std::shared_ptr<const Dataset> open_csv(const std::filesystem::path& path, Split split,
+                                        const DataOptions& options);
+
+/// Whether a file's name ends as a picture's.
+bool is_picture_name(std::string_view name);
+
+}  // namespace athanor

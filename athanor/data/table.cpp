@@ -1,0 +1,164 @@
+#include "athanor/data/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+
+namespace athanor {
+namespace {
+
+constexpr size_t most_categories = 1000, most_table_classes = 1000;
+
+std::optional<double> number_in(const std::string& field) {
+  const std::string text = trim(field);
+  double value = 0;
+  const char* first = text.data() + (text.starts_with('+') ? 1 : 0);
+  const auto [end, failed] = std::from_chars(first, text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+ColumnEncoding learn_column(const CsvTable& table, const std::vector<size_t>& rows, size_t column,
+                            const std::string& name) {
+  ColumnEncoding result;
+  result.name = table.columns[column];
+  std::set<std::string> categories;
+  double count = 0, sum = 0, squares = 0;
+  bool numbers = true;
+  for (const size_t row : rows) {
+    const std::string& field = table.rows[row][column];
+    if (is_missing(field)) {
+      result.may_miss = true;
+      continue;
+    }
+    if (categories.size() <= most_categories) categories.insert(trim(field));
+    const auto number = number_in(field);
+    numbers &= number.has_value();
+    if (number) ++count, sum += *number, squares += *number * *number;
+  }
+  if (numbers) {
+    if (count > 0) result.mean = sum / count;
+    const double variance = count > 0 ? squares / count - result.mean * result.mean : 0;
+    result.stddev = variance > 1e-12 * result.mean * result.mean ? std::sqrt(variance) : 1;
+    return result;
+  }
+  if (categories.size() > most_categories)
+    throw Error(ErrorCode::value,
+                fmt::format("the column '{}' is no number and has more than {} different values", result.name,
+                            most_categories),
+                name, "Leave it out, or group its values");
+  result.categories.assign(categories.begin(), categories.end());
+  return result;
+}
+
+/// Of a column in the input: a number and whether it is missing, or one for each category.
+size_t width_of(const ColumnEncoding& column) {
+  return column.categories.empty() ? (column.may_miss ? 2 : 1) : column.categories.size();
+}
+
+void encode(const ColumnEncoding& column, const std::string& field, float* out, const std::string& place) {
+  if (!column.categories.empty()) {  // a missing or new category is none of them
+    const auto found = std::ranges::lower_bound(column.categories, trim(field));
+    if (found != column.categories.end() && *found == trim(field)) out[found - column.categories.begin()] = 1;
+    return;
+  }
+  if (is_missing(field)) {
+    if (column.may_miss) out[1] = 1;  // else it was never missing in training: its mean
+    return;
+  }
+  const auto number = number_in(field);
+  if (!number)
+    throw Error(ErrorCode::value,
+                fmt::format("'{}' is no number, which the column '{}' holds", field, column.name), place,
+                "Mend the field, or leave it empty");
+  out[0] = static_cast<float>((*number - column.mean) / column.stddev);
+}
+
+}  // namespace
+
+bool is_missing(const std::string& field) {
+  static const std::set<std::string> words = {"",    "NA",   "N/A",  "na",   "nan", "NaN",
+                                              "NAN", "null", "NULL", "None", "?"};
+  return words.contains(trim(field));
+}
+
+size_t label_column(const CsvTable& table) {
+  for (const char* name : {"label", "class", "target", "y"})
+    for (size_t i = 0; i < table.columns.size(); ++i)
+      if (table.columns[i].size() == std::string_view(name).size() &&
+          contains_ignoring_case(table.columns[i], name))
+        return i;
+  return table.columns.size() - 1;
+}
+
+ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
+                        const std::string& name) {
+  ExampleSpec spec;
+  std::set<std::string> classes;
+  for (const size_t row : rows) classes.insert(trim(table.rows[row][label]));
+  if (classes.size() > most_table_classes)
+    throw Error(ErrorCode::value,
+                fmt::format("the column '{}' has more than {} different values: it holds no class",
+                            table.columns[label], most_table_classes),
+                name, "Call the column of the class 'label', or put it last");
+  spec.class_names.assign(classes.begin(), classes.end());
+  spec.classes = static_cast<int64_t>(classes.size());
+  size_t width = 0;
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    if (column == label) continue;
+    spec.columns.push_back(learn_column(table, rows, column, name));
+    width += width_of(spec.columns.back());
+  }
+  if (width == 0)
+    throw Error(ErrorCode::value, "there is no column but the class", name, "Give columns to learn from");
+  spec.input = {1, 1, static_cast<int64_t>(width)};
+  spec.normalization = {{0.0F}, {1.0F}};
+  return spec;
+}
+
+TableDataset::TableDataset(const CsvTable& table, const std::vector<size_t>& rows, ExampleSpec spec,
+                           size_t label, const std::string& name)
+    : spec_(std::move(spec)) {
+  const auto width = static_cast<size_t>(spec_.input.size());
+  inputs_.resize(width * rows.size());
+  std::vector<size_t> sources;  // where each encoded column is in this table
+  for (const ColumnEncoding& column : spec_.columns) {
+    const auto found = std::ranges::find(table.columns, column.name);
+    if (found == table.columns.end())
+      throw Error(ErrorCode::value, fmt::format("the column '{}' is missing", column.name), name,
+                  fmt::format("It was there in training; the table has {}", join(table.columns)));
+    sources.push_back(static_cast<size_t>(found - table.columns.begin()));
+  }
+  float* out = inputs_.data();
+  for (const size_t row : rows) {
+    const auto place = [&] { return fmt::format("{}, example {}", name, row + 1); };
+    for (size_t i = 0; i < sources.size(); ++i) {
+      encode(spec_.columns[i], table.rows[row][sources[i]], out, place());
+      out += width_of(spec_.columns[i]);
+    }
+    const auto found = std::ranges::find(spec_.class_names, trim(table.rows[row][label]));
+    if (found == spec_.class_names.end())
+      throw Error(ErrorCode::value,
+                  fmt::format("the class '{}' was not among those of training: {}", table.rows[row][label],
+                              join(spec_.class_names)),
+                  place(), "Test and training examples must have the same classes");
+    labels_.push_back(found - spec_.class_names.begin());
+  }
+}
+
+void TableDataset::read(int64_t index, float* input_out, int64_t& label_out) const {
+  const auto width = static_cast<size_t>(spec_.input.size());
+  std::copy_n(inputs_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(index) * width), width,
+              input_out);
+  label_out = labels_[static_cast<size_t>(index)];
+}
+
+}  // namespace athanor

@@ -1,0 +1,43 @@
+// Tables of numbers and categories as examples.
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/data/data_options.h"
+#include "athanor/data/dataset.h"
+#include "athanor/formats/csv.h"
+
+namespace athanor {
+
+/// Rows as inputs [1, 1, F] by the columns' encodings (see ColumnEncoding), with the class in one column.
+class TableDataset final : public Dataset {
+ public:
+  /// `rows` of `table`, encoded as `spec` says, with the classes in column `label`. `name` is the table's for
+  /// errors. Throws Error(value) for a column that is missing or no number, and for a class that is not
+  /// known.
+  TableDataset(const CsvTable& table, const std::vector<size_t>& rows, ExampleSpec spec, size_t label,
+               const std::string& name);
+
+  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  const ExampleSpec& spec() const override { return spec_; }
+  void read(int64_t index, float* input_out, int64_t& label_out) const override;
+
+ private:
+  ExampleSpec spec_;
+  std::vector<float> inputs_;
+  std::vector<int64_t> labels_;
+};
+
+/// How the columns of these rows are encoded, and the classes of column `label`. Throws Error(value).
+ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
+                        const std::string& name);
+
+/// "", "NA", "nan", "?" and the like.
+bool is_missing(const std::string& field);
+
+/// The column that holds the class: called label, class, target or y, or the last.
+size_t label_column(const CsvTable& table);
+
+}  // namespace athanor

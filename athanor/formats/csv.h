@@ -1,0 +1,24 @@
+// Tables in text: comma-separated values (RFC 4180), with ';' or tabs too.
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "athanor/base/file.h"
+
+namespace athanor {
+
+struct CsvTable {
+  std::vector<std::string> columns;            // the first line
+  std::vector<std::vector<std::string>> rows;  // each as long as `columns`
+};
+
+/// The table in a file, at most 4 GiB. The separator is the one that the first line has most of: ',', ';' or
+/// tab. Fields in quotes may hold separators, quotes ("") and line ends. Empty lines are passed over. Throws
+/// Error(io), and Error(format) naming the line for a row of another length than the first, a quote that is
+/// not closed or stands inside a field, a column without a name or named as another, and a file without rows.
+CsvTable read_csv(const std::filesystem::path& path);
+/// The same from memory; `name` is the file's name in errors.
+CsvTable parse_csv(std::string_view text, const std::string& name);
+
+}  // namespace athanor
