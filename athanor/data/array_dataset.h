@@ -40,6 +40,7 @@ class ArrayDataset final : public Dataset {
   const ExampleSpec& spec() const override { return spec_; }
   void read(int64_t index, float* image_out, int64_t& label_out) const override;
   HostArray picture(int64_t index, int64_t& label_out) const override;
+  int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
 
  private:
   ExampleSpec spec_;

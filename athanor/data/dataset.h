@@ -46,6 +46,8 @@ class Dataset {
   /// The picture as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
   /// size, and its label. Throws Error(usage) where the examples are no pictures.
   virtual HostArray picture(int64_t index, int64_t& label_out) const;
+  /// The label as it is stored, without reading the example where that is possible.
+  virtual int64_t label(int64_t index) const;
   /// The examples that were asked for and could not be read, each with the reason. Other examples took their
   /// places.
   virtual std::vector<std::string> broken() const { return {}; }

@@ -164,6 +164,13 @@ void EncodedPictures::note_broken(int64_t index, const std::string& why) const {
               {}, "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken");
 }
 
+ImageExtents EncodedPictures::extents(int64_t index, bool whole) const {
+  const std::vector<std::byte> bytes = source_->bytes(index);
+  const std::string name = source_->name(index);
+  if (whole) (void)parse_image(bytes, name);
+  return parse_image_extents(bytes, name);
+}
+
 std::vector<std::string> EncodedPictures::broken() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> result;

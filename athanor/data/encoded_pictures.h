@@ -10,6 +10,7 @@
 #include "athanor/data/data_options.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/picture.h"
+#include "athanor/formats/image.h"
 
 namespace athanor {
 
@@ -40,7 +41,12 @@ class EncodedPictures final : public Dataset {
   const ExampleSpec& spec() const override { return spec_; }
   void read(int64_t index, float* image_out, int64_t& label_out) const override;
   HostArray picture(int64_t index, int64_t& label_out) const override;
+  int64_t label(int64_t index) const override { return source_->label(index); }
   std::vector<std::string> broken() const override;
+
+  /// Of a picture as it is stored, by its header alone, or with `whole` after decoding all of it. Throws the
+  /// Error of what is broken.
+  ImageExtents extents(int64_t index, bool whole) const;
 
  private:
   void learn_spec(const DataOptions& options, const std::string& place);

@@ -23,6 +23,7 @@ class TableDataset final : public Dataset {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   const ExampleSpec& spec() const override { return spec_; }
   void read(int64_t index, float* input_out, int64_t& label_out) const override;
+  int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
 
  private:
   ExampleSpec spec_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "athanor/base/clock.h"
 #include "athanor/kernels/trace.h"
 
 namespace athanor {
@@ -10,7 +11,9 @@ Uploaded BatchesAhead::upload() {
   std::optional<Batch> batch;
   {
     const TraceScope trace("wait for a batch");
+    const Clock::time_point before = Clock::now();
     batch = batches_->next();
+    if (!std::exchange(first_, false)) waited_seconds_ += seconds_since(before);
   }
   const TraceScope trace("upload");
   return {Tensor::from(batch->inputs, device_), Tensor::from(batch->labels, device_), counted(batch->labels)};

@@ -29,6 +29,9 @@ class BatchesAhead {
   void begin_epoch() { batches_->next(); }
   int64_t batches_in_epoch() const { return batches_->batches(); }
   void restore(const LoaderState& state) { batches_->restore(state); }
+  /// How long take() and take_ahead() waited for batches to be made; for the first one everybody waits, and
+  /// it does not count.
+  double waited_seconds() const { return waited_seconds_; }
 
  private:
   Uploaded upload();
@@ -37,6 +40,8 @@ class BatchesAhead {
   Device device_;
   std::optional<Uploaded> ahead_;
   LoaderState before_ahead_;
+  bool first_ = true;
+  double waited_seconds_ = 0;
 };
 
 }  // namespace athanor

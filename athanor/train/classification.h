@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "athanor/data/augmentation.h"
 #include "athanor/train/task.h"
 
 namespace athanor {

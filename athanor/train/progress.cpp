@@ -13,6 +13,14 @@ namespace {
 constexpr double bar_interval = 0.1, line_interval = 10;  // seconds
 constexpr size_t rate_steps = 100;                        // the rate is the mean over this many steps
 constexpr double recent = 0.05;                           // weight of the newest step in the displayed values
+constexpr double most_loader_wait = 0.03;                 // of a run's time, before advice is given
+
+/// What makes batches faster.
+std::string loader_advice(const TrainConfig& config) {
+  std::string advice = fmt::format("try --workers {}", 2 * std::max<int64_t>(1, config.workers));
+  if (config.augment != "none") advice += ", fewer kinds of --augment";
+  return advice + ", or pictures that are stored smaller";
+}
 
 std::string types_of(const std::string& precision) {
   return fmt::format("products of {}, {}", precision,
@@ -205,6 +213,9 @@ void Progress::ended(const Summary& summary) {
     line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
                    grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
+  if (summary.loader_wait_share >= most_loader_wait)
+    line(fmt::format("{}  {:.0f} % of the time was spent waiting for batches: {}", strong("loader "),
+                     100 * summary.loader_wait_share, loader_advice(summary.config)));
   if (summary.tuned + summary.left_to_be_tuned > 0)
     line(fmt::format(
         "{}  {} of {} problems were timed between steps, in {}{}", strong("tuning "), summary.tuned,

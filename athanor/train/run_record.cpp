@@ -67,6 +67,7 @@ void RunRecord::fill_in_times(Summary& summary, int64_t counted) const {
   const double timed = std::accumulate(step_seconds_.begin(), step_seconds_.end(), 0.0);
   const auto all = static_cast<double>(counted) * static_cast<double>(step_seconds_.size());
   summary.per_second = timed > 0 ? all / timed : 0;
+  summary.loader_wait_share = timed > 0 ? std::min(1.0, summary.loader_wait_seconds / timed) : 0;
   summary.step_ms_median = 1e3 * median(step_seconds_);
   summary.rebuild_ms_median = 1e3 * median(rebuild_seconds_);
   summary.first_steps_seconds = first_steps_seconds_;

@@ -25,6 +25,8 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"rebuild_ms_median", summary.rebuild_ms_median},
                               {"train_seconds", summary.train_seconds},
                               {"first_steps_seconds", summary.first_steps_seconds},
+                              {"loader_wait_seconds", summary.loader_wait_seconds},
+                              {"loader_wait_share", summary.loader_wait_share},
                               {"tuning_seconds", summary.tuning_seconds},
                               {"tuned", summary.tuned},
                               {"left_to_be_tuned", summary.left_to_be_tuned},

@@ -32,6 +32,8 @@ struct Summary {
   double step_ms_median = 0;
   double rebuild_ms_median = 0;    // building the graph's key and looking the plan up
   double train_seconds = 0;        // spent on steps in all, by all the processes that worked on the run
+  double loader_wait_seconds = 0;  // of this process's steps, waiting for batches to be made
+  double loader_wait_share = 0;    // of the steps' time
   double first_steps_seconds = 0;  // spent on those that compiled a plan, by this process
 
   double tuning_seconds = 0;                // spent timing kernels between steps, by this process

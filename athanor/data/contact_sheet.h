@@ -1,0 +1,29 @@
+// Pictures of a dataset on one sheet.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/data/augmentation.h"
+#include "athanor/data/dataset.h"
+#include "athanor/graph/host_array.h"
+
+namespace athanor {
+
+struct ContactSheet {
+  HostArray picture;          // u8 [height, width, 3]
+  int64_t tile = 0, gap = 0;  // pixels: a picture's height, and what is between two
+  int64_t columns = 0;        // of stored pictures; as many augmented ones follow
+  bool augmented = false;
+  std::vector<std::string> rows;  // the class of each
+};
+
+/// A row for each of up to 12 classes, with up to 6 of its pictures as a model gets them, and beside these
+/// the same augmented, as in an epoch of a run with this seed. Classes are spread evenly where there are
+/// more.
+ContactSheet make_contact_sheet(const Dataset& dataset, const Augmentation& augmentation, uint64_t seed);
+
+/// The sheet with the classes' names: an SVG that needs no other file.
+std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& title,
+                              const std::string& augmentation);
+
+}  // namespace athanor
