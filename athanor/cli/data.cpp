@@ -224,8 +224,7 @@ void add_data(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("data", "Show what is in a dataset: classes, sizes, broken files");
   const auto options = std::make_shared<DataCommandOptions>();
-  suggest(command->add_option("DATA", options->path, "a dataset's name, folder or file, as --data takes it"),
-          dataset_names())
+  suggest(command->add_option("DATA", options->path, "a dataset's name, folder or file"), dataset_names())
       ->required()
       ->option_text("NAME|PATH");
   command

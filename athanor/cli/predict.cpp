@@ -138,7 +138,7 @@ int predict(const PredictOptions& options) {
 void add_predict(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand("predict", "Classify pictures with a trained model");
   const auto options = std::make_shared<PredictOptions>();
-  command->add_option("IMAGE", options->images, "PNG or JPEG files, of any size")
+  command->add_option("IMAGE", options->images, "PNG, JPEG or WebP files, of any size")
       ->required()
       ->option_text("...");
   command

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -163,8 +164,10 @@ std::string dataset_title(const std::string& name_or_folder) {
   return without_end_slash(fs::path(name_or_folder).lexically_normal()).filename().string();
 }
 
-std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
-                                            const DataOptions& options) {
+namespace {
+
+std::shared_ptr<const Dataset> open_any(const std::string& name_or_folder, Split split,
+                                        const DataOptions& options) {
   for (const NamedDataset& dataset : named_datasets()) {
     if (dataset.name != name_or_folder) continue;
     const std::vector<fs::path> places = places_of(dataset.name);
@@ -184,6 +187,38 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, S
     return open_file(name_or_folder, split, options);
   if (!is_folder(name_or_folder)) throw_unknown(name_or_folder);
   return open_folder(name_or_folder, split, options);
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
+/// Names are stored with the model, as JSON.
+void check_names(const ExampleSpec& spec, const std::string& place) {
+  const auto check = [&](const std::string& name, const char* what) {
+    if (is_utf8(name)) return;
+    throw Error(ErrorCode::value, fmt::format("the name of a {} is not UTF-8", what), place,
+                "Rename it, or save the file in UTF-8");
+  };
+  for (const std::string& name : spec.class_names) check(name, "class");
+  for (const ColumnEncoding& column : spec.columns) {
+    check(column.name, "column");
+    for (const std::string& category : column.categories) check(category, "category");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
+                                            const DataOptions& options) {
+  std::shared_ptr<const Dataset> dataset = open_any(name_or_folder, split, options);
+  check_names(dataset->spec(), name_or_folder);
+  return dataset;
 }
 
 }  // namespace athanor

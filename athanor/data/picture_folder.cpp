@@ -71,9 +71,10 @@ std::vector<std::string> pictures_below(const fs::path& root, const fs::path& fo
 }
 
 bool has_pictures(const fs::path& folder) {
+  int64_t left = 100'000;  // a whole disk, given by mistake, is not searched
   std::error_code failed;
-  for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
-       entry.increment(failed))
+  for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end && left > 0;
+       entry.increment(failed), --left)
     if (is_picture_name(entry->path().filename().string())) return true;
   return false;
 }

@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-constexpr uint64_t longest_table = uint64_t{4} << 30;
+constexpr uint64_t longest_table = uint64_t{1} << 30;
 
 char separator_of(std::string_view first_line) {
   char best = ',';

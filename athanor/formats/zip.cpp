@@ -7,6 +7,8 @@
 #include <new>
 #include <optional>
 
+#include "athanor/base/os/memory.h"
+#include "athanor/base/text.h"
 #include "athanor/formats/bytes.h"
 #include "athanor/formats/crc32.h"
 
@@ -146,8 +148,14 @@ std::vector<ZipMember> zip_members(Bytes archive, const std::string& name) {
     zip.fail(fmt::format("{} members are declared, more than the archive can hold", directory.count),
              directory.offset);
   std::vector<ZipMember> members;
-  uint64_t at = directory.offset;
-  for (uint64_t i = 0; i < directory.count; ++i) members.push_back(read_entry(zip, at, at));
+  uint64_t at = directory.offset, unpacked = 0;
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    members.push_back(read_entry(zip, at, at));
+    unpacked += members.back().size;  // each is at most 1032 times the archive
+  }
+  if (unpacked > os::physical_memory())
+    zip.fail(fmt::format("the members unpack to {}, more than this machine's memory", format_bytes(unpacked)),
+             directory.offset);
   return members;
 }
 

@@ -117,6 +117,14 @@ std::unique_ptr<Batches> Classification::test_batches(int64_t batch_size) const 
   return std::make_unique<FullBatches>(options_.test, batch_size, options_.workers);
 }
 
+std::vector<std::string> Classification::broken() const {
+  std::vector<std::string> all = options_.test->broken();
+  if (!options_.train) return all;
+  const std::vector<std::string> train = options_.train->broken();
+  all.insert(all.begin(), train.begin(), train.end());
+  return all;
+}
+
 TensorType Classification::input_type(int64_t batch_size) const {
   return {DType::f32, spec().input.insert(0, batch_size), {}};
 }

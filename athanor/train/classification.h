@@ -40,6 +40,7 @@ class Classification final : public Task {
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
   int64_t test_count() const override { return options_.test->size(); }
+  std::vector<std::string> broken() const override;
   TensorType input_type(int64_t batch_size) const override;
   TensorType target_type(int64_t batch_size) const override;
 

@@ -10,6 +10,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
   for (const auto& epoch : summary.epochs) epochs.push_back(nlohmann::ordered_json(to_json(epoch)));
   nlohmann::ordered_json json{{"model", summary.config.model},
                               {"data", summary.config.data},
+                              {"augment", summary.config.augment},
                               {"device", summary.device},
                               {"threads", summary.threads},
                               {"seed", summary.config.seed},
@@ -44,6 +45,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
     json["loss_scale"] = *summary.loss_scale;
     json["skipped_steps"] = summary.skipped_steps;
   }
+  if (!summary.broken.empty()) json["broken"] = summary.broken;
   if (!summary.trust.empty()) json["trust"] = summary.trust;
   return json;
 }

@@ -30,11 +30,12 @@ struct Summary {
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
   double per_second = 0;  // pictures, or tokens
   double step_ms_median = 0;
-  double rebuild_ms_median = 0;    // building the graph's key and looking the plan up
-  double train_seconds = 0;        // spent on steps in all, by all the processes that worked on the run
-  double loader_wait_seconds = 0;  // of this process's steps, waiting for batches to be made
-  double loader_wait_share = 0;    // of the steps' time
-  double first_steps_seconds = 0;  // spent on those that compiled a plan, by this process
+  double rebuild_ms_median = 0;          // building the graph's key and looking the plan up
+  double train_seconds = 0;              // spent on steps in all, by all the processes that worked on the run
+  double loader_wait_seconds = 0;        // of this process's steps, waiting for batches to be made
+  double loader_wait_share = 0;          // of the steps' time
+  std::vector<std::string> broken = {};  // examples that could not be read, with the reasons
+  double first_steps_seconds = 0;        // spent on those that compiled a plan, by this process
 
   double tuning_seconds = 0;                // spent timing kernels between steps, by this process
   int64_t tuned = 0, left_to_be_tuned = 0;  // problems that were timed between steps, and those left

@@ -41,6 +41,8 @@ class Task {
   virtual std::unique_ptr<Batches> test_batches(int64_t batch_size) const = 0;
   /// Targets that count in all test batches together.
   virtual int64_t test_count() const = 0;
+  /// The examples that could not be read so far, each with the reason; others took their places.
+  virtual std::vector<std::string> broken() const { return {}; }
   /// The types of a batch, for planning without data.
   virtual TensorType input_type(int64_t batch_size) const = 0;
   virtual TensorType target_type(int64_t batch_size) const = 0;

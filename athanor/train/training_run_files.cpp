@@ -64,6 +64,7 @@ void TrainingRun::finish() {
       .skipped_steps = state_.skipped_steps,
       .train_seconds = state_.train_seconds,
       .loader_wait_seconds = batches_->waited_seconds(),
+      .broken = task_->broken(),
       .tuning_seconds = tuning_->state().seconds,
       .tuned = static_cast<int64_t>(tuning_->state().timed),
       .left_to_be_tuned = static_cast<int64_t>(tuning_->state().problems - tuning_->state().timed),

@@ -78,6 +78,8 @@ TEST_F(Data, AModelLearnsAFolderAndNamesItsClasses) {
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("augmented by crop, flip=0.5, cutmix=1"));
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
+  EXPECT_THAT(trained.out, HasSubstr("1 picture could not be read"));
+  EXPECT_EQ(json::parse(read_text_file(folder_ / "r/summary.json")).at("broken").size(), 1U);
   const json config = json::parse(read_text_file(folder_ / "r/config.json"));
   EXPECT_EQ(config.at("augment"), "standard,cutmix");
   const Outcome predicted = run({"predict", "p/test/sun & day/0.png", "--checkpoint", "r", "--json"});

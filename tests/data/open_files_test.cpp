@@ -161,7 +161,7 @@ TEST(OpenCsv, OneTableKeepsATenth) {
 std::string tar_member(const std::string& name, const std::string& content) {
   std::string header(512, '\0');
   header.replace(0, name.size(), name);
-  header.replace(100, 8, "0000644");
+  header.replace(100, 7, "0000644");
   header.replace(124, 12, fmt::format("{:011o}", content.size()) + '\0');
   header[156] = '0';
   header.replace(257, 6, std::string("ustar\0", 6));
