@@ -191,6 +191,12 @@ GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& tr
           .arguments = {{buffer}}};
 }
 
+/// Each candidate is compiled and timed: where there are tiles, only the best of the others is.
+void put_first(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tiled) {
+  if (!tiled.empty() && others.size() > 1) others.resize(1);
+  others.insert(others.begin(), std::make_move_iterator(tiled.begin()), std::make_move_iterator(tiled.end()));
+}
+
 std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           bool gradient, const GpuTraits& traits) {
   const ConvData data(request, conv, gradient);
@@ -209,6 +215,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   }
   auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
+  put_first(result, tile_candidates(request, phases, traits));
   for (const int64_t outputs : {4, 2}) {
     auto winograd = winograd_candidate(data, p, outputs, traits);
     if (winograd) result.push_back(std::move(*winograd));
@@ -340,6 +347,7 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   const ConvProblem conv(request.inputs[0].shape, request.output().shape, request.attrs);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
+  put_first(result, tile_candidates(request, conv, traits));
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits))
       result.push_back(std::move(*winograd));

@@ -62,6 +62,12 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
 /// the products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits);
+/// By matrix units, or FMA in their place, on devices whose kernels read memory by registers; else {}.
+std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,
+                                          const GpuTraits& traits);
+/// The same for conv2d_weight_grad.
+std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                          const GpuTraits& traits);
 /// Winograd's F(outputs, 3) for 3 x 3 kernels with stride 1 and one group; {} for others.
 std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmProblem& p, int64_t outputs,
                                                const GpuTraits& traits);

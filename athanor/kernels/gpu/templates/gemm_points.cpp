@@ -150,7 +150,9 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   const bool half_floats = p.dtype == DType::f16 || p.dtype == DType::bf16;
   std::vector<GpuCandidate> candidates;
   if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
-    for (const TilePoint& point : tile_points(p, traits)) candidates.push_back(tile_candidate(p, point));
+    const TileProblem tiled(p);
+    for (const TilePoint& point : tile_points(tiled, traits))
+      candidates.push_back(tile_candidate(tiled, point, traits));
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "athanor/kernels/gpu/matrix_unit.h"
-#include "athanor/kernels/gpu/templates/gemm.h"
+#include "athanor/kernels/gpu/templates/tile_problem.h"
 
 namespace athanor::gpu {
 
@@ -22,12 +22,14 @@ struct TilePoint {
 
 /// The product as a unit computes it. Lanes of some units hold runs of rows of C; where what lies together in
 /// memory is C's columns, they compute C' = B' A'.
-GemmProblem oriented(const GemmProblem& problem, const MatrixUnit& unit);
+TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 
 /// The points worth timing for the problem, best guess first; {} where no unit multiplies its type, or where
 /// matrices lie in memory in a way that this engine does not read.
-std::vector<TilePoint> tile_points(const GemmProblem& problem, const GpuTraits& traits);
+std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);
+/// Whether a device can run it.
+bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
 /// `point` is of oriented(problem).
-GpuCandidate tile_candidate(const GemmProblem& problem, const TilePoint& point);
+GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

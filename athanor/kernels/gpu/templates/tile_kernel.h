@@ -7,13 +7,20 @@
 
 namespace athanor::gpu {
 
+/// Whether lanes of the unit hold runs of rows of C, longer than those of columns.
+bool unit_stores_rows(const MatrixUnit& unit);
+/// The function `activated` of the epilogue; "" if it has none.
+std::string activation_text(const TileProblem& problem);
+
 class TileKernel {
  public:
-  TileKernel(const GemmProblem& problem, const TilePoint& point);
+  TileKernel(const TileProblem& problem, const TilePoint& point);
   bool fits(const GpuTraits& traits) const;
   int64_t local_bytes() const;
   /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in f32.
   GpuLaunch launch(GpuLaunch::Argument c);
+  /// Adds those parts and applies the epilogue.
+  GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;
 
  private:
   // Of a wave, and of what READ of fragments brings at once.
@@ -22,10 +29,6 @@ class TileKernel {
   int64_t fragment_m() const { return unit_.m; }
   int64_t fragment_n() const { return unit_.form == MatrixUnit::Form::mma ? 2 * unit_.n : unit_.n; }
   int64_t part_k() const;
-  // Parts of a split product lie as C does, without gaps.
-  bool rows_together() const { return p_.c.row == 1 && p_.c.column != 1; }
-  int64_t c_row_stride() const { return point_.splits == 1 ? p_.c.row : rows_together() ? 1 : p_.n; }
-  int64_t c_column_stride() const { return point_.splits == 1 ? p_.c.column : rows_together() ? p_.m : 1; }
 
   void begin();
   void load(bool edge);
@@ -37,16 +40,15 @@ class TileKernel {
   void read_and_multiply(const std::string& at);
   void loop_of_copies();
   void loop_of_registers();
-  std::string finished(const std::string& x, const std::string& row, const std::string& column) const;
-  std::string activation() const;
   void store_run(int number, DType type, const std::string& at, const std::vector<std::string>& values);
   void store_result();
 
   Code code_;
-  GemmProblem p_;
+  TileProblem p_;
   TilePoint point_;
   const MatrixUnit& unit_;
   TileOperand a_, b_;
+  TileAxis row_, column_;  // of C, or of the parts
 };
 
 }  // namespace athanor::gpu

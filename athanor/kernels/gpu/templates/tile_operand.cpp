@@ -25,17 +25,16 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
       unit_(unit),
       size_(static_cast<int64_t>(size_of(source_.dtype))),
       chunk_(chunk_bytes / size_) {
-  from_along_k_ = source_.outer_stride != 1 || source_.k_stride == 1;
+  from_along_k_ = source_.outer.stride() != 1 || source_.k.stride() == 1;
   // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes.
   along_k_ = !is_fma(unit) && (from_along_k_ || !is_mma(unit) || size_ != 2);
   if (along_k_ && !from_along_k_ && size_ == 1) from_along_k_ = true;  // bytes are turned one by one
-  step_ = from_along_k_ ? source_.k_stride : source_.outer_stride;
-  if (step_ != 1) return;
-  const int64_t other = from_along_k_ ? source_.outer_stride : source_.k_stride;
-  const int64_t extent = from_along_k_ ? source_.k : source_.extent;
+  if (along().stride() != 1) return;
+  const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
   vector_ = chunk_;
   const auto fits = [&](int64_t v) {
-    return extent % v == 0 && other % v == 0 && source_.batch % v == 0 &&
+    return along().run() % v == 0 && along().strides_divide_by(v, true) &&
+           across.strides_divide_by(v, false) && source_.batch % v == 0 &&
            source_.alignment % (v * size_) == 0;
   };
   while (vector_ > 1 && !fits(vector_)) vector_ /= 2;
@@ -49,8 +48,12 @@ bool TileOperand::fits() const {
   if (turned() && along_k_ && (tile_.k / turns() % 4 != 0 || tile_.items % (4 * (tile_.outer / chunk_)) != 0))
     return false;
   if (turned() && !along_k_ && tile_.items % (tile_.k / chunk_) != 0) return false;
-  const int64_t reach = (tile_.outer * source_.outer_stride + tile_.k * source_.k_stride) * size_;
-  return source_.outer_stride >= 0 && source_.k_stride >= 0 && reach < INT32_MAX;
+  const auto reach = [](const TileAxis& axis, bool pointer_moves, int64_t of_tile) {
+    return pointer_moves ? of_tile * axis.stride() : axis.reach();
+  };
+  const int64_t farthest =
+      reach(source_.outer, source_.outer.even(), tile_.outer) + reach(source_.k, moves(), tile_.k);
+  return source_.outer.forward() && source_.k.forward() && farthest * size_ < INT32_MAX;
 }
 
 int64_t TileOperand::elements() const { return rows() * pitch() + rows() / bank_chunks * extra(); }
@@ -106,11 +109,31 @@ std::string TileOperand::k_of(const std::string& i) const {
                        : fmt::format("{} / {}", item(i), chunks());
 }
 
+std::string TileOperand::functions() const {
+  return source_.outer.function(source_.name + "_outer_at") + source_.k.function(source_.name + "_k_at");
+}
+
 void TileOperand::declare(Code& code, const std::string& first) const {
   const std::string n = source_.name;
-  if (outer_edge()) code.line(fmt::format("const int {}_left = {} - {};", n, source_.extent, first));
-  code.line(fmt::format("u32 {}_from[{}];  // bytes from the tile's begin in memory", n, share()));
-  code.line(fmt::format("int {0}_to[{1}];  // elements from its begin in local memory", n, share()));
+  std::string begin = fmt::format("batch * (i64){}", source_.batch);
+  if (source_.outer.even()) begin += fmt::format(" + {} * (i64){}", first, source_.outer.stride());
+  if (source_.k.even())
+    begin += fmt::format(" + k_begin * (i64){}", source_.k.stride());
+  else if (moves())
+    begin += fmt::format(" + {}_k_at(k_begin)", n);
+  code.line(
+      fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){0}_matrices + ({1}) * {2};", n, begin, size_));
+  if (!source_.k.even() && moves()) {
+    int64_t below = 1;
+    for (size_t d = source_.k.digits().size(); d-- > 1;) {
+      const int64_t extent = source_.k.digits()[d].extent;
+      code.line(fmt::format("int {}_digit{} = {} % {};", n, d, divided("k_begin", below), extent));
+      below *= extent;
+    }
+  }
+  if (outer_edge()) code.line(fmt::format("const int {}_left = {} - {};", n, source_.outer.extent(), first));
+  code.line(fmt::format("u32 {}_from[{}];  // bytes from there in memory", n, share() * places()));
+  code.line(fmt::format("int {0}_to[{1}];  // elements from the tile's begin in local memory", n, share()));
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
   std::string outer = "outer";
@@ -118,8 +141,14 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   if (outer_edge() && from_along_k_) outer = fmt::format("MIN(outer, {}_left - 1)", n);
   if (outer_edge() && !from_along_k_ && vector_ == chunk_)
     outer = fmt::format("MIN(outer, {}_left - {})", n, chunk_);
-  const std::string offset = times(outer, source_.outer_stride) + " + " + times("k", source_.k_stride);
-  code.line(fmt::format("{}_from[i] = (u32){};", n, times("(" + offset + ")", size_)));
+  for (int64_t p = 0; p < places(); ++p) {
+    std::string offset = plus(outer, p * vector_);
+    offset = source_.outer.even() ? times(p == 0 ? offset : "(" + offset + ")", source_.outer.stride())
+                                  : fmt::format("{}_outer_at({} + {})", n, first, offset);
+    if (moves()) offset += " + " + times("k", source_.k.stride());
+    code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times("i", places()), p),
+                          times("(" + offset + ")", size_)));
+  }
   std::string to;
   if (turned())
     to = along_k_ ? fmt::format("{} + k % {}", base("outer"), chunk_) : base("k") + " + outer";
@@ -128,6 +157,26 @@ void TileOperand::declare(Code& code, const std::string& first) const {
                   : position("k", fmt::format("outer / {}", chunk_));
   code.line(fmt::format("{}_to[i] = {};", n, to));
   code.close();
+}
+
+TileOperand::Place TileOperand::place(Code& code, int64_t row, int64_t element) const {
+  const std::string n = source_.name;
+  const int64_t together = apart() == 1 || (from_along_k_ && moves()) ? element : 0;
+  const int64_t start = element - together;  // of the vectors that share a place
+  std::string from =
+      fmt::format("{}_from[{}]", n, places() == 1 ? "i" : plus(times("i", places()), start / vector_));
+  if (moves())
+    return {plus(n, (row * source_.k.stride() + together * along().stride()) * size_), std::move(from)};
+  const std::string at = fmt::format("{}_at{}_{}", n, row, start);
+  if (together == 0) {
+    const std::string step = plus("k_next + k", row + (from_along_k_ ? start : 0));
+    code.line(fmt::format("u32 {} = {} + {};", at, from, times(fmt::format("{}_k_at({})", n, step), size_)));
+  }
+  return {plus(n, together * along().stride() * size_), at};
+}
+
+bool TileOperand::needs_indices(bool edge) const {
+  return edge || !moves() || (outer_edge() && !from_along_k_ && vector_ < chunk_);
 }
 
 void TileOperand::declare_held(Code& code) const {
@@ -145,12 +194,12 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
       need(fmt::format("{} < {}_left", plus(outer, e), n));
     return text;
   };
-  const auto start = [&](int64_t e) { return plus(n, (row * source_.k_stride + e * step_) * size_); };
   if (vector_ * size_ >= 4) {
     const int64_t registers = vector_ * size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
-      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);", registers, held,
-                                           e * size_ / 4, start(e), n);
+      const Place from = place(code, row, e);
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held, e * size_ / 4,
+                                           from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty()) {
         if (e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
         code.line(fmt::format("if ({}) {}", condition, read));
@@ -164,8 +213,9 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
   for (int64_t r = 0; r < 4; ++r) {
     std::string value;
     for (int64_t e = r * in_register; e < (r + 1) * in_register; ++e) {
-      std::string element =
-          fmt::format("*(GLOBAL const {} *)({} + {}_from[i])", size_ == 2 ? "f16_bits" : "u8", start(e), n);
+      const Place from = place(code, row, e);
+      std::string element = fmt::format("*(GLOBAL const {} *)({} + {})", size_ == 2 ? "f16_bits" : "u8",
+                                        from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty())
         element = fmt::format("({} ? {} : 0)", condition, element);
       value += fmt::format("{}(u32){}", value.empty() ? "" : " | ", element);
@@ -178,8 +228,7 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
 void TileOperand::load(Code& code, bool edge) const {
   const std::string n = source_.name;
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
-  if (edge || (outer_edge() && !from_along_k_ && vector_ < chunk_))
-    code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
+  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
   for (int64_t row = 0; row < loads(); ++row)
     load_chunk(code, fmt::format("{}_held[{}]", n, plus(times("i", loads()), row)), row, edge);
   code.close();
@@ -217,16 +266,17 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
   const std::string n = source_.name;
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   const bool ends = outer_edge() && !from_along_k_ && vector_ < chunk_;
-  if (edge || ends) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
+  if (needs_indices(edge)) code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
   for (int64_t e = 0; e < chunk_; e += vector_) {
     std::string condition;
     if (edge) condition = fmt::format("{} < k_left", plus("k", from_along_k_ ? e : 0));
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
-    const std::string offset = plus(n + "_from[i]", e * size_);
+    const Place place_of = place(code, 0, e);
     // A copy that brings zeros needs an address all the same.
-    const std::string from = condition.empty() ? fmt::format("{} + {}", n, offset)
-                                               : fmt::format("{} + ({} ? {} : 0)", n, condition, offset);
+    const std::string from =
+        condition.empty() ? fmt::format("{} + {}", place_of.base, place_of.offset)
+                          : fmt::format("{} + ({} ? {} : 0)", place_of.base, condition, place_of.offset);
     code.line(condition.empty()
                   ? fmt::format("ASYNC_COPY({}, {}, {});", vector_ * size_, to, from)
                   : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}, {});", vector_ * size_, to, from, condition));
@@ -235,8 +285,22 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
 }
 
 void TileOperand::advance(Code& code) const {
-  const int64_t bytes = tile_.k * source_.k_stride * size_;
-  code.line(fmt::format("{} += {}{};", source_.name, bytes, bytes > INT32_MAX ? "L" : ""));
+  if (!moves()) return;
+  const std::string n = source_.name;
+  const auto move = [&](int64_t by) {
+    code.line(fmt::format("{} += {}{};", n, by * size_, std::abs(by * size_) > INT32_MAX ? "L" : ""));
+  };
+  move(tile_.k * source_.k.stride());
+  const auto& digits = source_.k.digits();
+  // As a counter does: a run that ends begins again, and the digit before it goes on.
+  for (size_t d = digits.size(); d-- > 1;) {
+    const std::string digit = fmt::format("{}_digit{}", n, d);
+    code.line(fmt::format("{} += {};", digit, d + 1 == digits.size() ? tile_.k : 1));
+    code.open(fmt::format("if ({} == {})", digit, digits[d].extent));
+    code.line(digit + " = 0;");
+    move(digits[d - 1].stride - digits[d].extent * digits[d].stride);
+  }
+  for (size_t d = digits.size(); d-- > 1;) code.close();
 }
 
 }  // namespace athanor::gpu

@@ -9,6 +9,7 @@
 
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/matrix_unit.h"
+#include "athanor/kernels/gpu/templates/tile_axis.h"
 
 namespace athanor::gpu {
 
@@ -17,9 +18,9 @@ class TileOperand {
   struct Source {
     std::string name;  // "a", "b": begins the names of its variables
     DType dtype = DType::f16;
-    int64_t extent = 0, k = 0;                          // of the matrix
-    int64_t outer_stride = 0, k_stride = 0, batch = 0;  // in elements
-    int64_t alignment = 16;                             // of the first element, in bytes
+    TileAxis outer, k;       // of the matrix
+    int64_t batch = 0;       // elements from one matrix to the next
+    int64_t alignment = 16;  // of the first element, in bytes
   };
   struct Tile {
     int64_t outer = 0, k = 0;
@@ -34,7 +35,10 @@ class TileOperand {
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
+  /// The functions that say where elements lie.
+  std::string functions() const;
   /// Declares where in memory the item's chunks lie. `first`: the tile's first row or column of the matrix.
+  /// The first step along k is k_begin.
   void declare(Code& code, const std::string& first) const;
   /// Declares the registers of load().
   void declare_held(Code& code) const;
@@ -83,9 +87,22 @@ class TileOperand {
   int64_t share() const { return work() / tile_.items; }                // of an item
   int64_t pieces() const;          // chunks that a lane reads for a fragment
   int64_t fragment_outer() const;  // rows or columns of a fragment
-  bool outer_edge() const { return source_.extent % tile_.outer != 0; }
+  bool outer_edge() const { return source_.outer.extent() % tile_.outer != 0; }
+  // Where an item's vectors lie: those of a chunk together, or each for itself.
+  const TileAxis& along() const { return from_along_k_ ? source_.k : source_.outer; }
+  int64_t apart() const { return along().even() || along().run() % chunk_ == 0 ? 1 : chunk_ / vector_; }
+  int64_t places() const { return from_along_k_ ? 1 : apart(); }  // that are known before the loop along k
+  // A tile along k lies in one run of the axis: the pointer moves. Otherwise each tile's places are computed.
+  bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
+  /// What is `element` elements into the chunk, in memory: a base, and a variable offset from it in bytes,
+  /// which it declares if the place is not known before the loop.
+  struct Place {
+    std::string base, offset;
+  };
+  Place place(Code& code, int64_t row, int64_t element) const;
   /// `row`: which of the chunks that are turned together.
   void load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const;
+  bool needs_indices(bool edge) const;
   std::string item(const std::string& i) const;
   std::string outer_of(const std::string& i) const;  // the first row or column of the i-th chunk
   std::string k_of(const std::string& i) const;      // and its first step
@@ -95,7 +112,6 @@ class TileOperand {
   const MatrixUnit& unit_;
   int64_t size_, chunk_;      // bytes of an element; elements of a chunk
   int64_t vector_ = 1;        // elements that are read at once
-  int64_t step_ = 1;          // from one element of a chunk to the next, in memory
   bool along_k_ = true;       // chunks in local memory
   bool from_along_k_ = true;  // and in global memory
 };

@@ -38,7 +38,7 @@ std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
 }
 
 // Splits K if the result alone has too few tiles to keep the device busy.
-int64_t splits_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& traits) {
+int64_t splits_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   const int64_t here = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n);
   const int64_t wanted = traits.grain->gemm_parts * traits.compute_units;
   const int64_t splits = std::clamp<int64_t>(std::min(ceil_div(wanted, here), p.k / 256), 1, 64);
@@ -47,7 +47,7 @@ int64_t splits_of(const GemmProblem& p, const TilePoint& point, const GpuTraits&
 }
 
 // Time on a full device, in units of its peak: rounds of groups. Large tiles read less memory.
-double cost_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& traits) {
+double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   const auto work = static_cast<double>(point.m * point.n);
   const double reuse = work / static_cast<double>(point.m + point.n);
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
@@ -59,15 +59,15 @@ double cost_of(const GemmProblem& p, const TilePoint& point, const GpuTraits& tr
 
 }  // namespace
 
-std::vector<TilePoint> tile_points(const GemmProblem& problem, const GpuTraits& traits) {
+std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits) {
   std::vector<std::pair<double, TilePoint>> ranked;
   if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
   std::vector<const MatrixUnit*> units;
   for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == problem.dtype && unit.output == DType::f32) units.push_back(&unit);
-  if (units.empty() && traits.registers && problem.dtype == DType::f32) units.push_back(&fma_lanes());
+    if (unit.input == problem.input && unit.output == DType::f32) units.push_back(&unit);
+  if (units.empty() && traits.registers && problem.input == DType::f32) units.push_back(&fma_lanes());
   for (const MatrixUnit* unit : units) {
-    const GemmProblem p = oriented(problem, *unit);
+    const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {
       TilePoint point{unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;

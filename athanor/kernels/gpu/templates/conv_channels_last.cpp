@@ -1,0 +1,88 @@
+#include "athanor/kernels/gpu/templates/conv_channels_last.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
+
+namespace athanor::gpu {
+
+int64_t padded_channels(int64_t channels, DType type) {
+  const int64_t chunk = 16 / static_cast<int64_t>(size_of(type));
+  if (channels > chunk / 2) return ceil_div(channels, chunk) * chunk;
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(channels)));
+}
+
+// A block of pixels and channels goes through local memory: neighbouring items read neighbouring pixels and
+// write neighbouring channels.
+GpuLaunch ChannelsLast::launch(GpuLaunch::Argument from, GpuLaunch::Argument to,
+                               const GpuTraits& traits) const {
+  const int64_t in_group = images.shape[1] / groups, pixels = extent.height * extent.width;
+  const int64_t wide =
+      std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(column()))), 4, 64);
+  const int64_t high = std::min<int64_t>(4096 / wide, 256);
+  const int64_t items = std::min<int64_t>(256, traits.max_group_size);
+  const int64_t pitch = high + 4 / static_cast<int64_t>(size_of(type));  // other banks for the next channel
+  const int64_t pixel_blocks = ceil_div(pixels, high), channel_blocks = ceil_div(column(), wide);
+  Code code;
+  open_kernel(code, "channels_last", {{"from", "const " + stored(images.dtype)}, {"to", stored(type)}},
+              false);
+  code.line(fmt::format("LOCAL {} block[{}];", stored(type), wide * pitch));
+  code.line(fmt::format(
+      "const int first_pixel = GROUP_ID(0) % {} * {}, first_channel = GROUP_ID(0) / {} % {} * {};",
+      pixel_blocks, high, pixel_blocks, channel_blocks, wide));
+  code.line(fmt::format("const int image = GROUP_ID(0) / {};", pixel_blocks * channel_blocks));
+  code.open(fmt::format("for (int e = LOCAL_ID(0); e < {}; e += {})", wide * high, items));
+  code.line(
+      fmt::format("const int pixel = first_pixel + e % {}, channel = first_channel + e / {};", high, high));
+  code.line(fmt::format("const int y = pixel / {} * {} + {}, x = pixel % {} * {} + {};", extent.width,
+                        step.height, low.height, extent.width, step.width, low.width));
+  std::string inside =
+      fmt::format("pixel < {} && (u32)y < {} && (u32)x < {}", pixels, images.shape[2], images.shape[3]);
+  std::string channel = "channel";
+  if (channels == in_group) {
+    inside += fmt::format(" && channel < {}", column());
+  } else {
+    inside += fmt::format(" && channel < {} && channel % {} < {}", column(), channels, in_group);
+    if (groups > 1) channel = fmt::format("(channel / {0} * {1} + channel % {0})", channels, in_group);
+  }
+  code.line(fmt::format("const bool inside = {};", inside));
+  code.line(fmt::format("STORE({}, block, e / {} * {} + e % {}, inside ? LOAD({}, from, {}) : 0.0f);",
+                        language_name(type), high, pitch, high, language_name(images.dtype),
+                        affine(0, images.strides, {"image", channel, "y", "x"})));
+  code.close();
+  code.line("BARRIER();");
+  code.open(fmt::format("for (int e = LOCAL_ID(0); e < {}; e += {})", wide * high, items));
+  code.line(
+      fmt::format("const int pixel = first_pixel + e / {}, channel = first_channel + e % {};", wide, wide));
+  code.line(
+      fmt::format("if (pixel < {0} && channel < {1}) to[(image * {0} + pixel) * {1} + channel] = block[e % "
+                  "{2} * {3} + e / {2}];",
+                  pixels, column(), wide, pitch));
+  code.close();
+  code.close();
+  return {.name = "channels_last",
+          .source = code.text(),
+          .groups = {pixel_blocks * channel_blocks * images.shape[0], 1, 1},
+          .group_size = {items, 1, 1},
+          .local_bytes = wide * pitch * static_cast<int64_t>(size_of(type)),
+          .arguments = {from, to}};
+}
+
+GpuLaunch PackedWeights::launch(GpuLaunch::Argument weights, GpuLaunch::Argument to,
+                                const GpuTraits& traits) const {
+  ElementKernel kernel("pack_weights", {groups, m, taps.height, taps.width, padded},
+                       {{"weights", "const " + stored(from), weights}, {"to", stored(type), to}}, traits);
+  std::string value =
+      fmt::format("LOAD({}, weights, {})", language_name(from),
+                  affine(first, {group_stride, m_stride, tap_stride.height, tap_stride.width, channel_stride},
+                         kernel.index()));
+  if (padded != channels) value = fmt::format("dim4 < {} ? {} : 0.0f", channels, value);
+  kernel.code().line(fmt::format("STORE({}, to, flat, {});", language_name(type), value));
+  return kernel.finish();
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,44 @@
+// Copies that convolutions by tiles read: images with channels last and their padding, and weights in the
+// same order.
+#pragma once
+#include "athanor/kernels/gpu/templates/conv.h"
+
+namespace athanor::gpu {
+
+/// Images [N, groups C, H, W], with any strides, as [N, rows, columns, groups, channels], with zeros outside
+/// the image and for the channels that a group lacks.
+struct ChannelsLast {
+  const OperandDesc& images;
+  int64_t groups, channels;  // of a group, in the copy
+  Pair low, extent;          // the first row and column; how many
+  Pair step = 1;             // from one to the next in the images
+  DType type;                // of the copy
+
+  int64_t column() const { return groups * channels; }
+  int64_t row() const { return extent.width * column(); }
+  int64_t image() const { return extent.height * row(); }
+  int64_t elements() const { return images.shape[0] * image(); }
+  GpuLaunch launch(GpuLaunch::Argument from, GpuLaunch::Argument to, const GpuTraits& traits) const;
+};
+
+/// Channels of a group as a copy has them: a vector has channels of one tap or, with few channels, whole
+/// taps.
+int64_t padded_channels(int64_t channels, DType type);
+
+/// Weights as [groups, m, taps, channels], with zeros for the channels that a group lacks.
+struct PackedWeights {
+  int64_t groups, m;
+  Pair taps;
+  int64_t channels, padded;  // that there are, and in the copy
+  // Of the weights, in elements.
+  int64_t first, group_stride, m_stride;
+  Pair tap_stride;
+  int64_t channel_stride;
+  DType from, type;
+
+  int64_t k() const { return taps.height * taps.width * padded; }
+  int64_t elements() const { return groups * m * k(); }
+  GpuLaunch launch(GpuLaunch::Argument weights, GpuLaunch::Argument to, const GpuTraits& traits) const;
+};
+
+}  // namespace athanor::gpu

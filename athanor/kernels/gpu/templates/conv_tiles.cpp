@@ -1,0 +1,311 @@
+// Convolutions by the tile engine: matrix products whose axes are pixels, and taps of channels (implicit
+// GEMM). A vector of one pixel's channels is read at once, wherever a tap lies, if channels are last in
+// memory; so images are copied that way, with the padding around them, unless the kernel is 1 x 1.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "athanor/kernels/gpu/templates/conv_channels_last.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
+
+namespace athanor::gpu {
+namespace {
+
+/// The products of a convolution, and the launches that prepare them. `scratch`: bytes that those fill.
+struct TiledConv {
+  std::string name;
+  std::vector<GpuLaunch> copies;
+  std::vector<TileProblem> products;
+  size_t scratch = 0;
+
+  /// The scratch memory for so many elements.
+  GpuLaunch::Argument take(int buffer, int64_t elements, DType type) {
+    const GpuLaunch::Argument at{buffer, static_cast<int64_t>(scratch)};
+    scratch = (scratch + static_cast<size_t>(elements) * size_of(type) + 255) / 256 * 256;
+    return at;
+  }
+};
+
+/// What tiles of the type are multiplied in: itself, if there are units for it, or f32 by FMA.
+std::optional<DType> tile_type(DType type, const GpuTraits& traits) {
+  if (type == DType::f64) return {};
+  for (const MatrixUnit& unit : traits.matrix_units)
+    if (unit.input == type && unit.output == DType::f32) return type;
+  if (traits.registers) return DType::f32;
+  return {};
+}
+
+bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
+
+TileProblem epilogue_of(const KernelRequest& request, DType input) {
+  TileProblem p;
+  p.input = input;
+  p.output = request.output().dtype;
+  p.activation = request.epilogue.activation;
+  p.c.memory.buffer = static_cast<int>(request.inputs.size());
+  p.scratch_buffer = p.c.memory.buffer + 1;
+  return p;
+}
+
+/// The result's part, but for the images and weights that are read.
+TileProblem data_product(const KernelRequest& request, const ConvData& data, DType input) {
+  TileProblem p = epilogue_of(request, input);
+  const int64_t plane = data.result.height * data.result.width;
+  p.batch = data.conv.groups;
+  p.m = data.channels_out;
+  p.n = data.out[0] * data.out[2] * data.out[3];
+  p.c.memory.byte_offset = (data.out_first.height * data.result.width + data.out_first.width) *
+                           static_cast<int64_t>(size_of(p.output));
+  p.c.batch = data.channels_out * plane;
+  p.c.row = {p.m, plane};
+  p.c.column = TileAxis({{data.out[0], data.out[1] * plane},
+                         {data.out[2], data.out_step.height * data.result.width},
+                         {data.out[3], data.out_step.width}});
+  if (request.epilogue.bias) {
+    p.bias_buffer = 2;
+    p.bias_row = request.inputs[2].strides.back();
+    p.bias_batch = p.bias_row * data.channels_out;
+  }
+  return p;
+}
+
+int64_t group_of_weights(const ConvData& data) {
+  return data.weight.strides[0] * (data.conv.w[0] / data.conv.groups);
+}
+
+/// 1 x 1 with stride 1: nothing is copied.
+std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data, DType input) {
+  if (input != request.output().dtype || data.taps.height * data.taps.width != 1) return {};
+  for (const auto& [step, first, divisor] :
+       {std::array{data.step.height, data.first.height, data.divisor.height},
+        std::array{data.step.width, data.first.width, data.divisor.width}})
+    if (step != 1 || first != 0 || divisor != 1) return {};
+  if (data.out[2] > data.image.shape[2] || data.out[3] > data.image.shape[3]) return {};
+  TileProblem p = data_product(request, data, input);
+  const Ints& from = data.image.strides;
+  p.k = data.channels_in;
+  p.a = {{1, 0}, group_of_weights(data), {p.m, data.weight_m}, {p.k, data.weight_c}, data.weight.alignment};
+  p.b = {{0, 0},
+         from[1] * p.k,
+         TileAxis({{data.out[0], from[0]}, {data.out[2], from[2]}, {data.out[3], from[3]}}),
+         {p.k, from[1]},
+         data.image.alignment};
+  return TiledConv{.name = "implicit ", .products = {std::move(p)}};
+}
+
+/// One axis of an image that several phases read: from where to where, and every how many.
+struct Window {
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  void add(int64_t outputs, int64_t taps, int64_t step, int64_t first, int64_t tap) {
+    low = std::min(low, first + std::min<int64_t>(tap * (taps - 1), 0));
+    high = std::max(high, (outputs - 1) * step + first + std::max<int64_t>(tap * (taps - 1), 0));
+  }
+};
+
+TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData>& phases, DType input,
+                        const GpuTraits& traits) {
+  const ConvData& any = phases.front();
+  Window rows, columns;
+  for (const ConvData& phase : phases) {
+    rows.add(phase.out[2], phase.taps.height, phase.step.height, phase.first.height, phase.tap.height);
+    columns.add(phase.out[3], phase.taps.width, phase.step.width, phase.first.width, phase.tap.width);
+  }
+  // What a single tap steps over is not copied.
+  const bool single = phases.size() == 1;
+  const Pair skip{single && any.taps.height == 1 ? any.step.height : 1,
+                  single && any.taps.width == 1 ? any.step.width : 1};
+  TiledConv made{.name = "channels last, "};
+  const ChannelsLast copy{
+      .images = any.image,
+      .groups = any.conv.groups,
+      .channels = padded_channels(any.channels_in, input),
+      .low = {rows.low, columns.low},
+      .extent = {(rows.high - rows.low) / skip.height + 1, (columns.high - columns.low) / skip.width + 1},
+      .step = skip,
+      .type = input};
+  const int scratch = static_cast<int>(request.inputs.size()) + 1;
+  const GpuLaunch::Argument images = made.take(scratch, copy.elements(), input);
+  made.copies.push_back(copy.launch({0, 0}, images, traits));
+  const auto size = static_cast<int64_t>(size_of(input));
+  for (const ConvData& phase : phases) {
+    TileProblem p = data_product(request, phase, input);
+    // Taps in the order in which they lie in the image.
+    const auto turned = [](int64_t& tap, int64_t& first, int64_t taps) {
+      if (tap >= 0) return false;
+      first += tap * (taps - 1), tap = -tap;
+      return true;
+    };
+    Pair tap = phase.tap, first = phase.first, tap_stride = phase.weight_tap;
+    int64_t first_weight = phase.weight_first;
+    if (turned(tap.height, first.height, phase.taps.height))
+      first_weight += (phase.taps.height - 1) * tap_stride.height, tap_stride.height = -tap_stride.height;
+    if (turned(tap.width, first.width, phase.taps.width))
+      first_weight += (phase.taps.width - 1) * tap_stride.width, tap_stride.width = -tap_stride.width;
+    const PackedWeights packed{.groups = any.conv.groups,
+                               .m = p.m,
+                               .taps = phase.taps,
+                               .channels = phase.channels_in,
+                               .padded = copy.channels,
+                               .first = first_weight,
+                               .group_stride = group_of_weights(phase),
+                               .m_stride = phase.weight_m,
+                               .tap_stride = tap_stride,
+                               .channel_stride = phase.weight_c,
+                               .from = phase.weight.dtype,
+                               .type = input};
+    const GpuLaunch::Argument weights = made.take(scratch, packed.elements(), input);
+    made.copies.push_back(packed.launch({1, 0}, weights, traits));
+    p.k = packed.k();
+    p.a = {weights, p.m * p.k, {p.m, p.k}, {p.k, 1}};
+    const int64_t start =
+        ((first.height - rows.low) * copy.row() + (first.width - columns.low) * copy.column()) * size;
+    p.b = {{images.buffer, images.byte_offset + start},
+           copy.channels,
+           TileAxis({{phase.out[0], copy.image()},
+                     {phase.out[2], phase.step.height / skip.height * copy.row()},
+                     {phase.out[3], phase.step.width / skip.width * copy.column()}}),
+           TileAxis({{phase.taps.height, tap.height * copy.row()},
+                     {phase.taps.width, tap.width * copy.column()},
+                     {copy.channels, 1}}),
+           std::gcd<int64_t>(start, OperandDesc::whole_vectors)};
+    made.products.push_back(std::move(p));
+  }
+  for (TileProblem& p : made.products) p.scratch_start = made.scratch;
+  return made;
+}
+
+/// The first `most` points of the largest product that suit the others.
+void add(std::vector<GpuCandidate>& result, const TiledConv& conv, const GpuTraits& traits, size_t most) {
+  const TileProblem& largest = *std::ranges::max_element(conv.products, {}, &TileProblem::k);
+  size_t added = 0;
+  for (const TilePoint& point : tile_points(largest, traits)) {
+    if (added == most) return;
+    GpuCandidate all{.scratch_bytes = conv.scratch, .launches = conv.copies};
+    bool suits = true;
+    for (const TileProblem& product : conv.products) {
+      TilePoint own = point;
+      if (product.k != largest.k) own.splits = 1;
+      if (suits = suits && fits(product, own, traits); !suits) break;
+      GpuCandidate one = tile_candidate(product, own, traits);
+      if (&product == &largest) all.name = conv.name + one.name, all.parameters = one.parameters;
+      all.scratch_bytes = std::max(all.scratch_bytes, one.scratch_bytes);
+      std::ranges::move(one.launches, std::back_inserter(all.launches));
+    }
+    if (!suits) continue;
+    if (conv.products.size() > 1) all.name += fmt::format(" in {} phases", conv.products.size());
+    result.push_back(std::move(all));
+    ++added;
+  }
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,
+                                          const GpuTraits& traits) {
+  std::vector<GpuCandidate> result;
+  const std::optional<DType> input = tile_type(request.output().dtype, traits);
+  if (!input || phases.empty()) return result;
+  if (is_large(phases.front().image.shape.size()) || is_large(request.output().shape.size())) return result;
+  for (const ConvData& phase : phases)
+    if (phase.taps.height * phase.taps.width * phase.out.size() == 0) return result;
+  constexpr size_t most = 3;
+  if (phases.size() == 1)
+    if (const auto direct = pointwise(request, phases.front(), *input)) add(result, *direct, traits, 2);
+  add(result, channels_last(request, phases, *input, traits), traits, most - result.size());
+  return result;
+}
+
+namespace {
+
+/// The images' pixels and taps as they lie for the gradient by the weights.
+TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, DType input, bool direct,
+                          const GpuTraits& traits) {
+  const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
+  const Ints &x = image.strides, &dy = gradient.strides;
+  const int64_t images = conv.y[0], channels = conv.w[1], taps = conv.w[2] * conv.w[3];
+  TileProblem p = epilogue_of(request, input);
+  p.batch = conv.groups;
+  p.m = conv.y[1] / conv.groups;
+  p.k = images * conv.y[2] * conv.y[3];
+  p.c.batch = p.m * channels * taps;
+  p.c.row = {p.m, channels * taps};
+  // Vectors of the gradient's pixels must not have pixels of two images.
+  const auto chunk = static_cast<int64_t>(16 / size_of(input));
+  const bool whole = conv.y[2] * conv.y[3] % chunk == 0 && input == gradient.dtype;
+  TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
+  const int scratch = p.scratch_buffer;
+  if (whole) {
+    p.a = {{1, 0},
+           dy[1] * p.m,
+           {p.m, dy[1]},
+           TileAxis({{images, dy[0]}, {conv.y[2], dy[2]}, {conv.y[3], dy[3]}}),
+           gradient.alignment};
+  } else {
+    const ChannelsLast copy{.images = gradient,
+                            .groups = conv.groups,
+                            .channels = padded_channels(p.m, input),
+                            .low = 0,
+                            .extent = {conv.y[2], conv.y[3]},
+                            .type = input};
+    const GpuLaunch::Argument at = made.take(scratch, copy.elements(), input);
+    made.copies.push_back(copy.launch({1, 0}, at, traits));
+    p.a = {at, copy.channels, {p.m, 1}, {p.k, copy.column()}};
+  }
+  if (direct) {
+    p.n = channels;
+    p.b = {{0, 0},
+           x[1] * channels,
+           {channels, x[1]},
+           TileAxis({{images, x[0]}, {conv.y[2], x[2]}, {conv.y[3], x[3]}}),
+           image.alignment};
+    p.c.column = {channels, 1};
+  } else {
+    const Pair skip{conv.w[2] == 1 ? conv.stride.height : 1, conv.w[3] == 1 ? conv.stride.width : 1};
+    const auto extent = [](int64_t outputs, int64_t kernel, int64_t stride, int64_t dilation, int64_t every) {
+      return ((outputs - 1) * stride + (kernel - 1) * dilation) / every + 1;
+    };
+    const ChannelsLast copy{
+        .images = image,
+        .groups = conv.groups,
+        .channels = padded_channels(channels, input),
+        .low = {-conv.padding.height, -conv.padding.width},
+        .extent = {extent(conv.y[2], conv.w[2], conv.stride.height, conv.dilation.height, skip.height),
+                   extent(conv.y[3], conv.w[3], conv.stride.width, conv.dilation.width, skip.width)},
+        .step = skip,
+        .type = input};
+    const GpuLaunch::Argument at = made.take(scratch, copy.elements(), input);
+    made.copies.push_back(copy.launch({0, 0}, at, traits));
+    p.n = taps * copy.channels;
+    p.b = {at, copy.channels,
+           TileAxis({{conv.w[2], conv.dilation.height * copy.row()},
+                     {conv.w[3], conv.dilation.width * copy.column()},
+                     {copy.channels, 1}}),
+           TileAxis({{images, copy.image()},
+                     {conv.y[2], conv.stride.height / skip.height * copy.row()},
+                     {conv.y[3], conv.stride.width / skip.width * copy.column()}})};
+    p.c.column = TileAxis({{taps, 1}, {copy.channels, taps}}).store_only(channels);
+  }
+  p.scratch_start = made.scratch;
+  made.products.push_back(std::move(p));
+  return made;
+}
+
+}  // namespace
+
+std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const ConvProblem& conv,
+                                          const GpuTraits& traits) {
+  std::vector<GpuCandidate> result;
+  const std::optional<DType> input = tile_type(request.output().dtype, traits);
+  if (!input || conv.x.size() * conv.w.size() * conv.y.size() == 0) return result;
+  if (is_large(conv.x.size()) || is_large(conv.y.size())) return result;
+  const auto all = [](Pair pair, int64_t number) { return pair.height == number && pair.width == number; };
+  const bool pointwise = conv.w[2] * conv.w[3] == 1 && all(conv.stride, 1) && all(conv.padding, 0);
+  constexpr size_t most = 3;
+  if (pointwise && *input == request.inputs[0].dtype)
+    add(result, weight_products(request, conv, *input, true, traits), traits, 2);
+  add(result, weight_products(request, conv, *input, false, traits), traits, most - result.size());
+  return result;
+}
+
+}  // namespace athanor::gpu

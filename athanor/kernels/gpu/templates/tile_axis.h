@@ -1,0 +1,49 @@
+// One axis of a matrix in memory. Rows of a matrix are a fixed distance apart; pixels of images, and taps of
+// channels, are not: they are counted in several digits, each with its own distance. So a convolution is a
+// product of matrices that need not exist (implicit GEMM).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace athanor::gpu {
+
+class TileAxis {
+ public:
+  struct Digit {
+    int64_t extent, stride;  // how many, and elements from one to the next
+  };
+  TileAxis() : digits_{{0, 0}} {}
+  TileAxis(int64_t extent, int64_t stride) : digits_{{extent, stride}} {}
+  /// Outermost digit first. Those that lie as one in memory become one.
+  explicit TileAxis(const std::vector<Digit>& digits);
+
+  int64_t extent() const;
+  /// Whether elements are all the same distance apart.
+  bool even() const { return digits_.size() == 1; }
+  /// The innermost digit: `run()` elements, from each multiple of it on, that are `stride()` apart.
+  int64_t run() const { return digits_.back().extent; }
+  int64_t stride() const { return digits_.back().stride; }
+  const std::vector<Digit>& digits() const { return digits_; }
+  /// From the first to the last element in memory.
+  int64_t reach() const;
+  bool forward() const;  // no stride is negative
+  /// Whether all strides are multiples of v; `but_innermost`: all but that of the innermost digit.
+  bool strides_divide_by(int64_t v, bool but_innermost) const;
+
+  /// Of the axis of a result: only so many elements of each run exist; the others are not stored.
+  int64_t stored() const { return stored_; }
+  TileAxis& store_only(int64_t of_run);
+  bool stores_all() const { return stored_ >= run(); }
+
+  /// The function `name` that gives an element's place: "DEVICE u32 a_k_at(u32 i) {...}"; "" if even().
+  std::string function(const std::string& name) const;
+  /// Its place as an expression: "i * 12", "a_k_at(i)".
+  std::string place(const std::string& name, const std::string& i) const;
+
+ private:
+  std::vector<Digit> digits_;
+  int64_t stored_ = INT64_MAX;
+};
+
+}  // namespace athanor::gpu

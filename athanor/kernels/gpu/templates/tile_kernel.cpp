@@ -1,0 +1,304 @@
+// The text of a matrix product by matrix units.
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
+    : p_(problem),
+      point_(point),
+      unit_(*point.unit),
+      a_({"a", p_.input, p_.a.outer, p_.a.k, p_.a.batch, p_.a.alignment}, {point.m, point.k, point.items()},
+         unit_),
+      b_({"b", p_.input, p_.b.outer, p_.b.k, p_.b.batch, p_.b.alignment}, {point.n, point.k, point.items()},
+         unit_),
+      row_(p_.c.row),
+      column_(p_.c.column) {
+  if (point.splits == 1) return;
+  // Parts of a split product lie as C does, without gaps.
+  const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
+  row_ = {p_.m, rows_together ? 1 : p_.n};
+  column_ = {p_.n, rows_together ? p_.m : 1};
+}
+
+int64_t TileKernel::part_k() const { return ceil_div(ceil_div(p_.k, point_.splits), point_.k) * point_.k; }
+
+int64_t TileKernel::local_bytes() const {
+  return point_.stages * (a_.elements() + b_.elements()) * static_cast<int64_t>(size_of(p_.input));
+}
+
+bool TileKernel::fits(const GpuTraits& traits) const {
+  if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
+  if (point_.items() > traits.max_group_size || local_bytes() > traits.local_bytes) return false;
+  // Registers hold two sets of fragments in turn.
+  if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
+  const int64_t reach = (row_.even() ? point_.m * std::abs(row_.stride()) : row_.reach()) +
+                        (column_.even() ? point_.n * std::abs(column_.stride()) : column_.reach());
+  return reach < INT32_MAX;
+}
+
+// ---- The loop along k ----
+
+void TileKernel::load(bool edge) {
+  a_.load(code_, edge);
+  b_.load(code_, edge);
+}
+
+void TileKernel::copy(const std::string& at, bool edge) {
+  a_.copy(code_, at, edge);
+  b_.copy(code_, plus(at, a_.elements()), edge);
+}
+
+/// Fetches the tile that begins at k_next: whole, or, at the end of K, with zeros behind it.
+void TileKernel::fetch(const std::string& at) {
+  const auto one = [&](bool edge) {
+    if (edge) code_.line("const int k_left = k_end - k_next;");
+    if (point_.async)
+      copy(at, edge);
+    else
+      load(edge);
+  };
+  if (p_.k % point_.k == 0) {
+    one(false);
+  } else {
+    code_.open(fmt::format("if (k_next + {} <= k_end)", point_.k));
+    one(false);
+    code_.close();
+    code_.open("else");
+    one(true);
+    code_.close();
+  }
+  a_.advance(code_);
+  b_.advance(code_);
+}
+
+void TileKernel::declare_parts(int sets) {
+  a_.declare_parts(code_, sets, wave_m() / fragment_m());
+  b_.declare_parts(code_, sets, wave_n() / fragment_n());
+}
+
+/// Reads the fragments of one step into registers: set `set` of them.
+void TileKernel::read(int64_t set, const std::string& step, const std::string& at) {
+  a_.read_fragments(code_, set, wave_m() / fragment_m(), step, at);
+  b_.read_fragments(code_, set, wave_n() / fragment_n(), step, plus(at, a_.elements()));
+}
+
+void TileKernel::multiply(int64_t set) {
+  const int64_t units = a_.units();
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  if (unit_.form == MatrixUnit::Form::fma) {
+    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+    code_.line(
+        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{0}][i][e / 4]), "
+                    "F32_OF_BITS(b_part[{0}][j][e % 4]), sums[i][j][e]);",
+                    set));
+    code_.close();
+  }
+  for (int64_t u = 0; u < units && unit_.form != MatrixUnit::Form::fma; ++u) {
+    std::string arguments;
+    if (unit_.form == MatrixUnit::Form::mma) {
+      for (int r = 0; r < unit_.a_registers(); ++r)
+        arguments += fmt::format(", a_part[{}][i][{}]", set, u * unit_.a_registers() + r);
+      for (int r = 0; r < unit_.b_registers(); ++r)
+        arguments += fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set, u * unit_.b_registers() + r);
+    } else {
+      const char* const halves[] = {".lo", ".hi"};
+      const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
+      arguments = fmt::format(", a_part[{0}][i]{1}, b_part[{0}][j]{1}", set, part);
+    }
+    code_.line(fmt::format("MULTIPLY_ADD(sums[i][j]{});", arguments));
+  }
+  code_.close();
+  code_.close();
+}
+
+/// A whole tile. Where registers are left, a step is read while the one before is multiplied.
+void TileKernel::read_and_multiply(const std::string& at) {
+  const int64_t steps = point_.k / a_.fragment_k();
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  const int64_t parts =
+      a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
+  if (steps % 2 != 0 || sums + 2 * parts > 160) {
+    code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
+    declare_parts(1);
+    read(0, "f", at);
+    multiply(0);
+    code_.close();
+    return;
+  }
+  declare_parts(2);
+  read(0, "0", at);
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), at);
+    if (f + 1 < steps) code_.line("SCHEDULE_FENCE();");
+    multiply(f % 2);
+  }
+}
+
+// While a step is multiplied, the next one is read; while the last of a tile is, the first of the next tile.
+void TileKernel::loop_of_copies() {
+  const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
+  const int64_t steps = point_.k / a_.fragment_k();
+  code_.line("int k_next = k_begin;");
+  for (int64_t s = 0; s + 1 < point_.stages; ++s) {
+    code_.open("if (k_next < k_end)");
+    fetch(std::to_string(s * stage));
+    code_.close();
+    code_.line("ASYNC_COMMIT();");
+    code_.line(fmt::format("k_next += {};", point_.k));
+  }
+  const auto await_tile = [&] {
+    code_.line(fmt::format("ASYNC_WAIT({});", point_.stages - 2));
+    code_.line("LOCAL_BARRIER();");
+  };
+  code_.line(fmt::format("int read_at = 0, write_at = {};", (point_.stages - 1) * stage));
+  declare_parts(2);
+  await_tile();
+  read(0, "0", "read_at");
+  code_.open(fmt::format("for (int k = k_begin; k < k_end; k += {})", point_.k));
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), "read_at");
+    if (f == 0) {
+      code_.open("if (k_next < k_end)");
+      fetch("write_at");
+      code_.close();
+      code_.line("ASYNC_COMMIT();");
+      code_.line(fmt::format("k_next += {};", point_.k));
+    }
+    if (f + 1 == steps) {
+      for (const char* at : {"read_at", "write_at"})
+        code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
+      await_tile();
+      read(0, "0", "read_at");  // of the next tile, or, after the last, what nobody uses
+    }
+    multiply(f % 2);
+  }
+  code_.close();
+}
+
+void TileKernel::loop_of_registers() {
+  const int64_t stage = a_.elements() + b_.elements();
+  a_.declare_held(code_);
+  b_.declare_held(code_);
+  const auto store = [&](const std::string& at) {
+    a_.store(code_, at);
+    b_.store(code_, plus(at, a_.elements()));
+  };
+  code_.line("int k_next = k_begin, read_at = 0;");
+  fetch("");
+  store("0");
+  code_.line("LOCAL_BARRIER();");
+  // Without branches, and with fences: compilers would move multiplications behind the wait for what was
+  // fetched, or fetch it only then.
+  code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
+  fetch("");
+  code_.line("SCHEDULE_FENCE();");
+  read_and_multiply("read_at");
+  code_.line("SCHEDULE_FENCE();");
+  if (point_.stages == 1) code_.line("LOCAL_BARRIER();");
+  const std::string other = point_.stages == 1 ? "0" : fmt::format("({} - read_at)", stage);
+  store(other);
+  code_.line("LOCAL_BARRIER();");
+  if (point_.stages > 1) code_.line(fmt::format("read_at = {};", other));
+  code_.close();
+  read_and_multiply("read_at");
+}
+
+// ---- The whole ----
+
+void TileKernel::begin() {
+  const bool splits = point_.splits > 1, bias = p_.bias_buffer >= 0 && !splits;
+  const std::string in = fmt::format("const {}", stored(p_.input));
+  const std::string out = splits ? "f32" : stored(p_.output);
+  code_.line(fmt::format(
+      "// C[{}, {}] = A[{}, {}] B[{}, {}]: a group computes {} x {}, its {} x {} waves {} x {} each, by {}.",
+      p_.m, p_.n, p_.m, p_.k, p_.k, p_.n, point_.m, point_.n, point_.waves_m, point_.waves_n, wave_m(),
+      wave_n(), unit_.name));
+  code_.line(fmt::format("// Memory: {}; {}.", a_.description(), b_.description()));
+  std::vector<std::pair<std::string, std::string>> buffers = {{in, "a_matrices"}, {in, "b_matrices"}};
+  if (bias) buffers.emplace_back("const " + stored(p_.output), "bias");
+  buffers.emplace_back(out, "c_matrices");
+  std::string parameters;
+  for (const auto& [type, name] : buffers)
+    parameters += fmt::format("{}BUFFER({}, {})", parameters.empty() ? "" : ", ", type, name);
+  code_.open(fmt::format("KERNEL void gemm_tiles({})", parameters));
+  for (const auto& [type, name] : buffers) code_.line(fmt::format("BIND({}, {});", type, name));
+
+  const int64_t tiles_m = ceil_div(p_.m, point_.m), tiles_n = ceil_div(p_.n, point_.n);
+  // Groups that run at the same time share rows of A and columns of B: they fill bands of C.
+  const int64_t band = std::min<int64_t>(tiles_m, 8);
+  code_.line(fmt::format("const int tile = GROUP_ID(0) % {}, part = GROUP_ID(0) / {};", tiles_m * tiles_n,
+                         tiles_m * tiles_n));
+  code_.line(fmt::format("const int batch = part % {0}, k_begin = part / {0} * {1};", p_.batch, part_k()));
+  code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
+  if (tiles_m % band == 0) {
+    code_.line(fmt::format("const int m0 = (tile / {} * {} + tile % {}) * {};", band * tiles_n, band, band,
+                           point_.m));
+    code_.line(fmt::format("const int n0 = tile / {} % {} * {};", band, tiles_n, point_.n));
+  } else {
+    code_.line(fmt::format("const int band = tile / {0} * {1}, band_rows = MIN({1}, {2} - band);",
+                           band * tiles_n, band, tiles_m));
+    code_.line(fmt::format("const int m0 = (band + tile % {} % band_rows) * {};", band * tiles_n, point_.m));
+    code_.line(fmt::format("const int n0 = tile % {} / band_rows * {};", band * tiles_n, point_.n));
+  }
+  std::string c =
+      splits ? fmt::format("part * (i64){}", p_.m * p_.n) : fmt::format("batch * (i64){}", p_.c.batch);
+  if (row_.even()) c += fmt::format(" + m0 * (i64){}", row_.stride());
+  if (column_.even()) c += fmt::format(" + n0 * (i64){}", column_.stride());
+  code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
+  code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.input),
+                         point_.stages * (a_.elements() + b_.elements())));
+  code_.line("const int item = LOCAL_ID(0);");
+  code_.line(fmt::format("const int lane = item % {0}, wave_m = item / {0} % {1}, wave_n = item / {2};",
+                         unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));
+}
+
+GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
+  begin();
+  a_.declare(code_, "m0");
+  b_.declare(code_, "n0");
+  a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
+  b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
+  const bool fma = unit_.form == MatrixUnit::Form::fma;
+  const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
+  code_.line(fma ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
+                 : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", units_n));
+  code_.line(fma ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
+                 : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
+  code_.close();
+  code_.close();
+  if (point_.async)
+    loop_of_copies();
+  else
+    loop_of_registers();
+  store_result();
+  code_.close();
+
+  const bool bias = p_.bias_buffer >= 0 && point_.splits == 1;
+  std::string functions = a_.functions() + b_.functions();
+  functions += row_.function("c_row_at") + column_.function("c_column_at");
+  GpuLaunch launch{
+      .name = "gemm_tiles",
+      .source = (fma ? "" : multiply_add_text(unit_)) + functions +
+                (point_.splits > 1 ? "" : activation_text(p_)) + code_.text(),
+      .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
+      .group_size = {point_.items(), 1, 1},
+      .local_bytes = local_bytes(),
+      .arguments = {p_.a.memory, p_.b.memory}};
+  if (bias) launch.arguments.push_back({p_.bias_buffer});
+  launch.arguments.push_back(c);
+  return launch;
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,41 @@
+// What the tile engine computes: C = A B for matrices whose axes may lie in memory in any way, then the
+// epilogue.
+#pragma once
+#include <string>
+
+#include "athanor/kernels/gpu/templates/gemm.h"
+#include "athanor/kernels/gpu/templates/tile_axis.h"
+
+namespace athanor::gpu {
+
+struct TileProblem {
+  struct Matrix {
+    GpuLaunch::Argument memory;
+    int64_t batch = 0;  // elements from one matrix to the next
+    /// Of A: rows. Of B: columns.
+    TileAxis outer, k;
+    int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
+  };
+  struct Result {
+    GpuLaunch::Argument memory;
+    int64_t batch = 0;
+    TileAxis row, column;
+  };
+  DType input = DType::f32;   // of A and B
+  DType output = DType::f32;  // of C and the bias
+  int64_t batch = 1, m = 0, n = 0, k = 0;
+  Matrix a, b;
+  Result c;
+  int bias_buffer = -1;  // none
+  int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
+  std::string activation;
+  int scratch_buffer = 0;
+  size_t scratch_start = 0;  // bytes that are already in use
+
+  TileProblem() = default;
+  explicit TileProblem(const GemmProblem& gemm);
+  /// The same as a product of the transposed matrices: C' = B' A'.
+  TileProblem transposed() const;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,175 @@
+// From the registers of matrix units to memory: C's elements with the epilogue, or the parts of a split
+// product and their sum.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "athanor/base/error.h"
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+/// "lane / 4 * 2 + ...": where a lane's number puts its elements along rows or columns of C.
+std::string lane_part(const LaneLayout& layout, int LaneLayout::Cell::*along) {
+  std::string text;
+  for (size_t bit = 0; bit < layout.lane.size();) {
+    const int step = layout.lane[bit].*along;
+    size_t bits = 1;
+    while (bit + bits < layout.lane.size() && step != 0 && layout.lane[bit + bits].*along == step << bits)
+      ++bits;
+    if (step != 0) {
+      const std::string bits_of_lane = fmt::format("{} % {}", divided("lane", 1 << bit), 1 << bits);
+      text += (text.empty() ? "" : " + ") + times(bits_of_lane, step);
+    }
+    bit += bits;
+  }
+  return text.empty() ? "0" : text;
+}
+
+/// Elements of a lane that lie in memory one after another, if C's rows or columns do.
+int64_t run_of(const LaneLayout& layout, int LaneLayout::Cell::*along) {
+  int64_t run = 1;
+  for (const LaneLayout::Cell& step : layout.element) {
+    if (step.*along != run || run >= layout.elements) break;
+    run *= 2;
+  }
+  return run;
+}
+
+/// An element with the epilogue. `row` and `column` are its place in C.
+std::string finished(const TileProblem& p, const std::string& x, const std::string& row,
+                     const std::string& column) {
+  std::string text = x;
+  if (p.bias_buffer >= 0)
+    text = fmt::format(
+        "{} + LOAD({}, bias, {})", x, language_name(p.output),
+        affine(0, {p.bias_batch, p.bias_row, p.bias_column}, {"batch", "(" + row + ")", "(" + column + ")"}));
+  return p.activation.empty() ? text : fmt::format("activated({})", text);
+}
+
+}  // namespace
+
+bool unit_stores_rows(const MatrixUnit& unit) {
+  return run_of(unit.c, &LaneLayout::Cell::row) > run_of(unit.c, &LaneLayout::Cell::column);
+}
+
+std::string activation_text(const TileProblem& p) {
+  if (p.activation.empty()) return {};
+  std::string text = "x";
+  if (p.activation == "relu")
+    text = "x < 0 ? 0 : x";  // keeps NaN
+  else if (p.activation == "tanh")
+    text = "tanh_f32(x)";
+  else if (p.activation == "sigmoid")
+    text = "1.0f / (1.0f + exp_f32(-x))";
+  else
+    throw Error(ErrorCode::internal, "no such epilogue: " + p.activation);
+  return fmt::format("DEVICE f32 activated(f32 x) {{ return {}; }}\n", text);
+}
+
+/// Several results of a lane that lie together in memory, at once.
+void TileKernel::store_run(int number, DType type, const std::string& at,
+                           const std::vector<std::string>& values) {
+  const auto size = static_cast<int64_t>(size_of(type)), registers = std::ssize(values) * size / 4;
+  const std::string out = fmt::format("out{}", number);
+  code_.line(fmt::format("{} {};", registers == 1 ? "u32" : fmt::format("u32x{}", registers), out));
+  for (int64_t r = 0; r < registers; ++r) {
+    const auto first = static_cast<size_t>(r * 4 / size);
+    const std::string value =
+        size == 4 ? fmt::format("BITS_OF_F32({})", values[first])
+                  : fmt::format("PACKED({}, {}, {})", language_name(type), values[first], values[first + 1]);
+    code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r), value));
+  }
+  code_.line(fmt::format("WRITE_REGISTERS({}, c + {}, {});", registers, at, out));
+}
+
+void TileKernel::store_result() {
+  const bool splits = point_.splits > 1;
+  const DType type = splits ? DType::f32 : p_.output;
+  const auto size = static_cast<int64_t>(size_of(type));
+  const LaneLayout& c = unit_.c;
+  const bool rows_run = row_.stride() == 1;
+  const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
+  // Neighbours go to memory together, as far as every run begins at a multiple of them.
+  int64_t run = 1;
+  if (along.stride() == 1 && along.stores_all())
+    run = std::min<int64_t>(run_of(c, rows_run ? &LaneLayout::Cell::row : &LaneLayout::Cell::column),
+                            16 / size);
+  const auto divides = [&](int64_t v) {
+    return along.run() % v == 0 && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
+           (splits || p_.c.batch % v == 0);
+  };
+  while (run > 1 && !divides(run)) run /= 2;
+  if (run * size < 4) run = 1;
+
+  code_.line(fmt::format("const int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
+                         lane_part(c, &LaneLayout::Cell::row), wave_n(),
+                         lane_part(c, &LaneLayout::Cell::column)));
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
+    const LaneLayout::Cell first = c.at(0, e);
+    const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
+    code_.line(fmt::format("const int {} = {}, {} = {};", row,
+                           plus(fmt::format("row_begin + i * {}", unit_.m), first.row), column,
+                           plus(fmt::format("column_begin + j * {}", unit_.n), first.column)));
+    std::string inside;
+    if (p_.m % point_.m != 0) inside = fmt::format("m0 + {} < {}", row, p_.m);
+    if (p_.n % point_.n != 0)
+      inside += fmt::format("{}n0 + {} < {}", inside.empty() ? "" : " && ", column, p_.n);
+    if (!splits)
+      for (const auto& [axis, at] : {std::pair{&row_, "m0 + " + row}, {&column_, "n0 + " + column}})
+        if (!axis->stores_all())
+          inside +=
+              fmt::format("{}({}) % {} < {}", inside.empty() ? "" : " && ", at, axis->run(), axis->stored());
+    if (!inside.empty()) code_.open(fmt::format("if ({})", inside));
+    const std::string at = row_.place("c_row_at", row_.even() ? row : "m0 + " + row) + " + " +
+                           column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
+    std::vector<std::string> values;
+    for (int64_t r = 0; r < run; ++r)
+      values.push_back(splits ? fmt::format("sums[i][j][{}]", e + r)
+                              : finished(p_, fmt::format("sums[i][j][{}]", e + r),
+                                         plus("m0 + " + row, rows_run ? r : 0),
+                                         plus("n0 + " + column, rows_run ? 0 : r)));
+    if (run == 1)
+      code_.line(fmt::format("STORE({}, c, {}, {});", language_name(type), at, values[0]));
+    else
+      store_run(e, type, at, values);
+    if (!inside.empty()) code_.close();
+  }
+  code_.close();
+  code_.close();
+}
+
+GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
+  const bool bias = p_.bias_buffer >= 0;
+  std::vector<Parameter> parameters = {{"parts", "const f32", parts}};
+  if (bias) parameters.push_back({"bias", "const " + stored(p_.output), {p_.bias_buffer}});
+  parameters.push_back({"c", stored(p_.output), p_.c.memory});
+  // In the order in which the parts lie.
+  const bool rows_inside = column_.stride() != 1;
+  ElementKernel kernel("sum_of_parts", {p_.batch, rows_inside ? p_.n : p_.m, rows_inside ? p_.m : p_.n},
+                       parameters, traits);
+  Code& code = kernel.code();
+  code.line(fmt::format("const i64 batch = dim0, row = dim{}, column = dim{};", rows_inside ? 2 : 1,
+                        rows_inside ? 1 : 2));
+  for (const auto& [axis, at] : {std::pair{&p_.c.row, "row"}, {&p_.c.column, "column"}})
+    if (!axis->stores_all())
+      code.line(fmt::format("if ({} % {} >= {}) return;", at, axis->run(), axis->stored()));
+  code.line("f32 sum = 0;");
+  code.line(fmt::format("UNROLL for (int s = 0; s < {}; ++s) sum += parts[s * (i64){} + flat];",
+                        point_.splits, p_.batch * p_.m * p_.n));
+  const std::string at =
+      p_.c.row.place("c_row_at", "row") + " + " + p_.c.column.place("c_column_at", "column");
+  code.line(fmt::format("STORE({}, c, batch * (i64){} + {}, {});", language_name(p_.output), p_.c.batch, at,
+                        finished(p_, "sum", "row", "column")));
+  GpuLaunch launch = kernel.finish();
+  launch.source = p_.c.row.function("c_row_at") + p_.c.column.function("c_column_at") + activation_text(p_) +
+                  launch.source;
+  return launch;
+}
+
+}  // namespace athanor::gpu

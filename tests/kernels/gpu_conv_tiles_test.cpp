@@ -1,0 +1,115 @@
+// Convolutions by the tile engine: every such candidate, in the three directions, for shapes that whole
+// tiles, vectors and runs of pixels do not fit.
+#include <set>
+
+#include "athanor/ops/conv_problem.h"
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+struct TiledCase {
+  Shape x, w;
+  Conv2dOptions options = {};
+  int groups = 1;  // compute units that the device is taken to have: with many, K is split
+};
+
+/// Runs the candidates whose point is a tile's. `names`: what their names begin with.
+void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Value>& inputs,
+                 const Shape& shape, const Epilogue& epilogue, int groups, std::set<std::string>& names) {
+  const DType dtype = inputs[0].desc.dtype;
+  KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
+  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  const std::vector<double> want = reference_of(request, inputs);
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits traits = device.facts().traits;
+    traits.compute_units = groups;
+    const auto candidates = gpu_candidates(request, traits);
+    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+    std::vector<Run> runs;
+    for (const GpuCandidate& candidate : candidates) {
+      if (!candidate.parameters.contains("tile_m")) continue;
+      names.insert(candidate.name.substr(0, candidate.name.find(' ')));
+      runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+    }
+    EXPECT_FALSE(runs.empty()) << request.key();
+    expect_all_near(runs, want, dtype == DType::f32 ? 2e-5 : 2e-2, request.key());
+  }
+}
+
+std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
+  std::set<std::string> names;
+  Attrs attrs = conv_attrs(c.options);
+  const Shape y = ConvProblem(c.x, c.w, attrs).y;
+  check_tiled("conv2d", attrs, {view(dtype, c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
+              {.bias = true, .activation = "relu"}, c.groups, names);
+  Attrs images = attrs, weights = attrs;
+  images.set("input_shape", c.x.to_ints());
+  // Fewer than 8 results of a pixel are left to other templates.
+  if (c.w[1] >= 8)
+    check_tiled("conv2d_input_grad", images, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, {}, c.groups,
+                names);
+  weights.set("weight_shape", c.w.to_ints());
+  check_tiled("conv2d_weight_grad", weights, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, {}, c.groups,
+              names);
+  return names;
+}
+
+class GpuConvTiles : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    for (const DeviceInfo& info : gpu_devices())
+      if (!gpu::gpu_device(info.device).facts().traits.registers)
+        GTEST_SKIP() << "kernels for " << to_string(info.device) << " do not read memory by registers";
+  }
+};
+
+TEST_P(GpuConvTiles, ThreeByThree) {
+  check_directions(GetParam(), {{2, 32, 9, 8}, {24, 32, 3, 3}, {.padding = 1}});
+  check_directions(GetParam(), {{1, 20, 7, 11}, {16, 20, 3, 3}});
+}
+
+TEST_P(GpuConvTiles, StridesAndDilations) {
+  check_directions(GetParam(), {{2, 16, 9, 10}, {24, 16, 3, 3}, {.stride = 2, .padding = 1}});
+  check_directions(GetParam(), {{1, 16, 12, 11}, {9, 16, 3, 2}, {.padding = {2, 1}, .dilation = 2}});
+  check_directions(GetParam(), {{2, 8, 13, 9}, {8, 8, 2, 5}, {.stride = {2, 1}, .padding = {0, 3}}});
+}
+
+// Vectors with two taps, and taps that are padded to whole vectors.
+TEST_P(GpuConvTiles, FewChannels) {
+  check_directions(GetParam(), {{1, 3, 20, 21}, {16, 3, 7, 7}, {.stride = 2, .padding = 3}});
+}
+
+TEST_P(GpuConvTiles, Groups) {
+  check_directions(GetParam(), {{2, 24, 6, 7}, {32, 12, 3, 3}, {.padding = 1, .groups = 2}});
+}
+
+// Whole and broken vectors of pixels, read as they lie; with a stride, pixels that nobody reads.
+TEST_P(GpuConvTiles, OneByOne) {
+  const auto names = check_directions(GetParam(), {{2, 32, 8, 6}, {24, 32, 1, 1}});
+  const bool copies_none = names.contains("implicit");
+  for (const DeviceInfo& info : gpu_devices())
+    EXPECT_TRUE(copies_none || gpu::gpu_device(info.device).facts().traits.matrix_units.empty() ||
+                GetParam() == DType::bf16);
+  check_directions(GetParam(), {{3, 24, 7, 7}, {16, 24, 1, 1}});
+  check_directions(GetParam(), {{3, 16, 2, 6}, {40, 16, 1, 1}});
+  check_directions(GetParam(), {{2, 16, 9, 7}, {24, 16, 1, 1}, {.stride = 2}});
+}
+
+TEST_P(GpuConvTiles, SplitsALongK) {
+  check_directions(GetParam(), {{4, 64, 14, 13}, {16, 64, 3, 3}, {.padding = 1}, 8});
+  check_directions(GetParam(), {{4, 8, 12, 12}, {9, 8, 1, 1}, {}, 8});
+}
+
+// More than a tile of each.
+TEST_P(GpuConvTiles, ManyTiles) {
+  check_directions(GetParam(), {{3, 40, 12, 14}, {72, 40, 3, 3}, {.padding = 1}});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuConvTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+}  // namespace
+}  // namespace athanor::testing
