@@ -71,6 +71,8 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
     for (const TileShape& shape : shapes_for(*unit)) {
       TilePoint point{unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
+      // Without a loop along K, Clang reads all operands of FMA ahead, and spills them.
+      if (unit->form == MatrixUnit::Form::fma && p.k <= shape.k) continue;
       point.splits = splits_of(p, point, traits);
       if (traits.async_copies) {
         point.async = true;
