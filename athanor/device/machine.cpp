@@ -147,7 +147,7 @@ fs::path Machine::on_disk(std::string_view resolved) const {
   return root_ / fs::path(resolved);
 }
 
-std::optional<std::string> Machine::follow(std::string_view path, bool last_too) const {
+std::optional<std::string> Machine::follow(std::string_view path, bool last_too, std::string* stopped) const {
   std::deque<std::string> pending;
   add_parts(pending, path);
   std::string reached;
@@ -160,7 +160,10 @@ std::optional<std::string> Machine::follow(std::string_view path, bool last_too)
     }
     const std::string next = fmt::format("{}/{}", reached, name);
     const auto facts = os::file_facts(on_disk(next));
-    if (!facts) return std::nullopt;
+    if (!facts) {
+      if (stopped != nullptr) *stopped = reached.empty() ? "/" : reached;
+      return std::nullopt;
+    }
     if (facts->kind != os::FileFacts::Kind::link || (pending.empty() && !last_too)) {
       reached = next;
       continue;
@@ -254,6 +257,11 @@ std::optional<std::string> Machine::link(std::string_view path) const {
 std::optional<std::string> Machine::resolve(std::string_view path) const { return follow(path, true); }
 
 bool Machine::exists(std::string_view path) const { return follow(path, true).has_value(); }
+
+bool Machine::hidden(std::string_view path) const {
+  std::string stopped;
+  return !follow(path, true, &stopped) && !stopped.empty() && access(stopped) == Access::none;
+}
 
 FileStatus Machine::status(std::string_view path) const {
   auto place = follow(path, true);

@@ -94,6 +94,9 @@ class Machine {
   /// The path with every link in it followed; none where it leads nowhere.
   std::optional<std::string> resolve(std::string_view path) const;
   bool exists(std::string_view path) const;
+  /// Whether that only seems to be missing to which the path leads, because it is in a folder that this user
+  /// may not look into.
+  bool hidden(std::string_view path) const;
   /// Whether it can be told what is missing there: on a recorded machine not in a folder of the root ("/dev")
   /// of which nothing was recorded.
   bool covers(std::string_view path) const;
@@ -128,7 +131,9 @@ class Machine {
  private:
   struct Record;  // of a recorded machine
   std::filesystem::path on_disk(std::string_view resolved) const;
-  std::optional<std::string> follow(std::string_view path, bool last_too) const;
+  /// `stopped`: the folder in which the path ends too early.
+  std::optional<std::string> follow(std::string_view path, bool last_too,
+                                    std::string* stopped = nullptr) const;
 
   std::filesystem::path root_;
   std::shared_ptr<const Record> record_;  // none: live

@@ -81,8 +81,9 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
     if (const std::string name = name_of(program); name.starts_with("python3."))
       environment.version = name.substr(6);
   }
-  environment.broken = config && machine.status(prefix + "/bin/python").kind == FileStatus::Kind::link &&
-                       !machine.resolve(prefix + "/bin/python");
+  const std::string python = prefix + "/bin/python";
+  environment.broken = config && machine.status(python).kind == FileStatus::Kind::link &&
+                       !machine.resolve(python) && !machine.hidden(python);
   const std::string library = "/lib/python" + environment.version;
   std::vector<std::string> folders;
   const std::string home = machine.user().home;
