@@ -13,6 +13,8 @@ std::vector<double> to_doubles(const HostArray& array) {
     for (size_t i = 0; i < result.size(); ++i) {
       if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
         result[i] = static_cast<double>(static_cast<float>(values[i]));
+      } else if constexpr (std::is_same_v<T, bool>) {
+        result[i] = std::to_integer<int>(array.bytes[i]);  // a device that is wrong may have written any byte
       } else {
         result[i] = static_cast<double>(values[i]);
       }
