@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -59,6 +61,26 @@ std::string format_bytes(uint64_t bytes) {
   while (value >= 1024 && unit < 4) value /= 1024, ++unit;
   if (unit == 0) return fmt::format("{} B", bytes);
   return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : value < 100 ? 1 : 0, units[unit]);
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  double number = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc() || !(number >= 0)) return std::nullopt;
+  std::string unit(end, text.data() + text.size());
+  std::erase(unit, ' ');
+  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  double factor = 1;
+  if (!unit.empty() && unit != "b") {
+    const auto power = std::string_view("kmgt").find(unit.front());
+    const std::string_view rest = std::string_view(unit).substr(1);
+    if (power == std::string_view::npos || !(rest.empty() || rest == "ib" || rest == "b"))
+      return std::nullopt;
+    factor = std::pow(rest == "b" ? 1000.0 : 1024.0, static_cast<double>(power + 1));
+  }
+  const double bytes = number * factor;
+  if (!(bytes < 9e18)) return std::nullopt;
+  return static_cast<int64_t>(std::llround(bytes));
 }
 
 std::string format_duration(double seconds) {

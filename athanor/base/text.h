@@ -1,6 +1,7 @@
 // Text for people: nearest names, bytes, durations.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,9 @@ std::string nearest_hint(std::string_view name, const std::vector<std::string_vi
 
 /// "1.50 GiB", "12.0 MiB", "640 B".
 std::string format_bytes(uint64_t bytes);
+/// The inverse: "2GiB", "512 MiB", "1.5g", "800M" (MiB), "4096" (bytes). Units are powers of 1024; those of
+/// 1000 (MB, GB) count as written. None where it is no size, or negative, or too large.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 /// "1h 02m", "3m 20s", "12.3 s", "4.5 ms", "12 us".
 std::string format_duration(double seconds);

@@ -51,6 +51,8 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
   add_number(command, "--classes", options.classes, "(default 10)")->option_text("N");
   add_number(command, "--threads", config.threads, "of the CPU's kernels (default: one for each core)")
       ->option_text("N");
+  add_bytes(command, "--memory-limit", options.memory_limit,
+            "what the step may take of the device, such as 2GiB: what does not fit is computed again");
   command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
 }
@@ -84,6 +86,7 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   pictures_ = {DType::f32, spec.input.insert(0, config.batch_size), device_};
   labels_ = {DType::i64, {config.batch_size}, device_};
   eval({});  // initial values are not part of the step
+  compile_options().memory_limit = options.memory_limit;
 }
 
 std::vector<Tensor> ModelStep::outline() {

@@ -22,6 +22,7 @@ struct ModelStepOptions {
   std::string data;
   std::vector<int64_t> input{1, 28, 28};
   int64_t classes = 10;
+  int64_t memory_limit = 0;
   bool inference = false;
 };
 

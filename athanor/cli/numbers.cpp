@@ -115,6 +115,17 @@ CLI::Option* add_numbers(CLI::App& command, const std::string& name, std::vector
   });
 }
 
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, int64_t& value, const std::string& text) {
+  return add(command, name, text,
+             [&value](const CLI::results_t& given, const std::string& option) {
+               const auto bytes = parse_bytes(given.back());
+               if (!bytes || *bytes == 0)
+                 refuse_number(given.back(), "is not a size", option, "Give one such as 2GiB or 800MiB");
+               value = *bytes;
+             })
+      ->option_text("SIZE");
+}
+
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& value, const std::string& text) {
   return add(command, name, text,
              [&value](const CLI::results_t& given, const std::string& option) {

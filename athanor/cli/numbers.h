@@ -27,6 +27,8 @@ CLI::Option* add_number(CLI::App& command, const std::string& name, double& valu
 /// Several, separated by commas.
 CLI::Option* add_numbers(CLI::App& command, const std::string& name, std::vector<int64_t>& values,
                          const std::string& text);
+/// A size: "2GiB", "512MiB" (parse_bytes); above 0.
+CLI::Option* add_bytes(CLI::App& command, const std::string& name, int64_t& value, const std::string& text);
 /// A time, above 0 and at most eleven days.
 CLI::Option* add_seconds(CLI::App& command, const std::string& name, double& value, const std::string& text);
 

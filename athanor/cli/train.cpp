@@ -140,6 +140,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
           tuning_names());
   option("--choices", config.choices, "RUN",
          "repeat the kernels of another run, step by step: for the same numbers", "The run");
+  group(add_bytes(command, "--memory-limit", config.memory_limit,
+                  "what the run may take of the device, such as 2GiB: what does not fit is computed again"),
+        "The run")
+      ->option_text("SIZE");
   group(command.add_flag("--deterministic", config.deterministic,
                          "choose kernels by nothing that was ever timed"),
         "The run");

@@ -168,7 +168,8 @@ class Caster {
                    .layout = {},
                    .epilogue = {},
                    .where = reader.where,
-                   .part = reader.part};
+                   .part = reader.part,
+                   .segment = Segment{reader.segment.number}};
     node.type.dtype = dtype;
     return result_.add(std::move(node));
   }

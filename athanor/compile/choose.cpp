@@ -33,7 +33,8 @@ class KernelChooser {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       tell_wait("choosing kernels", fmt::format("step {} of {}", ++number, plan_.steps.size()));
       PlanStep& step = plan_.steps[s];
-      if (step.kind == PlanStep::Kind::copy) continue;
+      if (step.kind != PlanStep::Kind::launch || step.kernel.kernel) continue;
+      fresh_.push_back(s);
       step.loops.empty() ? choose_for_op(s) : choose_for_loops(step);
     }
     compile();
@@ -118,8 +119,8 @@ class KernelChooser {
 
   void compile() const {
     std::vector<const Kernel*> kernels, guesses;
-    for (const PlanStep& step : plan_.steps)
-      if (step.kernel.kernel) kernels.push_back(step.kernel.kernel.get());
+    for (const size_t s : fresh_)
+      if (plan_.steps[s].kernel.kernel) kernels.push_back(plan_.steps[s].kernel.kernel.get());
     for (const Decision& decision : decisions_)
       (decision.choice.unchecked ? guesses : kernels)
           .push_back(decision.candidates[decision.choice.index].kernel.get());
@@ -135,14 +136,16 @@ class KernelChooser {
       tell_wait("checking kernels", fmt::format("{} of {}", d + 1, decisions_.size()));
       check_guess(step.device, *step.request, decision.candidates, decision.choice);
     }
-    for (const PlanStep& step : plan_.steps)
-      if (!step.loops.empty()) require_right_loop(step.device, step.loops, step.kernel, step.name());
+    for (const size_t s : fresh_)
+      if (const PlanStep& step = plan_.steps[s]; !step.loops.empty())
+        require_right_loop(step.device, step.loops, step.kernel, step.name());
   }
 
   Plan& plan_;
   const CompileOptions& options_;
   bool looks_;  // at what is remembered or timed
   double timing_seconds_ = 0;
+  std::vector<size_t> fresh_;  // steps that had no kernel
   std::vector<Decision> decisions_;
   std::map<std::string, size_t> decided_;  // by problem
 };

@@ -130,6 +130,7 @@ Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
       GraphNode contraction = graph[chain.contraction];
       contraction.after.insert(contraction.after.end(), node.after.begin(), node.after.end());
       contraction.rename(renamed_of);
+      contraction.segment = node.segment;
       if (chain.bias >= 0) {
         const int64_t channels = graph[chain.bias].type.shape.size();
         contraction.inputs.push_back(

@@ -240,6 +240,18 @@ static std::string casts_of(const Plan& plan) {
                                   alone, alone == 1 ? "" : "s");
 }
 
+static std::string recomputed_in(const Plan& plan) {
+  const Recomputation& again = plan.recomputed;
+  if (again.kernels == 0) return {};
+  const std::string time = again.seconds > 0 ? fmt::format("about {}, ", format_duration(again.seconds)) : "";
+  return fmt::format("{} kernel{} again to save {} ({} without): {}FLOP, {}{:.1f} % of the time.\n",
+                     again.kernels, again.kernels == 1 ? " runs" : "s run",
+                     format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, again.bytes))),
+                     format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes() + again.bytes)),
+                     count(static_cast<double>(again.flops)) + (again.flops < 1000 ? " " : ""), time,
+                     100 * again.share);
+}
+
 std::string explain(const Plan& plan, size_t columns) {
   columns = std::max(columns, least_columns);
   std::string text = steps_table(plan);
@@ -252,7 +264,8 @@ std::string explain(const Plan& plan, size_t columns) {
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes())));
-  return text + wrapped_lines(totals + casts_of(plan), columns) + contests(plan, columns);
+  return text + wrapped_lines(totals + recomputed_in(plan) + casts_of(plan), columns) +
+         contests(plan, columns);
 }
 
 nlohmann::json to_json(const Plan& plan) {
@@ -295,6 +308,7 @@ nlohmann::json to_json(const Plan& plan) {
            {"flops", step.flops},
            {"bytes", step.bytes},
            {"scratch_bytes", step.kernel.scratch_bytes},
+           {"again", step.again},
            {"parts", step.parts},
            {"where", step.where}};
     if (step.scratch_offset >= 0) s["scratch_offset"] = step.scratch_offset;
@@ -318,6 +332,12 @@ nlohmann::json to_json(const Plan& plan) {
           {"arenas", arenas},
           {"arena_bytes", plan.arena_bytes()},
           {"planned_memory_bytes", plan.planned_memory_bytes()},
+          {"recomputed",
+           {{"kernels", plan.recomputed.kernels},
+            {"flops", plan.recomputed.flops},
+            {"bytes_saved", plan.recomputed.bytes},
+            {"seconds", plan.recomputed.seconds},
+            {"share_of_time", plan.recomputed.share}}},
           {"kernels_total", plan.steps.size()},
           {"kernels_off_device", plan.kernels_off_device()},
           {"flops", plan.flops()},

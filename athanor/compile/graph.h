@@ -25,6 +25,8 @@ struct GraphNode {
   std::vector<int> after = {};
   /// Of the Autocast that it was made in. After the pass autocast() only tf32 is left, on contractions.
   Precision precision = Precision::f32;
+  /// Of the nn::checkpoint that it was made in.
+  Segment segment = {};
 
   /// Replaces each node that this one refers to.
   template <class Renamed>

@@ -88,7 +88,8 @@ class LayoutPass {
                    .layout = wanted,
                    .epilogue = {},
                    .where = result_[id].where,
-                   .part = result_[id].part};
+                   .part = result_[id].part,
+                   .segment = result_[id].segment};
     return reordered_[key] = result_.add(std::move(node));
   }
 

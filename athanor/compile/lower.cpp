@@ -61,6 +61,7 @@ class Lowering {
     const SourceScope line(node.where);
     const PartScope part(node.part);
     const Autocast precision(node.precision);
+    const SegmentScope segment(Segment{node.segment.number});
     const NoGrad off;
     std::vector<Tensor> placeholders;
     std::unordered_map<const Node*, int> known;
@@ -76,7 +77,10 @@ class Lowering {
     if (meaning.type() != node.type)
       throw Error(ErrorCode::internal, fmt::format("{} decomposes to {}, not {}", node.op->name,
                                                    to_string(meaning.type()), to_string(node.type)));
-    return import(*meaning.node(), known, depth);
+    const size_t before = result_.nodes.size();
+    const int id = import(*meaning.node(), known, depth);
+    if (static_cast<size_t>(id) >= before) result_[id].segment = node.segment;
+    return id;
   }
 
   // The nodes of a decomposition are few and shallow, so plain recursion is fine.
@@ -92,7 +96,8 @@ class Lowering {
                    .epilogue = {},
                    .where = node.where,
                    .part = node.part,
-                   .precision = node.precision};
+                   .precision = node.precision,
+                   .segment = node.segment};
     const int id = lower(copy, inputs, depth + 1);
     known[&node] = id;
     return id;

@@ -14,7 +14,7 @@ namespace athanor {
 namespace {
 
 constexpr std::array<std::string_view, pass_count> names = {
-    "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "join", "tune", "replay"};
+    "dedicated", "epilogue", "simplify", "layout", "fuse", "inplace", "join", "tune", "replay", "recompute"};
 
 bool env_flag(const char* name) {
   const char* value = std::getenv(name);

@@ -21,8 +21,9 @@ enum class Pass : uint8_t {
   join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
   replay,     // plans that run again and again are given to the device in one call
+  recompute,  // values computed again rather than kept: those of nn::checkpoint, and to keep a memory limit
 };
-constexpr int pass_count = 9;
+constexpr int pass_count = 10;
 
 /// What a plan's kernels are chosen by, where nothing else says so.
 enum class Tuning : uint8_t {
@@ -41,6 +42,8 @@ struct CompileOptions {
   bool deterministic = false;  // choose kernels without timing
   Tuning tuning = Tuning::full;
   bool check_nan = false;  // look for NaN and infinity after each step of a plan
+  /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes). 0: as much as it needs.
+  int64_t memory_limit = 0;
   /// Names of ops that may run on the host if a device cannot run them (ATHANOR_HOST_OPS=a,b).
   std::vector<std::string> host_ops = {};
   bool allows_on_host(const std::string& op) const {

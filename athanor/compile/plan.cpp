@@ -31,7 +31,8 @@ std::string PlanStep::name() const {
   const bool several = loops.size() > 1;
   for (const auto& [op, count] : counted)
     names.push_back(count == 1 || several ? op : fmt::format("{}({})", op, count));
-  const std::string all = names.empty() ? "copy" : fmt::format("{}", fmt::join(names, "+"));
+  const std::string all =
+      (names.empty() ? "copy" : fmt::format("{}", fmt::join(names, "+"))) + (again ? ", again" : "");
   return several ? fmt::format("{} times {}", loops.size(), all) : all;
 }
 
@@ -102,13 +103,25 @@ Plan schedule(const Graph& graph, const std::vector<bool>& donated, const Compil
   return plan;
 }
 
+static Plan with_kernels(Plan plan, const CompileOptions& options) {
+  choose_kernels(plan, options);
+  place_values(plan, options);
+  return plan;
+}
+
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
   Graph graph = lower(fuse_epilogues(autocast(source), options), options);
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
-  Plan plan = schedule(graph, donated, options);
-  choose_kernels(plan, options);
-  place_values(plan, options);
+  Plan plan = with_kernels(schedule(graph, donated, options), options);
+  if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.memory_limit &&
+      options.enabled(Pass::join)) {
+    // Loops that run together keep memory alive for it.
+    CompileOptions apart = options;
+    apart.disabled |= 1U << static_cast<int>(Pass::join);
+    plan = with_kernels(schedule(graph, donated, apart), options);
+  }
+  plan = with_kernels(recompute(std::move(plan), options), options);
   order_queues(plan);
   plan.compile_seconds = seconds_since(start);
   return plan;

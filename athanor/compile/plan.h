@@ -27,6 +27,7 @@ struct PlanValue {
   int in_place_of = -1;  // the value whose memory it takes over: an input (for outputs) or another temporary
   int64_t offset = -1;   // for temporaries: bytes into their device's arena
   int first_step = -1, last_step = -1;  // the steps between which it is alive
+  Segment segment = {};                 // of the nn::checkpoint that it was made in
 };
 
 /// Takes steps in order. Steps of different queues run side by side, unless one waits for the other.
@@ -73,7 +74,8 @@ struct PlanStep {
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
-  int updated = 0;  // for several loops that each update tensors in place: how many tensors
+  int updated = 0;     // for several loops that each update tensors in place: how many tensors
+  bool again = false;  // computes what an earlier step has computed (recompute)
   // Filled in when kernels are chosen:
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...
@@ -87,6 +89,16 @@ struct PlanStep {
   std::string name_and_parts() const;
 };
 
+/// What a plan computes again rather than keep it.
+struct Recomputation {
+  int64_t kernels = 0;  // that run once more
+  int64_t flops = 0;    // of those
+  int64_t bytes = 0;    // of planned memory that this saves
+  double seconds = 0;   // that it costs, by measured and predicted times; 0: too little is known of them
+  double share = 0;     // of the plan's time, by the same times
+  bool operator==(const Recomputation&) const = default;
+};
+
 struct Plan {
   std::vector<Device> devices;  // of its values, that of the first output in front
   std::vector<PlanQueue> queues;
@@ -94,6 +106,7 @@ struct Plan {
   std::vector<PlanStep> steps;       // in the order in which they are given to their queues
   std::vector<int> inputs, outputs;  // values, by binding
   std::vector<PlanArena> arenas;     // one for each device that needs one
+  Recomputation recomputed;
   double compile_seconds = 0;
 
   Device device() const { return devices.empty() ? Device{} : devices.front(); }
@@ -121,8 +134,15 @@ void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOpti
 /// them: the updates of many parameters. For devices that run the kernel language. The first loops then run
 /// later and keep what they read alive, so loops join only while memory grows by little.
 void join_loops(Plan& plan);
-/// Chooses a kernel for every step.
+/// Chooses a kernel for every step that has none.
 void choose_kernels(Plan& plan, const CompileOptions& options);
+/// Computes temporaries again, right before they are needed late, rather than keep them: all but the results
+/// of each nn::checkpoint; and with a memory limit, as many more as it takes for the plan to fit, at the
+/// least cost by measured or predicted times. What runs again are the same kernels, so results stay the same
+/// bit for bit. Sums and other reductions are small, and kept. Kernels must have been chosen; those of loops
+/// that run again in part are to be chosen afterwards. Throws Error(usage) with the least limit if the plan
+/// cannot fit.
+Plan recompute(Plan plan, const CompileOptions& options);
 /// Gives every temporary its place in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
 /// Finds which steps must wait for steps of other queues: those that write what they use, and those that use

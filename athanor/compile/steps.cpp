@@ -81,7 +81,9 @@ class StepMaker {
 
   int value_of(int base) {
     auto [it, fresh] = values_.emplace(base, static_cast<int>(plan_.values.size()));
-    if (fresh) plan_.values.push_back({.type = node(base).type, .layout = node(base).layout});
+    if (fresh)
+      plan_.values.push_back(
+          {.type = node(base).type, .layout = node(base).layout, .segment = node(base).segment});
     return it->second;
   }
 
@@ -141,7 +143,7 @@ class StepMaker {
       step.writes.push_back(value_of(id)), step.buffers.push_back({value_of(id), 0}), memory.insert(id);
     for (int id : loop.computed) step.ops.push_back(op_name(id));
     step.flops = loop.program.flops();
-    step.bytes = bytes_of(loop.program);
+    step.bytes = loop.program.bytes();
     step.loops.push_back(std::move(loop.program));
     if (loop.computed.empty()) loop.computed.push_back(loop.writes.back());
     finish(std::move(step), loop.computed, *std::max_element(loop.computed.begin(), loop.computed.end()));
@@ -153,18 +155,6 @@ class StepMaker {
     const DType from = node(n.inputs[0]).type.dtype, to = n.type.dtype;
     if (from == to) return "copy";
     return is_float(from) && is_float(to) ? fmt::format("cast to {}", to_string(to)) : n.op->name;
-  }
-
-  // Counts each operand once, without repetitions by broadcasting.
-  static int64_t bytes_of(const LoopProgram& program) {
-    int64_t bytes = 0;
-    for (const auto& operand : program.operands) {
-      auto elements = static_cast<int64_t>(size_of(operand.dtype));
-      for (size_t d = 0; d < program.space.size(); ++d)
-        if (operand.strides[d] != 0) elements *= program.space[d];
-      bytes += elements;
-    }
-    return bytes;
   }
 
   // Copies run beside the kernels of the device that gives; the host's memory is fetched by the device that

@@ -179,7 +179,8 @@ class Copies {
                    .layout = {},
                    .epilogue = {},
                    .where = from.where,
-                   .part = from.part};
+                   .part = from.part,
+                   .segment = from.segment};
     View view = own_view_of(node);
     return add(std::move(node), std::move(view));
   }

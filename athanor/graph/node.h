@@ -13,6 +13,7 @@
 #include "athanor/device/device.h"
 #include "athanor/graph/dtype.h"
 #include "athanor/graph/precision.h"
+#include "athanor/graph/segment.h"
 #include "athanor/graph/shape.h"
 #include "athanor/memory/storage.h"
 
@@ -100,6 +101,7 @@ struct Node {
   /// node needs, in place.
   std::shared_ptr<const std::string> lost;
   Precision precision = Precision::f32;  // of the Autocast that it was made in
+  Segment segment;                       // of the SegmentScope that it was made in
   bool requires_grad = false;
   bool spent = false;           // backward() has used it: inputs may be dropped once evaluated
   std::atomic<int> handles{0};  // Tensors that refer to this node

@@ -295,6 +295,7 @@ Tensor apply(const Op& op, const std::vector<Operand>& inputs, Attrs attrs) {
   node->where = where;
   node->part = part;
   node->precision = Autocast::current();
+  node->segment = SegmentScope::current();
   node->id = next_id++;
   node->inputs.reserve(tensors.size());
   for (const auto& t : tensors) {

@@ -83,6 +83,17 @@ int64_t LoopProgram::flops() const {
          kept * arithmetic(epilogue);
 }
 
+int64_t LoopProgram::bytes() const {
+  int64_t total = 0;
+  for (const LoopOperand& operand : operands) {
+    auto bytes = static_cast<int64_t>(size_of(operand.dtype));
+    for (size_t d = 0; d < space.size(); ++d)
+      if (operand.strides[d] != 0) bytes *= space[d];
+    total += bytes;
+  }
+  return total;
+}
+
 namespace {
 
 /// The stride vectors that decide which dimensions can merge, each with a weight in bytes for ordering.

@@ -80,6 +80,8 @@ struct LoopProgram {
   int64_t iterations() const;
   /// Arithmetic steps times iterations (loads, stores, constants and index steps do not count).
   int64_t flops() const;
+  /// The least memory that is read and written: each operand once, without repetitions by broadcasting.
+  int64_t bytes() const;
   bool operator==(const LoopProgram&) const = default;
 };
 

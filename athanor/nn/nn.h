@@ -1,6 +1,7 @@
 // Includes all headers for building models.
 #pragma once
 #include "athanor/nn/attention.h"
+#include "athanor/nn/checkpoint.h"
 #include "athanor/nn/conv.h"
 #include "athanor/nn/function.h"
 #include "athanor/nn/gpt2.h"

@@ -106,21 +106,38 @@ Collected collect(std::vector<NodePtr> roots) {
   return result;
 }
 
+/// Segments by the order in which they come: every step makes new ones.
+class SegmentNumbers {
+ public:
+  Segment of(const Node& node) {
+    if (node.segment.number == 0) return {};
+    const auto next = static_cast<int32_t>(numbers_.size() + 1);
+    return {numbers_.emplace(node.segment.number, next).first->second, node.segment.result};
+  }
+
+ private:
+  std::unordered_map<int32_t, int32_t> numbers_;
+};
+
 PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   PlanKey key;
   key.reserve(collected.nodes.size() * 6 + 8);
   key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33 |
                 static_cast<uint64_t>(options.tuning) << 34);
+  key.push_back(static_cast<uint64_t>(options.memory_limit));
   key.push_back(options.host_ops.size());
   for (const std::string& name : options.host_ops) append_words(key, name);
   size_t input = 0;
+  SegmentNumbers segments;
   for (const Node* node : collected.nodes) {
     key.push_back(reinterpret_cast<uintptr_t>(node->value ? nullptr : node->op));
     key.push_back(static_cast<uint64_t>(node->type.dtype) |
                   static_cast<uint64_t>(node->type.device.provider) << 8 |
                   static_cast<uint64_t>(node->type.device.index) << 16 |
                   static_cast<uint64_t>(node->type.shape.rank()) << 24 |
-                  static_cast<uint64_t>(node->value ? Precision::f32 : node->precision) << 32);
+                  static_cast<uint64_t>(node->value ? Precision::f32 : node->precision) << 32 |
+                  static_cast<uint64_t>(node->value ? 0 : segments.of(*node).number) << 40 |
+                  static_cast<uint64_t>(!node->value && node->segment.result) << 39);
     for (int64_t d : node->type.shape) key.push_back(static_cast<uint64_t>(d));
     if (node->value) {
       key.push_back(collected.donated[input++]);
@@ -136,6 +153,7 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
 Graph graph_of(const Collected& collected) {
   static const Op& input_op = find_op("input");
   Graph graph;
+  SegmentNumbers segments;
   for (const Node* node : collected.nodes) {
     GraphNode copy{.op = node->value ? &input_op : node->op,
                    .attrs = {},
@@ -147,6 +165,7 @@ Graph graph_of(const Collected& collected) {
                    .part = node->part};
     if (!node->value) {
       copy.precision = node->precision;
+      copy.segment = segments.of(*node);
       copy.attrs = node->attrs;
       for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);
     }

@@ -60,13 +60,14 @@ void for_each_field(Config& config, F&& f) {
   f("checkpoint_every", config.checkpoint_every, may_change);
   f("tune", config.tune, may_change);
   f("choices", config.choices, keep);
+  f("memory_limit", config.memory_limit, may_change);
   f("deterministic", config.deterministic, keep);
   f("check_nan", config.check_nan, may_change);
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 7> later_fields{"eval_examples", "precision",  "tune",   "choices",
-                                                       "image_size",    "max_broken", "augment"};
+constexpr std::array<std::string_view, 8> later_fields{"eval_examples", "precision",  "tune",    "choices",
+                                                       "image_size",    "max_broken", "augment", "memory_limit"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -158,6 +159,7 @@ void TrainConfig::validate() const {
   check_range("threads", threads, 0, most_threads);
   check_range("workers", workers, 0, most_workers);
   check_range("max_steps", max_steps, 0, INT64_MAX);
+  check_range("memory_limit", memory_limit, 0, INT64_MAX);
   check_range("eval_examples", eval_examples, 0, INT64_MAX);
   check_number("lr", learning_rate(), false);
   if (learning_rate() == 0) refuse("lr", "a learning rate of 0 learns nothing", "Give a number above 0");

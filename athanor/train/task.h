@@ -46,6 +46,9 @@ class Task {
   /// The types of a batch, for planning without data.
   virtual TensorType input_type(int64_t batch_size) const = 0;
   virtual TensorType target_type(int64_t batch_size) const = 0;
+  int64_t batch_bytes(int64_t batch_size) const {
+    return static_cast<int64_t>(input_type(batch_size).bytes() + target_type(batch_size).bytes());
+  }
 };
 
 /// How many of a batch's targets count.

@@ -1,6 +1,7 @@
 // The loop of a run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -69,6 +70,10 @@ void TrainingRun::stop_if_asked() const {
 void TrainingRun::run_to_end() {
   // Initial values are computed before, so that the first step's plan is the one of all steps.
   eval({});
+  // The next batch goes up while another device computes, and is no part of the step.
+  if (config_.memory_limit > 0)
+    compile_options().memory_limit = std::max<int64_t>(
+        1, config_.memory_limit - (device_.device == Device{} ? 0 : task_->batch_bytes(config_.batch_size)));
   while (!at_end() || batches_->epoch_is_over()) {
     stop_if_asked();
     if (batches_->epoch_is_over()) {

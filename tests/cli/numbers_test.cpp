@@ -58,6 +58,11 @@ TEST(Numbers, OfEveryOptionAreCheckedWhole) {
         expect_refused(folder, command, option, value);
         ++tried;
       }
+    for (const std::string& option : options_with(folder, command, "SIZE"))
+      for (const char* value : {"abc", "-1", "0", "7x", "2XiB", "1e30", "nan", "inf", "2GiBs"}) {
+        expect_refused(folder, command, option, value);
+        ++tried;
+      }
   }
   EXPECT_GT(tried, 150U);
 }

@@ -1,0 +1,226 @@
+// Recomputation: less memory for more time (activation checkpointing). Griewank and Walther (2000); Chen and
+// others (2016).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/compile/reruns.h"
+
+namespace athanor {
+namespace {
+
+using Selection = Reruns::Selection;
+using How = Reruns::How;
+
+bool fits(const Plan& plan, int64_t limit) {
+  return std::ranges::all_of(plan.devices,
+                             [&](Device device) { return plan.planned_memory_bytes(device) <= limit; });
+}
+
+int64_t most_on_a_device(const Plan& plan) {
+  int64_t most = 0;
+  for (const Device device : plan.devices) most = std::max(most, plan.planned_memory_bytes(device));
+  return most;
+}
+
+int64_t arena_of(const Plan& plan, Device device) {
+  const auto found = std::ranges::find(plan.arenas, device, &PlanArena::device);
+  return found == plan.arenas.end() ? 0 : found->bytes;
+}
+
+/// Chooses what to compute again, one value at a time: the one that brings the plan nearest to the limit for
+/// the time that it costs.
+class Chooser {
+ public:
+  Chooser(const Plan& plan, const CompileOptions& options)
+      : plan_(plan), options_(options), reruns_(plan), by_hand_(reruns_.by_hand()) {}
+
+  const Reruns& reruns() const { return reruns_; }
+  const Selection& by_hand() const { return by_hand_; }
+
+  Plan placed(const Selection& selection) const {
+    Plan plan = reruns_.apply(selection);
+    place_values(plan, options_);
+    return plan;
+  }
+
+  /// A selection by which the plan fits; none if this finds none.
+  std::optional<Selection> fit(int64_t limit) const {
+    Selection selection = by_hand_;
+    for (const Device device : plan_.devices) {
+      // What is alive at one time is little less than what its places take together.
+      int64_t target = limit - (plan_.planned_memory_bytes(device) - arena_of(plan_, device));
+      constexpr int attempts = 8;
+      for (int attempt = 0;; ++attempt) {
+        if (attempt == attempts || target < 0 || !lower(selection, device, target)) return std::nullopt;
+        const int64_t over = placed(selection).planned_memory_bytes(device) - limit;
+        if (over <= 0) break;
+        target -= over;
+      }
+    }
+    return fits(placed(selection), limit) ? std::optional(selection) : std::nullopt;
+  }
+
+  struct Least {
+    Selection selection;
+    int64_t bytes;
+  };
+  /// The least limit for which this finds a selection, to half a percent.
+  Least least() const {
+    Least best{by_hand_, most_on_a_device(placed(by_hand_))};
+    int64_t too_small = 0;
+    while (best.bytes - too_small > best.bytes / 200) {
+      const int64_t middle = too_small + (best.bytes - too_small) / 2;
+      if (auto selection = fit(middle)) {
+        const int64_t bytes = most_on_a_device(placed(*selection));
+        best = {std::move(*selection), bytes};
+      } else {
+        too_small = middle;
+      }
+    }
+    return best;
+  }
+
+ private:
+  struct Option {
+    int value;
+    double worth;  // excess bytes that go for each second, when it was looked at last
+  };
+
+  bool lower(Selection& selection, Device device, int64_t target) const {
+    Reruns::Outcome now = reruns_.outcome(selection, device);
+    int64_t excess = now.excess(target);
+    if (excess == 0) return true;
+    std::vector<Option> options, useless;
+    const auto look = [&](int v) {
+      const Reruns::Outcome then = reruns_.outcome(reruns_.with(selection, v), device);
+      const int64_t gain = then.possible ? excess - then.excess(target) : 0;
+      constexpr double least_seconds = 1e-9;
+      return gain <= 0 ? 0 : static_cast<double>(gain) / std::max(least_seconds, then.seconds - now.seconds);
+    };
+    const auto file = [&](int v) {
+      const double worth = look(v);
+      if (worth > 0)
+        options.push_back({v, worth}), std::ranges::push_heap(options, {}, &Option::worth);
+      else
+        useless.push_back({v, 0});
+    };
+    for (const int v : reruns_.candidates())
+      if (selection[static_cast<size_t>(v)] != How::again &&
+          plan_.values[static_cast<size_t>(v)].type.device == device)
+        file(v);
+    bool progress = true;
+    while (excess > 0) {
+      if (options.empty()) {
+        // What was of no use may be of use now.
+        if (!std::exchange(progress, false)) return false;
+        for (const Option& one : std::exchange(useless, {})) file(one.value);
+        continue;
+      }
+      std::ranges::pop_heap(options, {}, &Option::worth);
+      Option best = options.back();
+      options.pop_back();
+      best.worth = look(best.value);
+      if (best.worth <= 0) {
+        useless.push_back(best);
+      } else if (!options.empty() && best.worth < options.front().worth) {
+        options.push_back(best), std::ranges::push_heap(options, {}, &Option::worth);
+      } else {
+        selection = reruns_.with(selection, best.value);
+        now = reruns_.outcome(selection, device);
+        excess = now.excess(target);
+        progress = true;
+      }
+    }
+    take_back(selection, device, target);
+    return true;
+  }
+
+  // Keeps what need not be computed again after all, the dearest first.
+  void take_back(Selection& selection, Device device, int64_t target) const {
+    std::vector<int> chosen;
+    for (const int v : reruns_.candidates())
+      if (selection[static_cast<size_t>(v)] != by_hand_[static_cast<size_t>(v)]) chosen.push_back(v);
+    std::ranges::stable_sort(chosen, std::greater(), [&](int v) { return reruns_.rerun_seconds(v); });
+    double seconds = reruns_.outcome(selection, device).seconds;
+    for (const int v : chosen) {
+      Selection without = selection;
+      without[static_cast<size_t>(v)] = by_hand_[static_cast<size_t>(v)];
+      const Reruns::Outcome then = reruns_.outcome(without, device);
+      if (then.possible && then.excess(target) == 0 && then.seconds <= seconds)
+        selection = std::move(without), seconds = then.seconds;
+    }
+  }
+
+  const Plan& plan_;
+  const CompileOptions& options_;
+  Reruns reruns_;
+  Selection by_hand_;
+};
+
+Recomputation account_for(const Plan& before, const Plan& after, const Reruns& reruns) {
+  Recomputation all;
+  double whole = 0;
+  for (const PlanStep& step : after.steps) {
+    const double seconds = reruns.seconds_of(step);
+    whole += seconds;
+    if (!step.again) continue;
+    ++all.kernels;
+    all.flops += step.flops;
+    all.seconds += seconds;
+  }
+  all.share = whole > 0 ? all.seconds / whole : 0;
+  if (!reruns.knows_time()) all.seconds = 0;
+  all.bytes = before.planned_memory_bytes() - after.planned_memory_bytes();
+  return all;
+}
+
+[[noreturn]] void refuse(const Plan& plan, int64_t limit, int64_t least, bool again) {
+  // Rounded up, so that the limit given next is enough.
+  const int64_t unit = least < (int64_t{16} << 20) ? int64_t{1} << 10 : int64_t{1} << 20;
+  std::string where;
+  for (const Device device : plan.devices)
+    if (plan.planned_memory_bytes(device) > limit && device != Device{})
+      where = fmt::format(" on {}", to_string(device));
+  throw Error(
+      ErrorCode::usage,
+      fmt::format("the memory limit of {} is too low: this needs {}{}{}",
+                  format_bytes(static_cast<uint64_t>(limit)), format_bytes(static_cast<uint64_t>(least)),
+                  where, again ? ", even with all computed again that can be" : ""),
+      "--memory-limit",
+      fmt::format("Give at least {}{}, or compute the batch in parts: --accumulate",
+                  (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
+}
+
+}  // namespace
+
+Plan recompute(Plan plan, const CompileOptions& options) {
+  const int64_t limit = options.memory_limit;
+  const bool by_hand = std::ranges::any_of(
+      plan.values, [](const PlanValue& v) { return v.segment.number != 0 && !v.segment.result; });
+  const bool too_large = limit > 0 && !fits(plan, limit);
+  if (!by_hand && !too_large) return plan;
+  if (!options.enabled(Pass::recompute)) {
+    if (too_large) refuse(plan, limit, most_on_a_device(plan), false);
+    return plan;
+  }
+  const Chooser chooser(plan, options);
+  Selection selection = chooser.by_hand();
+  if (too_large) {
+    if (auto fitting = chooser.fit(limit)) {
+      selection = std::move(*fitting);
+    } else {
+      Chooser::Least least = chooser.least();
+      if (least.bytes > limit) refuse(plan, limit, least.bytes, true);
+      selection = std::move(least.selection);
+    }
+  }
+  Plan result = chooser.placed(selection);
+  result.recomputed = account_for(plan, result, chooser.reruns());
+  return result;
+}
+
+}  // namespace athanor

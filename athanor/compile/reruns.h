@@ -1,0 +1,82 @@
+// Reruns: steps of a plan that run once more, late, so that what they write need not be kept.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "athanor/compile/plan.h"
+
+namespace athanor {
+
+/// What can be computed again in a plan whose kernels are chosen, and what that comes to. The order of steps
+/// stays; a rerun stands right before the first step that needs it. It is the same kernel on the same inputs,
+/// or a loop cut down to the elementwise values that are needed: never a reduction, so the bits are the same.
+class Reruns {
+ public:
+  explicit Reruns(const Plan& plan);
+
+  /// How a value is had late in the plan.
+  enum class How : uint8_t {
+    kept,
+    again,   // computed again for the steps after the longest time in which nothing reads it
+    needed,  // not read late itself, but computed again for what is computed from it
+  };
+  using Selection = std::vector<How>;  // by value
+
+  /// The values of nn::checkpoint: all but the results of segments.
+  Selection by_hand() const;
+  /// Values that may be computed again.
+  const std::vector<int>& candidates() const { return candidates_; }
+  /// The selection with this value added, and with those that it is computed from which are large and would
+  /// otherwise have to be kept for it.
+  Selection with(const Selection& selection, int value) const;
+
+  struct Outcome {
+    bool possible = true;             // false: an input is overwritten before it would be read again
+    double seconds = 0;               // of reruns
+    std::vector<int64_t> alive = {};  // bytes of temporaries and scratch at each step
+    /// How much is too much, summed over steps.
+    int64_t excess(int64_t target) const;
+  };
+  Outcome outcome(const Selection& selection, Device device) const;
+  /// The plan with these reruns, not placed; loops that were cut down have no kernels.
+  Plan apply(const Selection& selection) const;
+  /// Predicted or measured.
+  double seconds_of(const PlanStep& step) const;
+  double rerun_seconds(int value) const { return seconds_[static_cast<size_t>(value)]; }
+  /// Whether seconds are of this machine, and not only in proportion.
+  bool knows_time() const { return knows_time_; }
+
+ private:
+  /// A step of the plan, or the rerun that writes a value.
+  struct Item {
+    int step = -1, rerun = -1;
+  };
+  struct Run {
+    std::vector<Item> items;
+    std::vector<int> first, last;  // of each value, and then of each value's second making: items; -1
+    bool possible = true;
+    double seconds = 0;
+  };
+  Run run(const Selection& selection) const;
+  int value_for(const Selection& selection, const Run& run, int value, int step) const;
+  bool is_late(const Selection& selection, int value, int step) const;
+  void make(const Selection& selection, Run& run, int value, int step) const;
+  void add(Run& run, Item item, const std::vector<int>& reads, const std::vector<int>& writes) const;
+  void note_uses();
+  void make_rerun(int value);
+  std::optional<PlanStep> cut_loop(const PlanStep& step, int value) const;
+  const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
+  int count() const { return static_cast<int>(plan_.values.size()); }
+
+  const Plan& plan_;
+  std::vector<int> writer_, last_read_, gap_begin_, gap_end_, overwritten_;  // steps, by value
+  std::vector<std::optional<PlanStep>> reruns_;                              // by value
+  std::vector<double> seconds_;                                              // of those
+  std::vector<int> candidates_;
+  mutable std::map<Device, std::pair<double, double>> rates_;  // FLOP/s and B/s
+  mutable bool knows_time_ = true;
+};
+
+}  // namespace athanor

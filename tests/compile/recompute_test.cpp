@@ -1,0 +1,282 @@
+// Recomputation: plans fit a limit, and training gives the same bits.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/compile/plan.h"
+#include "athanor/nn/nn.h"
+#include "athanor/ops/ops.h"
+#include "athanor/optim/optim.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+constexpr int training_steps = 3;
+
+/// Sets this thread's options while it exists.
+class Limited {
+ public:
+  explicit Limited(int64_t bytes) : before_(compile_options()) {
+    compile_options().memory_limit = bytes;
+    compile_options().deterministic = true;
+  }
+  ~Limited() { compile_options() = before_; }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  CompileOptions before_;
+};
+
+struct Trained {
+  nn::StateDict state;
+  std::vector<double> losses;
+  std::shared_ptr<const Plan> plan;
+};
+
+using MakeModel = std::function<std::unique_ptr<nn::Module>()>;
+
+std::unique_ptr<nn::Module> small_resnet() {
+  return std::make_unique<nn::ResNet>(3, 10, nn::ResNetOptions{.blocks = {1, 1}, .small_stem = true});
+}
+
+/// Convolutions, pools and dropout, with every part between two layers a checkpoint if asked for.
+class Convolutional : public nn::Module {
+ public:
+  explicit Convolutional(bool checkpointed) : checkpointed_(checkpointed) {
+    int64_t channels = 3;
+    for (int i = 0; i < 3; ++i) {
+      const std::string n = std::to_string(i);
+      parts_.push_back(&add("part" + n, nn::Sequential(nn::Conv2d(channels, 16, 3, {.padding = 1}),
+                                                       nn::BatchNorm2d(16), nn::GELU(), nn::Dropout(0.3),
+                                                       nn::Conv2d(16, 16, 3, {.padding = 1}), nn::ReLU())));
+      channels = 16;
+    }
+    head_ = &add("head", nn::Linear(16, 10));
+  }
+  Tensor forward(const Tensor& x) override {
+    Tensor y = x;
+    for (nn::Module* part : parts_) y = checkpointed_ ? nn::checkpoint(*part, y) : (*part)(y);
+    return (*head_)(mean(y, {2, 3}));
+  }
+  std::string describe() const override { return "Convolutional"; }
+
+ private:
+  bool checkpointed_;
+  std::vector<nn::Module*> parts_;
+  nn::Module* head_ = nullptr;
+};
+
+/// `limit`: of steps, not of initial values.
+Trained train(const MakeModel& make, const Tensor& x, const Tensor& labels,
+              Precision precision = Precision::f32, int64_t limit = 0) {
+  manual_seed(5);
+  const auto model = make();
+  model->to(x.device());
+  optim::AdamW optimizer(model->parameters());
+  eval({});
+  const Limited limited(limit);
+  Trained result;
+  for (int step = 0; step < training_steps; ++step) {
+    Tensor loss;
+    {
+      const Autocast scope(precision);
+      const Tensor y = (*model)(x);
+      loss = cross_entropy(reshape(y, {-1, y.size(-1)}), reshape(labels, {-1}));
+    }
+    loss.backward();
+    optimizer.step();
+    result.losses.push_back(loss.item());
+  }
+  result.plan = last_plan();
+  result.state = model->state_dict();
+  return result;
+}
+
+Tensor pictures(int64_t n, int64_t extent) {
+  Generator random(1);
+  return normal({n, 3, extent, extent}, 0, 1, DType::f32, random).eval();
+}
+Tensor labels(const Shape& shape) {
+  Generator random(2);
+  return random_integers(shape, 0, 10, random).eval();
+}
+
+void expect_same_bits(const Trained& a, const Trained& b) {
+  EXPECT_EQ(a.losses, b.losses);
+  ASSERT_EQ(a.state.size(), b.state.size());
+  for (const auto& [name, value] : a.state) EXPECT_EQ(value.bytes, b.state.at(name).bytes) << name;
+}
+
+/// Everything that a step reads was written before it, and nothing is overwritten before its last reader.
+void expect_sound(const Plan& plan) {
+  std::set<int> written(plan.inputs.begin(), plan.inputs.end()), overwritten;
+  for (const PlanStep& step : plan.steps) {
+    for (const int v : step.reads) {
+      EXPECT_TRUE(written.contains(v)) << step.name();
+      EXPECT_FALSE(overwritten.contains(v)) << step.name();
+    }
+    for (const int v : step.writes) {
+      EXPECT_TRUE(written.insert(v).second) << step.name();
+      if (const int in = plan.values[static_cast<size_t>(v)].in_place_of; in >= 0) overwritten.insert(in);
+    }
+  }
+}
+
+void expect_fits(const Plan& plan, int64_t limit) {
+  EXPECT_LE(plan.planned_memory_bytes(), limit);
+  EXPECT_GT(plan.recomputed.kernels, 0);
+  EXPECT_EQ(plan.recomputed.kernels, std::ranges::count_if(plan.steps, &PlanStep::again));
+  EXPECT_GT(plan.recomputed.bytes, 0);
+  EXPECT_GT(plan.recomputed.share, 0);
+  EXPECT_LT(plan.recomputed.share, 0.5);
+  EXPECT_NE(explain(plan).find(" again to save "), std::string::npos) << explain(plan);
+  expect_sound(plan);
+}
+
+/// Trains with less and less memory.
+void expect_same_bits_in_less(const MakeModel& make, const Tensor& x, const Tensor& y,
+                              std::initializer_list<double> shares, Precision precision = Precision::f32) {
+  const Limited deterministic(0);
+  const Trained all = train(make, x, y, precision);
+  const int64_t whole = all.plan->planned_memory_bytes();
+  const int64_t fixed = whole - all.plan->arena_bytes();
+  double time = 0;
+  for (const double share : shares) {
+    const int64_t limit = fixed + static_cast<int64_t>(share * static_cast<double>(all.plan->arena_bytes()));
+    const Trained less = train(make, x, y, precision, limit);
+    expect_fits(*less.plan, limit);
+    expect_same_bits(all, less);
+    EXPECT_GE(less.plan->recomputed.share, time);
+    time = less.plan->recomputed.share;
+  }
+}
+
+TEST(Recompute, ResNetTrainsToTheSameBitsInLessMemory) {
+  expect_same_bits_in_less(small_resnet, pictures(32, 16), labels({32}), {0.8, 0.65});
+}
+
+TEST(Recompute, DropoutAndGeluAreTheSameAgain) {
+  expect_same_bits_in_less([] { return std::make_unique<Convolutional>(false); }, pictures(4, 16),
+                           labels({4}), {0.7, 0.45});
+}
+
+TEST(Recompute, TransformerTrainsToTheSameBitsInLessMemory) {
+  const nn::Gpt2Options options{
+      .vocabulary = 32, .positions = 32, .layers = 3, .dimensions = 32, .heads = 4, .dropout = 0.1};
+  const auto make = [&] { return std::make_unique<nn::Gpt2>(options); };
+  expect_same_bits_in_less(make, labels({8, 32}), labels({8, 32}), {0.7, 0.45});
+}
+
+TEST(Recompute, WorksWithCastsOfMixedPrecision) {
+  expect_same_bits_in_less(small_resnet, pictures(8, 16), labels({8}), {0.85}, Precision::bf16);
+}
+
+TEST(Recompute, SaysTheLeastLimitThatIsPossible) {
+  const Limited deterministic(0);
+  const Tensor x = pictures(4, 16), y = labels({4});
+  const int64_t whole = train(small_resnet, x, y).plan->planned_memory_bytes();
+  int64_t least = 0;
+  try {
+    train(small_resnet, x, y, Precision::f32, whole / 10);
+    FAIL() << "a tenth of the memory was enough";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::usage);
+    EXPECT_NE(error.problem().find("too low"), std::string::npos) << error.problem();
+    EXPECT_EQ(error.where(), "--memory-limit");
+    const std::string before = "Give at least ", &hint = error.hint();
+    ASSERT_TRUE(hint.starts_with(before)) << hint;
+    least = parse_bytes(hint.substr(before.size(), hint.find(',') - before.size())).value();
+  }
+  EXPECT_LT(least, whole);
+  EXPECT_LE(train(small_resnet, x, y, Precision::f32, least).plan->planned_memory_bytes(), least);
+}
+
+TEST(Recompute, IsRefusedWhereItIsOff) {
+  const ScopedDisable off("recompute");
+  const Tensor x = pictures(8, 16), y = labels({8});
+  EXPECT_THROW(train(small_resnet, x, y, Precision::f32, 1 << 20), Error);
+}
+
+TEST(Recompute, KeepsAPlanThatFits) {
+  const auto plan = train(small_resnet, pictures(2, 8), labels({2}), Precision::f32, int64_t{1} << 40).plan;
+  EXPECT_EQ(plan->recomputed, Recomputation());
+}
+
+TEST(Checkpoint, ComputesAgainWhatLiesBetweenResults) {
+  const Limited deterministic(0);
+  const Tensor x = pictures(4, 16), y = labels({4});
+  const Trained kept = train([] { return std::make_unique<Convolutional>(false); }, x, y);
+  const Trained again = train([] { return std::make_unique<Convolutional>(true); }, x, y);
+  EXPECT_EQ(kept.plan->recomputed.kernels, 0);
+  EXPECT_LT(again.plan->arena_bytes(), 0.75 * static_cast<double>(kept.plan->arena_bytes()));
+  EXPECT_GE(again.plan->recomputed.kernels, 6) << explain(*again.plan);
+  expect_same_bits(kept, again);
+  expect_sound(*again.plan);
+  const ScopedDisable off("recompute");
+  const Trained ignored = train([] { return std::make_unique<Convolutional>(true); }, x, y);
+  EXPECT_EQ(ignored.plan->arena_bytes(), kept.plan->arena_bytes());
+}
+
+TEST(Checkpoint, NeedsNoPlanOfItsOwnForEachStep) {
+  const Limited deterministic(0);
+  clear_plan_cache();
+  reset_evaluation_stats();
+  train([] { return std::make_unique<Convolutional>(true); }, pictures(2, 8), labels({2}));
+  EXPECT_EQ(evaluation_stats().plans_reused, training_steps - 1);
+}
+
+TEST(Recompute, FitsPlansOfDevicesWithJoinedUpdates) {
+  const Device gpu = parse_device("offline");  // plans can be made for it
+  const auto plan_of_step = [&](int64_t limit) {
+    const Limited scope(limit);
+    const auto model = small_resnet();
+    model->to(gpu);
+    optim::Sgd optimizer(model->parameters());
+    eval({});
+    const Tensor x = Tensor::placeholder({DType::f32, {16, 3, 16, 16}, gpu});
+    const Tensor y = Tensor::placeholder({DType::i64, {16}, gpu});
+    const Tensor loss = cross_entropy((*model)(x), y);
+    loss.backward();
+    optimizer.step();
+    return plan_for({loss});
+  };
+  const int64_t whole = plan_of_step(0)->planned_memory_bytes(), limit = whole * 8 / 10;
+  const auto plan = plan_of_step(limit);
+  expect_fits(*plan, limit);
+}
+
+TEST(Recompute, FitsEachOfSeveralDevices) {
+  const Device gpu = parse_device("offline");
+  const auto plan_of_step = [&](int64_t limit) {
+    nn::Sequential first(nn::Conv2d(3, 32, 3, {.padding = 1}), nn::BatchNorm2d(32), nn::GELU(),
+                         nn::Conv2d(32, 32, 3, {.padding = 1}), nn::ReLU()),
+        second(nn::Conv2d(32, 32, 3, {.padding = 1}), nn::BatchNorm2d(32), nn::GELU(),
+               nn::Conv2d(32, 32, 3, {.padding = 1}), nn::ReLU());
+    second.to(gpu);
+    eval({});
+    const Limited scope(limit);
+    const Tensor x = Tensor::placeholder({DType::f32, {64, 3, 32, 32}, {}});
+    const Tensor loss = mean(square(second(first(x).to(gpu))));
+    loss.backward();
+    std::vector<Tensor> gradients;
+    for (const auto& model : {&first, &second})
+      for (const auto& parameter : model->parameters()) gradients.push_back(parameter.grad());
+    return plan_for(gradients);
+  };
+  const auto whole = plan_of_step(0);
+  ASSERT_EQ(whole->devices.size(), 2U);
+  int64_t most = 0;
+  for (const Device device : whole->devices) most = std::max(most, whole->planned_memory_bytes(device));
+  const auto plan = plan_of_step(most * 9 / 10);
+  for (const Device device : plan->devices) EXPECT_LE(plan->planned_memory_bytes(device), most * 9 / 10);
+  EXPECT_GT(plan->recomputed.kernels, 0);
+  expect_sound(*plan);
+}
+
+}  // namespace
+}  // namespace athanor
