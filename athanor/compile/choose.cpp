@@ -1,6 +1,7 @@
 // A kernel for every step of a plan.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -46,6 +47,7 @@ class KernelChooser {
         if (decision.exact_instead) plan_.steps[s].why += "; in f32: it has no kernel of tf32";
         plan_.steps[s].measured = decision.choice.measured;
       }
+    if (options_.enabled(Pass::libraries)) name_libraries();
   }
 
  private:
@@ -102,6 +104,14 @@ class KernelChooser {
         options_.tuning == Tuning::full ||
         (options_.tuning == Tuning::quick && device == Device{} && timing_seconds_ < quick_seconds);
     return timed ? Choosing::timed : Choosing::guess;
+  }
+
+  // Devices of one kind have the same.
+  void name_libraries() {
+    for (const Device device : plan_.devices)
+      for (std::string& library : backend_of(device).libraries(device.index))
+        if (std::ranges::find(plan_.libraries, library) == plan_.libraries.end())
+          plan_.libraries.push_back(std::move(library));
   }
 
   void run_on_the_host(PlanStep& step) {

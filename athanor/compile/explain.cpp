@@ -252,6 +252,10 @@ static std::string recomputed_in(const Plan& plan) {
                      100 * again.share);
 }
 
+static std::string libraries_of(const Plan& plan) {
+  return plan.libraries.empty() ? "" : fmt::format("Libraries: {}.\n", fmt::join(plan.libraries, "; "));
+}
+
 std::string explain(const Plan& plan, size_t columns) {
   columns = std::max(columns, least_columns);
   std::string text = steps_table(plan);
@@ -264,7 +268,7 @@ std::string explain(const Plan& plan, size_t columns) {
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes())));
-  return text + wrapped_lines(totals + recomputed_in(plan) + casts_of(plan), columns) +
+  return text + wrapped_lines(totals + recomputed_in(plan) + casts_of(plan) + libraries_of(plan), columns) +
          contests(plan, columns);
 }
 
@@ -342,6 +346,7 @@ nlohmann::json to_json(const Plan& plan) {
           {"kernels_off_device", plan.kernels_off_device()},
           {"flops", plan.flops()},
           {"bytes", plan.bytes()},
+          {"libraries", plan.libraries},
           {"compile_seconds", plan.compile_seconds}};
 }
 

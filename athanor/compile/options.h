@@ -22,8 +22,9 @@ enum class Pass : uint8_t {
   tune,       // kernels chosen by timing; off: the backend's best guess
   replay,     // plans that run again and again are given to the device in one call
   recompute,  // values computed again rather than kept: those of nn::checkpoint, and to keep a memory limit
+  libraries,  // on GPUs, kernels of vendors' libraries beside our own
 };
-constexpr int pass_count = 10;
+constexpr int pass_count = 11;
 
 /// What a plan's kernels are chosen by, where nothing else says so.
 enum class Tuning : uint8_t {

@@ -108,6 +108,8 @@ struct Plan {
   std::vector<PlanArena> arenas;     // one for each device that needs one
   Recomputation recomputed;
   double compile_seconds = 0;
+  /// Vendors' libraries that were asked for kernels: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
+  std::vector<std::string> libraries = {};
 
   Device device() const { return devices.empty() ? Device{} : devices.front(); }
   /// Of all devices.

@@ -18,6 +18,7 @@ class StepMaker {
  public:
   StepMaker(const Graph& graph, const CompileOptions& options)
       : graph_(graph),
+        libraries_(options.enabled(Pass::libraries)),
         views_(find_views(graph)),
         fusion_(fuse(graph, views_, options.enabled(Pass::fuse))),
         together_(options.enabled(Pass::join)) {}
@@ -184,6 +185,7 @@ class StepMaker {
     KernelRequest request{
         .op = n.op, .attrs = n.attrs, .inputs = {}, .outputs = {describe(id)}, .epilogue = n.epilogue};
     request.tf32 = n.precision == Precision::tf32;
+    request.libraries = libraries_;
     std::vector<TensorType> types;
     for (int input : n.inputs) {
       request.inputs.push_back(describe(input));
@@ -244,6 +246,7 @@ class StepMaker {
   }
 
   const Graph& graph_;
+  bool libraries_;  // whether they may compute
   std::vector<View> views_;
   Fusion fusion_;
   Plan plan_;

@@ -76,7 +76,8 @@ std::vector<std::string> rocm_folders(const Machine& machine) {
   for (const char* variable : {"ROCM_PATH", "HIP_PATH"}) add_variable(folders, machine, variable, "/lib");
   for (const char* folder : {"/opt/rocm/lib", "/opt/rocm-*/lib"}) folders.emplace_back(folder);
   for (const std::string& packages : site_packages(machine))
-    folders.push_back(packages + "/_rocm_sdk_core/lib");
+    for (const char* part : {"/_rocm_sdk_core/lib", "/_rocm_sdk_libraries*/lib"})
+      folders.push_back(packages + part);
   return folders;
 }
 
@@ -140,9 +141,15 @@ std::vector<std::string> nvrtc_names(const Machine& machine, int cuda_version) {
   return with_files(machine, names, cuda_folders(machine));
 }
 
-std::vector<std::string> hip_names(const Machine& machine) {
-  return with_files(machine, hip_libraries, rocm_folders(machine));
+std::vector<std::string> with_cuda_files(const Machine& machine, const std::vector<std::string>& names) {
+  return with_files(machine, names, cuda_folders(machine));
 }
+
+std::vector<std::string> with_rocm_files(const Machine& machine, const std::vector<std::string>& names) {
+  return with_files(machine, names, rocm_folders(machine));
+}
+
+std::vector<std::string> hip_names(const Machine& machine) { return with_rocm_files(machine, hip_libraries); }
 
 std::vector<std::string> hiprtc_names(const Machine& machine, const std::string& hip) {
   std::vector<std::string> names = hiprtc_libraries;

@@ -18,6 +18,10 @@ std::vector<std::string> hip_names(const Machine& machine);
 /// Of the same release as the HIP runtime that was loaded or found ("" for none).
 std::vector<std::string> hiprtc_names(const Machine& machine, const std::string& hip);
 
+/// These names, and files of them in the folders of CUDA's toolkits and packages, or of ROCm's.
+std::vector<std::string> with_cuda_files(const Machine& machine, const std::vector<std::string>& names);
+std::vector<std::string> with_rocm_files(const Machine& machine, const std::vector<std::string>& names);
+
 /// The first of `names` that is installed, as files say; "" for none.
 std::string find_library(const Machine& machine, const std::vector<std::string>& names);
 

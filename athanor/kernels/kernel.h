@@ -67,6 +67,8 @@ struct KernelRequest {
   /// Factors of f32 may be rounded to tf32 (10 bits of mantissa) before they are multiplied; sums stay f32.
   /// NVIDIA's matrix units compute so from sm_80 on; the xf32 of AMD's gfx942 is the same.
   bool tf32 = false;
+  /// Whether kernels of a vendor's library may answer: it changes no result.
+  bool libraries = true;
 
   const OperandDesc& output() const { return outputs.front(); }
   /// `compute`, or f32 for f16 and bf16, and every other type itself.
@@ -122,6 +124,9 @@ class Backend : public DeviceProvider, public Allocator {
   /// Why products of f16 or bf16 are no faster than those of f32 on the device, as an ending of "on cpu, ":
   /// "..."; "" where they are.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }
+  /// Libraries of kernels by the device's vendor that were asked so far, for people: "cuBLASLt 13.1.0",
+  /// "no cuDNN: ...".
+  virtual std::vector<std::string> libraries(int /*device*/) { return {}; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                 const TensorType& output, const Attrs& attrs) = 0;

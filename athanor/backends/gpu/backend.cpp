@@ -1,5 +1,7 @@
 #include "athanor/backends/gpu/backend.h"
 
+#include <iterator>
+
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/backends/gpu/storage.h"
 
@@ -43,8 +45,14 @@ std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& r
   for (GpuCandidate& candidate : gpu_candidates(request, at(device).facts().traits))
     candidates.push_back(
         make_candidate(at(device), std::move(candidate), {request.op->name, indexed_extent(request)}));
+  // Our own first guess stays the first, which deterministic runs take; libraries are tried before the rest.
+  auto theirs = at(device).libraries.candidates(request);
+  candidates.insert(candidates.begin() + (candidates.empty() ? 0 : 1),
+                    std::make_move_iterator(theirs.begin()), std::make_move_iterator(theirs.end()));
   return candidates;
 }
+
+std::vector<std::string> GpuBackend::libraries(int device) { return at(device).libraries.found(); }
 
 bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                             const Attrs& attrs) {

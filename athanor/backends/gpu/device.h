@@ -8,6 +8,7 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/faults.h"
+#include "athanor/backends/gpu/library.h"
 #include "athanor/backends/gpu/pool.h"
 #include "athanor/backends/gpu/queue.h"
 #include "athanor/backends/gpu/staging.h"
@@ -38,6 +39,7 @@ class GpuDevice {
   Staging crossings{*this};  // for copies in the queue of kernels, which may be late
   Faults faults{*this};
   Traces traces{*this};
+  Libraries libraries{*this};
   /// Compiled programs of this process, by source.
   std::map<std::string, std::shared_ptr<const Program>> programs;
   std::mutex programs_mutex;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -47,6 +48,7 @@ struct Facts {
   bool shares_host_memory = false;  // the device is the host's processor
   bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
   bool tells_resources = false;     // whether resources() may be asked
+  int release = 0;  // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known
 };
 
 struct Launch {
@@ -85,6 +87,9 @@ class Driver {
   virtual void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) = 0;
   virtual void fill(Stream stream, Place to, uint8_t value, size_t bytes) = 0;
   virtual void launch(Stream stream, const Launch& launch, Span* span) = 0;
+  /// Lets a vendor's library give commands to the stream (nullptr: lets it do something else), with the
+  /// device current in this thread. For drivers whose memory is an address.
+  virtual void give(Stream stream, const std::function<void(Stream)>& commands, Span* span);
 
   /// Whether streams of this device may wait for marks of the other, and copy from and to its memory.
   virtual bool reaches(const Driver&) const { return false; }

@@ -241,26 +241,37 @@ double GpuQueue::timed(const std::function<void()>& launches) {
   return seconds;
 }
 
-void GpuQueue::launch(const Launch& launch, const CommandSite* site) {
+template <class Command>
+void GpuQueue::run(const Command& command, const std::string& name, int fault_code, const CommandSite* site) {
   const bool trace = Trace::active() != nullptr;
   const bool time = timing_ != nullptr && (!timing_->first || driver_.facts().spans_cost_nothing);
   Span span;
-  driver_.launch(stream_now(), launch, trace || time ? &span : nullptr);
+  command(stream_now(), trace || time ? &span : nullptr);
   const bool captured = capturing_.load() == std::this_thread::get_id();
   if (captured) {
     captured_launches_.add(site);
-    if (launch.fault_code != 0) captured_faults_.push_back(launch.fault_code);
+    if (fault_code != 0) captured_faults_.push_back(fault_code);
   }
   if (time) {
     auto& place = timing_->first ? timing_->last : timing_->first;
     release(place);
     place = span;
   } else if (trace) {
-    device_.traces.add(span, lane_, site == nullptr ? launch.name : site->label());
+    device_.traces.add(span, lane_, site == nullptr ? name : site->label());
   }
   if (captured) return;
   if (waits_for_each_launch() && timing_ == nullptr) return driver_.finish(stream_);
   pending_.launched(site);
+}
+
+void GpuQueue::launch(const Launch& launch, const CommandSite* site) {
+  run([&](Stream stream, Span* span) { driver_.launch(stream, launch, span); }, launch.name,
+      launch.fault_code, site);
+}
+
+void GpuQueue::give(const std::string& name, const std::function<void(Stream)>& commands,
+                    const CommandSite* site) {
+  run([&](Stream stream, Span* span) { driver_.give(stream, commands, span); }, name, 0, site);
 }
 
 void GpuQueue::upload(Place to, const void* from, size_t bytes) {

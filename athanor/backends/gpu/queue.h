@@ -51,6 +51,8 @@ class GpuQueue final : public Queue {
 
   /// A kernel's launch. `site` may be nullptr.
   void launch(const Launch& launch, const CommandSite* site);
+  /// A kernel of a library, which gives it to the stream by itself.
+  void give(const std::string& name, const std::function<void(Stream)>& commands, const CommandSite* site);
   /// To and from the host; see Driver.
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
@@ -87,6 +89,9 @@ class GpuQueue final : public Queue {
     std::optional<Span> first, last;
   };
   void release(std::optional<Span>& span) noexcept;
+  /// A kernel, by a function of a stream and a Span that may be nullptr.
+  template <class Command>
+  void run(const Command& command, const std::string& name, int fault_code, const CommandSite* site);
   void copy_across(const Binding& to, const Binding& from, size_t bytes);
   /// Gives a command to the driver, and its span to the trace if there is one.
   template <class Command, class Label>

@@ -231,6 +231,13 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   spanned.end();
 }
 
+void StreamDriver::give(Stream stream, const std::function<void(Stream)>& commands, Span* span) {
+  enter();
+  Spanned spanned(*this, stream, span);
+  commands(stream);
+  spanned.end();
+}
+
 void StreamDriver::wait(Stream stream, Mark mark, Stream) {
   enter();
   check(api_.stream_wait(stream, mark, 0), "let a stream wait");

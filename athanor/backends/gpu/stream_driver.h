@@ -26,6 +26,7 @@ class StreamDriver final : public Driver {
   void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) override;
   void fill(Stream stream, Place to, uint8_t value, size_t bytes) override;
   void launch(Stream stream, const Launch& launch, Span* span) override;
+  void give(Stream stream, const std::function<void(Stream)>& commands, Span* span) override;
   bool reaches(const Driver& other) const override;
   void copy_between(Stream stream, const Side& to, const Side& from, size_t bytes, Span* span) override;
   bool captures() const override { return api_.capture_begin != nullptr; }

@@ -49,6 +49,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   facts_.target = api.target;
   facts_.waves = true;
   facts_.tells_resources = api.function_attribute != nullptr;
+  facts_.release = version_ / (api.target == GpuTarget::cuda ? 1000 : 10000000);  // 12040, 60443483
   facts_.largest_buffer = info.memory_bytes;
   traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
                                    attribute(api.attributes.max_block_x, 256));

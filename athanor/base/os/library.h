@@ -14,6 +14,8 @@ class Library {
   explicit operator bool() const { return handle_ != nullptr; }
   const std::string& error() const { return error_; }
   const std::string& name() const { return name_; }
+  /// Where it was found: "/opt/rocm/lib/librocblas.so.4.2"; "" where the system does not say.
+  std::string file() const;
   /// nullptr if the library has no such function.
   void* find(const char* function) const;
 

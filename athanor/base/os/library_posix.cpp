@@ -1,5 +1,6 @@
 #ifndef _WIN32
 #include <dlfcn.h>
+#include <link.h>
 
 #include "athanor/base/os/library.h"
 
@@ -13,6 +14,12 @@ Library::Library(const std::vector<std::string>& names) {
     const char* reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
     error_ += (error_.empty() ? "" : "; ") + std::string(reason != nullptr ? reason : name);
   }
+}
+
+std::string Library::file() const {
+  link_map* map = nullptr;
+  if (handle_ == nullptr || dlinfo(handle_, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0) return {};
+  return map == nullptr || map->l_name == nullptr ? "" : map->l_name;
 }
 
 void* Library::find(const char* function) const {

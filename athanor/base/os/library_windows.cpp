@@ -15,6 +15,13 @@ Library::Library(const std::vector<std::string>& names) {
   }
 }
 
+std::string Library::file() const {
+  char path[MAX_PATH] = {};
+  if (handle_ == nullptr) return {};
+  GetModuleFileNameA(static_cast<HMODULE>(handle_), path, sizeof path - 1);
+  return path;
+}
+
 void* Library::find(const char* function) const {
   return handle_ == nullptr
              ? nullptr

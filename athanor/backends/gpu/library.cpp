@@ -1,0 +1,139 @@
+#include "athanor/backends/gpu/library.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/base/error.h"
+
+namespace athanor::gpu {
+namespace {
+
+// Filled while the program starts, and only read afterwards.
+std::vector<LibraryKind>& kinds() {
+  static std::vector<LibraryKind> all;
+  return all;
+}
+
+void* aligned(void* address) {
+  const auto value = reinterpret_cast<uintptr_t>(address);
+  return reinterpret_cast<void*>((value + scratch_alignment - 1) / scratch_alignment * scratch_alignment);
+}
+
+class CallOfLibrary final : public Kernel {
+ public:
+  CallOfLibrary(GpuDevice& device, std::string name, LibraryKernel kernel)
+      : device_(device), name_(std::move(name)), kernel_(std::move(kernel)) {}
+
+  void prepare() const override {
+    if (!kernel_.prepare) return;
+    std::call_once(prepared_, [&] {
+      device_.driver().give(
+          nullptr, [&](Stream) { kernel_.prepare(); }, nullptr);
+    });
+  }
+
+  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
+    if (queue.device() != device_.id())
+      throw Error(ErrorCode::internal, fmt::format("a kernel of {} was given to a queue of {}",
+                                                   device_.name(), to_string(queue.device())));
+    prepare();
+    auto& gpu_queue = static_cast<GpuQueue&>(queue);
+    std::vector<void*> addresses;
+    for (const Binding& buffer : buffers) {
+      const Place place = gpu_queue.place_of(buffer);
+      addresses.push_back(place.memory == nullptr ? nullptr
+                                                  : static_cast<std::byte*>(place.memory) + place.offset);
+    }
+    if (kernel_.scratch_bytes > 0) addresses.back() = aligned(addresses.back());
+    gpu_queue.give(
+        name_, [&](Stream stream) { kernel_.give(stream, addresses); }, site);
+  }
+
+ private:
+  GpuDevice& device_;
+  std::string name_;
+  LibraryKernel kernel_;
+  mutable std::once_flag prepared_;
+};
+
+bool is_empty(const KernelRequest& request) {
+  return request.output().shape.size() == 0 ||
+         std::ranges::any_of(request.inputs, [](const OperandDesc& x) { return x.shape.size() == 0; });
+}
+
+}  // namespace
+
+void Driver::give(Stream, const std::function<void(Stream)>&, Span*) {
+  throw Error(ErrorCode::internal, "no library gives commands to this driver's streams");
+}
+
+bool register_library(const LibraryKind& kind) {
+  kinds().push_back(kind);
+  return true;
+}
+
+struct Libraries::Entry {
+  const LibraryKind* kind;
+  std::unique_ptr<KernelLibrary> library;
+  std::string name;     // "cuBLASLt 13.1.0"
+  std::string problem;  // why it is not asked any more
+};
+
+Libraries::Libraries(GpuDevice& device) : device_(device) {}
+Libraries::~Libraries() = default;
+
+std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
+  std::vector<Candidate> all;
+  if (!request.libraries || !request.with.empty() || is_empty(request)) return all;
+  const std::scoped_lock lock(mutex_);
+  for (const LibraryKind& kind : kinds()) {
+    if (kind.target != device_.facts().target ||
+        std::ranges::find(kind.ops, request.op->name) == kind.ops.end())
+      continue;
+    auto found = std::ranges::find(entries_, &kind, [](const auto& entry) { return entry->kind; });
+    if (found == entries_.end()) {
+      entries_.push_back(std::make_unique<Entry>(Entry{&kind, nullptr, kind.name, {}}));
+      found = entries_.end() - 1;
+    }
+    Entry& entry = **found;
+    if (!entry.problem.empty()) continue;
+    try {
+      device_.driver().give(
+          nullptr,
+          [&](Stream) {
+            if (!entry.library) {
+              entry.library = kind.open(device_.facts());
+              entry.name = fmt::format("{} {}", kind.name, entry.library->version());
+            }
+            for (LibraryKernel& kernel : entry.library->kernels(request)) {
+              std::string name = fmt::format("{} {}", entry.name, kernel.name);
+              all.push_back(library_candidate(device_, std::move(name), std::move(kernel)));
+            }
+          },
+          nullptr);
+    } catch (const Error& error) {
+      // Whatever it is, our own kernels do the work. The library stays loaded for kernels that exist already.
+      entry.problem = error.problem();
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> Libraries::found() {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::string> lines;
+  for (const auto& entry : entries_)
+    lines.push_back(entry->problem.empty() ? entry->name
+                                           : fmt::format("no {}: {}", entry->name, entry->problem));
+  return lines;
+}
+
+Candidate library_candidate(GpuDevice& device, std::string name, LibraryKernel kernel) {
+  const size_t scratch = kernel.scratch_bytes == 0 ? 0 : kernel.scratch_bytes + scratch_alignment;
+  return {name, scratch, std::make_shared<CallOfLibrary>(device, name, std::move(kernel))};
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,80 @@
+// Libraries of kernels by the makers of devices (cuBLASLt, cuDNN, rocBLAS, hipBLASLt, MIOpen): loaded while
+// the program runs, where they are installed. Their kernels are candidates beside our own.
+#pragma once
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "athanor/backends/gpu/driver.h"
+#include "athanor/kernels/kernel.h"
+
+namespace athanor::gpu {
+
+class GpuDevice;
+
+/// One way of a library to compute a request.
+struct LibraryKernel {
+  std::string name;  // of the algorithm, which stays the same from process to process: "algorithm 66 tile 20"
+  size_t scratch_bytes = 0;
+  /// Gives the work to the stream, with the device current. `buffers`: addresses of the inputs, the output,
+  /// and the scratch memory if some was asked for, which begins at a multiple of `scratch_alignment`. May be
+  /// called by several threads. Throws Error(device). It must not allocate: the stream may be captured.
+  std::function<void(Stream stream, std::span<void* const> buffers)> give;
+  /// Does once, before the first give(), what takes long: compiles. nullptr: there is nothing to do.
+  std::function<void()> prepare = nullptr;
+};
+constexpr size_t scratch_alignment = 256;
+
+/// A library that is loaded and ready for one device. Its functions are called with the device current.
+class KernelLibrary {
+ public:
+  virtual ~KernelLibrary() = default;
+  KernelLibrary(const KernelLibrary&) = delete;
+  KernelLibrary& operator=(const KernelLibrary&) = delete;
+  virtual std::string version() const = 0;  // "13.1.0"
+  /// Best guess first; {} for what it does not compute. Throws Error(device) where the library is broken: it
+  /// is not asked again then.
+  virtual std::vector<LibraryKernel> kernels(const KernelRequest& request) = 0;
+
+ protected:
+  KernelLibrary() = default;
+};
+
+struct LibraryKind {
+  std::string name;  // "cuBLASLt"
+  GpuTarget target;
+  std::vector<std::string> ops;  // names of those that it may compute
+  /// Throws Error(device) that says why it cannot be used: "it is not installed".
+  std::unique_ptr<KernelLibrary> (*open)(const Facts& device);
+};
+
+/// When the program starts. Returns true.
+bool register_library(const LibraryKind& kind);
+
+/// The libraries of one device. Each is loaded when an op of its own is first asked for. Shared by all
+/// threads.
+class Libraries {
+ public:
+  explicit Libraries(GpuDevice& device);
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+  ~Libraries();
+
+  std::vector<Candidate> candidates(const KernelRequest& request);
+  /// Those that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
+  std::vector<std::string> found();
+
+ private:
+  struct Entry;
+  GpuDevice& device_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+/// A candidate that runs a kernel of a library.
+Candidate library_candidate(GpuDevice& device, std::string name, LibraryKernel kernel);
+
+}  // namespace athanor::gpu

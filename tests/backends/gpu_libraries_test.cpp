@@ -1,0 +1,323 @@
+// Libraries of kernels as candidates: how they are found, asked, given operands and left out.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "athanor/backends/cuda/libraries/cublaslt.h"
+#include "athanor/backends/cuda/libraries/cudnn.h"
+#include "athanor/backends/hip/libraries/hipblaslt.h"
+#include "athanor/backends/hip/libraries/miopen.h"
+#include "athanor/backends/hip/libraries/rocblas.h"
+#include "athanor/device/kernel_libraries.h"
+#include "athanor/ops/conv_problem.h"
+#include "tests/backends/fake_libraries.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using testing::Value;
+using testing::view;
+
+// Devices are never destroyed, here as elsewhere.
+gpu::GpuDevice& make_device(GpuTarget target, int release, const std::string& architecture) {
+  static auto& all = *new std::vector<std::unique_ptr<gpu::GpuDevice>>;
+  auto driver = std::make_unique<testing::HostDriver>(target, release, architecture);
+  return *all.emplace_back(std::make_unique<gpu::GpuDevice>(std::move(driver)));
+}
+
+/// A library of products, which stands in for the one of this name.
+std::unique_ptr<gpu::KernelLibrary> product_library(const std::string& name) {
+  static const gpu::BlasLtApi cublas = cuda::read_cublas_lt(testing::fake_library("libcublasLt.so.12"));
+  static const gpu::BlasLtApi hipblas = hip::read_hipblas_lt(testing::fake_library("libhipblaslt.so.0"));
+  static const hip::RocblasApi rocblas = hip::read_rocblas(testing::fake_library("librocblas.so.4"));
+  if (name == "cuBLASLt") return gpu::make_blas_lt(cublas, true);
+  return name == "hipBLASLt" ? gpu::make_blas_lt(hipblas, true) : hip::make_rocblas(rocblas);
+}
+
+class LibraryProducts : public ::testing::TestWithParam<std::string> {
+ protected:
+  bool is_lt() const { return GetParam() != "rocBLAS"; }
+  void check(const std::vector<Value>& inputs, const Shape& shape, const Epilogue& epilogue = {},
+             bool computes = true) {
+    const DType dtype = inputs[0].desc.dtype;
+    testing::check_library(device_, *library_,
+                           testing::request_of("batch_matmul", {}, inputs, shape, epilogue), inputs,
+                           !computes ? 0
+                           : is_lt() ? 2
+                                     : 1,
+                           testing::tolerance_of(dtype));
+  }
+  gpu::GpuDevice& device_ = make_device(GpuTarget::cuda, 12, "sm_86");
+  std::unique_ptr<gpu::KernelLibrary> library_ = product_library(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Each, LibraryProducts, ::testing::Values("cuBLASLt", "hipBLASLt", "rocBLAS"),
+                         [](const auto& one) { return one.param; });
+
+TEST_P(LibraryProducts, HaveAVersion) {
+  EXPECT_EQ(library_->version(), GetParam() == "cuBLASLt"    ? "12.9.3"
+                                 : GetParam() == "hipBLASLt" ? "0.10.2"
+                                                             : "4.2.1");
+}
+
+TEST_P(LibraryProducts, AreComputedInEachDType) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    check({view(dtype, {1, 5, 7}, 1), view(dtype, {1, 7, 3}, 2)}, {1, 5, 3});
+}
+
+TEST_P(LibraryProducts, OfTransposedAndPaddedMatrices) {
+  for (const Ints& a : {Ints{35, 7, 1}, Ints{35, 1, 5}, Ints{60, 12, 1}, Ints{63, 1, 9}})
+    for (const Ints& b : {Ints{21, 3, 1}, Ints{21, 1, 7}, Ints{70, 10, 1}, Ints{24, 1, 8}})
+      check({view(DType::f32, {1, 5, 7}, 1, a), view(DType::f32, {1, 7, 3}, 2, b)}, {1, 5, 3});
+}
+
+TEST_P(LibraryProducts, OfBatches) {
+  check({view(DType::f32, {4, 5, 7}, 1), view(DType::f32, {4, 7, 3}, 2)}, {4, 5, 3});
+  check({view(DType::f32, {4, 5, 7}, 1), view(DType::f32, {4, 7, 3}, 2, {0, 3, 1})}, {4, 5, 3});
+  check({view(DType::f32, {4, 5, 7}, 1, {0, 7, 1}), view(DType::f32, {4, 7, 3}, 2)}, {4, 5, 3});
+  // Attention's heads, which lie beside each other.
+  check({view(DType::f32, {4, 5, 8}, 1, {8, 32, 1}), view(DType::f32, {4, 8, 6}, 2, {8, 1, 32})}, {4, 5, 6});
+}
+
+TEST_P(LibraryProducts, OfMatricesOfOneRowOrColumn) {
+  check({view(DType::f32, {1, 1, 7}, 1), view(DType::f32, {1, 7, 3}, 2)}, {1, 1, 3});
+  check({view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 1}, 2)}, {1, 5, 1});
+  check({view(DType::f32, {1, 5, 1}, 1), view(DType::f32, {1, 1, 3}, 2)}, {1, 5, 3});
+  check({view(DType::f32, {3, 1, 1}, 1), view(DType::f32, {3, 1, 1}, 2)}, {3, 1, 1});
+}
+
+TEST_P(LibraryProducts, HaveABiasAndReluWhereTheLibraryHasThem) {
+  const std::vector<Value> inputs = {view(DType::f16, {2, 5, 7}, 1), view(DType::f16, {2, 7, 3}, 2),
+                                     view(DType::f16, {3}, 3)};
+  check(inputs, {2, 5, 3}, {.bias = true}, is_lt());
+  check(inputs, {2, 5, 3}, {.bias = true, .activation = "relu"}, is_lt());
+  check({inputs[0], inputs[1]}, {2, 5, 3}, {.activation = "relu"}, is_lt());
+  for (const char* other : {"tanh", "sigmoid"})
+    check(inputs, {2, 5, 3}, {.bias = true, .activation = other}, false);
+}
+
+TEST_P(LibraryProducts, OfOtherStridesAndDTypesAreLeft) {
+  // Neither axis is contiguous; one runs backwards; elements repeat.
+  check({view(DType::f32, {1, 5, 7}, 1, {70, 14, 2}), view(DType::f32, {1, 7, 3}, 2)}, {1, 5, 3}, {}, false);
+  check({view(DType::f32, {1, 5, 7}, 1, {35, -7, 1}), view(DType::f32, {1, 7, 3}, 2)}, {1, 5, 3}, {}, false);
+  check({view(DType::f32, {1, 5, 7}, 1, {0, 0, 1}), view(DType::f32, {1, 7, 3}, 2)}, {1, 5, 3}, {}, false);
+  check({view(DType::i32, {1, 5, 7}, 1), view(DType::i32, {1, 7, 3}, 2)}, {1, 5, 3}, {}, false);
+}
+
+/// A library of convolutions.
+std::unique_ptr<gpu::KernelLibrary> conv_library(const std::string& name) {
+  static const cuda::CudnnApi cudnn = cuda::read_cudnn(testing::fake_library("libcudnn.so.9"));
+  static const hip::MiopenApi miopen = hip::read_miopen(testing::fake_library("libMIOpen.so.1"));
+  return name == "cuDNN" ? cuda::make_cudnn(cudnn, true) : hip::make_miopen(miopen);
+}
+
+class LibraryConvs : public ::testing::TestWithParam<std::string> {
+ protected:
+  struct Sizes {
+    Shape x, w;
+    Conv2dOptions options;
+    Ints x_strides = {}, y_strides = {};
+  };
+  /// All three directions.
+  void check(const Sizes& s, DType dtype = DType::f32) {
+    const Attrs attrs = conv_attrs(s.options);
+    const Shape shape = ConvProblem(s.x, s.w, attrs).y;
+    const Value x = view(dtype, s.x, 1, s.x_strides), w = view(dtype, s.w, 2),
+                y = view(dtype, shape, 3, s.y_strides);
+    run("conv2d", attrs, {x, w}, shape);
+    Attrs with_shape = attrs;
+    with_shape.set("input_shape", s.x.to_ints());
+    run("conv2d_input_grad", with_shape, {y, w}, s.x);
+    with_shape = attrs;
+    with_shape.set("weight_shape", s.w.to_ints());
+    run("conv2d_weight_grad", with_shape, {x, y}, s.w);
+  }
+  void run(const std::string& op, const Attrs& attrs, const std::vector<Value>& inputs, const Shape& shape,
+           size_t kernels = 2) {
+    testing::check_library(device_, *library_, testing::request_of(op, attrs, inputs, shape), inputs, kernels,
+                           testing::tolerance_of(inputs[0].desc.dtype));
+  }
+  gpu::GpuDevice& device_ = make_device(GpuTarget::cuda, 12, "sm_86");
+  std::unique_ptr<gpu::KernelLibrary> library_ = conv_library(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Each, LibraryConvs, ::testing::Values("cuDNN", "MIOpen"),
+                         [](const auto& one) { return one.param; });
+
+TEST_P(LibraryConvs, AreComputedInEachDirection) {
+  check({{2, 3, 7, 6}, {4, 3, 3, 3}, {.padding = 1}});
+  check({{1, 2, 11, 7}, {3, 2, 3, 2}, {.stride = {2, 3}, .padding = {2, 0}}});
+  check({{2, 1, 9, 8}, {2, 1, 3, 2}, {.stride = {2, 1}, .padding = 1, .dilation = {2, 3}}});
+  check({{2, 6, 5, 5}, {9, 2, 3, 3}, {.padding = 1, .groups = 3}});
+  check({{1, 1, 5, 3}, {1, 1, 5, 3}, {}});
+}
+
+TEST_P(LibraryConvs, AreComputedInEachDType) {
+  for (const DType dtype : {DType::f16, DType::bf16})
+    check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}}, dtype);
+  if (GetParam() == "cuDNN") check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}}, DType::f64);
+}
+
+TEST_P(LibraryConvs, ReadImagesWithChannelsLastAndPartsOfOthers) {
+  check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}, {60, 1, 12, 3}, {80, 1, 16, 4}});
+  check({{2, 3, 5, 4}, {4, 3, 3, 3}, {.padding = 1}, {200, 40, 8, 2}});
+}
+
+TEST_P(LibraryConvs, LeaveWhatTheyDoNotCompute) {
+  const Attrs attrs = conv_attrs({});
+  const Value x = view(DType::f32, {1, 2, 5, 5}, 1), w = view(DType::f32, {3, 2, 3, 3}, 2);
+  run("conv2d", attrs, {view(DType::f32, {1, 2, 5, 5}, 1, {50, 25, 0, 1}), w}, {1, 3, 3, 3}, 0);
+  run("conv2d", attrs, {x, view(DType::f32, {3, 2, 3, 3}, 2, {18, 9, 1, 3})}, {1, 3, 3, 3}, 0);
+  KernelRequest request = testing::request_of("conv2d", attrs, {x, w}, {1, 3, 3, 3}, {.activation = "relu"});
+  EXPECT_TRUE(library_->kernels(request).empty());
+}
+
+TEST_P(LibraryConvs, InTf32OnlyWhereTheLibraryHasIt) {
+  const std::vector<Value> inputs = {view(DType::f32, {1, 8, 5, 5}, 1), view(DType::f32, {3, 8, 3, 3}, 2)};
+  KernelRequest request = testing::request_of("conv2d", conv_attrs({}), inputs, {1, 3, 3, 3});
+  request.tf32 = true;
+  const bool has = GetParam() == "cuDNN";
+  ASSERT_EQ(library_->kernels(request).size(), has ? 2U : 0U);
+  if (has) testing::check_library(device_, *library_, request, inputs, 2, 1e-2);
+}
+
+class BlasLt : public ::testing::Test {
+ protected:
+  BlasLt() : api_(cuda::read_cublas_lt(testing::fake_library("libcublasLt.so.12"))) {}
+  gpu::BlasLtApi api_;
+  gpu::GpuDevice& device_ = make_device(GpuTarget::cuda, 12, "sm_86");
+};
+
+TEST_F(BlasLt, MultipliesInTf32WhereTheRequestAllowsAndTheDeviceCan) {
+  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 70}, 1), view(DType::f32, {1, 70, 3}, 2)};
+  KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
+  request.tf32 = true;
+  EXPECT_TRUE(gpu::make_blas_lt(api_, false)->kernels(request).empty());
+  const auto library = gpu::make_blas_lt(api_, true);
+  testing::check_library(device_, *library, request, inputs, 2, 1e-2);
+  auto kernels = library->kernels(request);
+  ASSERT_EQ(kernels.size(), 2U);
+  const auto result = testing::run_library(
+      device_, gpu::library_candidate(device_, "tf32", std::move(kernels[0])), inputs, request.output());
+  const auto exact = testing::reference_of(request, inputs);
+  double most = 0;
+  for (size_t i = 0; i < exact.size(); ++i) most = std::max(most, std::abs(result[i] - exact[i]));
+  EXPECT_GT(most, 1e-5) << "that was f32";
+}
+
+TEST_F(BlasLt, NamesAlgorithmsAndGivesThemToTheQueuesStream) {
+  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  const auto library = gpu::make_blas_lt(api_, true);
+  auto kernels = library->kernels(testing::request_of("batch_matmul", {}, inputs, {1, 5, 3}));
+  ASSERT_EQ(kernels.size(), 2U);
+  EXPECT_EQ(kernels[0].name, "algorithm 60 tile 1");
+  EXPECT_EQ(kernels[0].scratch_bytes, 0U);
+  EXPECT_EQ(kernels[1].scratch_bytes, 1000U);
+  const Candidate candidate = gpu::library_candidate(device_, "one", std::move(kernels[1]));
+  EXPECT_EQ(candidate.scratch_bytes, 1000 + gpu::scratch_alignment);
+  testing::run_library(device_, candidate, inputs, {DType::f32, {1, 5, 3}, {}, {15, 3, 1}});
+  EXPECT_EQ(static_cast<testing::HostDriver::HostStream*>(device_.kernels().stream())->given, 2);
+}
+
+TEST_F(BlasLt, SaysWhyItCannotMultiply) {
+  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  const auto library = gpu::make_blas_lt(api_, true);
+  auto kernels = library->kernels(testing::request_of("batch_matmul", {}, inputs, {1, 5, 3}));
+  ASSERT_FALSE(kernels.empty());
+  const Candidate candidate = gpu::library_candidate(device_, "one", std::move(kernels[0]));
+  const testing::Variable fails("ATHANOR_FAKE_BLAS_LT", "fails");
+  try {
+    testing::run_library(device_, candidate, inputs, {DType::f32, {1, 5, 3}, {}, {15, 3, 1}});
+    FAIL() << "it failed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.problem(), "cuBLASLt cannot multiply (status 13)");
+  }
+}
+
+std::string problem_of(const auto& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.problem();
+  }
+  return {};
+}
+
+TEST_F(BlasLt, ALibraryThatIsOldOrBrokenIsRefused) {
+  const auto lacking = testing::fake_library("lacking/libcublasLt.so.12");
+  ASSERT_TRUE(lacking) << lacking.error();
+  EXPECT_THAT(problem_of([&] { cuda::read_cublas_lt(lacking); }),
+              ::testing::EndsWith("lacking/libcublasLt.so.12 has no cublasLtMatmul"));
+  {
+    const testing::Variable old("ATHANOR_FAKE_BLAS_LT_VERSION", "10302");
+    EXPECT_EQ(problem_of([] { cuda::read_cublas_lt(testing::fake_library("libcublasLt.so.12")); }),
+              "version 10.3.2 is too old: 11 is needed");
+  }
+  const testing::Variable refuses("ATHANOR_FAKE_BLAS_LT", "refuses");
+  EXPECT_EQ(problem_of([&] { gpu::make_blas_lt(api_, true); }),
+            "cuBLASLt cannot be used with this device (status 1)");
+}
+
+TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
+  // No release of CUDA 10 is known.
+  gpu::GpuDevice& device = make_device(GpuTarget::cuda, 10, "sm_70");
+  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
+  request.libraries = false;
+  EXPECT_TRUE(device.libraries.candidates(request).empty());
+  EXPECT_TRUE(device.libraries.found().empty()) << "it was not to be asked";
+  request.libraries = true;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(device.libraries.candidates(request).empty());
+  EXPECT_THAT(device.libraries.found(), ::testing::ElementsAre("no cuBLASLt: it is not installed"));
+}
+
+TEST(GpuLibraries, NamesFitTheInterfacesRelease) {
+  const testing::TempFolder folder;
+  std::filesystem::create_directories(folder.path() / "usr/lib");
+  const Machine nowhere(folder.path());
+  const auto names = [&](const char* library, int release) {
+    std::vector<std::string> found = kernel_library_names(nowhere, library, release);
+    std::erase_if(found, [](const std::string& name) { return name.starts_with('/'); });
+    return found;
+  };
+  using ::testing::ElementsAre;
+  EXPECT_THAT(names("cuBLASLt", 12), ElementsAre("libcublasLt.so.12", "libcublasLt.so.11"));
+  EXPECT_THAT(names("rocBLAS", 6), ElementsAre("librocblas.so.4"));
+  EXPECT_THAT(names("hipBLASLt", 7), ElementsAre("libhipblaslt.so.1"));
+  EXPECT_THAT(names("cuDNN", 13), ElementsAre("libcudnn.so.9", "libcudnn.so.8"));
+  EXPECT_EQ(missing_kernel_library(nowhere, "cuBLASLt", 12).fix,
+            "In the Python environment that is active: pip install nvidia-cublas-cu12");
+  EXPECT_EQ(missing_kernel_library(nowhere, "cuBLASLt", 13).fix,
+            "In the Python environment that is active: pip install nvidia-cublas");
+}
+
+// With a backend whose memory is a (virtual) GPU's: tools/virtual-gpus, part "libraries", puts the libraries
+// above into the way of the dynamic linker.
+TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
+  ATHANOR_NEEDS_GPU();
+  if (std::getenv("ATHANOR_STAND_INS") == nullptr) GTEST_SKIP() << "tools/virtual-gpus sets them up";
+  const std::vector<Value> matrices = {view(DType::f32, {2, 5, 7}, 1), view(DType::f32, {2, 7, 3}, 2)},
+                           images = {view(DType::f32, {2, 3, 5, 4}, 1), view(DType::f32, {4, 3, 3, 3}, 2)};
+  const std::pair<KernelRequest, const std::vector<Value>&> problems[] = {
+      {testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices},
+      {testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images}};
+  for (const DeviceInfo& info : testing::gpu_devices())
+    for (const auto& [request, inputs] : problems) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const auto candidates = device.libraries.candidates(request);
+      ASSERT_FALSE(candidates.empty()) << ::testing::PrintToString(device.libraries.found());
+      std::vector<testing::Run> runs;
+      for (const Candidate& candidate : candidates)
+        runs.push_back({candidate.name, testing::run_library(device, candidate, inputs, request.output())});
+      testing::expect_all_near(runs, testing::reference_of(request, inputs), 2e-6, request.key());
+      // Behind our first guess, which deterministic runs take.
+      EXPECT_EQ(backend_of(info.device).candidates(info.device.index, request).at(1).name,
+                candidates[0].name);
+    }
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,75 @@
+// A driver of a GPU that does not exist: memory is the host's, and commands run as they are given. For tests
+// of what stands between the compiler and a driver, where no kernel has to be compiled.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/base/error.h"
+
+namespace athanor::testing {
+
+class HostDriver final : public gpu::Driver {
+ public:
+  /// What tests/support/fake_libraries/fake_gpu.h knows a stream of host memory by.
+  struct HostStream {
+    uint64_t magic = 0x4154484e4f525354;
+    int given = 0;  // by libraries
+  };
+
+  HostDriver(GpuTarget target, int release, const std::string& architecture) {
+    facts_.info.name = "host memory";
+    facts_.info.kind = "gpu";
+    facts_.info.properties["architecture"] = {architecture, "test"};
+    facts_.target = target;
+    facts_.release = release;
+  }
+
+  void open() override {}
+  gpu::Memory allocate(size_t bytes, std::string&) override {
+    return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  }
+  void free(gpu::Memory memory) noexcept override { std::free(memory); }
+  void* pin(size_t bytes) override { return std::malloc(bytes); }
+  gpu::Stream make_stream() override { return &streams_.emplace_back(); }
+  void upload(gpu::Stream, gpu::Place to, const void* from, size_t bytes, gpu::Span*) override {
+    std::memcpy(at(to), from, bytes);
+  }
+  void download(gpu::Stream, void* to, gpu::Place from, size_t bytes) override {
+    std::memcpy(to, at(from), bytes);
+  }
+  void copy(gpu::Stream, gpu::Place to, gpu::Place from, size_t bytes, gpu::Span*) override {
+    std::memmove(at(to), at(from), bytes);
+  }
+  void fill(gpu::Stream, gpu::Place to, uint8_t value, size_t bytes) override {
+    std::memset(at(to), value, bytes);
+  }
+  void launch(gpu::Stream, const gpu::Launch& launch, gpu::Span*) override { no("launch " + launch.name); }
+  void give(gpu::Stream stream, const std::function<void(gpu::Stream)>& commands, gpu::Span*) override {
+    if (stream != nullptr) ++static_cast<HostStream*>(stream)->given;
+    commands(stream);
+  }
+  gpu::Mark mark(gpu::Stream, bool) override { return this; }
+  void wait(gpu::Stream, gpu::Mark, gpu::Stream) override {}
+  bool passed(gpu::Mark) override { return true; }
+  void await(gpu::Mark) override {}
+  void finish(gpu::Stream) override {}
+  void release(gpu::Mark) noexcept override {}
+  gpu::Interval interval(const gpu::Span&) override { return {}; }
+  gpu::Module compile(const std::string&, const std::string& name, std::string*) override {
+    no("compile " + name);
+  }
+  gpu::Module load(const std::string&) override { return nullptr; }
+  gpu::Function find(gpu::Module, const std::string& name) override { no("find " + name); }
+  void unload(gpu::Module, gpu::Function) noexcept override {}
+
+ private:
+  static void* at(const gpu::Place& place) { return static_cast<std::byte*>(place.memory) + place.offset; }
+  [[noreturn]] static void no(const std::string& what) {
+    throw Error(ErrorCode::device, "this device cannot " + what);
+  }
+  std::deque<HostStream> streams_;
+};
+
+}  // namespace athanor::testing
