@@ -68,7 +68,8 @@ constexpr Line lines[] = {{"possible_models", "one of"},
                           {"pcie_link_inside", "PCIe link inside"},
                           {"kernel_driver", "kernel driver"},
                           {"driver_version", "driver version"},
-                          {"opencl_driver", "OpenCL driver"}};
+                          {"opencl_driver", "OpenCL driver"},
+                          {"libraries", "libraries"}};
 
 // "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that agree are joined.
 std::string readings_text(const std::string& property, const Fact& fact, const DetectStyle& style) {

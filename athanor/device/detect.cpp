@@ -44,6 +44,7 @@ Detection detect(const Machine& machine, const DetectOptions& options) {
     device.from_windows =
         device.kind != "cpu" && device.find("pci_id") == nullptr && machine.exists("/dev/dxg");
   add_backends(found.devices, found.runtimes, machine);
+  add_kernel_libraries(found.devices, found.runtimes, machine);
   add_overrides(found.devices, machine);
   found.dangers = find_dangers(found.devices, machine);
   return found;

@@ -17,7 +17,8 @@ using Value = std::variant<bool, int64_t, double, std::string>;
 struct Reading {
   Value value;
   /// "kfd", "amdgpu", "drm", "pci", "nvidia", "xe", "i915", "proc", "sysfs", "wsl", "opencl", "cuda", "hip",
-  /// "nvml", "PCI id" (data/gpu_ids.toml), "data sheet", "architecture", "probe", "user"
+  /// "nvml", "PCI id" (data/gpu_ids.toml), "data sheet", "architecture", "files",
+  /// "probe", "user"
   std::string source;
   /// What the number means where that is not what the property's name says: "work-group processors".
   std::string meaning;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/device/sighting.h"
 
 namespace athanor {
 namespace {
@@ -60,6 +63,15 @@ const Known& known(const std::string& library) {
   throw Error(ErrorCode::internal, "no such library: " + library);
 }
 
+// 12 of "CUDA 12.8", 6 of "HIP 6.4".
+int release_of_runtime(const std::vector<RuntimeState>& runtimes, const std::string& backend) {
+  for (const RuntimeState& runtime : runtimes)
+    if (runtime.name == backend)
+      if (const size_t space = runtime.version.find(' '); space != std::string::npos)
+        return std::atoi(runtime.version.c_str() + space);
+  return 0;
+}
+
 }  // namespace
 
 std::vector<KernelLibraryFacts> kernel_libraries_of(const std::string& backend) {
@@ -90,6 +102,25 @@ Missing missing_kernel_library(const Machine& machine, const std::string& librar
   const bool numbered = !one.package.empty() && release > 0 && (release < 13 || library != "cuBLASLt");
   return {fmt::format("no {}, which NVIDIA or AMD made for {}", library, one.facts.does),
           numbered ? fmt::format(fmt::runtime(one.package), release) : one.newest_package};
+}
+
+void add_kernel_libraries(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
+                          const Machine& machine) {
+  if (!machine.covers_libraries()) return;
+  for (FoundDevice& device : devices)
+    for (const BackendUse& use : device.backends) {
+      const auto libraries = kernel_libraries_of(use.backend);
+      if (!use.usable || libraries.empty() || device.properties.contains("libraries")) continue;
+      std::vector<std::string> found;
+      for (const KernelLibraryFacts& library : libraries) {
+        const Missing missing =
+            missing_kernel_library(machine, library.name, release_of_runtime(runtimes, use.backend));
+        found.push_back(missing.what.empty() ? library.name
+                                             : fmt::format("no {} ({}; not needed). {}", library.name,
+                                                           library.does, missing.fix));
+      }
+      device.properties["libraries"] = {.in_use = {join(found, "; "), "files", {}}, .others = {}, .note = {}};
+    }
 }
 
 }  // namespace athanor

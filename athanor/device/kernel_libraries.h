@@ -16,8 +16,8 @@ struct KernelLibraryFacts {
 /// Those of a backend.
 std::vector<KernelLibraryFacts> kernel_libraries_of(const std::string& backend);
 
-/// What to open, best first, as in vendor_libraries.h. `release` of the interface, which the library must fit:
-/// 12 for a driver of CUDA 12.4, 6 for HIP 6.4; 0: not known.
+/// What to open, best first, as in vendor_libraries.h. `release` of the interface, which the library must
+/// fit: 12 for a driver of CUDA 12.4, 6 for HIP 6.4; 0: not known.
 std::vector<std::string> kernel_library_names(const Machine& machine, const std::string& library,
                                               int release);
 

@@ -57,6 +57,10 @@ std::vector<FoundDevice> merge(const std::vector<Sighting>& sightings, const Mac
 /// Says which backends can use each device, and why not.
 void add_backends(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
                   const Machine& machine);
+/// Says of devices that CUDA or HIP can use which libraries of kernels are installed, and what brings the
+/// others: the property "libraries". Recorded machines may not say.
+void add_kernel_libraries(std::vector<FoundDevice>& devices, const std::vector<RuntimeState>& runtimes,
+                          const Machine& machine);
 /// Adds the user's values (overrides.h) with the source "user".
 void add_overrides(std::vector<FoundDevice>& devices, const Machine& machine);
 std::vector<Danger> find_dangers(const std::vector<FoundDevice>& devices, const Machine& machine);
