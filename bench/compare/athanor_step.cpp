@@ -6,18 +6,22 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
 #include "athanor/backends/cpu/loops/steps.h"
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
+#include "athanor/compile/plan.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/nn.h"
 #include "athanor/ops/ops.h"
 #include "athanor/optim/optim.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/runtime/tuning_session.h"
 
 namespace {
 
@@ -29,6 +33,7 @@ struct Settings {
   std::string precision = "f32";
   int steps = 50, warmup = 10, threads = 2;
   bool avx2 = false;
+  double tune_seconds = 0;
 };
 
 struct Batch {
@@ -97,6 +102,14 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Names of the kernels of ops, and how many steps take them.
+std::map<std::string, int> kernels_of(const Plan& plan) {
+  std::map<std::string, int> count;
+  for (const PlanStep& step : plan.steps)
+    if (step.request) ++count[step.request->op->name + ": " + step.kernel.name];
+  return count;
+}
+
 nlohmann::json measure(const Settings& settings) {
   set_cpu_threads(settings.threads);
   if (settings.avx2) loops::limit_isa("avx2");
@@ -114,7 +127,18 @@ nlohmann::json measure(const Settings& settings) {
   std::vector<double> milliseconds;
   double loss_value = 0;
   std::optional<Trace> trace;
+  // With a budget, kernels are timed between the first steps, which do not count; else before the first one.
+  std::optional<TuningSession> tuning;
+  if (settings.tune_seconds > 0) tuning.emplace(TuningBudget{.share = 1, .seconds = settings.tune_seconds});
+  const auto begin = Clock::now();
+  const auto tunes = [&] {
+    return tuning && seconds_since(begin) < settings.tune_seconds && !tuning->state().over;
+  };
   for (int step = -settings.warmup; step < settings.steps; ++step) {
+    if (step > -settings.warmup && step <= 0 && tunes()) {
+      tuning->between_steps(last_plan(), [&] { queue_of(device).finish(); });
+      step = -settings.warmup + 1;  // until nothing is left, or the time is over
+    }
     const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
     const auto start = std::chrono::steady_clock::now();
     const Tensor loss = [&] {
@@ -150,6 +174,8 @@ nlohmann::json measure(const Settings& settings) {
           {"rebuild_ms_mean", stats.rebuild_seconds * 1e3 / settings.steps},
           {"last_loss", loss_value},
           {"kernels_total", last_plan()->steps.size()},
+          {"libraries", last_plan()->libraries},
+          {"kernels", kernels_of(*last_plan())},
           {"peak_rss_bytes", memory_of_process("VmHWM")},
           {"baseline_rss_bytes", baseline},
           {"planned_memory_bytes", last_plan()->planned_memory_bytes()},
@@ -171,6 +197,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", settings.steps, "Timed steps")->check(CLI::PositiveNumber);
   app.add_option("--warmup", settings.warmup, "Steps before these")->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "CPU threads");
+  app.add_option("--tune-seconds", settings.tune_seconds,
+                 "Times kernels between the first steps for so long, instead of all before the first step");
   app.add_flag("--avx2", settings.avx2, "Use no newer instructions; set ONEDNN_MAX_CPU_ISA=AVX2 as well");
   CLI11_PARSE(app, argc, argv);
   try {
