@@ -66,8 +66,8 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 8> later_fields{"eval_examples", "precision",  "tune",    "choices",
-                                                       "image_size",    "max_broken", "augment", "memory_limit"};
+constexpr std::array<std::string_view, 8> later_fields{
+    "eval_examples", "precision", "tune", "choices", "image_size", "max_broken", "augment", "memory_limit"};
 
 template <class T>
 json field_to_json(const T& value) {

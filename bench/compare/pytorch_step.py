@@ -4,6 +4,7 @@ The peer of athanor_step.cpp: the same models, batches of the same shapes, SGD w
 """
 import argparse
 import json
+import pathlib
 import statistics
 import sys
 import time
@@ -31,6 +32,9 @@ arguments = parser.parse_args()
 import torch  # noqa: E402  (after the arguments, so that --help is quick)
 from torch import nn  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "nn"))
+from torch_resnet import BasicBlock, Bottleneck  # noqa: E402
+
 torch.set_num_threads(arguments.threads)
 torch.set_float32_matmul_precision("high" if arguments.precision == "tf32" else "highest")
 torch.backends.cudnn.allow_tf32 = arguments.precision == "tf32"
@@ -38,41 +42,6 @@ device = torch.device(arguments.device.replace("hip", "cuda"))
 on_gpu = device.type == "cuda"
 torch.manual_seed(1)
 baseline = memory_of_process("VmRSS")
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, inputs, outputs, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-        self.downsample = None
-        if stride != 1 or inputs != outputs:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-
-    def forward(self, x):
-        y = torch.relu(self.bn1(self.conv1(x)))
-        y = self.bn2(self.conv2(y))
-        return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
-
-
-class Bottleneck(nn.Module):
-    def __init__(self, inputs, width, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(width)
-        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
-        self.bn3 = nn.BatchNorm2d(4 * width)
-        self.downsample = None
-        if stride != 1 or inputs != 4 * width:
-            self.downsample = nn.Sequential(nn.Conv2d(inputs, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
-
-    def forward(self, x):
-        y = torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))))
-        return torch.relu(self.bn3(self.conv3(y)) + (x if self.downsample is None else self.downsample(x)))
 
 
 class TransformerBlock(nn.Module):

@@ -29,19 +29,22 @@ std::vector<std::string> library_names() {
 #endif
 }
 
-// PoCL's threads sleep between kernels, and several may wake on one core: short kernels were measured to take
-// twice their time. PoCL's own setting binds each thread to a core. Used only if this process may run on all
-// cores.
-void keep_pocl_threads_apart() {
+// PoCL's own settings, unless the user has set them.
+void set_up_pocl() {
 #ifdef __linux__
+  // Its threads sleep between kernels, and several may wake on one core: short kernels were measured to take
+  // twice their time. Bound threads are used only if this process may run on all cores.
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == get_nprocs_conf())
     setenv("POCL_AFFINITY", "1", 0);
+  // It generates code for the binary that is kept, and again, for the launch's sizes, when the kernel first
+  // runs. The first code runs as fast.
+  setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
 #endif
 }
 
 Api load() {
-  keep_pocl_threads_apart();
+  set_up_pocl();
   static const os::Library library(library_names());
   Api result;
   if (!library) {

@@ -36,6 +36,8 @@ struct Grain {
 
   /// Numbers that fit a cache between two steps of an algorithm; no limit where nothing is gained by it.
   int64_t cached_floats = no_limit;
+  /// What is computed while a byte is moved between two steps of an algorithm, roughly: for best guesses.
+  double flops_per_byte = 40;
 };
 
 /// GPUs, and processors.
@@ -58,7 +60,8 @@ inline constexpr Grain coarse_grain{.coarse = true,
                                     .reduction_parts = 2,
                                     .shifted_parts = 4,
                                     .scan_parts = 2,
-                                    .cached_floats = 3 << 20};
+                                    .cached_floats = 3 << 20,
+                                    .flops_per_byte = 2};
 
 /// How many of `tiles` a group does, so that it has `least` work if one tile has `work`, and enough groups
 /// remain for the device. 1 where groups cost nothing to start.

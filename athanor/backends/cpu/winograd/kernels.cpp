@@ -103,34 +103,31 @@ HWY_INLINE void load_square(const float* plane, const Plane& size, int64_t top, 
     }
 }
 
-void transform_patch(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
-                     int64_t point_stride) {
+/// Multiplies a square of pixels from both sides: 6 x 6 points.
+template <int extent, void (*multiply)(const Vector*, int, Vector*, int)>
+HWY_INLINE void transform_square(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
+                                 int64_t point_stride) {
   const Tag d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < size.block; c += lanes) {
-    Vector pixels[36], half[36], row[6];
-    load_square<6>(plane + c, size, top, left, pixels);
-    for (int j = 0; j < 6; ++j) by_b(pixels + j, 6, half + j, 6);
+    Vector pixels[extent * extent], half[6 * extent], row[6];
+    load_square<extent>(plane + c, size, top, left, pixels);
+    for (int j = 0; j < extent; ++j) multiply(pixels + j, extent, half + j, extent);
     for (int i = 0; i < 6; ++i) {
-      by_b(half + 6 * i, 1, row, 1);
+      multiply(half + extent * i, 1, row, 1);
       for (int j = 0; j < 6; ++j) hn::StoreU(row[j], d, to + (6 * i + j) * point_stride + c);
     }
   }
 }
 
+void transform_patch(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
+                     int64_t point_stride) {
+  transform_square<6, by_b>(plane, size, top, left, to, point_stride);
+}
+
 void transform_gradient(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
                         int64_t point_stride) {
-  const Tag d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t c = 0; c < size.block; c += lanes) {
-    Vector pixels[16], half[24], row[6];
-    load_square<4>(plane + c, size, top, left, pixels);
-    for (int j = 0; j < 4; ++j) by_a(pixels + j, 4, half + j, 4);
-    for (int i = 0; i < 6; ++i) {
-      by_a(half + 4 * i, 1, row, 1);
-      for (int j = 0; j < 6; ++j) hn::StoreU(row[j], d, to + (6 * i + j) * point_stride + c);
-    }
-  }
+  transform_square<4, by_a>(plane, size, top, left, to, point_stride);
 }
 
 void finish_tile(const float* from, int64_t point_stride, float* plane, const Plane& size, int64_t top,

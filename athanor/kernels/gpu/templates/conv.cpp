@@ -218,7 +218,10 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   put_first(result, tile_candidates(request, phases, traits));
   for (const int64_t outputs : {4, 2}) {
     auto winograd = winograd_candidate(data, p, outputs, traits);
-    if (winograd) result.push_back(std::move(*winograd));
+    if (!winograd) continue;
+    const bool first =
+        outputs == 4 && winograd_is_likely_faster(p.m, data.channels_in, data.out, p.dtype, traits);
+    result.insert(first ? result.begin() : result.end(), std::move(*winograd));
   }
   std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   if (zeros)
@@ -349,8 +352,11 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   auto result = candidates({gathered}, traits);
   put_first(result, tile_candidates(request, conv, traits));
   for (const int64_t outputs : {4, 2})
-    if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits))
-      result.push_back(std::move(*winograd));
+    if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits)) {
+      const bool first = outputs == 4 && winograd_is_likely_faster(conv.y[1], conv.x[1], conv.y,
+                                                                   request.output().dtype, traits);
+      result.insert(first ? result.begin() : result.end(), std::move(*winograd));
+    }
   std::ranges::move(shifted_weight_candidates(request, conv, gathered, traits), std::back_inserter(result));
   if (!gathered.wide_index)
     std::ranges::move(tap_candidates(request, conv, traits), std::back_inserter(result));

@@ -74,5 +74,9 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
 /// The same for conv2d_weight_grad: F(3, outputs).
 std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,
                                                     int64_t outputs, const GpuTraits& traits);
+/// Whether F(4, 3) is likely to take less time than the sums as they are defined, for `m` and `c` channels
+/// and a result (or its gradient) of this shape: it multiplies a quarter as often, but what it transforms
+/// goes through memory.
+bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dtype, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

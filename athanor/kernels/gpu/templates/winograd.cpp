@@ -210,4 +210,15 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
   return candidate;
 }
 
+bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dtype, const GpuTraits& traits) {
+  if (dtype != DType::f32) return false;  // half types have matrix units, or are widened for each product
+  const Tiles tiles(4, out, m + c, *traits.grain);
+  const auto pixels = static_cast<double>(out[2] * out[3]),
+             points = static_cast<double>(tiles.count * tiles.points) / static_cast<double>(tiles.images);
+  const auto products = static_cast<double>(m * c), channels = static_cast<double>(m + c);
+  // A point of a transform takes about 8 operations, and is written and read as a float.
+  const double transforms = points * channels * (8 + 8 * traits.grain->flops_per_byte);
+  return points * 2 * products + transforms < 0.8 * (9 * 2 * products * pixels);
+}
+
 }  // namespace athanor::gpu
