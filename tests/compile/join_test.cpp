@@ -81,8 +81,8 @@ TEST(Join, UpdatesOfManyParametersShareALaunch) {
     EXPECT_EQ(together->bytes(), alone->bytes());
     EXPECT_NE(explain(*together).find(" parameters "), std::string::npos) << explain(*together);
     expect_ordered(*together);
-    // The limit of join.cpp, which does not count the small gaps between temporaries, nor the scratch memory of
-    // kernels: they are chosen later.
+    // The limit of join.cpp, which does not count the small gaps between temporaries, nor the scratch memory
+    // of kernels: they are chosen later.
     size_t scratch = 0;
     for (const PlanStep& step : together->steps) scratch = std::max(scratch, step.kernel.scratch_bytes);
     EXPECT_LE(static_cast<double>(together->arena_bytes()),
