@@ -95,6 +95,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "How to train");
   option("--batch-size", config.batch_size, "N",
          fmt::format("pictures in a step (default {})", config.batch_size), "How to train");
+  option("--accumulate", config.accumulate, "N",
+         "compute each batch in N parts, one after the other, in less memory (default 1)", "How to train");
   suggest(option("--precision", config.precision, "NAME",
                  "f32, tf32, bf16 or f16: what products are computed in; weights stay f32 (default f32)",
                  "How to train"),
@@ -258,8 +260,8 @@ int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
   check_tuning(command, options.config);
-  at_least_one(command,
-               {"--epochs", "--image-size", "--batch-size", "--threads", "--max-steps", "--eval-examples"});
+  at_least_one(command, {"--epochs", "--image-size", "--batch-size", "--accumulate", "--threads",
+                         "--max-steps", "--eval-examples"});
   options.config.validate();
   options.config.data = from_any_folder(options.config.data);
   const RunFolder folder = choose_run(command, options);

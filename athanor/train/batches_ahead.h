@@ -10,8 +10,9 @@ namespace athanor {
 
 class BatchesAhead {
  public:
-  BatchesAhead(std::unique_ptr<Batches> batches, Device device)
-      : batches_(std::move(batches)), device_(device) {}
+  /// Each batch goes up in so many parts, of one size.
+  BatchesAhead(std::unique_ptr<Batches> batches, Device device, int64_t parts)
+      : batches_(std::move(batches)), device_(device), parts_(parts) {}
 
   /// The next batch; not at the end of an epoch.
   Uploaded take();
@@ -38,6 +39,7 @@ class BatchesAhead {
 
   std::unique_ptr<Batches> batches_;
   Device device_;
+  int64_t parts_;
   std::optional<Uploaded> ahead_;
   LoaderState before_ahead_;
   bool first_ = true;

@@ -43,6 +43,7 @@ void for_each_field(Config& config, F&& f) {
   f("device", config.device, may_change);
   f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
   f("batch_size", config.batch_size, keep);
+  f("accumulate", config.accumulate, keep);
   f("precision", config.precision, keep);
   f("optimizer", config.optimizer, keep);
   f("lr", config.lr, keep);
@@ -66,8 +67,9 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 8> later_fields{
-    "eval_examples", "precision", "tune", "choices", "image_size", "max_broken", "augment", "memory_limit"};
+constexpr std::array<std::string_view, 9> later_fields{"eval_examples", "precision",    "tune",
+                                                       "choices",       "image_size",   "max_broken",
+                                                       "augment",       "memory_limit", "accumulate"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -156,6 +158,10 @@ void TrainConfig::validate() const {
   (void)Augmentation::parse(with_standard(augment, "crop"));
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch_size", batch_size, 1, INT32_MAX);
+  check_range("accumulate", accumulate, 1, batch_size);
+  if (batch_size % accumulate != 0)
+    refuse("accumulate", fmt::format("a batch of {} has no {} equal parts", batch_size, accumulate),
+           "Give a number that divides --batch-size");
   check_range("threads", threads, 0, most_threads);
   check_range("workers", workers, 0, most_workers);
   check_range("max_steps", max_steps, 0, INT64_MAX);

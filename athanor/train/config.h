@@ -30,6 +30,7 @@ struct TrainConfig {
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
+  int64_t accumulate = 1;         // parts in which a batch is computed, one after the other
   std::string precision = "f32";  // see precision_names()
   std::string optimizer = "sgd";  // see optim::optimizer_names()
   std::optional<double> lr;       // the largest learning rate of the schedule; none: default_lr(optimizer)

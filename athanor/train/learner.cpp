@@ -1,5 +1,7 @@
 #include "athanor/train/learner.h"
 
+#include <algorithm>
+
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/evaluate.h"
@@ -15,33 +17,44 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
   mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
 }
 
-PendingStep Learner::build(const Tensor& inputs, const Tensor& targets) {
+PendingStep Learner::build(const std::vector<BatchPart>& parts) {
   const StepOptions options{.loss = [this](nn::Module& model, const Tensor& x,
                                            const Tensor& wanted) { return task_.forward(model, x, wanted); },
                             .clip_norm = config_.clip_norm,
                             .precision = parse_precision(config_.precision),
                             .scaler = scaler_ ? &*scaler_ : nullptr};
-  return training_step(*model_, *optimizer_, inputs, targets, options);
+  return training_step(*model_, *optimizer_, parts, options);
 }
 
 PendingStep Learner::step(const Uploaded& batch, double lr) {
   mark_->set();
   try {
     optimizer_->set_lr(lr);
-    PendingStep pending = build(batch.inputs, batch.targets);
+    PendingStep pending = build(batch.parts);
+    std::optional<FinishScope> finish;
+    if (batch.parts.size() > 1) finish.emplace();  // earlier parts have been computed
     const TraceScope trace("launch");
     eval({pending.loss});
     return pending;
   } catch (const Interrupted&) {
+    optimizer_->zero_grad();  // of parts that were computed
     whole_ = mark_->go_back();
     throw;
   }
 }
 
 std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
-  const TensorType input = task_.input_type(batch_size), target = task_.target_type(batch_size);
-  const PendingStep pending = build(Tensor::from(HostArray(input.dtype, input.shape), device_),
-                                    Tensor::from(HostArray(target.dtype, target.shape), device_));
+  const auto placeholder = [&](TensorType type) {
+    type.device = device_;
+    return Tensor::placeholder(type);
+  };
+  const int64_t part = std::max<int64_t>(1, batch_size / config_.accumulate);
+  // Of the last part: to the gradients of those before.
+  if (config_.accumulate > 1)
+    for (const auto& parameter : model_->parameters())
+      parameter.set_grad(placeholder(parameter.value().type()));
+  const PendingStep pending =
+      build({BatchPart{placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}});
   return plan_for({pending.loss});
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "athanor/compile/plan.h"
 #include "athanor/train/checkpoint.h"
@@ -11,9 +12,9 @@
 
 namespace athanor {
 
-/// A batch in a device's memory.
+/// A batch in a device's memory, in the parts of --accumulate.
 struct Uploaded {
-  Tensor inputs, targets;
+  std::vector<BatchPart> parts;
   int64_t counted = 0;  // targets that count
 };
 
@@ -44,7 +45,7 @@ class Learner {
   void load(const Checkpoint& checkpoint);
 
  private:
-  PendingStep build(const Tensor& inputs, const Tensor& targets);
+  PendingStep build(const std::vector<BatchPart>& parts);
 
   const Task& task_;
   const TrainConfig config_;

@@ -36,7 +36,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
 
   manual_seed(config_.seed);
   learner_.emplace(*task_, config_, device_.device);
-  batches_.emplace(task_->training_batches(), device_.device);
+  batches_.emplace(task_->training_batches(), device_.device, config_.accumulate);
   schedule_ =
       optim::make_schedule(config_.schedule, {.lr = config_.learning_rate(),
                                               .total_steps = config_.epochs * batches_->batches_in_epoch(),

@@ -1,7 +1,9 @@
 #include "athanor/train/training_step.h"
 
+#include <optional>
 #include <utility>
 
+#include "athanor/base/os/interrupt.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
@@ -38,20 +40,55 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
                                 .nesterov = config.momentum > 0});
 }
 
+namespace {
+
+/// The share of a part in the mean over its batch; undefined for the whole of it. An input of plans: parts
+/// with more or fewer targets run the same plan.
+Tensor share_of(const BatchPart& part, int64_t counted) {
+  if (part.counted == counted) return {};
+  return Tensor::scalar(static_cast<double>(part.counted) / static_cast<double>(counted), DType::f32,
+                        part.targets.device());
+}
+
+void add(Tensor& sum, const Tensor& more) {
+  const NoGrad off;
+  sum = sum.defined() ? sum + more : more;
+}
+
+}  // namespace
+
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& inputs,
                           const Tensor& targets, const StepOptions& options) {
-  PendingStep step = [&]() -> PendingStep {
-    const Autocast scope(options.precision);
-    Forward forward = options.loss ? options.loss(model, inputs, targets) : classify(model, inputs, targets);
-    return {std::move(forward.loss), std::move(forward.correct)};
-  }();
+  const std::vector<BatchPart> whole{BatchPart{inputs, targets}};
+  return training_step(model, optimizer, whole, options);
+}
+
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const std::vector<BatchPart>& parts,
+                          const StepOptions& options) {
   optim::GradScaler* scaler = options.scaler;
+  PendingStep step;
+  std::optional<FinishScope> finish;  // running averages have moved
+  int64_t counted = 0;
+  for (const BatchPart& part : parts) counted += part.counted;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (p > 0) {
+      eval({step.loss});  // and the gradients so far
+      finish.emplace();
+    }
+    Forward forward = [&] {
+      const Autocast scope(options.precision);
+      return options.loss ? options.loss(model, parts[p].inputs, parts[p].targets)
+                          : classify(model, parts[p].inputs, parts[p].targets);
+    }();
+    const Tensor share = share_of(parts[p], counted);
+    const Tensor loss = share.defined() ? forward.loss * cast(share, forward.loss.dtype()) : forward.loss;
+    (scaler != nullptr ? scaler->scale(loss) : loss).backward();
+    add(step.loss, loss);
+    add(step.correct, forward.correct);
+  }
   if (scaler != nullptr) {
     step.loss_scale = scaler->scale();
-    scaler->scale(step.loss).backward();
     scaler->unscale(model.parameters());
-  } else {
-    step.loss.backward();
   }
   if (options.clip_norm > 0) optim::clip_grad_norm(model.parameters(), options.clip_norm);
   if (scaler != nullptr) {

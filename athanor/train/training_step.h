@@ -49,8 +49,21 @@ struct PendingStep {
   Tensor skipped = {};     // i64: how many steps were skipped so far, this one among them
 };
 
+/// A batch in a device's memory, or a part of one.
+struct BatchPart {
+  Tensor inputs, targets;
+  int64_t counted = 0;  // targets that count
+};
+
 /// Extends the graph by one step of `optimizer` on a batch.
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& inputs,
                           const Tensor& targets, const StepOptions& options = {});
+/// The same of a batch in parts (gradient accumulation): gradients are summed up part by part, and the update
+/// comes after the last. All parts but the last are computed here; their activations never lie in memory
+/// together. Loss, gradients and update are those of the whole batch, to rounding. What a model computes of
+/// its whole batch is of a part: batch norm's statistics (its running averages move once for each part), and
+/// the random numbers of dropout are others.
+PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const std::vector<BatchPart>& parts,
+                          const StepOptions& options = {});
 
 }  // namespace athanor

@@ -42,6 +42,8 @@ extern "C" void note_signal(int signal) {
 
 }  // namespace
 
+static thread_local int finishing = 0;
+
 InterruptScope::InterruptScope() {
   if (depth++ > 0) return;
   noted = 0;
@@ -62,9 +64,12 @@ void deliver_interrupt() {
   if (depth == 0 && noted != 0) std::raise(noted);
 }
 void request_interrupt(int signal) { noted = signal; }
-bool interrupts_are_held() { return depth > 0; }
+bool interrupts_are_held() { return depth > 0 && finishing == 0; }
 void throw_if_interrupted() {
-  if (depth > 0 && noted != 0) throw Interrupted();
+  if (interrupts_are_held() && noted != 0) throw Interrupted();
 }
+
+FinishScope::FinishScope() { ++finishing; }
+FinishScope::~FinishScope() { --finishing; }
 
 }  // namespace athanor

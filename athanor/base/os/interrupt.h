@@ -17,6 +17,15 @@ class InterruptScope {
   InterruptScope& operator=(const InterruptScope&) = delete;
 };
 
+/// While one lives, this thread leaves no work: what was begun has changed something, and is to be finished.
+class FinishScope {
+ public:
+  FinishScope();
+  ~FinishScope();
+  FinishScope(const FinishScope&) = delete;
+  FinishScope& operator=(const FinishScope&) = delete;
+};
+
 /// The signal that asked to stop since the last InterruptScope began; 0: none.
 int interrupt_signal();
 /// Ends the program as that signal would have, unless none came or a scope lives that will see to it.
@@ -30,7 +39,7 @@ class Interrupted : public std::exception {
   const char* what() const noexcept override { return "it was interrupted"; }
 };
 
-/// Whether a scope lives, so that long work has to look now and then.
+/// Whether an InterruptScope lives, and no FinishScope, so that long work has to look now and then.
 bool interrupts_are_held();
 /// Throws Interrupted when a scope lives and somebody has asked to stop. Called where all is whole: between
 /// kernels that are compiled, timed or run.

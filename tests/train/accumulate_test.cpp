@@ -1,0 +1,170 @@
+// Gradient accumulation: a batch in parts is the batch.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "athanor/nn/nn.h"
+#include "athanor/ops/ops.h"
+#include "athanor/optim/optim.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/training_step.h"
+#include "trainer_fixture.h"
+
+namespace athanor {
+namespace {
+
+using testing::TrainerTest;
+
+constexpr int64_t whole_batch = 12;
+
+struct Batch12 {
+  std::vector<float> pictures;
+  std::vector<int64_t> labels;
+};
+
+Batch12 numbered_batch() {
+  Batch12 batch;
+  for (int64_t i = 0; i < whole_batch * 3 * 64; ++i)
+    batch.pictures.push_back(std::sin(static_cast<float>(i * i % 1009)));
+  for (int64_t i = 0; i < whole_batch; ++i) batch.labels.push_back(i * 7 % 5);
+  return batch;
+}
+
+std::vector<BatchPart> in_parts(const Batch12& batch, int64_t parts) {
+  std::vector<BatchPart> all;
+  const int64_t n = whole_batch / parts, size = n * 3 * 64;
+  for (int64_t p = 0; p < parts; ++p) {
+    const std::vector<float> x(batch.pictures.begin() + p * size, batch.pictures.begin() + (p + 1) * size);
+    const std::vector<int64_t> y(batch.labels.begin() + p * n, batch.labels.begin() + (p + 1) * n);
+    const auto counted = n - std::count(y.begin(), y.end(), ignored_target);
+    all.push_back({Tensor::from(x, {n, 3, 8, 8}), Tensor::from(y, {n}), counted});
+  }
+  return all;
+}
+
+std::unique_ptr<nn::Module> small_net() {
+  manual_seed(9);
+  return std::make_unique<nn::Sequential>(nn::Conv2d(3, 8, 3, {.padding = 1}), nn::ReLU(),
+                                          nn::Conv2d(8, 8, 3, {.padding = 1}), nn::ReLU(), nn::Flatten(),
+                                          nn::Linear(8 * 64, 5));
+}
+
+struct Outcome {
+  std::vector<double> losses, correct, skipped, scales;
+  nn::StateDict state;
+};
+
+Outcome train_in_parts(const Batch12& batch, int64_t parts, const std::string& optimizer_name, int steps,
+                       double clip_norm = 0, bool f16 = false) {
+  const auto model = small_net();
+  const auto optimizer =
+      optim::make_optimizer(optimizer_name, model->parameters(), {.lr = 0.01, .momentum = 0.9});
+  std::optional<optim::GradScaler> scaler;
+  if (f16) scaler.emplace(Device{}, optim::GradScalerOptions{.initial_scale = 1024});
+  Outcome outcome;
+  for (int step = 0; step < steps; ++step) {
+    const PendingStep made = training_step(*model, *optimizer, in_parts(batch, parts),
+                                           {.clip_norm = clip_norm,
+                                            .precision = f16 ? Precision::f16 : Precision::f32,
+                                            .scaler = f16 ? &*scaler : nullptr});
+    outcome.losses.push_back(made.loss.item());
+    outcome.correct.push_back(made.correct.item());
+    if (f16) outcome.skipped.push_back(made.skipped.item()), outcome.scales.push_back(scaler->scale().item());
+  }
+  outcome.state = model->state_dict();
+  return outcome;
+}
+
+void expect_near_to_rounding(const Outcome& parts, const Outcome& whole) {
+  EXPECT_EQ(parts.correct, whole.correct);
+  for (size_t s = 0; s < whole.losses.size(); ++s) EXPECT_NEAR(parts.losses[s], whole.losses[s], 1e-5);
+  for (const auto& [name, value] : whole.state) {
+    const auto expected = to_doubles(value), found = to_doubles(parts.state.at(name));
+    for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 2e-5) << name;
+  }
+}
+
+TEST(Accumulate, GivesTheStepsOfTheWholeBatch) {
+  const Batch12 batch = numbered_batch();
+  for (const char* optimizer : {"sgd", "adamw"})
+    for (const double clip_norm : {0.0, 0.5}) {
+      SCOPED_TRACE(optimizer);
+      const Outcome whole = train_in_parts(batch, 1, optimizer, 4, clip_norm);
+      for (const int64_t parts : {2, 4})
+        expect_near_to_rounding(train_in_parts(batch, parts, optimizer, 4, clip_norm), whole);
+    }
+}
+
+TEST(Accumulate, WeighsPartsByTheTargetsThatCount) {
+  Batch12 batch = numbered_batch();
+  for (const size_t i : {0, 1, 2, 7}) batch.labels[i] = ignored_target;
+  expect_near_to_rounding(train_in_parts(batch, 3, "sgd", 3), train_in_parts(batch, 1, "sgd", 3));
+}
+
+TEST(Accumulate, ALossScaleDecidesOnceForAllParts) {
+  Batch12 batch = numbered_batch();
+  const Outcome whole = train_in_parts(batch, 1, "sgd", 2, 0, true),
+                parts = train_in_parts(batch, 4, "sgd", 2, 0, true);
+  EXPECT_EQ(parts.skipped.back(), 0);
+  for (size_t s = 0; s < whole.losses.size(); ++s) EXPECT_NEAR(parts.losses[s], whole.losses[s], 2e-3);
+  // Gradients of one part in four overflow.
+  for (size_t i = 3 * 3 * 64; i < 6 * 3 * 64; ++i) batch.pictures[i] *= 3e4F;
+  const nn::StateDict before = small_net()->state_dict();
+  const Outcome overflowed = train_in_parts(batch, 4, "sgd", 1, 0, true);
+  EXPECT_EQ(overflowed.skipped.back(), 1);
+  EXPECT_EQ(overflowed.scales.back(), 512);
+  for (const auto& [name, value] : before) EXPECT_EQ(overflowed.state.at(name).bytes, value.bytes) << name;
+}
+
+TEST(Accumulate, RunsTheSamePlansInEachStep) {
+  const Batch12 batch = numbered_batch();
+  int64_t compiled = 0;
+  for (const int steps : {2, 5}) {
+    clear_plan_cache();
+    reset_evaluation_stats();
+    train_in_parts(batch, 4, "sgd", steps);
+    if (steps == 2) compiled = evaluation_stats().plans_compiled;
+  }
+  EXPECT_EQ(evaluation_stats().plans_compiled, compiled);
+  // Parameters and momentum are updated where they lie.
+  for (const int output : last_plan()->outputs) {
+    const PlanValue& value = last_plan()->values[static_cast<size_t>(output)];
+    if (value.type.shape.size() > 1) {
+      EXPECT_GE(value.in_place_of, 0) << to_string(value.type);
+    }
+  }
+}
+
+TEST_F(TrainerTest, ABatchInPartsLearnsAsTheWhole) {
+  config_.deterministic = true;
+  config_.epochs = 1;
+  train("whole");
+  config_.accumulate = 4;
+  train("parts");
+  const auto whole = read_metrics(run_folder("whole").metrics()),
+             parts = read_metrics(run_folder("parts").metrics());
+  ASSERT_EQ(parts.size(), whole.size());
+  for (size_t s = 0; s < whole.size(); ++s) EXPECT_NEAR(parts[s].loss, whole[s].loss, 1e-4) << s;
+}
+
+TEST_F(TrainerTest, ABatchInPartsResumesToTheSameNumbers) {
+  config_.model = "cnn";
+  config_.epochs = 1;
+  config_.accumulate = 2;
+  config_.precision = "f16";
+  train("whole");
+  config_.max_steps = 3;
+  train("parts", true);
+  config_.max_steps = 0;
+  train("parts", true);
+  EXPECT_EQ(metrics("parts"), metrics("whole"));
+}
+
+TEST_F(TrainerTest, PartsMustDivideTheBatch) {
+  config_.accumulate = 3;
+  EXPECT_THROW(train("a"), Error);
+}
+
+}  // namespace
+}  // namespace athanor
