@@ -14,6 +14,7 @@ void add_eval(CLI::App& program, int& exit_code);
 void add_predict(CLI::App& program, int& exit_code);
 void add_data(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
+void add_fit(CLI::App& program, int& exit_code);
 void add_detect(CLI::App& program, int& exit_code);
 void add_tune(CLI::App& program, int& exit_code);
 void add_cache(CLI::App& program, int& exit_code);

@@ -165,7 +165,7 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
   Recomputation all;
   double whole = 0;
   for (const PlanStep& step : after.steps) {
-    const double seconds = reruns.seconds_of(step);
+    const double seconds = reruns.times().seconds(step);
     whole += seconds;
     if (!step.again) continue;
     ++all.kernels;
@@ -173,7 +173,7 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
     all.seconds += seconds;
   }
   all.share = whole > 0 ? all.seconds / whole : 0;
-  if (!reruns.knows_time()) all.seconds = 0;
+  if (!reruns.times().known()) all.seconds = 0;
   all.bytes = before.planned_memory_bytes() - after.planned_memory_bytes();
   return all;
 }

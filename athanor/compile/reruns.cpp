@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "athanor/compile/canonical_loop.h"
-#include "athanor/kernels/cache.h"
-#include "athanor/kernels/tuner.h"
 
 namespace athanor {
 namespace {
@@ -71,7 +70,7 @@ void Reruns::make_rerun(int v) {
   rerun->signals = false;
   rerun->waits.clear();
   rerun->scratch_offset = -1;
-  seconds_[static_cast<size_t>(v)] = seconds_of(*rerun);
+  seconds_[static_cast<size_t>(v)] = times_.seconds(*rerun);
   candidates_.push_back(v);
 }
 
@@ -101,19 +100,6 @@ std::optional<PlanStep> Reruns::cut_loop(const PlanStep& step, int v) const {
   rerun.bytes = cut.program.bytes();
   rerun.loops.push_back(std::move(cut.program));
   return rerun;
-}
-
-double Reruns::seconds_of(const PlanStep& step) const {
-  for (const auto& [name, seconds] : step.measured)
-    if (name == step.kernel.name) return seconds;
-  const auto [found, fresh] = rates_.emplace(step.device, std::pair(0.0, 0.0));
-  if (fresh) {
-    const KernelCache::Peak peak = KernelCache::instance().find_peak(environment_key(step.device));
-    found->second = {peak.flops_per_second, peak.bytes_per_second};
-  }
-  auto [flops, bytes] = found->second;
-  if (flops <= 0 || bytes <= 0) knows_time_ = false, flops = 1e11, bytes = 1e10;  // only their ratio counts
-  return std::max(static_cast<double>(step.flops) / flops, static_cast<double>(step.bytes) / bytes);
 }
 
 Reruns::Selection Reruns::by_hand() const {

@@ -1,11 +1,11 @@
 // Reruns: steps of a plan that run once more, late, so that what they write need not be kept.
 #pragma once
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "athanor/compile/plan.h"
+#include "athanor/compile/step_times.h"
 
 namespace athanor {
 
@@ -42,11 +42,8 @@ class Reruns {
   Outcome outcome(const Selection& selection, Device device) const;
   /// The plan with these reruns, not placed; loops that were cut down have no kernels.
   Plan apply(const Selection& selection) const;
-  /// Predicted or measured.
-  double seconds_of(const PlanStep& step) const;
+  const StepTimes& times() const { return times_; }
   double rerun_seconds(int value) const { return seconds_[static_cast<size_t>(value)]; }
-  /// Whether seconds are of this machine, and not only in proportion.
-  bool knows_time() const { return knows_time_; }
 
  private:
   /// A step of the plan, or the rerun that writes a value.
@@ -75,8 +72,7 @@ class Reruns {
   std::vector<std::optional<PlanStep>> reruns_;                              // by value
   std::vector<double> seconds_;                                              // of those
   std::vector<int> candidates_;
-  mutable std::map<Device, std::pair<double, double>> rates_;  // FLOP/s and B/s
-  mutable bool knows_time_ = true;
+  StepTimes times_;
 };
 
 }  // namespace athanor

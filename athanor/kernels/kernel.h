@@ -138,6 +138,9 @@ class Backend : public DeviceProvider, public Allocator {
   /// Its queue for copies from and to other devices, which run beside kernels; the same where there is but
   /// one.
   virtual Queue& transfers(int device) { return queue(device); }
+  /// Bytes that can still be allocated, as the driver says: other programs take their part. None where it
+  /// does not say.
+  virtual std::optional<uint64_t> free_memory(int /*device*/) { return {}; }
 };
 
 /// The backend of a device, its queue for kernels, and its queue for copies.

@@ -45,8 +45,11 @@ bool fits_trial(Device device, const KernelRequest& request) {
   double left = memory_of(Device{});  // of a container, where this runs in one
   if (const auto free = os::available_memory()) left = std::min(left, static_cast<double>(*free));
   if (needed.host + (on_host ? needed.device : 0) > left / 2) return false;
-  return on_host ||
-         needed.device <= (memory_of(device) - static_cast<double>(memory_use(device).current)) / 2;
+  if (on_host) return true;
+  double free = memory_of(device) - static_cast<double>(memory_use(device).current);
+  if (const auto now = backend_of(device).free_memory(device.index))
+    free = std::min(free, static_cast<double>(*now));
+  return needed.device <= free / 2;
 }
 
 TrialMemoryLimit::TrialMemoryLimit(uint64_t bytes) : outermost_(limit == unlimited) {

@@ -28,6 +28,11 @@ namespace {
 
 std::vector<DeviceInfo> CpuBackend::devices() { return {cpu::describe_cpu({provider_id, 0})}; }
 
+std::optional<uint64_t> CpuBackend::free_memory(int) {
+  const uint64_t available = cpu::memory_size().available;
+  return available > 0 ? std::optional(available) : std::nullopt;
+}
+
 std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
   return cpu::allocate_memory({provider_id, static_cast<uint8_t>(index)}, bytes);
 }

@@ -21,6 +21,7 @@ class CpuBackend final : public Backend {
   std::string slow_in(int device, DType dtype) const override;
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
+  std::optional<uint64_t> free_memory(int device) override;
 
   uint8_t provider_id = 0;  // set by the registration
 };

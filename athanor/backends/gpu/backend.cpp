@@ -69,6 +69,7 @@ Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
 
 Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
 Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
+std::optional<uint64_t> GpuBackend::free_memory(int device) { return at(device).driver().free_bytes(); }
 
 GpuAccess GpuBackend::access(int index) {
   GpuDevice& device = at(index);

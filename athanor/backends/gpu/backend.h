@@ -33,6 +33,7 @@ class GpuBackend final : public KernelLanguageBackend {
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
   Queue& transfers(int device) override;
+  std::optional<uint64_t> free_memory(int device) override;
   GpuAccess access(int device) override;
 
   GpuDevice& at(int index);

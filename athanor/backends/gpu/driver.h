@@ -74,6 +74,8 @@ class Driver {
 
   /// nullptr where there is none to be had; `why` is then the driver's word.
   virtual Memory allocate(size_t bytes, std::string& why) = 0;
+  /// Bytes that nobody has allocated, other programs neither; none where the driver does not say.
+  virtual std::optional<uint64_t> free_bytes() { return {}; }
   /// Of memory that no command uses any more.
   virtual void free(Memory memory) noexcept = 0;
   /// Memory of the host that the device can fetch from by itself, for as long as the process lives.

@@ -42,6 +42,7 @@ struct StreamApi {
 
   int (*memory_allocate)(void**, size_t) = nullptr;
   int (*memory_free)(void*) = nullptr;
+  int (*memory_info)(size_t* free, size_t* total) = nullptr;  // nullptr: it does not say
   int (*host_allocate)(void**, size_t, unsigned flags) = nullptr;
 
   int (*stream_create)(void**, unsigned flags) = nullptr;

@@ -67,6 +67,13 @@ Memory StreamDriver::allocate(size_t bytes, std::string& why) {
   return nullptr;
 }
 
+std::optional<uint64_t> StreamDriver::free_bytes() {
+  if (api_.memory_info == nullptr) return {};
+  enter();
+  size_t free = 0, total = 0;
+  return api_.memory_info(&free, &total) == 0 ? std::optional<uint64_t>(free) : std::nullopt;
+}
+
 void StreamDriver::free(Memory memory) noexcept {
   try {
     enter();

@@ -18,6 +18,7 @@ class StreamDriver final : public Driver {
 
   void open() override;
   Memory allocate(size_t bytes, std::string& why) override;
+  std::optional<uint64_t> free_bytes() override;
   void free(Memory memory) noexcept override;
   void* pin(size_t bytes) override;
   Stream make_stream() override;

@@ -1,14 +1,14 @@
 #include "athanor/base/os/memory.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
+#include <string>
+#include <string_view>
 
 #ifdef __linux__
 #include <sys/mman.h>
 
-#include <cstdlib>
-#include <string>
-#include <string_view>
 #endif
 #ifdef _WIN32
 #include <windows.h>
@@ -39,15 +39,32 @@ void prefer_huge_pages([[maybe_unused]] void* address, [[maybe_unused]] size_t b
 #endif
 }
 
-std::optional<uint64_t> available_memory() {
+namespace {
+
+/// A line such as "VmHWM:    1234 kB".
+[[maybe_unused]] std::optional<uint64_t> line_of([[maybe_unused]] const char* path,
+                                                 [[maybe_unused]] std::string_view name) {
 #ifdef __linux__
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    constexpr std::string_view name = "MemAvailable:";
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
     if (line.starts_with(name)) return std::strtoull(line.c_str() + name.size(), nullptr, 10) * 1024;
-  }
 #endif
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint64_t> available_memory() { return line_of("/proc/meminfo", "MemAvailable:"); }
+std::optional<uint64_t> peak_resident() { return line_of("/proc/self/status", "VmHWM:"); }
+std::optional<uint64_t> resident() { return line_of("/proc/self/status", "VmRSS:"); }
+
+bool reset_peak_resident() {
+#ifdef __linux__
+  std::ofstream file("/proc/self/clear_refs");
+  return static_cast<bool>(file << "5" << std::flush);
+#else
+  return false;
+#endif
 }
 
 }  // namespace athanor::os

@@ -19,4 +19,12 @@ void prefer_huge_pages(void* address, size_t bytes);
 /// Bytes that programs can still take without the system running short; none where it does not say.
 std::optional<uint64_t> available_memory();
 
+/// The most memory that this process has had in RAM at one time since reset_peak_resident(); none where the
+/// system does not say.
+std::optional<uint64_t> peak_resident();
+/// From here on. False where the system does not allow it.
+bool reset_peak_resident();
+/// What it has now.
+std::optional<uint64_t> resident();
+
 }  // namespace athanor::os

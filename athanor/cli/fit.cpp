@@ -1,0 +1,265 @@
+// athanor fit
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/os/memory.h"
+#include "athanor/base/text.h"
+#include "athanor/cli/commands.h"
+#include "athanor/cli/model_step.h"
+#include "athanor/cli/numbers.h"
+#include "athanor/cli/trained_model.h"
+#include "athanor/data/open_dataset.h"
+#include "athanor/kernels/kernel.h"
+#include "athanor/kernels/precision_support.h"
+#include "athanor/memory/storage.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/fit.h"
+
+namespace athanor::cli {
+namespace {
+
+constexpr int64_t mebi = int64_t{1} << 20;
+constexpr int checked_steps = 3;
+
+struct FitOptions {
+  ModelStepOptions step;
+  std::string svg;
+  bool check = false, json = false, batch_was_given = false;
+};
+
+struct FitResult {
+  std::vector<FitPoint> points;  // of the table, by precision and batch size
+  std::vector<FitChart::Series> series;
+  std::optional<FitPoint> advised;
+};
+
+/// What steps took when they were run.
+struct Checked {
+  int64_t peak = 0;
+  double seconds = 0;
+};
+
+std::string name_of(const FitPoint& point) {
+  if (point.of.again) return fmt::format("some computed again: {:.1f} % of the time", 100 * point.share);
+  return point.of.parts > 1 ? fmt::format("in {} parts", point.of.parts) : "";
+}
+
+std::string command_of(const FitOptions& options, const FitPoint& point, int64_t limit) {
+  const TrainConfig& config = options.step.config;
+  std::string line = fmt::format("athanor train --model {}", config.model);
+  if (!options.step.data.empty()) line += " --data " + options.step.data;
+  if (config.device != "auto") line += " --device " + config.device;
+  if (config.optimizer != TrainConfig().optimizer) line += " --optimizer " + config.optimizer;
+  line += fmt::format(" --batch-size {}", point.of.batch_size);
+  if (point.of.precision != Precision::f32)
+    line += fmt::format(" --precision {}", to_string(point.of.precision));
+  if (point.of.parts > 1) line += fmt::format(" --accumulate {}", point.of.parts);
+  if (point.of.again) line += fmt::format(" --memory-limit {}MiB", limit / mebi);
+  return line;
+}
+
+/// The precisions to compare: what was asked for, or f32 and bf16 where the device computes in it.
+std::vector<Precision> precisions_of(const FitOptions& options, Device device, bool was_given) {
+  const Precision asked = parse_precision(options.step.config.precision);
+  if (was_given) return {asked};
+  try {
+    require_precision(device, Precision::bf16);
+    return {Precision::f32, Precision::bf16};
+  } catch (const Error&) {
+    return {Precision::f32};
+  }
+}
+
+/// All that the table and the picture show of a precision.
+void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& result) {
+  const std::string name(to_string(precision));
+  const auto plain = fitter.largest({.precision = precision});
+  const auto again = fitter.largest({.again = true, .precision = precision});
+  FitChart::Series kept{name, {}}, recomputed{name + ", computed again", {}};
+  const int64_t last = std::max({again ? again->of.batch_size : 0, plain ? plain->of.batch_size : 0, asked});
+  std::vector<int64_t> batches;
+  for (int64_t batch = 1; batch <= last; batch *= 2)
+    if (batch * 256 > last) batches.push_back(batch);
+  for (const auto& point : {plain, again})
+    if (point) batches.push_back(point->of.batch_size);
+  if (asked > 0) batches.push_back(asked);
+  std::ranges::sort(batches);
+  batches.erase(std::ranges::unique(batches).begin(), batches.end());
+  for (const int64_t batch : batches) {
+    const FitCase whole{.batch_size = batch, .precision = precision};
+    if (const auto point = fitter.look(whole)) {
+      result.points.push_back(*point);
+      kept.points.push_back(*point);
+      if (plain && batch == plain->of.batch_size) recomputed.points.push_back(*point);
+      continue;
+    }
+    FitCase less = whole;
+    less.again = true;
+    if (const auto point = fitter.look(less)) {
+      result.points.push_back(*point);
+      recomputed.points.push_back(*point);
+    }
+    if (const auto point = fitter.in_parts(whole)) result.points.push_back(*point);
+  }
+  for (auto* series : {&kept, &recomputed})
+    if (!series->points.empty()) result.series.push_back(std::move(*series));
+}
+
+/// The fastest way to compute the batch that was asked for; else the largest power of two of which all is
+/// kept, in f32.
+std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitPoint>& points) {
+  std::optional<FitPoint> best;
+  for (const FitPoint& point : points) {
+    if (options.batch_was_given) {
+      if (point.of.batch_size == options.step.config.batch_size && (!best || point.seconds < best->seconds))
+        best = point;
+    } else if (point.of.parts == 1 && !point.of.again &&
+               (point.of.batch_size & (point.of.batch_size - 1)) == 0 &&
+               point.of.precision == points.front().of.precision &&
+               (!best || point.of.batch_size > best->of.batch_size)) {
+      best = point;
+    }
+  }
+  return best;
+}
+
+std::string table_of(const std::vector<FitPoint>& points, const std::optional<FitPoint>& advised) {
+  std::string text = "  precision   batch     memory  step time  pictures/s\n";
+  for (const FitPoint& point : points)
+    text += fmt::format("{} {:<9} {:>7} {:>10} {:>10} {:>11.0f}{}{}\n",
+                        advised && advised->of == point.of ? "*" : " ", to_string(point.of.precision),
+                        point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
+                        format_duration(point.seconds), point.per_second(),
+                        name_of(point).empty() ? "" : "  ", name_of(point));
+  return text;
+}
+
+nlohmann::ordered_json json_of(const FitPoint& point) {
+  return {{"batch_size", point.of.batch_size},      {"precision", to_string(point.of.precision)},
+          {"accumulate", point.of.parts},           {"recompute", point.of.again},
+          {"planned_memory_bytes", point.bytes},    {"predicted_seconds", point.seconds},
+          {"recomputed_share_of_time", point.share}};
+}
+
+/// Peak memory of some steps: what the device's storage held at one time; on the CPU, where libraries take
+/// memory too, what the process had in RAM beyond what it had before, its storage then not counted.
+std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit,
+                                     Device device) {
+  clear_plan_cache();
+  const bool host = device == Device{};
+  const auto now = os::resident();
+  if (host && (!now || !os::reset_peak_resident())) return std::nullopt;
+  const int64_t before =
+      host ? static_cast<int64_t>(*now) - static_cast<int64_t>(memory_use(device).current) : 0;
+  reset_peak_memory(device);
+  Checked checked{.seconds = planner.run(point.of, limit)};
+  for (int i = 1; i < checked_steps; ++i)
+    checked.seconds = std::min(checked.seconds, planner.run(point.of, limit));
+  checked.peak =
+      static_cast<int64_t>(host ? os::peak_resident().value_or(0) : memory_use(device).peak) - before;
+  return checked;
+}
+
+int fit(const FitOptions& options, bool precision_was_given) {
+  const Device device = device_option(options.step.config.device);
+  const TrainConfig& config = options.step.config;
+  config.validate();
+  compile_options().deterministic |= config.deterministic;
+  compile_options().tuning = Tuning::off;
+  Shape input(options.step.input);
+  int64_t classes = options.step.classes;
+  if (!options.step.data.empty()) {
+    const ExampleSpec spec = open_dataset(options.step.data, Split::train)->spec();
+    input = spec.input, classes = spec.classes;
+  }
+  const std::optional<uint64_t> free = backend_of(device).free_memory(device.index);
+  const uint64_t all = info_of(device).memory_bytes;
+  const int64_t limit = options.step.memory_limit > 0
+                            ? options.step.memory_limit
+                            : static_cast<int64_t>(free ? std::min(*free, all) : all);
+  if (limit <= 0)
+    throw Error(ErrorCode::usage, fmt::format("{} does not say how much memory it has", to_string(device)),
+                "--memory-limit", "Give what may be used, such as 8GiB");
+  StepPlanner planner(config, input, classes, device);
+  Fitter fitter(planner, limit);
+  FitResult result;
+  for (const Precision precision : precisions_of(options, device, precision_was_given))
+    look_at(fitter, precision, options.batch_was_given ? config.batch_size : 0, result);
+  if (result.points.empty())
+    throw Error(ErrorCode::usage,
+                fmt::format("not even one picture fits into {}", format_bytes(static_cast<uint64_t>(limit))),
+                "--memory-limit", "Use a smaller model, or another device");
+  result.advised = advice(options, result.points);
+  const std::string what = fmt::format("A training step of {} on {}, pictures of {}", config.model,
+                                       to_string(device), to_string(input));
+  const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),
+                                       options.step.memory_limit > 0 ? "may be used" : "are free");
+  if (!options.svg.empty())
+    write_file_atomically(
+        options.svg,
+        draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),
+                  .subtitle = fmt::format("{} of pictures {}; {}", config.optimizer, to_string(input), room),
+                  .limit = limit,
+                  .series = result.series}));
+  std::optional<Checked> measured;
+  if (options.check && result.advised) measured = measure_steps(planner, *result.advised, limit, device);
+  if (options.json) {
+    nlohmann::ordered_json json{
+        {"model", config.model}, {"device", to_string(device)}, {"limit_bytes", limit}};
+    for (const FitPoint& point : result.points) json["cases"].push_back(json_of(point));
+    if (result.advised) {
+      json["advised"] = json_of(*result.advised);
+      json["command"] = command_of(options, *result.advised, limit);
+    }
+    if (measured) {
+      json["measured_peak_bytes"] = measured->peak;
+      json["measured_seconds"] = measured->seconds;
+    }
+    std::cout << json.dump() << '\n';
+    return 0;
+  }
+  std::cout << fmt::format("{}; {}.\n\n", what, room) << table_of(result.points, result.advised);
+  if (!result.advised) {
+    std::cout << fmt::format("\nNo way to compute a batch of {} fits.\n", config.batch_size);
+    return 1;
+  }
+  std::cout << fmt::format("\n* {}\n", command_of(options, *result.advised, limit));
+  if (options.check && !measured)
+    std::cout << "Not checked: the system does not tell the peak of this process's memory.\n";
+  if (measured)
+    std::cout << fmt::format(
+        "Checked with {} steps: {} planned, {} measured ({:+.1f} %), {} a step.\n", checked_steps,
+        format_bytes(static_cast<uint64_t>(result.advised->bytes)),
+        format_bytes(static_cast<uint64_t>(measured->peak)),
+        100 * (static_cast<double>(measured->peak) / static_cast<double>(result.advised->bytes) - 1),
+        format_duration(measured->seconds));
+  return 0;
+}
+
+}  // namespace
+
+void add_fit(CLI::App& program, int& exit_code) {
+  CLI::App* command = program.add_subcommand(
+      "fit", "Show which batches fit a device: planned memory and predicted time of a training step");
+  const auto options = std::make_shared<FitOptions>();
+  add_step_options(*command, options->step);
+  command->remove_option(command->get_option("--inference"));
+  add_device_option(*command, options->step);
+  command->add_option("--svg", options->svg, "also draw memory and time by batch size")->option_text("FILE");
+  command->add_flag("--check", options->check, "run steps of the advised command and measure their memory");
+  command->add_flag("--json", options->json, "print everything as one line of JSON");
+  command->callback([command, options, &exit_code] {
+    at_least_one(*command, {"--batch-size", "--classes", "--threads"});
+    options->batch_was_given = command->get_option("--batch-size")->count() > 0;
+    exit_code = fit(*options, command->get_option("--precision")->count() > 0);
+  });
+}
+
+}  // namespace athanor::cli

@@ -1,0 +1,29 @@
+#include "athanor/compile/step_times.h"
+
+#include <algorithm>
+
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/tuner.h"
+
+namespace athanor {
+
+double StepTimes::seconds(const PlanStep& step) const {
+  for (const auto& [name, seconds] : step.measured)
+    if (name == step.kernel.name) return seconds;
+  const auto [found, fresh] = rates_.emplace(step.device, std::pair(0.0, 0.0));
+  if (fresh) {
+    const KernelCache::Peak peak = KernelCache::instance().find_peak(environment_key(step.device));
+    found->second = {peak.flops_per_second, peak.bytes_per_second};
+  }
+  auto [flops, bytes] = found->second;
+  if (flops <= 0 || bytes <= 0) known_ = false, flops = 1e11, bytes = 1e10;  // only their ratio counts
+  return std::max(static_cast<double>(step.flops) / flops, static_cast<double>(step.bytes) / bytes);
+}
+
+double StepTimes::seconds(const Plan& plan) const {
+  double sum = 0;
+  for (const PlanStep& step : plan.steps) sum += seconds(step);
+  return sum;
+}
+
+}  // namespace athanor

@@ -1,0 +1,25 @@
+// How long steps of a plan take, by what was measured on this machine.
+#pragma once
+#include <map>
+#include <utility>
+
+#include "athanor/compile/plan.h"
+
+namespace athanor {
+
+class StepTimes {
+ public:
+  /// Seconds of the chosen kernel where it was timed; else by arithmetic and bytes at the best rates that any
+  /// kernel of the device has reached.
+  double seconds(const PlanStep& step) const;
+  /// Of all steps, one after the other.
+  double seconds(const Plan& plan) const;
+  /// False once a device had no rates, because nothing was timed there: seconds are then only in proportion.
+  bool known() const { return known_; }
+
+ private:
+  mutable std::map<Device, std::pair<double, double>> rates_;  // FLOP/s and B/s
+  mutable bool known_ = true;
+};
+
+}  // namespace athanor

@@ -1,0 +1,141 @@
+#include "athanor/train/fit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/compile/options.h"
+#include "athanor/nn/models.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/training_step.h"
+
+namespace athanor {
+namespace {
+
+constexpr int64_t most_examples = int64_t{1} << 20;
+
+/// Lets plans computed here fit a limit.
+class LimitScope {
+ public:
+  explicit LimitScope(int64_t bytes) : before_(compile_options().memory_limit) {
+    compile_options().memory_limit = bytes;
+  }
+  ~LimitScope() { compile_options().memory_limit = before_; }
+  LimitScope(const LimitScope&) = delete;
+  LimitScope& operator=(const LimitScope&) = delete;
+
+ private:
+  int64_t before_;
+};
+
+}  // namespace
+
+StepPlanner::StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device)
+    : config_(config), input_(input), device_(device), model_(nn::make_model(config.model, input, classes)) {
+  model_->to(device).train();
+  optimizer_ = make_optimizer(config, model_->parameters());
+  if (config.precision == "f16") scaler_.emplace(device);
+  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
+  eval({});
+}
+
+template <class Make>
+Tensor StepPlanner::step(const FitCase& of, const Make& make) {
+  const int64_t part = of.batch_size / of.parts;
+  std::vector<BatchPart> parts;
+  const TensorType pictures{DType::f32, input_.insert(0, part), device_}, labels{DType::i64, {part}, device_};
+  for (int64_t p = 0; p < make.parts(of); ++p) parts.push_back({make(pictures), make(labels), part});
+  return training_step(*model_, *optimizer_, parts,
+                       {.clip_norm = config_.clip_norm,
+                        .precision = of.precision,
+                        .scaler = scaler_ ? &*scaler_ : nullptr})
+      .loss;
+}
+
+std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
+  struct Outline {
+    static int64_t parts(const FitCase&) { return 1; }
+    Tensor operator()(const TensorType& type) const { return Tensor::placeholder(type); }
+  };
+  const LimitScope scope(of.again ? limit : 0);
+  mark_->set();
+  if (of.parts > 1)
+    for (const auto& parameter : model_->parameters())
+      parameter.set_grad(Tensor::placeholder(parameter.value().type()));
+  try {
+    auto plan = plan_for({step(of, Outline())});
+    mark_->go_back();
+    return plan;
+  } catch (const Error&) {
+    mark_->go_back();
+    throw;
+  }
+}
+
+double StepPlanner::run(const FitCase& of, int64_t limit) {
+  struct Zeros {
+    static int64_t parts(const FitCase& one) { return one.parts; }
+    Tensor operator()(const TensorType& type) const {
+      return Tensor::from(HostArray(type.dtype, type.shape), type.device);
+    }
+  };
+  const LimitScope scope(of.again ? limit : 0);
+  const auto start = Clock::now();
+  step(of, Zeros()).item();
+  return seconds_since(start);
+}
+
+double Fitter::factor(Precision precision) {
+  for (const auto& [known, factor] : factors_)
+    if (known == precision) return factor;
+  FitCase small{.batch_size = 8, .precision = precision};
+  while (small.batch_size > 1 && planner_.plan(small, 0)->planned_memory_bytes() > limit_)
+    small.batch_size /= 2;
+  const double predicted = times_.seconds(*planner_.plan(small, 0));
+  planner_.run(small, 0);  // makes the plan and touches the memory
+  double seconds = planner_.run(small, 0);
+  for (int i = 0; i < 2; ++i) seconds = std::min(seconds, planner_.run(small, 0));
+  factors_.emplace_back(precision, seconds / predicted);
+  return factors_.back().second;
+}
+
+std::optional<FitPoint> Fitter::look(const FitCase& of) {
+  try {
+    const auto plan = planner_.plan(of, limit_);
+    FitPoint point{.of = of, .bytes = plan->planned_memory_bytes(), .share = plan->recomputed.share};
+    point.seconds = static_cast<double>(of.parts) * times_.seconds(*plan) * factor(of.precision);
+    if (point.bytes > limit_) return std::nullopt;
+    return point;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::usage) throw;
+    return std::nullopt;
+  }
+}
+
+std::optional<FitPoint> Fitter::in_parts(FitCase of) {
+  for (of.parts = 2; of.batch_size % of.parts == 0; of.parts *= 2)
+    if (auto point = look(of)) return point;
+  return std::nullopt;
+}
+
+std::optional<FitPoint> Fitter::largest(FitCase of) {
+  std::optional<FitPoint> best;
+  int64_t too_large = 1;
+  while (too_large < most_examples) {
+    of.batch_size = too_large;
+    auto point = look(of);
+    if (!point) break;
+    best = std::move(point);
+    too_large *= 2;
+  }
+  if (!best) return best;
+  for (int64_t step = best->of.batch_size / 2; step >= std::max<int64_t>(1, too_large / 32); step /= 2) {
+    of.batch_size = best->of.batch_size + step;
+    if (of.batch_size >= too_large) continue;
+    if (auto point = look(of)) best = std::move(point);
+  }
+  return best;
+}
+
+}  // namespace athanor

@@ -1,0 +1,87 @@
+// Which batches fit: planned without running them, and true when they are run.
+#include "athanor/train/fit.h"
+
+#include <gtest/gtest.h>
+
+#include "athanor/memory/storage.h"
+#include "athanor/runtime/evaluate.h"
+
+namespace athanor {
+namespace {
+
+class Fit : public ::testing::Test {
+ protected:
+  Fit() : before_(compile_options()) {
+    compile_options().deterministic = true;
+    config_.model = "resnet18";
+  }
+  ~Fit() override { compile_options() = before_; }
+  StepPlanner planner() { return {config_, {3, 16, 16}, 10, Device{}}; }
+  TrainConfig config_;
+
+ private:
+  CompileOptions before_;
+};
+
+TEST_F(Fit, PartsAndComputingAgainTakeLessMemory) {
+  StepPlanner resnet = planner();
+  const auto bytes = [&](const FitCase& of) {
+    return resnet.plan(of, int64_t{150} << 20)->planned_memory_bytes();
+  };
+  const int64_t whole = bytes({.batch_size = 128}), half = bytes({.batch_size = 64});
+  EXPECT_GT(whole, int64_t{200} << 20);
+  EXPECT_GT(whole, half);
+  EXPECT_LT(bytes({.batch_size = 128, .parts = 8}), whole);
+  EXPECT_LE(bytes({.batch_size = 96, .again = true}), int64_t{150} << 20);
+  EXPECT_EQ(bytes({.batch_size = 128}), whole);  // looking changes nothing
+}
+
+TEST_F(Fit, FindsTheLargestBatch) {
+  StepPlanner resnet = planner();
+  const int64_t limit = int64_t{180} << 20;
+  Fitter fitter(resnet, limit);
+  const auto kept = fitter.largest({}), again = fitter.largest({.again = true});
+  ASSERT_TRUE(kept && again);
+  EXPECT_LE(kept->bytes, limit);
+  EXPECT_LE(again->bytes, limit);
+  EXPECT_GT(again->of.batch_size, kept->of.batch_size * 5 / 4);
+  EXPECT_GT(again->share, 0);
+  EXPECT_FALSE(fitter.look({.batch_size = kept->of.batch_size * 5 / 4}));
+  const auto parts = fitter.in_parts({.batch_size = 256});
+  ASSERT_TRUE(parts);
+  EXPECT_GT(parts->of.parts, 1);
+  EXPECT_LE(parts->bytes, limit);
+  EXPECT_GT(parts->seconds, kept->seconds);
+  EXPECT_FALSE(Fitter(resnet, 1 << 20).largest({}));
+}
+
+// What the plan says is what storage takes: parameters and state, the batch, gradients so far, the arena. The
+// arena stays, so the batch is so large that no earlier test needed a larger one.
+TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
+  config_.model = "cnn";
+  const std::vector<FitCase> cases{{.batch_size = 512}, {.batch_size = 1024, .parts = 2}};
+  for (const FitCase& of : cases) {
+    StepPlanner cnn(config_, {1, 28, 28}, 10, Device{});
+    const int64_t planned = cnn.plan(of, 0)->planned_memory_bytes();
+    reset_peak_memory(Device{});
+    cnn.run(of, 0);
+    cnn.run(of, 0);
+    const auto measured = static_cast<int64_t>(memory_use(Device{}).peak);
+    EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(planned),
+                0.05 * static_cast<double>(planned))
+        << of.batch_size;
+  }
+}
+
+TEST_F(Fit, DrawsWhatItFound) {
+  const FitPoint small{.of = {.batch_size = 8}, .bytes = 1 << 20, .seconds = 0.1},
+      large{.of = {.batch_size = 64}, .bytes = 8 << 20, .seconds = 0.8};
+  const std::string svg =
+      draw_fit({.title = "a & b", .subtitle = "", .limit = 4 << 20, .series = {{"f32", {small, large}}}});
+  EXPECT_NE(svg.find("a &amp; b"), std::string::npos);
+  EXPECT_NE(svg.find("limit 4.00 MiB"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace athanor
