@@ -201,7 +201,7 @@ void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
                           contact_sheet_svg(sheet, dataset_title(options.path), augmentation.to_string()));
 }
 
-int show_data(DataCommandOptions options) {
+int show_data(const DataCommandOptions& options) {
   (void)Augmentation::parse(with_standard(options.augment, "crop"));
   if (!options.sheet.empty() && !options.sheet.ends_with(".png") && !options.sheet.ends_with(".svg"))
     throw Error(ErrorCode::usage, fmt::format("'{}' is neither a PNG nor an SVG", options.sheet), "--sheet",
@@ -224,9 +224,9 @@ void add_data(CLI::App& program, int& exit_code) {
   CLI::App* command =
       program.add_subcommand("data", "Show what is in a dataset: classes, sizes, broken files");
   const auto options = std::make_shared<DataCommandOptions>();
-  suggest(command->add_option("DATA", options->path, "a dataset's name, folder or file"), dataset_names())
+  suggest(command->add_option("PATH", options->path, "a dataset's name, folder or file"), dataset_names())
       ->required()
-      ->option_text("NAME|PATH");
+      ->option_text(" ");
   command
       ->add_option("--sheet", options->sheet,
                    "write a contact sheet, with and without --augment, as .svg or .png")

@@ -107,6 +107,9 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
 
 int predict(const PredictOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
+  if (!trained.data.columns.empty())
+    throw Error(ErrorCode::usage, "the model was trained on a table, and knows no pictures",
+                trained.path.string(), "Test it on a table with 'athanor eval --data FILE.csv'");
   std::vector<Picture> pictures;
   for (const std::string& file : options.images)
     pictures.push_back(read_picture(file, trained.data, options.invert));

@@ -82,8 +82,7 @@ std::string what_is_in(const fs::path& folder) {
 constexpr const char* folder_hint =
     "A dataset's folder holds pictures as train/CLASS/NAME.jpg, the four IDX files of MNIST, four .npy files "
     "(train_images.npy, train_labels.npy, test_images.npy, test_labels.npy), CIFAR's .bin files, "
-    "WebDataset's "
-    ".tar files, or train.csv and test.csv";
+    "WebDataset's .tar files, or train.csv and test.csv";
 
 /// A dataset in a file, or the error that says what was seen.
 std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, const DataOptions& options) {
@@ -137,8 +136,8 @@ std::shared_ptr<const Dataset> open_named(const NamedDataset& dataset, const fs:
   std::vector<std::string_view> names;
   for (const NamedDataset& dataset : named_datasets()) names.push_back(dataset.name);
   if (name.find('/') != std::string::npos)
-    throw Error(ErrorCode::io, "the dataset's folder does not exist", name,
-                fmt::format("Give a folder, or one of {}", fmt::join(names, ", ")));
+    throw Error(ErrorCode::io, "the dataset's folder or file does not exist", name,
+                fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));
   throw Error(ErrorCode::name, fmt::format("there is no dataset or folder called '{}'", name), {},
               nearest_hint(name, names));
 }

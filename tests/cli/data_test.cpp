@@ -114,6 +114,9 @@ TEST_F(Data, AModelLearnsATable) {
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
   const Outcome tested = run({"eval", "r", "--json"});
   EXPECT_EQ(json::parse(tested.out).at("test_accuracy"), 1.0) << "by the encoding in the checkpoint";
+  const Outcome predicted = run({"predict", "a.png", "--checkpoint", "r"});
+  EXPECT_EQ(predicted.exit_code, 2);
+  EXPECT_THAT(predicted.err, HasSubstr("trained on a table"));
 }
 
 }  // namespace
