@@ -16,6 +16,8 @@
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/fit_image.h"
+#include "athanor/data/table.h"
+#include "athanor/formats/csv.h"
 #include "athanor/formats/image.h"
 #include "athanor/ops/loss.h"
 
@@ -49,6 +51,24 @@ Picture read_picture(const std::string& file, const ExampleSpec& spec, bool inve
     picture.problem = error.what();
   }
   return picture;
+}
+
+/// Each row of a table is what a picture is to other models.
+void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Picture>& rows) {
+  try {
+    const CsvTable table = read_csv(file);
+    for (size_t row = 0; row < table.rows.size(); ++row) {
+      Picture one{.file = fmt::format("{}, example {}", file, row + 1),
+                  .input = {},
+                  .probabilities = {},
+                  .problem = {}};
+      one.input = encode_rows(table, {row}, spec, file);
+      one.input.shape = spec.input;
+      rows.push_back(std::move(one));
+    }
+  } catch (const Error& error) {
+    rows.push_back({.file = file, .input = {}, .probabilities = {}, .problem = error.what()});
+  }
 }
 
 void predict(const TrainedModel& trained, Picture& picture) {
@@ -107,12 +127,13 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
 
 int predict(const PredictOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
-  if (!trained.data.columns.empty())
-    throw Error(ErrorCode::usage, "the model was trained on a table, and knows no pictures",
-                trained.path.string(), "Test it on a table with 'athanor eval --data FILE.csv'");
   std::vector<Picture> pictures;
-  for (const std::string& file : options.images)
-    pictures.push_back(read_picture(file, trained.data, options.invert));
+  for (const std::string& file : options.images) {
+    if (trained.data.columns.empty())
+      pictures.push_back(read_picture(file, trained.data, options.invert));
+    else
+      read_rows(file, trained.data, pictures);
+  }
   compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
@@ -129,7 +150,7 @@ int predict(const PredictOptions& options) {
   const int exit_code = std::ranges::all_of(pictures, &std::string::empty, &Picture::problem) ? 0 : 1;
   if (options.json) return exit_code;
   // A photograph of a thing on white paper is the first that many will try.
-  const bool dark_training = trained.data.normalization.mean.front() < 0.4F;
+  const bool dark_training = trained.data.columns.empty() && trained.data.normalization.mean.front() < 0.4F;
   if (dark_training && std::ranges::any_of(pictures, &Picture::light))
     std::cerr << "athanor: note: the training pictures are light on dark, and these look dark on light: try "
               << (options.invert ? "without --invert\n" : "--invert\n");
@@ -139,9 +160,12 @@ int predict(const PredictOptions& options) {
 }  // namespace
 
 void add_predict(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("predict", "Classify pictures with a trained model");
+  CLI::App* command =
+      program.add_subcommand("predict", "Classify pictures, or rows of a table, with a trained model");
   const auto options = std::make_shared<PredictOptions>();
-  command->add_option("IMAGE", options->images, "PNG, JPEG or WebP files, of any size")
+  command
+      ->add_option("IMAGE", options->images,
+                   "PNG, JPEG or WebP files of any size; CSV files, for models of tables")
       ->required()
       ->option_text("...");
   command

@@ -105,6 +105,12 @@ Normalization training_normalization(const ReadArray& read) {
 
 }  // namespace
 
+void refuse_image_size(const DataOptions& options) {
+  if (options.image_size > 0)
+    throw Error(ErrorCode::usage, "only picture files are scaled, and this dataset has none", "--image-size",
+                "Leave it out");
+}
+
 bool has_array_files(const fs::path& folder) {
   for (const Split split : {Split::train, Split::test})
     for (const bool labels : {false, true})
@@ -129,6 +135,7 @@ ReadArray array_files(const fs::path& folder, std::string_view how_to_get) {
 
 std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
                                            std::vector<std::string> class_names, const DataOptions& data) {
+  refuse_image_size(data);
   ArrayDatasetOptions options;
   if (data.like) {
     options.normalization = data.like->normalization;

@@ -65,6 +65,7 @@ std::vector<size_t> rows_of(const CsvTable& table, Split split, size_t label) {
 bool has_table(const fs::path& folder) { return !training_table(folder).empty(); }
 
 std::shared_ptr<const Dataset> open_csv(const fs::path& path, Split split, const DataOptions& options) {
+  refuse_image_size(options);
   const fs::path training = training_table(path), test = test_table(path);
   const bool own_test = !test.empty();
   const fs::path& here = own_test && split == Split::test ? test : training;

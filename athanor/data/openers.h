@@ -27,6 +27,9 @@ using ReadArray = std::function<FileArray(Split split, bool labels)>;
 std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
                                            std::vector<std::string> class_names, const DataOptions& options);
 
+/// Throws Error(usage) where a size is asked for, of what is not scaled.
+void refuse_image_size(const DataOptions& options);
+
 /// MNIST's four IDX files, or four .npy files. A missing file's error advises `how_to_get`.
 ReadArray array_files(const std::filesystem::path& folder, std::string_view how_to_get);
 bool has_array_files(const std::filesystem::path& folder);

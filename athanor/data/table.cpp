@@ -64,6 +64,11 @@ size_t width_of(const ColumnEncoding& column) {
   return column.categories.empty() ? (column.may_miss ? 2 : 1) : column.categories.size();
 }
 
+/// The first row below the names is example 1.
+std::string example_place(const std::string& name, size_t row) {
+  return fmt::format("{}, example {}", name, row + 1);
+}
+
 void encode(const ColumnEncoding& column, const std::string& field, float* out, const std::string& place) {
   if (!column.categories.empty()) {  // a missing or new category is none of them
     const auto found = std::ranges::lower_bound(column.categories, trim(field));
@@ -124,40 +129,43 @@ ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, 
   return spec;
 }
 
-TableDataset::TableDataset(const CsvTable& table, const std::vector<size_t>& rows, ExampleSpec spec,
-                           size_t label, const std::string& name)
-    : spec_(std::move(spec)) {
-  const auto width = static_cast<size_t>(spec_.input.size());
-  inputs_.resize(width * rows.size());
+HostArray encode_rows(const CsvTable& table, const std::vector<size_t>& rows, const ExampleSpec& spec,
+                      const std::string& name) {
   std::vector<size_t> sources;  // where each encoded column is in this table
-  for (const ColumnEncoding& column : spec_.columns) {
+  for (const ColumnEncoding& column : spec.columns) {
     const auto found = std::ranges::find(table.columns, column.name);
     if (found == table.columns.end())
       throw Error(ErrorCode::value, fmt::format("the column '{}' is missing", column.name), name,
                   fmt::format("It was there in training; the table has {}", join(table.columns)));
     sources.push_back(static_cast<size_t>(found - table.columns.begin()));
   }
-  float* out = inputs_.data();
-  for (const size_t row : rows) {
-    const auto place = [&] { return fmt::format("{}, example {}", name, row + 1); };
+  HostArray inputs(DType::f32, spec.input.insert(0, static_cast<int64_t>(rows.size())));
+  float* out = inputs.as<float>().data();
+  for (const size_t row : rows)
     for (size_t i = 0; i < sources.size(); ++i) {
-      encode(spec_.columns[i], table.rows[row][sources[i]], out, place());
-      out += width_of(spec_.columns[i]);
+      encode(spec.columns[i], table.rows[row][sources[i]], out, example_place(name, row));
+      out += width_of(spec.columns[i]);
     }
+  return inputs;
+}
+
+TableDataset::TableDataset(const CsvTable& table, const std::vector<size_t>& rows, ExampleSpec spec,
+                           size_t label, const std::string& name)
+    : spec_(std::move(spec)), inputs_(encode_rows(table, rows, spec_, name)) {
+  for (const size_t row : rows) {
     const auto found = std::ranges::find(spec_.class_names, trim(table.rows[row][label]));
     if (found == spec_.class_names.end())
       throw Error(ErrorCode::value,
                   fmt::format("the class '{}' was not among those of training: {}", table.rows[row][label],
                               join(spec_.class_names)),
-                  place(), "Test and training examples must have the same classes");
+                  example_place(name, row), "Test and training examples must have the same classes");
     labels_.push_back(found - spec_.class_names.begin());
   }
 }
 
 void TableDataset::read(int64_t index, float* input_out, int64_t& label_out) const {
-  const auto width = static_cast<size_t>(spec_.input.size());
-  std::copy_n(inputs_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(index) * width), width,
-              input_out);
+  const int64_t width = spec_.input.size();
+  std::copy_n(inputs_.as<float>().data() + index * width, width, input_out);
   label_out = labels_[static_cast<size_t>(index)];
 }
 

@@ -14,9 +14,8 @@ namespace athanor {
 /// Rows as inputs [1, 1, F] by the columns' encodings (see ColumnEncoding), with the class in one column.
 class TableDataset final : public Dataset {
  public:
-  /// `rows` of `table`, encoded as `spec` says, with the classes in column `label`. `name` is the table's for
-  /// errors. Throws Error(value) for a column that is missing or no number, and for a class that is not
-  /// known.
+  /// `rows` of `table`, with the classes in column `label`. Throws what encode_rows() throws, and
+  /// Error(value) for a class that is not known.
   TableDataset(const CsvTable& table, const std::vector<size_t>& rows, ExampleSpec spec, size_t label,
                const std::string& name);
 
@@ -27,9 +26,15 @@ class TableDataset final : public Dataset {
 
  private:
   ExampleSpec spec_;
-  std::vector<float> inputs_;
+  HostArray inputs_;  // f32 [N, 1, 1, F]
   std::vector<int64_t> labels_;
 };
+
+/// The inputs of these rows, f32 [rows, 1, 1, F], encoded as `spec` says; columns are found by their names,
+/// and others are passed over. `name` is the table's for errors. Throws Error(value) for a column that is
+/// missing and for a field that should be a number.
+HostArray encode_rows(const CsvTable& table, const std::vector<size_t>& rows, const ExampleSpec& spec,
+                      const std::string& name);
 
 /// How the columns of these rows are encoded, and the classes of column `label`. Throws Error(value).
 ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,

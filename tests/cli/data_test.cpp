@@ -114,9 +114,17 @@ TEST_F(Data, AModelLearnsATable) {
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
   const Outcome tested = run({"eval", "r", "--json"});
   EXPECT_EQ(json::parse(tested.out).at("test_accuracy"), 1.0) << "by the encoding in the checkpoint";
-  const Outcome predicted = run({"predict", "a.png", "--checkpoint", "r"});
-  EXPECT_EQ(predicted.exit_code, 2);
-  EXPECT_THAT(predicted.err, HasSubstr("trained on a table"));
+  write_file_atomically(folder_ / "new.csv", std::string("kind,width\na,55\n,11\n"));  // without the class
+  const Outcome predicted = run({"predict", "new.csv", "--checkpoint", "r", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const json rows = json::parse(predicted.out);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("image"), "new.csv, example 1");
+  EXPECT_EQ(rows[0].at("predictions").at(0).at("name"), "large");
+  EXPECT_EQ(rows[1].at("predictions").at(0).at("name"), "small");
+  const Outcome wrong = run({"predict", "t.png", "--checkpoint", "r"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("t.png"));
 }
 
 }  // namespace

@@ -44,6 +44,13 @@ TEST(OpenDataset, AFolderOfArrays) {
   EXPECT_EQ(pixel, 1);
 }
 
+TEST(OpenDataset, ArraysAreNotScaled) {
+  const TempFolder folder;
+  write_small(folder);
+  expect_error(ErrorCode::usage, {"only picture files are scaled", "--image-size"},
+               [&] { open_dataset(folder.path().string(), Split::train, {.image_size = 16}); });
+}
+
 TEST(OpenDataset, AFolderOfIdxFiles) {
   const TempFolder folder;
   const std::string image({0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 5, 6});
