@@ -107,16 +107,16 @@ Picture rotate(const Picture& picture, double angle, Interpolation interpolation
 }
 
 Picture gaussian_blur(const Picture& picture, int64_t kernel_size, double sigma) {
+  const int64_t half = kernel_size / 2;
   std::vector<float> kernel;
   double total = 0;
   const auto value = [&](int64_t i) {
-    const auto x = static_cast<double>(i - kernel_size / 2);
+    const auto x = static_cast<double>(i - half);
     return std::exp(-x * x / (2 * sigma * sigma));
   };
   for (int64_t i = 0; i < kernel_size; ++i) total += value(i);
   for (int64_t i = 0; i < kernel_size; ++i) kernel.push_back(static_cast<float>(value(i) / total));
 
-  const int64_t half = kernel_size / 2;
   Picture across(picture.channels, picture.height, picture.width), result = across;
   for (int64_t c = 0; c < picture.channels; ++c) {
     for (int64_t y = 0; y < picture.height; ++y)

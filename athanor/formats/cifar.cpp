@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/formats/bytes.h"
 
 namespace athanor {

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <webp/decode.h>
 
+#include <algorithm>
+
 #include "athanor/formats/bytes.h"
 #include "athanor/formats/image.h"
 #include "athanor/formats/image_codecs.h"

@@ -1,6 +1,7 @@
 // Folders of pictures by class, and CIFAR's and EMNIST's files, as open_dataset() opens them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 

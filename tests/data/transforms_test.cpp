@@ -3,6 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
 #include "athanor/data/auto_augment.h"
 #include "athanor/data/mixing.h"
 #include "athanor/formats/safetensors.h"
