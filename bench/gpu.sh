@@ -24,6 +24,9 @@ out=$(cd "$out" && pwd)
 rm -f "$out"/*.json "$out"/*.log "$out"/*.md "$out"/failed
 python=${ATHANOR_COMPARE_PYTHON:-$(command -v python3)}
 export ATHANOR_COMPARE_PYTHON=$python ATHANOR_CACHE=$out/cache
+# Our library wherever the build was copied to; and NVRTC, cuBLASLt and cuDNN that came with PyTorch.
+export LD_LIBRARY_PATH="$PWD/build/release${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+[ -z "$python" ] || export PATH="$(dirname "$python"):$PATH"
 threads=$(nproc)
 left() { echo $((seconds - SECONDS)); }
 failed() { echo "$1"$'\t'"$2" >>"$out/failed"; echo "NOT RUN: $1: $2"; }
@@ -68,9 +71,9 @@ for i in "${!models[@]}"; do
   part "$model-athanor" $(($(left) / rest / 2)) build/release/bench/compare_step "${step[@]}" --tune-seconds $tune
   for mode in eager compiled; do
     "$python" -c 'import torch' 2>/dev/null || { failed "$model-$mode" "$python has no PyTorch"; continue; }
-    options=()
-    [ $mode = eager ] || options=(--compile)
-    part "$model-$mode" $(($(left) / rest / 2)) "$python" bench/compare/pytorch_step.py "${step[@]}" "${options[@]}"
+    options=() limit=$(($(left) / rest / 2))
+    [ $mode = eager ] || options=(--compile) limit=$(($(left) * 2 / 3 / rest))
+    part "$model-$mode" $limit "$python" bench/compare/pytorch_step.py "${step[@]}" "${options[@]}"
   done
 done
 "$python" bench/compare/gpu_report "$out" --device "$device" --precision $precision --seconds $SECONDS
