@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "athanor/backends/cuda/libraries/cublaslt.h"
@@ -11,6 +12,7 @@
 #include "athanor/backends/hip/libraries/miopen.h"
 #include "athanor/backends/hip/libraries/rocblas.h"
 #include "athanor/device/kernel_libraries.h"
+#include "athanor/device/sighting.h"
 #include "athanor/ops/conv_problem.h"
 #include "tests/backends/fake_libraries.h"
 #include "tests/support/temp_folder.h"
@@ -292,6 +294,23 @@ TEST(GpuLibraries, NamesFitTheInterfacesRelease) {
             "In the Python environment that is active: pip install nvidia-cublas-cu12");
   EXPECT_EQ(missing_kernel_library(nowhere, "cuBLASLt", 13).fix,
             "In the Python environment that is active: pip install nvidia-cublas");
+}
+
+TEST(GpuLibraries, DetectListsThemFromFilesAndSaysWhatBringsTheOthers) {
+  const testing::TempFolder folder;
+  std::filesystem::create_directories(folder.path() / "usr/lib");
+  std::ofstream(folder.path() / "usr/lib/libcublasLt.so.12") << "some library";
+  RuntimeState cuda;
+  cuda.name = "cuda";
+  cuda.version = "CUDA 12.8";
+  std::vector<FoundDevice> devices(2);
+  devices[0].backends = {{.backend = "cuda", .usable = true, .device = "cuda:0"}};
+  devices[1].backends = {{.backend = "cuda", .usable = false}};
+  add_kernel_libraries(devices, {cuda}, Machine(folder.path()));
+  EXPECT_EQ(devices[0].text("libraries"),
+            "cuBLASLt; no cuDNN (convolutions; not needed). In the Python environment that is active: pip "
+            "install nvidia-cudnn-cu12");
+  EXPECT_EQ(devices[1].find("libraries"), nullptr) << "it cannot be used";
 }
 
 // With a backend whose memory is a (virtual) GPU's: tools/virtual-gpus, part "libraries", puts the libraries
