@@ -2,7 +2,8 @@
 // and attention as training has them: `write_candidates FOLDER hip|cuda all|products [ARCHITECTURE]`, for
 // tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its matrix units are among
 // them. A plan for a GPU that is not there has the first candidate of each op only. launches.json says what
-// each needs. `products`: only the first candidate of products of 4096 x 4096.
+// each needs. `products`: only the first candidate of products of 4096 x 4096 and, where there are matrix
+// units, of GPT-2 small's attention.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -32,13 +33,15 @@ class Writer {
         traits_(gpu_access(parse_device("offline")).value().traits) {
     if (architecture.empty()) return;
     add_architecture(traits_, target, architecture);
-    product_local_bytes_ = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
+    own_local_bytes_ = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
            const Shape& output, const std::string& with = {}) {
     const auto desc = [&](const Shape& shape) {
-      return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
+      // Attention has a number of each query in f32.
+      const bool number = shape.rank() == 3 && std::string_view(op).starts_with("attention");
+      return OperandDesc{number ? DType::f32 : dtype, shape, {}, contiguous_strides(shape)};
     };
     KernelRequest request{&find_op(op), attrs, {}, {desc(output)}, {}};
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
@@ -47,7 +50,8 @@ class Writer {
       request.outputs.push_back(desc(output));
     }
     GpuTraits traits = traits_;
-    if (request.op->name == "batch_matmul") traits.local_bytes = product_local_bytes_;
+    if (request.op->name == "batch_matmul" || request.op->name.find("attention") != std::string::npos)
+      traits.local_bytes = own_local_bytes_;
     auto candidates = gpu_candidates(request, traits);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
     for (const GpuCandidate& candidate : candidates)
@@ -58,6 +62,7 @@ class Writer {
                                              target_ == GpuTarget::hip ? "hip" : "cu");
         write_file_atomically((folder_ / name).string(), source);
         list_.push_back({{"file", name},
+                         {"op", op},
                          {"kernel", candidate.name},
                          {"dtype", to_string(dtype)},
                          {"group_size", launch.group_size},
@@ -72,8 +77,7 @@ class Writer {
   size_t most_candidates_;
   nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_;
-  int64_t product_local_bytes_ =
-      32 * 1024;  // what the architecture has; other templates are looked at with less
+  int64_t own_local_bytes_ = 32 * 1024;  // what the architecture has; other templates are looked at with less
   std::set<std::string> seen_;
 };
 
@@ -89,14 +93,20 @@ void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w
   writer.add("conv2d_weight_grad", attrs, dtype, {x, y}, w);
 }
 
-void add_attention(Writer& writer, DType dtype, bool causal) {
+void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
   const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
-  const Shape x{4, 8, 200, 64}, rows{4, 8, 200};
+  const Shape rows{x[0], x[1], x[2]};
   writer.add("scaled_dot_product_attention", attrs, dtype, {x, x, x}, x);
   writer.add("attention_grad_q", attrs, dtype, {x, x, x, x, rows, rows}, x);
+  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, "attention_grad_v");
+}
+
+// What a step has only where not all gradients are wanted, and what takes little of its time.
+void add_rest_of_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
+  const Attrs attrs = {{"causal", causal}, {"scale", 0.125}};
+  const Shape rows{x[0], x[1], x[2]};
   writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x);
   writer.add("attention_grad_v", attrs, dtype, {x, x, x, x, rows, rows}, x);
-  writer.add("attention_grad_k", attrs, dtype, {x, x, x, x, rows, rows}, x, "attention_grad_v");
   writer.add("attention_lse", attrs, dtype, {x, x}, rows);
 }
 
@@ -105,6 +115,8 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   const Shape matrix{1, 4096, 4096};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
+  // GPT-2 small's, of 8 texts.
+  if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
   writer.finish();
 }
 
@@ -120,7 +132,14 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   add_convolution(writer, DType::f32, {8, 3, 64, 64}, {64, 3, 7, 7}, {.stride = 2, .padding = 3});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {64, 1, 3, 3}, {.padding = 1, .groups = 64});
   add_convolution(writer, DType::f32, {8, 64, 30, 30}, {3, 64, 5, 5}, {.padding = 2});
-  for (const bool causal : {false, true}) add_attention(writer, DType::f32, causal);
+  for (const bool causal : {false, true}) {
+    add_attention(writer, DType::f32, {4, 8, 200, 64}, causal);
+    add_rest_of_attention(writer, DType::f32, {4, 8, 200, 64}, causal);
+  }
+  add_attention(writer, DType::f16, {4, 8, 200, 64}, true);
+  add_rest_of_attention(writer, DType::f16, {4, 8, 200, 64}, true);
+  add_attention(writer, DType::f16, {4, 8, 200, 128}, false);
+  add_attention(writer, DType::bf16, {4, 8, 200, 64}, false);
   writer.finish();
 }
 

@@ -1,16 +1,17 @@
-// Attention and its gradients: see attention_rows.kernel and attention_tiles.kernel.
+// Attention and its gradients: by matrix units (flash_kernel.h), or by attention_rows.kernel and
+// attention_tiles.kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "athanor/kernels/gpu/templates.h"
-
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates.h"
+#include "athanor/kernels/gpu/templates/attention.h"
 
 namespace athanor::gpu {
 namespace {
 
-enum class Kind : uint8_t { forward, lse, grad_q, grad_k, grad_v, grad_kv };
+using Kind = AttentionKind;
 
 /// The inputs of an op by name, in their order; the mask, if any, comes last.
 std::vector<std::string> inputs_of(Kind kind) {
@@ -30,7 +31,7 @@ std::string start_of(const OperandDesc& operand, int kept) {
   int64_t below = 1;
   for (int axis = operand.shape.rank() - kept; axis-- > 0;) {
     const int64_t extent = operand.shape[axis];
-    text += fmt::format(" + batch / {} % {} * (INDEX){}", below, std::max<int64_t>(extent, 1),
+    text += fmt::format(" + batch / {} % {} * (i64){}", below, std::max<int64_t>(extent, 1),
                         operand.strides[static_cast<size_t>(axis)]);
     below *= std::max<int64_t>(extent, 1);
   }
@@ -44,11 +45,24 @@ std::string row_index(const OperandDesc& operand) {
   int64_t below = 1;
   for (int axis = operand.shape.rank(); axis-- > 0;) {
     const int64_t extent = std::max<int64_t>(operand.shape[axis], 1);
-    text += fmt::format(" + (row) / {} % {} * (INDEX){}", below, extent,
+    text += fmt::format(" + (row) / {} % {} * (i64){}", below, extent,
                         operand.strides[static_cast<size_t>(axis)]);
     below *= extent;
   }
   return "(" + text + ")";
+}
+
+/// The longest vector of at most 16 bytes of a row's features that all rows are aligned to.
+int64_t vector_of(const OperandDesc& operand) {
+  const auto size = static_cast<int64_t>(size_of(operand.dtype));
+  int64_t vector = 16 / size;
+  const auto fits = [&](int64_t v) {
+    for (size_t axis = 0; axis + 1 < operand.strides.size(); ++axis)
+      if (operand.strides[axis] % v != 0) return false;
+    return operand.shape[-1] % v == 0 && operand.alignment % (v * size) == 0;
+  };
+  while (vector > 1 && (operand.strides.back() != 1 || !fits(vector))) vector /= 2;
+  return vector;
 }
 
 /// The contents of attention_tiles's local memory: matrices of features by own and by other rows, and numbers
@@ -110,6 +124,15 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   const int64_t own = by_keys ? keys : queries;
   const int64_t batches = request.inputs[0].shape.size() / (queries * d);
 
+  AttentionProblem problem{.kind = kind,
+                           .dtype = dtype,
+                           .batches = batches,
+                           .queries = queries,
+                           .keys = keys,
+                           .d = d,
+                           .e = e,
+                           .causal = request.attrs.flag("causal"),
+                           .scale = request.attrs.number("scale")};
   Defines defines;
   std::string parameters, binds;
   std::vector<GpuLaunch::Argument> arguments;
@@ -122,8 +145,16 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
     if (names[i] == "lse" || names[i] == "delta") {
       defines.set(names[i] == "lse" ? "LSE_INDEX(row)" : "DELTA_INDEX(row)", row_index(operand))
           .set_dtype(names[i] == "lse" ? "ROW_DTYPE" : "DELTA_DTYPE", operand.dtype);
+      (names[i] == "lse" ? problem.lse : problem.delta) = {row_index(operand), operand.dtype};
       continue;
     }
+    (names[i] == "q"   ? problem.q
+     : names[i] == "k" ? problem.k
+     : names[i] == "v" ? problem.v
+     : names[i] == "g" ? problem.g
+                       : problem.mask) = {names[i], start_of(operand, 2),
+                                          operand.strides[operand.strides.size() - 2], operand.strides.back(),
+                                          vector_of(operand)};
     std::string prefix = names[i];
     std::ranges::transform(prefix, prefix.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
     defines.set(prefix + "_START", start_of(operand, 2))
@@ -154,7 +185,10 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
       .set("D", d)
       .set("E", e);
 
-  std::vector<GpuCandidate> candidates;
+  problem.parameters = parameters;
+  problem.binds = binds;
+  problem.arguments = arguments;
+  std::vector<GpuCandidate> candidates = flash_candidates(problem, traits);
   // What the templates keep in local memory.
   const bool both = kind == Kind::grad_kv, second = kind == Kind::grad_q || kind == Kind::grad_k || both,
              of_rows = kind != Kind::lse;

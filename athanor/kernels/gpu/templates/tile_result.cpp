@@ -12,23 +12,6 @@
 namespace athanor::gpu {
 namespace {
 
-/// "lane / 4 * 2 + ...": where a lane's number puts its elements along rows or columns of C.
-std::string lane_part(const LaneLayout& layout, int LaneLayout::Cell::*along) {
-  std::string text;
-  for (size_t bit = 0; bit < layout.lane.size();) {
-    const int step = layout.lane[bit].*along;
-    size_t bits = 1;
-    while (bit + bits < layout.lane.size() && step != 0 && layout.lane[bit + bits].*along == step << bits)
-      ++bits;
-    if (step != 0) {
-      const std::string bits_of_lane = fmt::format("{} % {}", divided("lane", 1 << bit), 1 << bits);
-      text += (text.empty() ? "" : " + ") + times(bits_of_lane, step);
-    }
-    bit += bits;
-  }
-  return text.empty() ? "0" : text;
-}
-
 /// Elements of a lane that lie in memory one after another, if C's rows or columns do.
 int64_t run_of(const LaneLayout& layout, int LaneLayout::Cell::*along) {
   int64_t run = 1;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "athanor/kernels/gpu/matrix_unit.h"
+
 namespace athanor::gpu {
 
 inline std::string plus(const std::string& text, int64_t number) {
@@ -18,6 +20,23 @@ inline std::string times(const std::string& text, int64_t number) {
 }
 inline std::string divided(const std::string& text, int64_t number) {
   return number == 1 ? text : fmt::format("{} / {}", text, number);
+}
+
+/// "lane / 4 * 2 + ...": where a lane's number puts its elements along rows or columns.
+inline std::string lane_part(const LaneLayout& layout, int LaneLayout::Cell::*along) {
+  std::string text;
+  for (size_t bit = 0; bit < layout.lane.size();) {
+    const int step = layout.lane[bit].*along;
+    size_t bits = 1;
+    while (bit + bits < layout.lane.size() && step != 0 && layout.lane[bit + bits].*along == step << bits)
+      ++bits;
+    if (step != 0) {
+      const std::string bits_of_lane = fmt::format("{} % {}", divided("lane", 1 << bit), 1 << bits);
+      text += (text.empty() ? "" : " + ") + times(bits_of_lane, step);
+    }
+    bit += bits;
+  }
+  return text.empty() ? "0" : text;
 }
 
 }  // namespace athanor::gpu

@@ -1,0 +1,53 @@
+// Attention and its gradients, as its kernels see them: own rows against other rows.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/gpu/gpu_kernel.h"
+
+namespace athanor::gpu {
+
+/// The result, the log-sum-exp of each query's scores, and the gradients; grad_kv has two outputs.
+enum class AttentionKind : uint8_t { forward, lse, grad_q, grad_k, grad_v, grad_kv };
+
+struct AttentionProblem {
+  /// q [batches, queries, d], k [batches, keys, d], v [batches, keys, e] and g, the gradient of the result;
+  /// mask [batches, queries, keys].
+  struct Matrix {
+    std::string name;
+    std::string start;             // where batch `batch` begins, in elements
+    int64_t row = 0, feature = 0;  // strides
+    int64_t vector = 1;            // elements that lie together, where each row's begin is aligned to them
+  };
+  /// A number of each query: lse or delta.
+  struct Numbers {
+    std::string index;  // of query `row`, counted through all batches
+    DType dtype = DType::f32;
+  };
+
+  AttentionKind kind = AttentionKind::forward;
+  DType dtype = DType::f32;
+  int64_t batches = 1, queries = 1, keys = 1, d = 1, e = 1;
+  bool causal = false;
+  double scale = 1;
+  Matrix q, k, v, g, mask;  // without a name: not there
+  Numbers lse, delta;
+  std::string parameters, binds;  // of the kernel
+  std::vector<GpuLaunch::Argument> arguments;
+
+  /// Own rows are keys, and the other rows queries.
+  bool by_keys() const {
+    return kind == AttentionKind::grad_k || kind == AttentionKind::grad_v || kind == AttentionKind::grad_kv;
+  }
+  bool is_grad() const { return kind != AttentionKind::forward && kind != AttentionKind::lse; }
+  /// Also needs the product of g and v.
+  bool has_second() const { return is_grad() && kind != AttentionKind::grad_v; }
+  int64_t own() const { return by_keys() ? keys : queries; }
+  int64_t other() const { return by_keys() ? queries : keys; }
+};
+
+/// Kernels by matrix units, best guess first; {} where no unit multiplies the type.
+std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits);
+
+}  // namespace athanor::gpu

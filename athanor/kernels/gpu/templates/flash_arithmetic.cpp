@@ -1,0 +1,266 @@
+// What attention's kernels compute of a block: scores, weights, and sums of rows by weights.
+#include <fmt/format.h>
+
+#include <numbers>
+
+#include "athanor/kernels/gpu/templates/flash_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+std::string number(double value) { return fmt::format("{:.9e}f", value); }
+
+/// f(f(a, b), f(c, d)) of a power of two of values, so that few wait for each other.
+std::string tree(std::vector<std::string> values,
+                 const std::function<std::string(std::string, std::string)>& f) {
+  while (values.size() > 1) {
+    std::vector<std::string> half;
+    for (size_t i = 0; i + 1 < values.size(); i += 2) half.push_back(f(values[i], values[i + 1]));
+    values = std::move(half);
+  }
+  return values.front();
+}
+
+std::string larger(const std::string& a, const std::string& b) { return fmt::format("LARGER({}, {})", a, b); }
+std::string added(const std::string& a, const std::string& b) { return fmt::format("({} + {})", a, b); }
+
+}  // namespace
+
+std::string FlashKernel::factor() const {
+  return number(scaled_first() ? 1 : p_.scale * std::numbers::log2e);
+}
+
+void FlashKernel::fence(bool wanted) {
+  if (wanted) code_.line("SCHEDULE_FENCE();");
+}
+
+/// result += own rows by other rows, along features.
+void FlashKernel::product(const std::string& result, const FlashBlock& own, const std::string& held,
+                          int64_t own_at, const FlashBlock& other, const std::string& at) {
+  each_tile("f", own.features() / 16, [&] {
+    fence(!tight());
+    if (point_.own_local) {
+      code_.line(fmt::format("{} {}[{}][1];", u_.plain_type(), held, point_.tiles));
+      each_tile("i", point_.tiles, [&] {
+        own.read_own(code_, held + "[i][0]", std::to_string(own_at),
+                     fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f");
+      });
+    }
+    const std::string mine = fmt::format("{}[i][{}]", held, point_.own_local ? "0" : "f");
+    each_tile("j", point_.block / u_.read(), [&] {
+      fence(tight());
+      code_.line(u_.plain_type() + " part;");
+      other.read_plain(code_, "part", at, "j", "f");
+      each_tile("i", point_.tiles, [&] {
+        for (int64_t u = 0; u < u_.plain_units(); ++u) {
+          if (!u_.mma()) {
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][j], {}, {});", result,
+                                   FlashUnit::part_of("part", u_.plain_units(), u),
+                                   FlashUnit::part_of(mine, u_.plain_units(), u)));
+            continue;
+          }
+          for (int64_t h = 0; h < 2; ++h) {
+            std::string arguments;
+            for (int64_t r = 0; r < u_.unit->a_registers(); ++r)
+              arguments += fmt::format(", {}[{}]", mine, u * u_.unit->a_registers() + r);
+            for (int64_t r = 0; r < u_.unit->b_registers(); ++r)
+              arguments += fmt::format(", part[{}]", 2 * h + u * u_.unit->b_registers() + r);
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][2 * j + {}]{});", result, h, arguments));
+          }
+        }
+      });
+    });
+  });
+}
+
+/// -infinity for the scores of rows that are not there, or that a query does not see; scale and mask.
+void FlashKernel::limit() {
+  const int64_t shift = p_.keys - p_.queries;
+  const bool masked = !p_.mask.name.empty();
+  if (scaled_first() && !masked)
+    each_tile("i", point_.tiles, [&] {
+      each_tile("j", score_tiles(), [&] {
+        for (int e = 0; e < elements(); ++e)
+          code_.line(fmt::format("scores[i][j][{}] *= {};", e, number(p_.scale * std::numbers::log2e)));
+      });
+    });
+  std::string when;
+  const auto either = [&](const std::string& condition) { when += (when.empty() ? "" : " || ") + condition; };
+  if (masked) either("1");
+  if (p_.other() % point_.block != 0) either(fmt::format("next > {}", p_.other()));
+  if (p_.causal && !by_keys()) either(fmt::format("next > {}", plus("first + 1", std::to_string(shift))));
+  if (p_.causal && by_keys())
+    either(fmt::format("{} > begin", plus("first", std::to_string(point_.rows() - 1 - shift))));
+  if (when.empty()) return;
+  code_.open(fmt::format("if ({})", when));
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) code_.line(fmt::format("const int own_{} = {};", s, own_row("i", s)));
+    each_tile("j", score_tiles(), [&] {
+      for (int e = 0; e < elements(); ++e) {
+        const std::string own = fmt::format("own_{}", slot_of(e)),
+                          other = plus(fmt::format("begin + other_lane + j * {}", u_.tile()), other_of(e));
+        const std::string query = by_keys() ? "other" : own, key = by_keys() ? own : "other";
+        std::string seen = fmt::format("other < {}", p_.other());
+        if (p_.causal) seen += fmt::format(" && {} <= {}", key, plus(query, std::to_string(shift)));
+        std::string score = fmt::format("scores[i][j][{}]", e);
+        if (masked) {
+          seen += fmt::format(" && {} < {}", own, p_.own());
+          score = fmt::format("{} * {} + LOAD({}, mask, {} + {} * (i64){} + {} * (i64){}) * {}", score,
+                              number(p_.scale * std::numbers::log2e), language_name(p_.dtype), p_.mask.start,
+                              query, p_.mask.row, key, p_.mask.feature, number(std::numbers::log2e));
+        }
+        code_.open("");
+        code_.line(fmt::format("const int other = {};", other));
+        code_.line(fmt::format("scores[i][j][{}] = {} ? {} : -1.0f / 0.0f;", e, seen, score));
+        code_.close();
+      }
+    });
+  });
+  code_.close();
+}
+
+/// Scores become weights relative to the largest so far; what was summed up to now shrinks accordingly.
+void FlashKernel::weigh_by_softmax() {
+  const auto of_slot = [&](int slot, const auto& f) {
+    std::vector<std::string> values;
+    for (int e = 0; e < elements(); ++e)
+      if (slot_of(e) == slot) values.push_back(fmt::format("scores[i][j][{}]", e));
+    return tree(values, f);
+  };
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) code_.line(fmt::format("f32 now_{0} = largest[i][{0}];", s));
+    each_tile("j", score_tiles(), [&] {
+      for (int s = 0; s < slots(); ++s)
+        code_.line(fmt::format("now_{0} = LARGER(now_{0}, {1});", s, of_slot(s, larger)));
+    });
+    for (size_t bit = 0; (1 << bit) < u_.unit->wave; ++bit)
+      if (u_.unit->c.lane[bit].*u_.other() != 0)
+        for (int s = 0; s < slots(); ++s)
+          code_.line(
+              fmt::format("now_{0} = LARGER(now_{0}, F32_OF_BITS(SHUFFLE_XOR(BITS_OF_F32(now_{0}), {1})));",
+                          s, 1 << bit));
+    for (int s = 0; s < slots(); ++s) {
+      // Nothing seen yet: not infinity minus infinity.
+      code_.line(
+          fmt::format("const f32 base_{0} = now_{0} == -1.0f / 0.0f ? 0.0f : now_{0} * {1};", s, factor()));
+      code_.line(
+          fmt::format("const f32 shrink_{0} = EXP2(FMA(largest[i][{0}], {1}, -base_{0}));", s, factor()));
+      code_.line(fmt::format("largest[i][{0}] = now_{0}, total[i][{0}] *= shrink_{0};", s));
+    }
+    each_tile("j", score_tiles(), [&] {
+      for (int e = 0; e < elements(); ++e)
+        code_.line(fmt::format("scores[i][j][{0}] = EXP2(FMA(scores[i][j][{0}], {1}, -base_{2}));", e,
+                               factor(), slot_of(e)));
+      for (int s = 0; s < slots(); ++s) code_.line(fmt::format("total[i][{}] += {};", s, of_slot(s, added)));
+    });
+    if (sums_by_second())
+      each_tile("f", other_2_->features() / u_.tile(), [&] {
+        for (int e = 0; e < elements(); ++e)
+          code_.line(fmt::format("sums_2[i][f][{}] *= shrink_{};", e, slot_of(e)));
+      });
+  });
+}
+
+void FlashKernel::weigh_by_lse(const std::string& numbers) {
+  each_tile("i", point_.tiles, [&] {
+    each_tile("j", score_tiles(), [&] {
+      for (int e = 0; e < elements(); ++e) {
+        const std::string lse =
+            by_keys() ? fmt::format("numbers[{} + other_lane + j * {} + {}]", numbers, u_.tile(), other_of(e))
+                      : fmt::format("own_lse[i][{}]", slot_of(e));
+        code_.line(
+            fmt::format("scores[i][j][{0}] = EXP2(FMA(scores[i][j][{0}], {1}, -{2}));", e, factor(), lse));
+      }
+    });
+  });
+}
+
+/// Without the scale, which the sums are multiplied by at the end.
+void FlashKernel::score_gradients(const std::string& numbers) {
+  each_tile("i", point_.tiles, [&] {
+    each_tile("j", score_tiles(), [&] {
+      for (int e = 0; e < elements(); ++e) {
+        const std::string delta = by_keys() ? fmt::format("numbers[{} + {} + other_lane + j * {} + {}]",
+                                                          numbers, point_.items(), u_.tile(), other_of(e))
+                                            : fmt::format("own_delta[i][{}]", slot_of(e));
+        code_.line(
+            fmt::format("products[i][j][{0}] = scores[i][j][{0}] * (products[i][j][{0}] - {1});", e, delta));
+      }
+    });
+  });
+}
+
+/// The weights of a step along other rows, as the unit takes them: u32 p[i][register].
+void FlashKernel::pack(const std::string& weights, const std::string& step) {
+  const auto pair = [&](const std::string& tile, int64_t e) {
+    return fmt::format("NEAR_PACKED({}, {}{}, {}{})", language_name(p_.dtype), tile, fmt::format("[{}]", e),
+                       tile, fmt::format("[{}]", e + 1));
+  };
+  if (u_.mma()) {
+    for (int h = 0; h < 2; ++h)
+      for (int s = 0; s < 2; ++s)
+        code_.line(fmt::format("p[i][{}] = {};", 2 * h + s,
+                               pair(fmt::format("{}[i][2 * {} + {}]", weights, step, h), 2 * s)));
+    return;
+  }
+  if (u_.doubled()) {
+    // A lane has every second row of a tile, and the lane in the other half of the wave the others.
+    code_.line(fmt::format("const bool odd = lane / {} == 1;", u_.unit->m));
+    for (int r = 0; r < 4; ++r) {
+      code_.open("");
+      code_.line(fmt::format("const u32 mine = {};", pair(fmt::format("{}[i][{}]", weights, step), 2 * r)));
+      code_.line(fmt::format("const u32 its = SHUFFLE_XOR(mine, {});", u_.unit->m));
+      code_.line("const u32 a = odd ? its : mine, b = odd ? mine : its;");
+      code_.line(fmt::format("p[i][{}] = LOW_HALVES(a, b), p[i][{}] = HIGH_HALVES(a, b);", 2 * r, 2 * r + 1));
+      code_.close();
+    }
+    return;
+  }
+  // Of a tile of 32 rows, a step has a run of 4 in each lane.
+  const int64_t registers = u_.unit->m == 32 ? 2 : 4;
+  for (int64_t r = 0; r < registers; ++r) {
+    const std::string tile = u_.unit->m == 32 ? fmt::format("{}[i][{} / 4]", weights, step)
+                                              : fmt::format("{}[i][{}]", weights, step);
+    if (u_.unit->m == 32)
+      code_.line(fmt::format("p[i][{0}] = NEAR_PACKED({1}, {2}[{3} % 4 * 4 + {4}], {2}[{3} % 4 * 4 + {5}]);",
+                             r, language_name(p_.dtype), tile, step, 2 * r, 2 * r + 1));
+    else
+      code_.line(fmt::format("p[i][{}] = {};", r, pair(tile, 2 * r)));
+  }
+}
+
+/// sums += weights by other rows.
+void FlashKernel::sum(const std::string& sums, const std::string& weights, const FlashBlock& other,
+                      const std::string& at, int64_t features) {
+  each_tile("t", point_.block / u_.turned_steps(), [&] {
+    fence(!tight());
+    code_.line(fmt::format("{} p[{}];", u_.turned_type(), point_.tiles));
+    each_tile("i", point_.tiles, [&] { pack(weights, "t"); });
+    each_tile("f", features / u_.read(), [&] {
+      fence(tight());
+      code_.line(u_.turned_type() + " part;");
+      other.read_turned(code_, "part", at, "t", "f");
+      each_tile("i", point_.tiles, [&] {
+        for (int64_t u = 0; u < u_.turned_units(); ++u) {
+          if (!u_.mma()) {
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][f], {}, {});", sums,
+                                   FlashUnit::part_of("part", u_.turned_units(), u),
+                                   FlashUnit::part_of("p[i]", u_.turned_units(), u)));
+            continue;
+          }
+          for (int64_t h = 0; h < 2; ++h) {
+            std::string arguments;
+            for (int64_t r = 0; r < u_.unit->a_registers(); ++r)
+              arguments += fmt::format(", p[i][{}]", u * u_.unit->a_registers() + r);
+            for (int64_t r = 0; r < u_.unit->b_registers(); ++r)
+              arguments += fmt::format(", part[{}]", 2 * h + u * u_.unit->b_registers() + r);
+            code_.line(fmt::format("MULTIPLY_ADD({}[i][2 * f + {}]{});", sums, h, arguments));
+          }
+        }
+      });
+    });
+  });
+}
+
+}  // namespace athanor::gpu

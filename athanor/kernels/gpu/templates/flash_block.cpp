@@ -1,0 +1,227 @@
+#include "athanor/kernels/gpu/templates/flash_block.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u) {
+  if (units == 1) return name;
+  if (units == 2) return name + (u == 0 ? ".lo" : ".hi");
+  return fmt::format("{}[{}]", name, u);
+}
+
+bool FlashUnit::fits() const {
+  if (unit->output != DType::f32 || (unit->input != DType::f16 && unit->input != DType::bf16)) return false;
+  return mma() || unit->form == MatrixUnit::Form::wmma ||
+         (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
+}
+
+FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t extent, int64_t features, DType dtype,
+                       Size size, const FlashUnit& unit)
+    : matrix_(matrix),
+      extent_(extent),
+      real_features_(features),
+      features_(ceil_div(features, unit.read()) * unit.read()),
+      dtype_(dtype),
+      size_(size),
+      unit_(unit) {}
+
+bool FlashBlock::fits() const {
+  const int64_t reach = (size_.rows * matrix_.row + features_ * matrix_.feature) * 2;
+  return matrix_.row >= 0 && matrix_.feature >= 0 && reach < INT32_MAX &&
+         (!turned() || size_.rows / 2 % pairs_together() == 0);
+}
+
+// ---- From global to local memory ----
+
+/// The row and the chunk of 8 features that an item's i-th piece of work begins with.
+void FlashBlock::declare_chunk(Code& code) const {
+  code.line(
+      fmt::format("const int work = {};", share() == 1 ? "item" : fmt::format("item + i * {}", size_.items)));
+  if (turned())
+    code.line(fmt::format("const int row = work % {0} * 2 + work / {1} * {2}, chunk = work / {0} % {3};",
+                          pairs_together(), pairs_together() * chunks(), 2 * pairs_together(), chunks()));
+  else
+    code.line(fmt::format("const int row = work / {0}, chunk = work % {0};", chunks()));
+}
+
+void FlashBlock::declare(Code& code, const std::string& first) const {
+  const std::string n = name();
+  code.line(fmt::format("GLOBAL const u8 *{0}_memory = (GLOBAL const u8 *)({0} + {1} + {2} * (i64){3});", n,
+                        matrix_.start, first, matrix_.row));
+  code.line(fmt::format("u32 {}_from[{}];  // bytes from the block's begin in memory", n, share()));
+  if (plain()) code.line(fmt::format("int {}_to[{}];  // elements in local memory", n, share()));
+  if (turned()) code.line(fmt::format("int {}_turned_to[{}];", n, share()));
+  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
+  declare_chunk(code);
+  code.line(fmt::format("{}_from[i] = (u32)({} + {}) * 2;", n, times("row", matrix_.row),
+                        times("chunk", 8 * matrix_.feature)));
+  if (plain()) code.line(fmt::format("{}_to[i] = row * {} + chunk * 8;", n, pitch()));
+  if (turned())
+    code.line(fmt::format("{}_turned_to[i] = chunk * {} + row;", n, 8 * turned_pitch() + extra()));
+  code.close();
+  // Where a lane reads.
+  if (unit_.mma()) {
+    code.line(fmt::format("const int {0}_own_lane = lane % 16 * {1} + lane / 16 * 8;", n, pitch()));
+    code.line(
+        fmt::format("const int {0}_lane = (lane % 8 + lane / 16 * 8) * {1} + lane / 8 % 2 * 8;", n, pitch()));
+    return;
+  }
+  const int64_t m = unit_.unit->m;
+  const std::string group = unit_.doubled() ? "" : fmt::format(" + lane / {} * 8", m);
+  if (plain()) code.line(fmt::format("const int {0}_lane = lane % {1} * {2}{3};", n, m, pitch(), group));
+  if (!turned()) return;
+  const std::string after_eight = extra() == 0 ? "" : fmt::format(" + lane % {} / 8 * {}", m, extra());
+  const std::string turned_group = unit_.doubled() ? "" : fmt::format(" + lane / {} * {}", m, wide() ? 4 : 8);
+  code.line(fmt::format("const int {}_turned_lane = lane % {} * {}{}{};", n, m, turned_pitch(), after_eight,
+                        turned_group));
+}
+
+void FlashBlock::declare_held(Code& code) const {
+  code.line(fmt::format("u32x4 {}_held[{}];", name(), share() * loads()));
+}
+
+/// `places`: the row and chunk are asked for inside.
+void FlashBlock::open_share(Code& code, bool places) const {
+  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
+  const bool all = work() % size_.items == 0;
+  if (places || !all) declare_chunk(code);
+  if (!all) code.open(fmt::format("if (work < {})", work()));
+}
+
+void FlashBlock::close_share(Code& code) const {
+  if (work() % size_.items != 0) code.close();
+  code.close();
+}
+
+/// What an element of the chunk needs to lie inside the matrix; "" if it always does.
+std::string FlashBlock::inside(int64_t row, int64_t element, const std::string& left) const {
+  std::string text;
+  if (!left.empty()) text = fmt::format("{} < {}", plus("row", row), left);
+  if (real_features_ % 8 != 0 || real_features_ < features_)
+    text += fmt::format("{}chunk * 8 + {} < {}", text.empty() ? "" : " && ", element, real_features_);
+  return text;
+}
+
+void FlashBlock::load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const {
+  const std::string n = name();
+  const auto start = [&](int64_t e) {
+    return plus(n + "_memory", (row * matrix_.row + e * matrix_.feature) * 2);
+  };
+  if (matrix_.vector >= 2) {
+    for (int64_t e = 0; e < 8; e += matrix_.vector) {
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {}_from[i]);", matrix_.vector / 2,
+                                           held, e / 2, start(e), n);
+      const std::string condition = inside(row, e, left);
+      if (!condition.empty() && e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
+      code.line(condition.empty() ? read : fmt::format("if ({}) {}", condition, read));
+    }
+    return;
+  }
+  for (int64_t r = 0; r < 4; ++r) {
+    std::string value;
+    for (int64_t e = 2 * r; e < 2 * r + 2; ++e) {
+      std::string element = fmt::format("*(GLOBAL const f16_bits *)({} + {}_from[i])", start(e), n);
+      if (const std::string condition = inside(row, e, left); !condition.empty())
+        element = fmt::format("({} ? {} : 0)", condition, element);
+      value += fmt::format("{}(u32){}{}", value.empty() ? "" : " | ", element, e % 2 == 0 ? "" : " << 16");
+    }
+    code.line(fmt::format("{}[{}] = {};", held, r, value));
+  }
+}
+
+void FlashBlock::load(Code& code, const std::string& left) const {
+  open_share(code, !inside(0, 0, left).empty());
+  for (int64_t row = 0; row < loads(); ++row)
+    load_chunk(code, fmt::format("{}_held[{}]", name(), plus(times("i", loads()), row)), row, left);
+  close_share(code);
+}
+
+void FlashBlock::store(Code& code, const std::string& at) const {
+  const std::string n = name();
+  open_share(code, false);
+  for (int64_t row = 0; row < loads() && plain(); ++row)
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, {}_held[{}]);",
+                          plus(plus("tiles", at) + " + " + n + "_to[i]", row * pitch()), n,
+                          plus(times("i", loads()), row)));
+  for (int64_t e = 0; e < 8 && turned(); ++e)
+    code.line(fmt::format(
+        "WRITE_REGISTERS(1, {0}, {1}_HALVES({2}_held[2 * i][{3}], {2}_held[2 * i + 1][{3}]));",
+        plus(plus("tiles", at) + " + " + n + "_turned_to[i]", plain_elements() + e * turned_pitch()),
+        e % 2 == 0 ? "LOW" : "HIGH", n, e / 2));
+  close_share(code);
+}
+
+void FlashBlock::copy(Code& code, const std::string& at, const std::string& left) const {
+  const std::string n = name();
+  open_share(code, !inside(0, 0, left).empty());
+  for (int64_t e = 0; e < 8; e += matrix_.vector) {
+    const std::string condition = inside(0, e, left);
+    const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
+    const std::string offset = plus(n + "_from[i]", e * 2);
+    // A copy that brings zeros needs an address all the same.
+    code.line(condition.empty()
+                  ? fmt::format("ASYNC_COPY({}, {}, {}_memory + {});", matrix_.vector * 2, to, n, offset)
+                  : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}_memory + ({} ? {} : 0), {});",
+                                matrix_.vector * 2, to, n, condition, offset, condition));
+  }
+  close_share(code);
+}
+
+void FlashBlock::advance(Code& code) const {
+  const int64_t bytes = size_.rows * matrix_.row * 2;
+  code.line(fmt::format("{}_memory += {}{};", name(), bytes, bytes > INT32_MAX ? "L" : ""));
+}
+
+// ---- From local memory to registers ----
+
+void FlashBlock::read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
+                          const std::string& f) const {
+  const std::string n = name();
+  const std::string from = plus("tiles", at) + fmt::format(" + ({}) * {} + {} * 16 + {}_{}lane", row, pitch(),
+                                                           f, n, unit_.mma() ? "own_" : "");
+  if (unit_.mma()) {
+    code.line(fmt::format("LOAD_MATRICES({}, {});", part, from));
+  } else if (unit_.doubled()) {
+    code.line("u32x4 low, high;");
+    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", from));
+    code.line(fmt::format("READ_REGISTERS(4, high, 0, {} + 8);", from));
+    code.line(fmt::format("{} = JOINED(low, high);", part));
+  } else {
+    code.line(fmt::format("READ_REGISTERS(4, {}, 0, {});", part, from));
+  }
+}
+
+void FlashBlock::read_plain(Code& code, const std::string& part, const std::string& at, const std::string& j,
+                            const std::string& f) const {
+  if (!unit_.mma()) return read_own(code, part, at, times(j, unit_.read()), f);
+  code.line(fmt::format("LOAD_MATRICES({}, {} + {} * {} + {} * 16 + {}_lane);", part, plus("tiles", at), j,
+                        16 * pitch(), f, name()));
+}
+
+void FlashBlock::read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
+                             const std::string& f) const {
+  const std::string n = name();
+  if (unit_.mma()) {
+    code.line(fmt::format("LOAD_MATRICES_TURNED({}, {} + {} * {} + {} * 16 + {}_own_lane);", part,
+                          plus("tiles", at), t, 16 * pitch(), f, n));
+    return;
+  }
+  const int64_t m = unit_.unit->m;
+  const std::string from = plus(plus("tiles", at), plain_elements()) +
+                           fmt::format(" + {} * {} + {} * {} + {}_turned_lane", t, unit_.turned_steps(), f,
+                                       m * turned_pitch() + m / 8 * extra(), n);
+  if (unit_.doubled()) {
+    code.line("u32x4 low, high;");
+    code.line(fmt::format("READ_REGISTERS(4, low, 0, {});", from));
+    code.line(fmt::format("READ_REGISTERS(4, high, 0, {} + 8);", from));
+    code.line(fmt::format("{} = JOINED(low, high);", part));
+  } else {
+    code.line(fmt::format("READ_REGISTERS({}, {}, 0, {});", wide() ? 2 : 4, part, from));
+  }
+}
+
+}  // namespace athanor::gpu

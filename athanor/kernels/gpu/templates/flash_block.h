@@ -1,0 +1,113 @@
+// A block of rows of q, k, v or g on its way to the matrix units: from global memory to local memory, in the
+// type in which it is stored, and from there to the registers of a wave.
+//
+// Local memory has it in one form or in both: plain, [row][feature], for products that sum along features,
+// and turned, [feature][row], for those that sum along rows. Where the unit's loads turn (NVIDIA), the plain
+// form serves both. Rows are padded so that the lanes of a wave touch all banks alike.
+#pragma once
+#include <string>
+
+#include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/matrix_unit.h"
+#include "athanor/kernels/gpu/templates/attention.h"
+
+namespace athanor::gpu {
+
+/// What attention needs to know of a matrix unit. A wave has own rows along the side of C on which each lane
+/// holds few of them: the rows of C for mma, whose C is laid out as its A; else the columns, as in B.
+struct FlashUnit {
+  const MatrixUnit* unit;
+
+  bool mma() const { return unit->form == MatrixUnit::Form::mma; }
+  int64_t own_rows() const { return mma() ? unit->m : unit->n; }
+  int64_t tile() const { return mma() ? unit->n : unit->m; }  // other rows, or features, of C
+  int64_t read() const { return mma() ? 16 : unit->m; }       // of them that are read at once
+  int64_t per_read() const { return read() / tile(); }
+  /// Both halves of a wave hold the same steps along k (RDNA3).
+  bool doubled() const { return unit->a.elements == 16; }
+  int LaneLayout::Cell::*own() const { return mma() ? &LaneLayout::Cell::row : &LaneLayout::Cell::column; }
+  int LaneLayout::Cell::*other() const { return mma() ? &LaneLayout::Cell::column : &LaneLayout::Cell::row; }
+
+  // Steps along k that are read at once: of a plain block features, of a turned one rows.
+  static constexpr int64_t plain_steps = 16;
+  int64_t turned_steps() const { return mma() || doubled() || unit->m == 16 ? 16 : 8; }
+  /// The type of what is read at once; units that multiply it one after another; what the u-th takes.
+  std::string plain_type() const { return doubled() ? "u32x8" : "u32x4"; }
+  std::string turned_type() const { return doubled() ? "u32x8" : unit->m == 32 ? "u32x2" : "u32x4"; }
+  int64_t plain_units() const { return plain_steps / unit->k; }
+  int64_t turned_units() const { return turned_steps() / unit->k; }
+  static std::string part_of(const std::string& name, int64_t units, int64_t u);
+  /// Whether attention's kernels can use it.
+  bool fits() const;
+};
+
+class FlashBlock {
+ public:
+  struct Size {
+    int64_t rows = 0, items = 0;  // of the block; items that fill it
+    bool plain = false, turned = false;
+  };
+  /// `features` of the matrix, `extent` rows of it in a batch.
+  FlashBlock(const AttentionProblem::Matrix& matrix, int64_t extent, int64_t features, DType dtype, Size size,
+             const FlashUnit& unit);
+
+  int64_t elements() const { return plain_elements() + turned_elements(); }  // of local memory
+  int64_t features() const { return features_; }                             // with padding
+  int64_t held_registers() const { return share() * loads() * 4; }
+  /// Whether ASYNC_COPY can fill it, and offsets within it fit 32 bits.
+  bool copies() const { return unit_.mma() && matrix_.vector * 2 >= 4; }
+  bool fits() const;
+  bool even() const { return work() % size_.items == 0; }  // items have equal shares
+
+  /// `first`: the block's first row.
+  void declare(Code& code, const std::string& first) const;
+  void declare_held(Code& code) const;
+  /// Reads the item's chunks into its registers. `left`: rows from the block's first one on; "": enough.
+  void load(Code& code, const std::string& left) const;
+  /// Writes them to local memory, from element `at` on.
+  void store(Code& code, const std::string& at) const;
+  void copy(Code& code, const std::string& at, const std::string& left) const;
+  void advance(Code& code) const;  // by a block
+
+  /// Reads what own rows hold: `part` gets features 16 `f` ... of the rows from `row` on.
+  void read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
+                const std::string& f) const;
+  /// The same of other rows, `j` counting by FlashUnit::read().
+  void read_plain(Code& code, const std::string& part, const std::string& at, const std::string& j,
+                  const std::string& f) const;
+  /// Steps along rows, `t` counting by FlashUnit::turned_steps(), of features `f`, by FlashUnit::read().
+  void read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
+                   const std::string& f) const;
+
+ private:
+  bool turned() const { return size_.turned && !unit_.mma(); }
+  bool plain() const { return size_.plain || unit_.mma(); }
+  int64_t pitch() const { return features_ + 8; }
+  // Of the turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
+  bool wide() const { return unit_.unit->m == 32; }
+  int64_t turned_pitch() const { return size_.rows + (wide() ? 4 : 8); }
+  int64_t extra() const { return wide() ? 0 : 8; }
+  int64_t pairs_together() const { return wide() ? 16 : 4; }
+  int64_t plain_elements() const { return plain() ? size_.rows * pitch() : 0; }
+  int64_t turned_elements() const {
+    return turned() ? features_ * turned_pitch() + features_ / 8 * extra() : 0;
+  }
+  int64_t chunks() const { return features_ / 8; }
+  int64_t loads() const { return turned() ? 2 : 1; }  // chunks of one piece of work
+  int64_t work() const { return size_.rows / loads() * chunks(); }
+  int64_t share() const { return (work() + size_.items - 1) / size_.items; }
+  std::string name() const { return matrix_.name; }
+  void declare_chunk(Code& code) const;
+  void open_share(Code& code, bool places) const;
+  void close_share(Code& code) const;
+  void load_chunk(Code& code, const std::string& held, int64_t row, const std::string& left) const;
+  std::string inside(int64_t row, int64_t element, const std::string& left) const;
+
+  AttentionProblem::Matrix matrix_;
+  int64_t extent_, real_features_, features_;
+  DType dtype_;
+  Size size_;
+  FlashUnit unit_;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,329 @@
+// The frame of attention's kernels: what is where, and the loop over blocks of other rows.
+#include "athanor/kernels/gpu/templates/flash_kernel.h"
+
+#include <fmt/format.h>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+FlashBlock own_block(const AttentionProblem& p, const FlashPoint& point, bool second) {
+  const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.v : p.k) : (second ? p.g : p.q);
+  return {matrix,    p.own(), second ? p.e : p.d, p.dtype, {point.rows(), point.items(), true, false},
+          point.unit};
+}
+
+FlashBlock other_block(const AttentionProblem& p, const FlashPoint& point, bool second, bool plain,
+                       bool turned) {
+  const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.g : p.q) : (second ? p.v : p.k);
+  return {matrix,    p.other(), second ? p.e : p.d, p.dtype, {point.block, point.items(), plain, turned},
+          point.unit};
+}
+
+}  // namespace
+
+FlashKernel::FlashKernel(const AttentionProblem& problem, const FlashPoint& point)
+    : p_(problem),
+      point_(point),
+      u_(point.unit),
+      own_1_(own_block(p_, point, false)),
+      other_1_(other_block(p_, point, false, true, sums_by_first())) {
+  if (p_.has_second()) own_2_ = own_block(p_, point, true);
+  if (p_.kind != AttentionKind::lse)
+    other_2_ = other_block(p_, point, true, p_.has_second(), sums_by_second());
+}
+
+bool FlashKernel::sums_by_second() const {
+  return p_.kind == AttentionKind::forward || p_.kind == AttentionKind::grad_v ||
+         p_.kind == AttentionKind::grad_kv;
+}
+
+int64_t FlashKernel::stage_elements() const {
+  return other_1_.elements() + (other_2_ ? other_2_->elements() : 0);
+}
+
+int64_t FlashKernel::own_elements() const { return own_1_.elements() + (own_2_ ? own_2_->elements() : 0); }
+
+int64_t FlashKernel::local_bytes() const {
+  const int64_t stages = point_.async ? 2 : 1;
+  const int64_t streams = streams_begin() + stages * stage_elements();
+  return std::max(streams, own_elements()) * 2 + (by_keys() ? stages * 2 * point_.items() * 4 : 0);
+}
+
+int64_t FlashKernel::registers() const {
+  const int64_t part = u_.doubled() ? 8 : 4, lane_share = u_.unit->wave;
+  const int64_t own =
+      point_.own_local ? 0
+                       : point_.tiles * (own_1_.features() + (own_2_ ? own_2_->features() : 0)) / 16 * part;
+  const int64_t features =
+      (sums_by_first() ? other_1_.features() : 0) + (sums_by_second() ? other_2_->features() : 0);
+  const int64_t scores = point_.block * (p_.has_second() ? 2 : 1);
+  int64_t held = 0;
+  if (!point_.async) held = other_1_.held_registers() + (other_2_ ? other_2_->held_registers() : 0);
+  return own + (features + scores) * point_.wave_rows() / lane_share + held + 4 * part + 24;
+}
+
+bool FlashKernel::even() const {
+  return point_.async || (other_1_.even() && (!other_2_ || other_2_->even()));
+}
+
+bool FlashKernel::fits(const GpuTraits& traits) const {
+  if (point_.items() > traits.max_group_size || local_bytes() > traits.local_bytes) return false;
+  for (const FlashBlock* block :
+       {&own_1_, &other_1_, own_2_ ? &*own_2_ : nullptr, other_2_ ? &*other_2_ : nullptr})
+    if (block != nullptr && !block->fits()) return false;
+  return !point_.async || (other_1_.copies() && (!other_2_ || other_2_->copies()));
+}
+
+// ---- Text ----
+
+std::string FlashKernel::c_type() const { return fmt::format("f32x{}", elements()); }
+
+std::string FlashKernel::own_row(const std::string& i, int slot) const {
+  return plus(fmt::format("own_begin + {}", times(i, u_.own_rows())), 8 * slot);
+}
+
+void FlashKernel::each_tile(const char* index, int64_t count, const Body& body) {
+  code_.open(fmt::format("UNROLL for (int {0} = 0; {0} < {1}; ++{0})", index, count));
+  body();
+  code_.close();
+}
+
+void FlashKernel::each_stream(const std::function<void(const FlashBlock&, int64_t)>& body) const {
+  body(other_1_, 0);
+  if (other_2_) body(*other_2_, other_1_.elements());
+}
+
+void FlashKernel::begin() {
+  const int64_t chunks = ceil_div(p_.own(), point_.rows());
+  code_.line(
+      fmt::format("// A group has {} {}, each of its {} waves {}, and takes the {} in blocks of {}, by {}.",
+                  point_.rows(), by_keys() ? "keys" : "queries", point_.waves, point_.wave_rows(),
+                  by_keys() ? "queries" : "keys", point_.block, u_.unit->name));
+  code_.open(fmt::format("KERNEL void flash_attention({})", p_.parameters));
+  code_.line(p_.binds);
+  code_.line(fmt::format("const i64 batch = GROUP_ID(0) / {};", chunks));
+  // Causal: the groups with most work begin first.
+  const std::string chunk = fmt::format("GROUP_ID(0) % {}", chunks);
+  code_.line(fmt::format("const int first = {} * {};",
+                         p_.causal && !by_keys() ? fmt::format("({} - {})", chunks - 1, chunk) : chunk,
+                         point_.rows()));
+  code_.line(
+      fmt::format("const int item = LOCAL_ID(0), lane = item % {0}, wave = item / {0};", u_.unit->wave));
+  code_.line(fmt::format("const int own_begin = first + wave * {} + {}, other_lane = {};", point_.wave_rows(),
+                         lane_part(u_.unit->c, u_.own()), lane_part(u_.unit->c, u_.other())));
+  const int64_t stages = point_.async ? 2 : 1;
+  code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.dtype),
+                         std::max(streams_begin() + stages * stage_elements(), own_elements())));
+  if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages * 2 * point_.items()));
+}
+
+/// Own rows go through local memory too, as its layout is what the unit's loads read.
+void FlashKernel::load_own() {
+  const auto fill = [&](const FlashBlock& block, int64_t at) {
+    block.declare(code_, "first");
+    code_.open("");
+    block.declare_held(code_);
+    block.load(code_, fmt::format("{} - first", p_.own()));
+    block.store(code_, std::to_string(at));
+    code_.close();
+  };
+  fill(own_1_, 0);
+  if (own_2_) fill(*own_2_, own_1_.elements());
+  code_.line("LOCAL_BARRIER();");
+  if (point_.own_local) return;
+  const auto read = [&](const FlashBlock& block, const char* name, int64_t at) {
+    code_.line(fmt::format("{} {}[{}][{}];", u_.plain_type(), name, point_.tiles, block.features() / 16));
+    each_tile("i", point_.tiles, [&] {
+      each_tile("f", block.features() / 16, [&] {
+        block.read_own(code_, fmt::format("{}[i][f]", name), std::to_string(at),
+                       fmt::format("wave * {} + i * {}", point_.wave_rows(), u_.own_rows()), "f");
+      });
+    });
+  };
+  read(own_1_, "own_1", 0);
+  if (own_2_) read(*own_2_, "own_2", own_1_.elements());
+  code_.line("LOCAL_BARRIER();");
+}
+
+void FlashKernel::declare_rows() {
+  const auto zeros = [&](const char* name, int64_t count) {
+    code_.line(fmt::format("{} {}[{}][{}];", c_type(), name, point_.tiles, count));
+    each_tile("i", point_.tiles, [&] {
+      each_tile("f", count, [&] { code_.line(fmt::format("{}[i][f] = ({})(0.0f);", name, c_type())); });
+    });
+  };
+  if (sums_by_first()) zeros("sums_1", other_1_.features() / u_.tile());
+  if (sums_by_second()) zeros("sums_2", other_2_->features() / u_.tile());
+  if (by_keys()) return code_.line("f32 held_lse, held_delta;");
+  if (softmax()) {
+    code_.line(fmt::format("f32 largest[{0}][{1}], total[{0}][{1}];", point_.tiles, slots()));
+    each_tile("i", point_.tiles, [&] {
+      for (int s = 0; s < slots(); ++s)
+        code_.line(fmt::format("largest[i][{0}] = -1.0f / 0.0f, total[i][{0}] = 0;", s));
+    });
+    return;
+  }
+  code_.line(fmt::format("f32 own_lse[{0}][{1}], own_delta[{0}][{1}];", point_.tiles, slots()));
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) {
+      code_.open("");
+      code_.line(fmt::format("const i64 row = batch * {} + MIN({}, {});", p_.queries, own_row("i", s),
+                             p_.queries - 1));
+      code_.line(fmt::format("own_lse[i][{}] = LOAD({}, lse, {}) * 1.44269504f;", s,
+                             language_name(p_.lse.dtype), p_.lse.index));
+      code_.line(fmt::format("own_delta[i][{}] = LOAD({}, delta, {});", s, language_name(p_.delta.dtype),
+                             p_.delta.index));
+      code_.close();
+    }
+  });
+}
+
+/// The queries' numbers of a block, one by each item: nobody reads those beyond the block.
+void FlashKernel::load_numbers(const std::string& begin) {
+  code_.open("");
+  code_.line(
+      fmt::format("const i64 row = batch * {} + MIN({} + item, {});", p_.queries, begin, p_.queries - 1));
+  code_.line(
+      fmt::format("held_lse = LOAD({}, lse, {}) * 1.44269504f;", language_name(p_.lse.dtype), p_.lse.index));
+  code_.line(fmt::format("held_delta = LOAD({}, delta, {});", language_name(p_.delta.dtype), p_.delta.index));
+  code_.close();
+}
+
+void FlashKernel::store_numbers(const std::string& at) {
+  code_.line(fmt::format("numbers[{0} + item] = held_lse, numbers[{0} + {1} + item] = held_delta;", at,
+                         point_.items()));
+}
+
+/// Fetches the block that begins at other row `next`: whole, or at the end with zeros behind it.
+void FlashKernel::fetch(const std::string& next, const std::string& at) {
+  const auto one = [&](const std::string& left) {
+    each_stream([&](const FlashBlock& block, int64_t from) {
+      if (point_.async)
+        block.copy(code_, plus(at, from), left);
+      else
+        block.load(code_, left);
+    });
+  };
+  if (p_.other() % point_.block == 0) {
+    one("");
+  } else {
+    code_.open(fmt::format("if ({} + {} <= {})", next, point_.block, p_.other()));
+    one("");
+    code_.close();
+    code_.open("else");
+    code_.line(fmt::format("const int left = {} - {};", p_.other(), next));
+    one("left");
+    code_.close();
+  }
+  each_stream([&](const FlashBlock& block, int64_t) { block.advance(code_); });
+  if (by_keys()) load_numbers(next);
+}
+
+void FlashKernel::loop() {
+  // Causal: a query sees keys up to its own position, counted from the end.
+  const int64_t shift = p_.keys - p_.queries, block = point_.block;
+  std::string start = "0", end = std::to_string(p_.other());
+  if (p_.causal && !by_keys()) end = fmt::format("MIN({}, first + {})", p_.other(), point_.rows() + shift);
+  if (p_.causal && by_keys()) start = fmt::format("MAX(0, first - {}) / {} * {}", shift, block, block);
+  if (shift < 0 && p_.causal && by_keys())
+    start = fmt::format("(first + {}) / {} * {}", -shift, block, block);
+  // A loop of one block would be dissolved, and the compiler would mix what its barriers keep apart.
+  code_.line(fmt::format("const int other_begin = {};", start));
+  code_.line(fmt::format("int other_end = {};", end));
+  code_.line("HIDDEN(other_end);");
+  each_stream([&](const FlashBlock& one, int64_t) { one.declare(code_, "other_begin"); });
+  if (!point_.async) each_stream([&](const FlashBlock& one, int64_t) { one.declare_held(code_); });
+
+  const std::string base = std::to_string(streams_begin());
+  const auto store = [&] {
+    each_stream(
+        [&](const FlashBlock& one, int64_t at) { one.store(code_, std::to_string(streams_begin() + at)); });
+    if (by_keys()) store_numbers("0");
+  };
+  code_.open("if (other_begin < other_end)");
+  fetch("other_begin", base);
+  if (!point_.async) store();
+  if (point_.async && by_keys()) store_numbers("0");
+  code_.close();
+  if (point_.async) {
+    code_.line("ASYNC_COMMIT();");
+    code_.line("int stage = 0;");
+  } else {
+    code_.line("LOCAL_BARRIER();");
+  }
+  // Nothing branches between a block's arithmetic and the loop's end: compilers would move the last products
+  // there, and keep in registers all that these need.
+  code_.line("_Pragma(\"unroll 1\")");
+  code_.open(fmt::format("for (int begin = other_begin; begin < other_end; begin += {})", block));
+  code_.line(fmt::format("const int next = begin + {};", block));
+  if (point_.async) {
+    code_.line("ASYNC_WAIT(0);");
+    code_.line("LOCAL_BARRIER();");
+    code_.line(fmt::format("const int at = {} + stage * {};", streams_begin(), stage_elements()));
+    code_.open("if (next < other_end)");
+    fetch("next", fmt::format("{} + (1 - stage) * {}", streams_begin(), stage_elements()));
+    code_.close();
+    code_.line("ASYNC_COMMIT();");
+    compute("at", fmt::format("stage * {}", 2 * point_.items()));
+    if (by_keys()) store_numbers(fmt::format("(1 - stage) * {}", 2 * point_.items()));
+    code_.line("stage = 1 - stage;");
+  } else {
+    code_.open("if (next < other_end)");
+    fetch("next", "");
+    code_.close();
+    code_.line("SCHEDULE_FENCE();");
+    compute(base, "0");
+    code_.line("SCHEDULE_FENCE();");
+    code_.line("LOCAL_BARRIER();");
+    store();  // after the last block, what nobody reads
+    code_.line("LOCAL_BARRIER();");
+  }
+  code_.close();
+}
+
+void FlashKernel::compute(const std::string& at, const std::string& numbers) {
+  const auto zeros = [&](const char* name) {
+    code_.line(fmt::format("{} {}[{}][{}];", c_type(), name, point_.tiles, score_tiles()));
+    each_tile("i", point_.tiles, [&] {
+      each_tile("j", score_tiles(),
+                [&] { code_.line(fmt::format("{}[i][j] = ({})(0.0f);", name, c_type())); });
+    });
+  };
+  const std::string at_2 = plus(at, other_1_.elements());
+  zeros("scores");
+  product("scores", own_1_, "own_1", 0, other_1_, at);
+  limit();
+  if (softmax())
+    weigh_by_softmax();
+  else
+    weigh_by_lse(numbers);
+  if (sums_by_second()) sum("sums_2", "scores", *other_2_, at_2, other_2_->features());
+  if (!p_.has_second()) return;
+  zeros("products");
+  product("products", *own_2_, "own_2", own_1_.elements(), *other_2_, at_2);
+  score_gradients(numbers);
+  sum("sums_1", "products", other_1_, at, other_1_.features());
+}
+
+GpuLaunch FlashKernel::launch() {
+  begin();
+  load_own();
+  declare_rows();
+  loop();
+  if (softmax()) finish_rows();
+  if (p_.kind == AttentionKind::lse) store_lse();
+  if (sums_by_first()) store("out", "sums_1", p_.d, other_1_.features());
+  if (sums_by_second()) store(sums_by_first() ? "out_2" : "out", "sums_2", p_.e, other_2_->features());
+  code_.close();
+  return {.name = "flash_attention",
+          .source = multiply_add_text(*u_.unit) + code_.text(),
+          .groups = {p_.batches * ceil_div(p_.own(), point_.rows()), 1, 1},
+          .group_size = {point_.items(), 1, 1},
+          .local_bytes = local_bytes(),
+          .arguments = p_.arguments};
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,100 @@
+// Writes attention's kernels by matrix units (T. Dao, FlashAttention-2, 2023): a group has own rows, each
+// wave some of them, and the other rows come in blocks through local memory. Scores stay in registers.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/flash_block.h"
+
+namespace athanor::gpu {
+
+/// A point of the tuning space.
+struct FlashPoint {
+  FlashUnit unit{};
+  int64_t waves = 4;       // of a group
+  int64_t tiles = 1;       // of the unit's own rows, of a wave
+  int64_t block = 64;      // other rows at a time
+  bool async = false;      // filled by asynchronous copies, in two stages; else through registers
+  bool own_local = false;  // own rows stay in local memory, else in registers
+
+  int64_t items() const { return waves * unit.unit->wave; }
+  int64_t wave_rows() const { return tiles * unit.own_rows(); }
+  int64_t rows() const { return waves * wave_rows(); }
+};
+
+class FlashKernel {
+ public:
+  FlashKernel(const AttentionProblem& problem, const FlashPoint& point);
+  bool fits(const GpuTraits& traits) const;
+  int64_t local_bytes() const;
+  /// Whether items have equal shares of the work of filling local memory.
+  bool even() const;
+  /// Registers that a lane needs at least, roughly.
+  int64_t registers() const;
+  GpuLaunch launch();
+
+ private:
+  using Body = std::function<void()>;
+  using Cell = LaneLayout::Cell;
+
+  // What the kind of problem computes.
+  bool sums_by_first() const { return p_.has_second(); }  // of other_1 by the scores' gradients
+  bool sums_by_second() const;                            // of other_2 by weights
+  bool softmax() const { return !p_.is_grad(); }
+  bool by_keys() const { return p_.by_keys(); }
+  /// The scores are multiplied by the scale on their own; else within the exponent.
+  bool scaled_first() const { return !p_.mask.name.empty() || p_.scale <= 0; }
+  std::string factor() const;  // of scores in an exponent of 2
+
+  // The unit's C.
+  int64_t elements() const { return u_.unit->c.elements; }
+  int64_t score_tiles() const { return point_.block / u_.tile(); }
+  int slots() const { return u_.mma() ? 2 : 1; }  // own rows of a lane in a tile
+  int slot_of(int element) const { return u_.mma() ? element / 2 : 0; }
+  int other_of(int element) const { return u_.unit->c.at(0, element).*u_.other(); }
+  std::string own_row(const std::string& i, int slot) const;
+  std::string c_type() const;
+
+  int64_t stage_elements() const;
+  int64_t own_elements() const;
+  int64_t streams_begin() const { return point_.own_local ? own_elements() : 0; }
+
+  /// Registers suffice only if what is read is used at once.
+  bool tight() const { return registers() > 150; }
+  void fence(bool wanted);
+  void each_tile(const char* index, int64_t count, const Body& body);
+  void each_stream(const std::function<void(const FlashBlock&, int64_t at)>& body) const;
+
+  void begin();
+  void load_own();
+  void declare_rows();
+  void fetch(const std::string& next, const std::string& at);
+  void load_numbers(const std::string& begin);
+  void store_numbers(const std::string& at);
+  void loop();
+  void compute(const std::string& at, const std::string& numbers);
+
+  void product(const std::string& result, const FlashBlock& own, const std::string& held, int64_t own_at,
+               const FlashBlock& other, const std::string& at);
+  void limit();
+  void weigh_by_softmax();
+  void weigh_by_lse(const std::string& numbers);
+  void score_gradients(const std::string& numbers);
+  void sum(const std::string& sums, const std::string& weights, const FlashBlock& other,
+           const std::string& at, int64_t features);
+  void pack(const std::string& weights, const std::string& step);
+  void finish_rows();
+  void store(const char* out, const std::string& sums, int64_t features, int64_t padded);
+  void store_lse();
+
+  Code code_;
+  AttentionProblem p_;
+  FlashPoint point_;
+  FlashUnit u_;
+  FlashBlock own_1_, other_1_;
+  std::optional<FlashBlock> own_2_, other_2_;
+};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,80 @@
+// The end of attention's kernels: results go to memory.
+#include <fmt/format.h>
+
+#include "athanor/kernels/gpu/templates/flash_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+/// Each lane has summed some of a row's weights: now it gets all of them.
+void FlashKernel::finish_rows() {
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s)
+      for (size_t bit = 0; (1 << bit) < u_.unit->wave; ++bit)
+        if (u_.unit->c.lane[bit].*u_.other() != 0)
+          code_.line(fmt::format(
+              "total[i][{0}] += F32_OF_BITS(SHUFFLE_XOR(BITS_OF_F32(total[i][{0}]), {1}));", s, 1 << bit));
+  });
+}
+
+void FlashKernel::store_lse() {
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) {
+      code_.open(fmt::format("if (other_lane == 0 && {} < {})", own_row("i", s), p_.own()));
+      // The largest score as it is multiplied: by the scale, or already in powers of 2.
+      code_.line(
+          fmt::format("STORE(f32, out, batch * {} + {}, largest[i][{}] * {:.9e}f + log_f32(total[i][{}]));",
+                      p_.own(), own_row("i", s), s, scaled_first() ? 0.693147180559945 : p_.scale, s));
+      code_.close();
+    }
+  });
+}
+
+/// [own row][feature], in rows without gaps.
+void FlashKernel::store(const char* out, const std::string& sums, int64_t features, int64_t padded) {
+  const std::string type(language_name(p_.dtype));
+  // Features that a lane has one after another.
+  int64_t run = 1;
+  while (run < 8 && run < elements() && slot_of(static_cast<int>(run)) == 0 &&
+         other_of(static_cast<int>(run)) == run && features % (2 * run) == 0)
+    run *= 2;
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) {
+      code_.open(fmt::format("if ({} < {})", own_row("i", s), p_.own()));
+      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + (batch * {} + {}) * {};", type, out,
+                             p_.own(), own_row("i", s), features));
+      std::string scale;
+      if (softmax()) {
+        code_.line(fmt::format("const f32 share = 1.0f / total[i][{}];", s));
+        scale = " * share";
+      } else if (sums == "sums_1") {
+        scale = fmt::format(" * {:.9e}f", p_.scale);
+      }
+      each_tile("f", padded / u_.tile(), [&] {
+        for (int e = 0; e < elements(); e += static_cast<int>(run)) {
+          if (slot_of(e) != s) continue;
+          const auto value = [&](int64_t r) { return fmt::format("{}[i][f][{}]{}", sums, e + r, scale); };
+          code_.open("");
+          code_.line(fmt::format("const int feature = {};",
+                                 plus(fmt::format("other_lane + f * {}", u_.tile()), other_of(e))));
+          if (features < padded) code_.open(fmt::format("if (feature < {})", features));
+          if (run == 1) {
+            code_.line(fmt::format("STORE({}, row, feature, {});", type, value(0)));
+          } else {
+            code_.line(fmt::format("{} together;", run == 2 ? "u32" : fmt::format("u32x{}", run / 2)));
+            for (int64_t r = 0; r < run; r += 2)
+              code_.line(fmt::format("together{} = PACKED({}, {}, {});",
+                                     run == 2 ? "" : fmt::format("[{}]", r / 2), type, value(r),
+                                     value(r + 1)));
+            code_.line(fmt::format("WRITE_REGISTERS({}, row + feature, together);", run / 2));
+          }
+          if (features < padded) code_.close();
+          code_.close();
+        }
+      });
+      code_.close();
+    }
+  });
+}
+
+}  // namespace athanor::gpu

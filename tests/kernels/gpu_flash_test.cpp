@@ -1,0 +1,142 @@
+// Attention by matrix units: every such candidate of every op, for shapes, strides and masks of all kinds.
+#include <cmath>
+
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+struct FlashCase {
+  Shape leading;
+  int64_t queries, keys, d, e;
+  bool causal = false, masked = false;
+  double scale = 0;  // 0: that of d features
+  bool together = true;
+};
+
+bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.contains("own_rows"); }
+
+bool has_flash_units(DType dtype) {
+  for (const DeviceInfo& info : gpu_devices())
+    for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
+      if (unit.input == dtype) return true;
+  return false;
+}
+
+Shape flash_shape(const Shape& leading, std::initializer_list<int64_t> more) {
+  Ints dims = leading.to_ints();
+  dims.insert(dims.end(), more);
+  return Shape(dims);
+}
+
+/// Runs the candidates and compares each output with its op's reference.
+void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs, const std::vector<Value>& inputs,
+                 const std::vector<OperandDesc>& outputs, DType dtype) {
+  KernelRequest request{ops[0], attrs, {}, outputs, {}};
+  request.with.assign(ops.begin() + 1, ops.end());
+  std::vector<RefArray> arrays;
+  for (const Value& input : inputs) {
+    request.inputs.push_back(input.desc);
+    arrays.emplace_back(input.desc.shape);
+    arrays.back().data = input.values;
+  }
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    const auto candidates = gpu_candidates(request, device.facts().traits);
+    EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+    std::vector<std::vector<Run>> runs(outputs.size());
+    for (const GpuCandidate& candidate : candidates) {
+      if (!is_flash(candidate)) continue;
+      auto found = outputs_on(device, candidate, inputs, outputs);
+      for (size_t o = 0; o < outputs.size(); ++o)
+        runs[o].push_back({candidate.name + " of " + ops[o]->name, std::move(found[o])});
+    }
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      EXPECT_FALSE(runs[o].empty()) << request.key();
+      const std::vector<double> want = ops[o]->reference(arrays, attrs).data;
+      double largest = 0;
+      for (const double x : want) largest = std::max(largest, std::abs(x));
+      const double tolerance = largest * (dtype == DType::f16 ? 2e-3 : 1.6e-2);
+      for (const Run& run : runs[o])
+        for (size_t i = 0; i < want.size(); ++i)
+          ASSERT_NEAR(run.values[i], want[i], tolerance)
+              << run.candidate << " element " << i << " " << request.key();
+    }
+  }
+}
+
+void check_flash(DType dtype, const FlashCase& c, const Ints& strides = {}) {
+  const double scale = c.scale != 0 ? c.scale : 1 / std::sqrt(static_cast<double>(c.d));
+  const Attrs attrs = {{"causal", c.causal}, {"scale", scale}};
+  const Shape q = flash_shape(c.leading, {c.queries, c.d}), k = flash_shape(c.leading, {c.keys, c.d}),
+              v = flash_shape(c.leading, {c.keys, c.e}), y = flash_shape(c.leading, {c.queries, c.e}),
+              rows = flash_shape(c.leading, {c.queries}),
+              scores = flash_shape(c.leading, {c.queries, c.keys});
+  const auto output = [](DType type, const Shape& shape) {
+    return OperandDesc{type, shape, {}, contiguous_strides(shape)};
+  };
+  const Value vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
+              vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
+              lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
+  const auto run = [&](const std::vector<std::string>& names, std::vector<Value> inputs,
+                       const std::vector<OperandDesc>& outputs) {
+    if (c.masked) inputs.push_back(view(dtype, scores, 9));
+    std::vector<const Op*> ops;
+    for (const std::string& name : names) ops.push_back(&find_op(name));
+    check_flash(ops, attrs, inputs, outputs, dtype);
+  };
+  const std::vector<Value> all{vq, vk, vv, vg, lse, delta};
+  run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
+  run({"attention_lse"}, {vq, vk}, {output(DType::f32, rows)});
+  run({"attention_grad_q"}, all, {output(dtype, q)});
+  run({"attention_grad_k", "attention_grad_v"}, all, {output(dtype, k), output(dtype, v)});
+  if (c.together) return;
+  run({"attention_grad_k"}, all, {output(dtype, k)});
+  run({"attention_grad_v"}, all, {output(dtype, v)});
+}
+
+class GpuFlash : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    if (!has_flash_units(GetParam()))
+      GTEST_SKIP() << "no device here has matrix units for " << to_string(GetParam());
+  }
+};
+
+TEST_P(GpuFlash, WholeBlocks) { check_flash(GetParam(), {{}, 128, 128, 64, 64}); }
+
+TEST_P(GpuFlash, OddLengths) {
+  check_flash(GetParam(), {{2}, 37, 70, 64, 64, false, false, 0, false});
+  check_flash(GetParam(), {{}, 1, 3, 32, 32});
+  check_flash(GetParam(), {{}, 65, 33, 96, 96});
+}
+
+TEST_P(GpuFlash, OtherFeatures) {
+  check_flash(GetParam(), {{}, 40, 50, 128, 128});
+  check_flash(GetParam(), {{}, 20, 40, 20, 12});
+  check_flash(GetParam(), {{}, 20, 40, 7, 35});
+}
+
+TEST_P(GpuFlash, Causal) {
+  check_flash(GetParam(), {{2}, 130, 130, 32, 32, true});
+  check_flash(GetParam(), {{}, 40, 170, 32, 32, true});
+}
+
+TEST_P(GpuFlash, MasksAndScales) {
+  check_flash(GetParam(), {{}, 33, 40, 32, 32, true, true});
+  check_flash(GetParam(), {{}, 33, 40, 32, 32, false, false, -0.2});
+}
+
+// Heads are views of one projection, as in nn::MultiheadAttention: [N, T, H, D] as [N, H, T, D].
+TEST_P(GpuFlash, Strides) {
+  check_flash(GetParam(), {{2, 2}, 30, 30, 32, 32}, {30 * 192, 32, 192, 1});
+  check_flash(GetParam(), {{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1});
+  check_flash(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuFlash, ::testing::Values(DType::f16, DType::bf16),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+}  // namespace
+}  // namespace athanor::testing
