@@ -133,7 +133,8 @@ std::vector<std::string> Libraries::found() {
 
 Candidate library_candidate(GpuDevice& device, std::string name, LibraryKernel kernel) {
   const size_t scratch = kernel.scratch_bytes == 0 ? 0 : kernel.scratch_bytes + scratch_alignment;
-  return {name, scratch, std::make_shared<CallOfLibrary>(device, name, std::move(kernel))};
+  auto call = std::make_shared<CallOfLibrary>(device, name, std::move(kernel));
+  return {std::move(name), scratch, std::move(call)};
 }
 
 }  // namespace athanor::gpu

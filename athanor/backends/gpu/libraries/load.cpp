@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 
-#include "athanor/backends/gpu/driver.h"
 #include "athanor/base/error.h"
 #include "athanor/device/kernel_libraries.h"
 
@@ -42,8 +41,8 @@ void require_kernels_for(const Facts& device, const os::Library& library, const 
   if (const size_t slash = file.rfind('/'); slash != std::string::npos)
     folders.push_back(file.substr(0, slash + 1) + folder);
   for (const std::string& one : folders)
-    for (const std::string& name : {"*" + chip + ".*", "*" + chip + "-*", chip})
-      if (!machine.glob(one + "/" + name).empty()) return;
+    for (const char* pattern : {"{}/*{}.*", "{}/*{}-*", "{}/{}"})
+      if (!machine.glob(fmt::format(fmt::runtime(pattern), one, chip)).empty()) return;
   throw Error(ErrorCode::device, fmt::format("it has no kernels for {}", chip));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/stream_api.h"
 
 namespace athanor::gpu {
