@@ -60,6 +60,7 @@ std::string command_of(const FitOptions& options, const FitPoint& point, int64_t
   line += fmt::format(" --batch-size {}", point.of.batch_size);
   if (point.of.precision != Precision::f32)
     line += fmt::format(" --precision {}", to_string(point.of.precision));
+  if (!config.offload.empty()) line += " --offload " + config.offload;
   if (point.of.parts > 1) line += fmt::format(" --accumulate {}", point.of.parts);
   if (point.of.again) line += fmt::format(" --memory-limit {}MiB", limit / mebi);
   return line;
@@ -108,8 +109,8 @@ void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& resu
     }
     if (const auto point = fitter.in_parts(whole)) result.points.push_back(*point);
   }
-  for (auto* series : {&kept, &recomputed})
-    if (!series->points.empty()) result.series.push_back(std::move(*series));
+  if (!kept.points.empty()) result.series.push_back(std::move(kept));
+  if (recomputed.points.size() > 1) result.series.push_back(std::move(recomputed));
 }
 
 /// The fastest way to compute the batch that was asked for; else the largest power of two of which all is

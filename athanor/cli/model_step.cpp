@@ -14,6 +14,7 @@
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/training_step.h"
@@ -53,6 +54,9 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
       ->option_text("N");
   add_bytes(command, "--memory-limit", options.memory_limit,
             "what the step may take of the device, such as 2GiB: what does not fit is computed again");
+  suggest(command.add_option("--offload", config.offload, "optimizer: keep its state in the host's memory"),
+          {"optimizer"})
+      ->option_text("NAME");
   command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
 }
@@ -81,6 +85,8 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   model_->to(device_).train(!options.inference);
   optimizer_ = make_optimizer(config, model_->parameters());
+  if (config.offload == "optimizer" && !backend_of(device_).shares_host_memory(device_.index))
+    optimizer_->offload_state();
   require_precision(device_, parse_precision(config.precision));
   if (config.precision == "f16") scaler_.emplace(device_);
   pictures_ = {DType::f32, spec.input.insert(0, config.batch_size), device_};

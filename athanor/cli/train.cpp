@@ -146,6 +146,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
                   "what the run may take of the device, such as 2GiB: what does not fit is computed again"),
         "The run")
       ->option_text("SIZE");
+  suggest(
+      option("--offload", config.offload, "NAME",
+             "optimizer: keep its state in the host's memory; nothing on devices that share it", "The run"),
+      {"optimizer"});
   group(command.add_flag("--deterministic", config.deterministic,
                          "choose kernels by nothing that was ever timed"),
         "The run");

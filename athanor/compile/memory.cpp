@@ -44,6 +44,7 @@ class MemoryPlanner {
   void pair_outputs(const std::vector<bool>& donated) {
     std::set<int> taken;
     for (auto& s : plan_.steps) {
+      if (s.kind == PlanStep::Kind::copy) pair_copied_back(s, donated, taken);
       if (s.loops.empty()) continue;
       for (int out : s.writes) {
         if (value(out).kind != PlanValue::Kind::output) continue;
@@ -57,6 +58,26 @@ class MemoryPlanner {
           taken.insert(in);
           break;
         }
+      }
+    }
+  }
+
+  // State that lies on another device goes there, is updated, and comes back to its place.
+  void pair_copied_back(const PlanStep& back, const std::vector<bool>& donated, std::set<int>& taken) {
+    const int out = back.writes.front(), updated = back.reads.front();
+    if (value(out).kind != PlanValue::Kind::output) return;
+    for (const PlanStep& update : plan_.steps) {
+      if (std::ranges::count(update.writes, updated) == 0) continue;
+      for (const PlanStep& there : plan_.steps) {
+        if (there.kind != PlanStep::Kind::copy || std::ranges::count(update.reads, there.writes.front()) == 0)
+          continue;
+        const int in = there.reads.front();
+        if (value(in).kind != PlanValue::Kind::input || !donated[static_cast<size_t>(value(in).binding)] ||
+            value(in).type != value(out).type || taken.contains(in))
+          continue;
+        value(out).in_place_of = in;
+        taken.insert(in);
+        return;
       }
     }
   }
@@ -227,6 +248,8 @@ class MemoryPlanner {
   int needed_from(int v) {
     PlanStep& first = step(value(v).first_step);
     if (first.kind != PlanStep::Kind::copy || first.writes.front() != v) return value(v).first_step;
+    if (value(first.reads.front()).kind == PlanValue::Kind::input)
+      return value(v).first_step;  // delay_copies
     int written = -1;
     for (int s = 0; s < value(v).first_step; ++s)
       if (std::ranges::count(step(s).writes, first.reads.front()) > 0) written = s;

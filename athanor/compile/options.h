@@ -43,7 +43,8 @@ struct CompileOptions {
   bool deterministic = false;  // choose kernels without timing
   Tuning tuning = Tuning::full;
   bool check_nan = false;  // look for NaN and infinity after each step of a plan
-  /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes). 0: as much as it needs.
+  /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes); of the host only where there
+  /// is no other. 0: as much as it needs.
   int64_t memory_limit = 0;
   /// Names of ops that may run on the host if a device cannot run them (ATHANOR_HOST_OPS=a,b).
   std::vector<std::string> host_ops = {};

@@ -97,6 +97,7 @@ int Plan::copies() const {
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
   Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
   order_steps(plan, donated, options);
+  if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // A user who looks for a NaN wants to know which tensor has it.
   if (options.enabled(Pass::join) && !options.check_nan) join_loops(plan);
   place_values(plan, options);

@@ -132,6 +132,8 @@ Plan make_steps(const Graph& graph, const CompileOptions& options);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated[i]`: input i is not needed afterwards.
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
+/// Lets copies of inputs to other devices run late, a few kernels before they are needed.
+void delay_copies(Plan& plan);
 /// Runs loops with the same program on different tensors in one launch, if they can wait for the last of
 /// them: the updates of many parameters. For devices that run the kernel language. The first loops then run
 /// later and keep what they read alive, so loops join only while memory grows by little.

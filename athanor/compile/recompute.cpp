@@ -15,14 +15,21 @@ namespace {
 using Selection = Reruns::Selection;
 using How = Reruns::How;
 
+/// The devices that a limit holds for: all but the host, unless everything is there.
+std::vector<Device> limited_devices(const Plan& plan) {
+  std::vector<Device> devices = plan.devices;
+  if (devices.size() > 1) std::erase(devices, Device{});
+  return devices;
+}
+
 bool fits(const Plan& plan, int64_t limit) {
-  return std::ranges::all_of(plan.devices,
+  return std::ranges::all_of(limited_devices(plan),
                              [&](Device device) { return plan.planned_memory_bytes(device) <= limit; });
 }
 
 int64_t most_on_a_device(const Plan& plan) {
   int64_t most = 0;
-  for (const Device device : plan.devices) most = std::max(most, plan.planned_memory_bytes(device));
+  for (const Device device : limited_devices(plan)) most = std::max(most, plan.planned_memory_bytes(device));
   return most;
 }
 
@@ -50,7 +57,7 @@ class Chooser {
   /// A selection by which the plan fits; none if this finds none.
   std::optional<Selection> fit(int64_t limit) const {
     Selection selection = by_hand_;
-    for (const Device device : plan_.devices) {
+    for (const Device device : limited_devices(plan_)) {
       // What is alive at one time is little less than what its places take together.
       int64_t target = limit - (plan_.planned_memory_bytes(device) - arena_of(plan_, device));
       constexpr int attempts = 8;
@@ -182,7 +189,7 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
   // Rounded up, so that the limit given next is enough.
   const int64_t unit = least < (int64_t{16} << 20) ? int64_t{1} << 10 : int64_t{1} << 20;
   std::string where;
-  for (const Device device : plan.devices)
+  for (const Device device : limited_devices(plan))
     if (plan.planned_memory_bytes(device) > limit && device != Device{})
       where = fmt::format(" on {}", to_string(device));
   throw Error(

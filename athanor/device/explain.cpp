@@ -133,7 +133,7 @@ void explain_shared_memory(FoundDevice& device) {
     if (reading->source == "amdgpu") reading->meaning = "set aside for the GPU";
     if (reading->source == "kfd") reading->meaning = "what kernels may use";
   }
-  found->second.note = "An integrated GPU: it shares the processor's memory.";
+  found->second.note = "An integrated GPU: it shares the processor's memory (unified memory).";
 }
 
 // Intel's OpenCL counts vector engines; data sheets count Xe-cores, which have 16 of them, or 8 (Xe2).

@@ -138,6 +138,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// Its queue for copies from and to other devices, which run beside kernels; the same where there is but
   /// one.
   virtual Queue& transfers(int device) { return queue(device); }
+  /// Whether the device computes in the host's memory: nothing is saved by moving data there.
+  virtual bool shares_host_memory(int /*device*/) { return false; }
   /// Bytes that can still be allocated, as the driver says: other programs take their part. None where it
   /// does not say.
   virtual std::optional<uint64_t> free_memory(int /*device*/) { return {}; }

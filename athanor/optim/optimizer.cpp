@@ -102,10 +102,12 @@ void Optimizer::step(const StepGuard& guard, std::source_location where) {
       if (!gradient.defined()) continue;
       any = true;
       const Tensor& value = parameter.value();
+      const Device home = state.empty() ? value.device() : state.front().device();
+      for (Tensor& tensor : state) tensor = tensor.to(value.device());
       const std::vector<Tensor> before = state;
       const Tensor updated =
           update(value, gradient, state, number_tensors.on(value.type()), rates.weight_decay != 0);
-      for (size_t i = 0; i < state.size(); ++i) state[i] = unless_skipped(before[i], state[i]);
+      for (size_t i = 0; i < state.size(); ++i) state[i] = unless_skipped(before[i], state[i]).to(home);
       parameter.assign(unless_skipped(value, updated));
     }
   }
@@ -113,6 +115,12 @@ void Optimizer::step(const StepGuard& guard, std::source_location where) {
     throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
                 "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
   ++steps_;
+}
+
+void Optimizer::offload_state() {
+  for (auto& group : groups_)
+    for (auto& entry : group.entries)
+      for (Tensor& tensor : entry.state) tensor = Tensor::from(tensor.to_host());
 }
 
 std::vector<nn::Parameter> Optimizer::parameters() const {

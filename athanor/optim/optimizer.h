@@ -58,6 +58,10 @@ class Optimizer {
   /// The number of steps made so far, those that a guard skipped among them.
   int64_t steps() const { return steps_; }
 
+  /// Keeps the parameters' state in the host's memory from now on. Each step copies it to the parameter's
+  /// device and back, as steps of the plan beside its kernels. Numbers stay the same.
+  void offload_state();
+
   /// Of all groups.
   std::vector<nn::Parameter> parameters() const;
   /// The memory that the parameters' state takes.

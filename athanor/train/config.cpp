@@ -62,14 +62,15 @@ void for_each_field(Config& config, F&& f) {
   f("tune", config.tune, may_change);
   f("choices", config.choices, keep);
   f("memory_limit", config.memory_limit, may_change);
+  f("offload", config.offload, may_change);
   f("deterministic", config.deterministic, keep);
   f("check_nan", config.check_nan, may_change);
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 9> later_fields{"eval_examples", "precision",    "tune",
-                                                       "choices",       "image_size",   "max_broken",
-                                                       "augment",       "memory_limit", "accumulate"};
+constexpr std::array<std::string_view, 10> later_fields{
+    "eval_examples", "precision", "tune",         "choices",    "image_size",
+    "max_broken",    "augment",   "memory_limit", "accumulate", "offload"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -165,6 +166,7 @@ void TrainConfig::validate() const {
   check_range("threads", threads, 0, most_threads);
   check_range("workers", workers, 0, most_workers);
   check_range("max_steps", max_steps, 0, INT64_MAX);
+  if (!offload.empty()) check_name("offload", offload, {"optimizer"});
   check_range("memory_limit", memory_limit, 0, INT64_MAX);
   check_range("eval_examples", eval_examples, 0, INT64_MAX);
   check_number("lr", learning_rate(), false);

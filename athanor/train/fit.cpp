@@ -35,6 +35,8 @@ StepPlanner::StepPlanner(const TrainConfig& config, const Shape& input, int64_t 
     : config_(config), input_(input), device_(device), model_(nn::make_model(config.model, input, classes)) {
   model_->to(device).train();
   optimizer_ = make_optimizer(config, model_->parameters());
+  if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
+    optimizer_->offload_state();
   if (config.precision == "f16") scaler_.emplace(device);
   mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
   eval({});
@@ -90,7 +92,7 @@ double Fitter::factor(Precision precision) {
   for (const auto& [known, factor] : factors_)
     if (known == precision) return factor;
   FitCase small{.batch_size = 8, .precision = precision};
-  while (small.batch_size > 1 && planner_.plan(small, 0)->planned_memory_bytes() > limit_)
+  while (small.batch_size > 1 && planner_.plan(small, 0)->planned_memory_bytes(planner_.device()) > limit_)
     small.batch_size /= 2;
   const double predicted = times_.seconds(*planner_.plan(small, 0));
   planner_.run(small, 0);  // makes the plan and touches the memory
@@ -103,7 +105,8 @@ double Fitter::factor(Precision precision) {
 std::optional<FitPoint> Fitter::look(const FitCase& of) {
   try {
     const auto plan = planner_.plan(of, limit_);
-    FitPoint point{.of = of, .bytes = plan->planned_memory_bytes(), .share = plan->recomputed.share};
+    FitPoint point{
+        .of = of, .bytes = plan->planned_memory_bytes(planner_.device()), .share = plan->recomputed.share};
     point.seconds = static_cast<double>(of.parts) * times_.seconds(*plan) * factor(of.precision);
     if (point.bytes > limit_) return std::nullopt;
     return point;

@@ -41,6 +41,7 @@ class StepPlanner {
   /// The plan of the step, or of its last part. `limit`: for what is computed again. Throws Error(usage)
   /// where it does not fit then.
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
+  Device device() const { return device_; }
   /// Makes a step of zeros. Seconds, when it has been computed.
   double run(const FitCase& of, int64_t limit);
 

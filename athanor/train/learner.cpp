@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/test_set.h"
@@ -13,6 +14,8 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task), config_(config), device_(device), model_(task.make_model()) {
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
+  if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
+    optimizer_->offload_state();
   if (config.precision == "f16") scaler_.emplace(device);
   mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
 }

@@ -30,7 +30,8 @@ StreamApi load() {
                                .shared_memory_per_block = 8,
                                .warp_size = 10,
                                .multiprocessors = 16,
-                               .max_threads_per_multiprocessor = 39}};
+                               .max_threads_per_multiprocessor = 39,
+                               .integrated = 18}};
   if (!library) {
     api.missing = "no CUDA driver library: " + library.error();
     return api;

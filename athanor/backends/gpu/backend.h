@@ -34,6 +34,7 @@ class GpuBackend final : public KernelLanguageBackend {
   Queue& queue(int device) override;
   Queue& transfers(int device) override;
   std::optional<uint64_t> free_memory(int device) override;
+  bool shares_host_memory(int device) override { return at(device).facts().unified_memory; }
   GpuAccess access(int device) override;
 
   GpuDevice& at(int index);

@@ -46,6 +46,7 @@ struct Facts {
   uint64_t largest_buffer = 0;      // bytes; 0: no limit but the memory
   bool waves = false;               // whether kernels may ask for WAVE_WIDTH()
   bool shares_host_memory = false;  // the device is the host's processor
+  bool unified_memory = false;      // its memory is the host's, as of the GPU in a processor
   bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
   bool tells_resources = false;     // whether resources() may be asked
   int release = 0;  // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known

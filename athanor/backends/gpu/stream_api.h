@@ -15,7 +15,7 @@ namespace athanor::gpu {
 /// Numbers of device attributes, which the two count differently.
 struct StreamAttributes {
   int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors,
-      max_threads_per_multiprocessor;
+      max_threads_per_multiprocessor, integrated;
 };
 
 struct StreamApi {

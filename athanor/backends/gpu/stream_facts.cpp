@@ -46,6 +46,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
     int value = 0;
     return api.device_attribute(&value, which, number) == 0 && value > 0 ? value : otherwise;
   };
+  facts_.unified_memory = attribute(api.attributes.integrated, 0) == 1;
   facts_.target = api.target;
   facts_.waves = true;
   facts_.tells_resources = api.function_attribute != nullptr;

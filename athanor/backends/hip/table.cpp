@@ -36,7 +36,8 @@ StreamApi load() {
                                .shared_memory_per_block = 74,
                                .warp_size = 87,
                                .multiprocessors = 63,
-                               .max_threads_per_multiprocessor = 57}};
+                               .max_threads_per_multiprocessor = 57,
+                               .integrated = 16}};
   if (!library) {
     api.missing = "no HIP runtime library: " + library.error();
     return api;

@@ -42,6 +42,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   facts_.largest_buffer = device_number<cl_ulong>(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, info.memory_bytes);
   facts_.target = GpuTarget::opencl;
   facts_.shares_host_memory = info.kind == "cpu";
+  facts_.unified_memory = device_number<cl_bool>(id, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE) == CL_TRUE;
   facts_.spans_cost_nothing = true;  // every event has its times
   const std::string extensions = " " + device_text(id, CL_DEVICE_EXTENSIONS) + " ";
   const auto has = [&](const char* name) {
