@@ -19,13 +19,11 @@ bool FlashUnit::fits() const {
          (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
 }
 
-FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t extent, int64_t features, DType dtype,
-                       Size size, const FlashUnit& unit)
+FlashBlock::FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size,
+                       const FlashUnit& unit)
     : matrix_(matrix),
-      extent_(extent),
       real_features_(features),
       features_(ceil_div(features, unit.read()) * unit.read()),
-      dtype_(dtype),
       size_(size),
       unit_(unit) {}
 

@@ -47,9 +47,8 @@ class FlashBlock {
     int64_t rows = 0, items = 0;  // of the block; items that fill it
     bool plain = false, turned = false;
   };
-  /// `features` of the matrix, `extent` rows of it in a batch.
-  FlashBlock(const AttentionProblem::Matrix& matrix, int64_t extent, int64_t features, DType dtype, Size size,
-             const FlashUnit& unit);
+  /// `features` of the matrix.
+  FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit);
 
   int64_t elements() const { return plain_elements() + turned_elements(); }  // of local memory
   int64_t features() const { return features_; }                             // with padding
@@ -104,8 +103,7 @@ class FlashBlock {
   std::string inside(int64_t row, int64_t element, const std::string& left) const;
 
   AttentionProblem::Matrix matrix_;
-  int64_t extent_, real_features_, features_;
-  DType dtype_;
+  int64_t real_features_, features_;
   Size size_;
   FlashUnit unit_;
 };

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -11,15 +13,13 @@ namespace {
 
 FlashBlock own_block(const AttentionProblem& p, const FlashPoint& point, bool second) {
   const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.v : p.k) : (second ? p.g : p.q);
-  return {matrix,    p.own(), second ? p.e : p.d, p.dtype, {point.rows(), point.items(), true, false},
-          point.unit};
+  return {matrix, second ? p.e : p.d, {point.rows(), point.items(), true, false}, point.unit};
 }
 
 FlashBlock other_block(const AttentionProblem& p, const FlashPoint& point, bool second, bool plain,
                        bool turned) {
   const AttentionProblem::Matrix& matrix = p.by_keys() ? (second ? p.g : p.q) : (second ? p.v : p.k);
-  return {matrix,    p.other(), second ? p.e : p.d, p.dtype, {point.block, point.items(), plain, turned},
-          point.unit};
+  return {matrix, second ? p.e : p.d, {point.block, point.items(), plain, turned}, point.unit};
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
