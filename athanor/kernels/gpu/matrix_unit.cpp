@@ -62,35 +62,16 @@ constexpr LaneLayout mma_out{4, {Cell{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {C
 
 // ---- The units of each generation.
 
+constexpr MatrixUnit rdna(std::string_view builtin, DType in, DType out, std::string_view operand,
+                          const LaneLayout& inputs, const LaneLayout& sums) {
+  const Form form = in == i8 ? Form::wmma_bytes : Form::wmma;
+  return {"wmma 16x16x16", builtin, form, 16, 16, 16, 32, in, out, operand, inputs, inputs, sums};
+}
 constexpr MatrixUnit rdna3(std::string_view builtin, DType in, DType out, std::string_view operand) {
-  return {"wmma 16x16x16",
-          builtin,
-          in == i8 ? Form::wmma_bytes : Form::wmma,
-          16,
-          16,
-          16,
-          32,
-          in,
-          out,
-          operand,
-          rdna3_in,
-          rdna3_in,
-          rdna3_out};
+  return rdna(builtin, in, out, operand, rdna3_in, rdna3_out);
 }
 constexpr MatrixUnit rdna4(std::string_view builtin, DType in, DType out, std::string_view operand) {
-  return {"wmma 16x16x16",
-          builtin,
-          in == i8 ? Form::wmma_bytes : Form::wmma,
-          16,
-          16,
-          16,
-          32,
-          in,
-          out,
-          operand,
-          rdna4_in,
-          rdna4_in,
-          rdna4_out};
+  return rdna(builtin, in, out, operand, rdna4_in, rdna4_out);
 }
 constexpr MatrixUnit cdna(std::string_view name, std::string_view builtin, int rows, int k, DType in,
                           DType out, std::string_view operand) {
@@ -121,33 +102,38 @@ constexpr MatrixUnit gfx12[] = {
     rdna4("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12", f16, f32, "_Float16"),
     rdna4("__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12", bf16, f32, "short"),
     rdna4("__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12", i8, i32, "int")};
-constexpr MatrixUnit gfx908[] = {
+/// Several lists as one.
+template <size_t... Counts>
+constexpr auto joined(const std::array<MatrixUnit, Counts>&... lists) {
+  std::array<MatrixUnit, (Counts + ...)> all{};
+  size_t at = 0;
+  const auto add = [&](const auto& list) {
+    for (const MatrixUnit& unit : list) all[at++] = unit;
+  };
+  (add(lists), ...);
+  return all;
+}
+
+constexpr std::array cdna_floats = {
     cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
     cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
+    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
+    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float")};
+constexpr std::array cdna1_bf16 = {
     cdna("mfma 32x32x4", "__builtin_amdgcn_mfma_f32_32x32x4bf16", 32, 4, bf16, f32, "short"),
-    cdna("mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8bf16", 16, 8, bf16, f32, "short"),
-    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
-    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
+    cdna("mfma 16x16x8", "__builtin_amdgcn_mfma_f32_16x16x8bf16", 16, 8, bf16, f32, "short")};
+constexpr std::array cdna2_bf16 = {
+    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
+    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short")};
+constexpr std::array cdna1_bytes = {
     cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int"),
     cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int")};
-constexpr MatrixUnit gfx90a[] = {
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short"),
-    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
-    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_i32_32x32x8i8", 32, 8, i8, i32, "int"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_i32_16x16x16i8", 16, 16, i8, i32, "int")};
-constexpr MatrixUnit gfx942[] = {
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8f16", 32, 8, f16, f32, "_Float16"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16f16", 16, 16, f16, f32, "_Float16"),
-    cdna("mfma 32x32x8", "__builtin_amdgcn_mfma_f32_32x32x8bf16_1k", 32, 8, bf16, f32, "short"),
-    cdna("mfma 16x16x16", "__builtin_amdgcn_mfma_f32_16x16x16bf16_1k", 16, 16, bf16, f32, "short"),
-    cdna("mfma 32x32x2", "__builtin_amdgcn_mfma_f32_32x32x2f32", 32, 2, f32, f32, "float"),
-    cdna("mfma 16x16x4", "__builtin_amdgcn_mfma_f32_16x16x4f32", 16, 4, f32, f32, "float"),
+constexpr std::array cdna3_bytes = {
     cdna("mfma 32x32x16", "__builtin_amdgcn_mfma_i32_32x32x16_i8", 32, 16, i8, i32, "long"),
     cdna("mfma 16x16x32", "__builtin_amdgcn_mfma_i32_16x16x32_i8", 16, 32, i8, i32, "long")};
+constexpr auto gfx908 = joined(cdna_floats, cdna1_bf16, cdna1_bytes);
+constexpr auto gfx90a = joined(cdna_floats, cdna2_bf16, cdna1_bytes);
+constexpr auto gfx942 = joined(cdna_floats, cdna2_bf16, cdna3_bytes);
 
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};
