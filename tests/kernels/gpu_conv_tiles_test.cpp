@@ -111,5 +111,51 @@ TEST_P(GpuConvTiles, ManyTiles) {
 INSTANTIATE_TEST_SUITE_P(Types, GpuConvTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 
+// Factors are rounded only where the request allows it, and only on units that do so.
+TEST(GpuTf32, OnlyWhereItIsAskedFor) {
+  ATHANOR_NEEDS_GPU();
+  const Shape x{2, 16, 6, 7}, w{24, 16, 3, 3}, y{2, 24, 6, 7}, b{1, 144, 24};
+  Attrs attrs = conv_attrs({.padding = 1}), images = attrs, weights = attrs;
+  images.set("input_shape", x.to_ints());
+  weights.set("weight_shape", w.to_ints());
+  const auto of = [](const Shape& shape, unsigned seed) { return view(DType::f32, shape, seed); };
+  struct Case {
+    const char* op;
+    Attrs attrs;
+    std::vector<Value> inputs;
+    Shape shape;
+  };
+  const std::vector<Case> cases = {
+      {"batch_matmul", {}, {of({1, 84, 144}, 1), of(b, 2)}, {1, 84, 24}},
+      {"batch_matmul", {}, {of({1, 84, 144}, 1), view(DType::f32, b, 2, {144 * 24, 1, 144})}, {1, 84, 24}},
+      {"conv2d", attrs, {of(x, 1), of(w, 2)}, y},
+      {"conv2d_input_grad", images, {of(y, 1), of(w, 2)}, x},
+      {"conv2d_weight_grad", weights, {of(x, 1), of(y, 2)}, w}};
+  for (const Case& c : cases) {
+    KernelRequest request{
+        &find_op(c.op), c.attrs, {}, {{DType::f32, c.shape, {}, contiguous_strides(c.shape)}}, {}};
+    for (const Value& input : c.inputs) request.inputs.push_back(input.desc);
+    request.tf32 = true;
+    const std::vector<double> want = reference_of(request, c.inputs);
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const GpuTraits& traits = device.facts().traits;
+      const auto candidates = gpu_candidates(request, traits);
+      EXPECT_EQ(candidates.empty(), std::ranges::none_of(traits.matrix_units, &MatrixUnit::tf32))
+          << request.key();
+      std::vector<testing::Run> runs;  // not Test::Run()
+      for (const GpuCandidate& candidate : candidates) {
+        EXPECT_NE(candidate.name.find("tf32"), std::string::npos) << candidate.name;
+        runs.push_back({candidate.name, run_on(device, candidate, c.inputs, request.output())});
+      }
+      if (!runs.empty()) expect_all_near(runs, want, request.rounding(), request.key());
+    }
+    request.tf32 = false;
+    for (const DeviceInfo& info : gpu_devices())
+      for (const GpuCandidate& one : gpu_candidates(request, gpu::gpu_device(info.device).facts().traits))
+        EXPECT_EQ(one.name.find("tf32"), std::string::npos) << one.name;
+  }
+}
+
 }  // namespace
 }  // namespace athanor::testing

@@ -32,7 +32,8 @@ bool gpu::register_template(const Template& one) {
 
 std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
-  if (found == nullptr || !request.computes_as_implied()) return {};
+  const bool answers = found != nullptr && (request.tf32 ? found->tf32 : request.computes_as_implied());
+  if (!answers) return {};
   const auto needs_f64 = [](const OperandDesc& operand) { return operand.dtype == DType::f64; };
   if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))
     throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},

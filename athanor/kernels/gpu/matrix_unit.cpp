@@ -90,6 +90,11 @@ constexpr MatrixUnit cdna(std::string_view name, std::string_view builtin, int r
           inputs,
           rows == 32 ? cdna32_out : cdna16_out};
 }
+/// The same, with factors that are rounded to tf32.
+constexpr MatrixUnit tf32(MatrixUnit unit) {
+  unit.tf32 = true;
+  return unit;
+}
 constexpr MatrixUnit mma(std::string_view name, std::string_view instruction, int k, int pair, DType in,
                          DType out) {
   return {name, instruction, Form::mma, 16, 8, k, 32, in, out, "", mma_a(pair, k), mma_b(pair, k), mma_out};
@@ -140,7 +145,8 @@ constexpr MatrixUnit sm_75[] = {
 constexpr MatrixUnit sm_80[] = {
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, f32),
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
-    mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32)};
+    mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
+    tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
 
 constexpr MatrixUnit fma{
     "fma 16x32",

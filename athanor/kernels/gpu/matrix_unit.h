@@ -42,6 +42,7 @@ struct MatrixUnit {
   DType input, output;       // of A and B; of C
   std::string_view operand;  // of built-ins: the element type of the vectors that they take
   LaneLayout a, b, c;
+  bool tf32 = false;  // factors of f32 are rounded to 10 bits of mantissa
 
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;

@@ -215,15 +215,20 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   }
   auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
-  put_first(result, tile_candidates(request, phases, traits));
-  for (const int64_t outputs : {4, 2}) {
-    auto winograd = winograd_candidate(data, p, outputs, traits);
-    if (!winograd) continue;
-    const bool first =
-        outputs == 4 && winograd_is_likely_faster(p.m, data.channels_in, data.out, p.dtype, traits);
-    result.insert(first ? result.begin() : result.end(), std::move(*winograd));
+  auto tiled = tile_candidates(request, phases, traits);
+  if (request.tf32) {
+    result = std::move(tiled);
+  } else {
+    put_first(result, std::move(tiled));
+    for (const int64_t outputs : {4, 2}) {
+      auto winograd = winograd_candidate(data, p, outputs, traits);
+      if (!winograd) continue;
+      const bool first =
+          outputs == 4 && winograd_is_likely_faster(p.m, data.channels_in, data.out, p.dtype, traits);
+      result.insert(first ? result.begin() : result.end(), std::move(*winograd));
+    }
+    std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   }
-  std::ranges::move(shifted_candidates(phases, parts, traits), std::back_inserter(result));
   if (zeros)
     for (GpuCandidate& candidate : result)
       candidate.launches.insert(candidate.launches.begin(),
@@ -348,6 +353,7 @@ static std::vector<GpuCandidate> conv2d_input_grad(const KernelRequest& request,
 
 static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request, const GpuTraits& traits) {
   const ConvProblem conv(request.inputs[0].shape, request.output().shape, request.attrs);
+  if (request.tf32) return tile_candidates(request, conv, traits);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
   put_first(result, tile_candidates(request, conv, traits));
@@ -365,11 +371,12 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
 
 namespace {
 
-[[maybe_unused]] const bool conv2d_registered = register_template({{"conv2d"}, conv2d, serves_floats});
+[[maybe_unused]] const bool conv2d_registered =
+    register_template({{"conv2d"}, conv2d, serves_floats, false, true});
 [[maybe_unused]] const bool conv2d_input_grad_registered =
-    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats});
+    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats, false, true});
 [[maybe_unused]] const bool conv2d_weight_grad_registered =
-    register_template({{"conv2d_weight_grad"}, conv2d_weight_grad, serves_floats});
+    register_template({{"conv2d_weight_grad"}, conv2d_weight_grad, serves_floats, false, true});
 
 }  // namespace
 

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <numeric>
 #include <optional>
 
 #include "athanor/kernels/gpu/templates/conv_channels_last.h"
@@ -42,6 +45,7 @@ TileProblem epilogue_of(const KernelRequest& request, DType input) {
   TileProblem p;
   p.input = input;
   p.output = request.output().dtype;
+  p.tf32 = request.tf32;
   p.activation = request.epilogue.activation;
   p.c.memory.buffer = static_cast<int>(request.inputs.size());
   p.scratch_buffer = p.c.memory.buffer + 1;
@@ -186,7 +190,8 @@ void add(std::vector<GpuCandidate>& result, const TiledConv& conv, const GpuTrai
     for (const TileProblem& product : conv.products) {
       TilePoint own = point;
       if (product.k != largest.k) own.splits = 1;
-      if (suits = suits && fits(product, own, traits); !suits) break;
+      suits = fits(product, own, traits);
+      if (!suits) break;
       GpuCandidate one = tile_candidate(product, own, traits);
       if (&product == &largest) all.name = conv.name + one.name, all.parameters = one.parameters;
       all.scratch_bytes = std::max(all.scratch_bytes, one.scratch_bytes);

@@ -144,15 +144,18 @@ std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& 
 static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
+  if (request.tf32 && (p.dtype != DType::f32 || p.k == 0)) return {};
   // Vectors lie along the columns of B. If there are few columns and more rows, compute the transposed
   // product.
   const bool turn = p.n < 16 && p.m > p.n;
   const bool half_floats = p.dtype == DType::f16 || p.dtype == DType::bf16;
   std::vector<GpuCandidate> candidates;
   if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
-    const TileProblem tiled(p);
+    TileProblem tiled(p);
+    tiled.tf32 = request.tf32;
     for (const TilePoint& point : tile_points(tiled, traits))
       candidates.push_back(tile_candidate(tiled, point, traits));
+    if (request.tf32) return candidates;
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {
@@ -176,7 +179,8 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
 
 namespace {
 
-[[maybe_unused]] const bool matmul_registered = register_template({{"batch_matmul"}, matmul});
+[[maybe_unused]] const bool matmul_registered =
+    register_template({.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true});
 
 }  // namespace
 

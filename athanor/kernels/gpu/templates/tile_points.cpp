@@ -30,7 +30,12 @@ constexpr TileShape mfma_shapes[] = {
 constexpr TileShape fma_shapes[] = {{128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2}, {64, 128, 16, 2, 2, 2},
                                     {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2}};
 
+// f32 takes twice the room of f16.
+constexpr TileShape tf32_shapes[] = {{128, 128, 16, 2, 2, 3}, {128, 64, 16, 2, 2, 4}, {64, 128, 16, 2, 2, 4},
+                                     {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},  {32, 32, 32, 2, 2, 4}};
+
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
+  if (unit.tf32) return tf32_shapes;
   if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
   if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
@@ -64,8 +69,10 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
   std::vector<const MatrixUnit*> units;
   for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == problem.input && unit.output == DType::f32) units.push_back(&unit);
-  if (units.empty() && traits.registers && problem.input == DType::f32) units.push_back(&fma_lanes());
+    if (unit.input == problem.input && unit.output == DType::f32 && unit.tf32 == problem.tf32)
+      units.push_back(&unit);
+  if (units.empty() && traits.registers && problem.input == DType::f32 && !problem.tf32)
+    units.push_back(&fma_lanes());
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {

@@ -23,6 +23,7 @@ struct TileProblem {
   };
   DType input = DType::f32;   // of A and B
   DType output = DType::f32;  // of C and the bias
+  bool tf32 = false;          // factors are rounded to tf32
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b;
   Result c;
