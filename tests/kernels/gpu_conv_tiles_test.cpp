@@ -93,14 +93,14 @@ TEST_P(GpuConvTiles, OneByOne) {
   for (const DeviceInfo& info : gpu_devices())
     EXPECT_TRUE(copies_none || gpu::gpu_device(info.device).facts().traits.matrix_units.empty() ||
                 GetParam() == DType::bf16);
-  check_directions(GetParam(), {{3, 24, 7, 7}, {16, 24, 1, 1}});
-  check_directions(GetParam(), {{3, 16, 2, 6}, {40, 16, 1, 1}});
-  check_directions(GetParam(), {{2, 16, 9, 7}, {24, 16, 1, 1}, {.stride = 2}});
+  check_directions(GetParam(), {{3, 24, 7, 7}, {20, 24, 1, 1}});
+  check_directions(GetParam(), {{3, 24, 2, 6}, {40, 24, 1, 1}});
+  check_directions(GetParam(), {{2, 20, 9, 7}, {24, 20, 1, 1}, {.stride = 2}});
 }
 
 TEST_P(GpuConvTiles, SplitsALongK) {
   check_directions(GetParam(), {{4, 64, 14, 13}, {16, 64, 3, 3}, {.padding = 1}, 8});
-  check_directions(GetParam(), {{4, 8, 12, 12}, {9, 8, 1, 1}, {}, 8});
+  check_directions(GetParam(), {{4, 24, 12, 12}, {18, 24, 1, 1}, {}, 8});
 }
 
 // More than a tile of each.

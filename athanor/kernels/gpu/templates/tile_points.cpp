@@ -42,6 +42,10 @@ std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   return wmma_shapes;
 }
 
+bool is_even(const TileProblem& p) {
+  return p.a.outer.even() && p.a.k.even() && p.b.outer.even() && p.b.k.even();
+}
+
 // Splits K if the result alone has too few tiles to keep the device busy.
 int64_t splits_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   const int64_t here = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n);
@@ -80,6 +84,8 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
       // Without a loop along K, Clang reads all operands of FMA ahead, and spills them.
       if (unit->form == MatrixUnit::Form::fma && p.k <= shape.k) continue;
+      // A wave of it has no register left for counters of pixels and taps.
+      if (shapes_for(*unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) continue;
       point.splits = splits_of(p, point, traits);
       if (traits.async_copies) {
         point.async = true;
