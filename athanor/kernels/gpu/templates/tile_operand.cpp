@@ -142,9 +142,10 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   if (outer_edge() && !from_along_k_ && vector_ == chunk_)
     outer = fmt::format("MIN(outer, {}_left - {})", n, chunk_);
   for (int64_t p = 0; p < places(); ++p) {
-    std::string offset = plus(outer, p * vector_);
-    offset = source_.outer.even() ? times(p == 0 ? offset : "(" + offset + ")", source_.outer.stride())
-                                  : fmt::format("{}_outer_at({} + {})", n, first, offset);
+    const std::string first_of = plus(outer, p * vector_);
+    std::string offset = source_.outer.even() ? times(p == 0 ? first_of : fmt::format("({})", first_of),
+                                                      source_.outer.stride())
+                                              : fmt::format("{}_outer_at({} + {})", n, first, first_of);
     if (moves()) offset += " + " + times("k", source_.k.stride());
     code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times("i", places()), p),
                           times("(" + offset + ")", size_)));
