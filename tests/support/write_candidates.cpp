@@ -1,9 +1,10 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER hip|cuda all|products [ARCHITECTURE]`, for
-// tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its matrix units are among
-// them. A plan for a GPU that is not there has the first candidate of each op only. launches.json says what
-// each needs. `products`: only the first candidate of products of 4096 x 4096 and, where there are matrix
-// units, of GPT-2 small's attention.
+// and attention as training has them: `write_candidates FOLDER hip|cuda all|products|convolutions
+// [ARCHITECTURE]`, for tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its
+// matrix units are among them. A plan for a GPU that is not there has the first candidate of each op only.
+// launches.json says what each needs. `products`: only the first candidate of products of 4096 x 4096 and,
+// where there are matrix units, of GPT-2 small's attention; `convolutions`: of ResNet-50's, in f16 where the
+// chip has matrix units, else in f32.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -37,7 +38,7 @@ class Writer {
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
-           const Shape& output, const std::string& with = {}) {
+           const Shape& output, const std::string& with = {}, const std::string& title = {}) {
     const auto desc = [&](const Shape& shape) {
       // Attention has a number of each query in f32.
       const bool number = shape.rank() == 3 && std::string_view(op).starts_with("attention");
@@ -50,7 +51,8 @@ class Writer {
       request.outputs.push_back(desc(output));
     }
     GpuTraits traits = traits_;
-    if (request.op->name == "batch_matmul" || request.op->name.find("attention") != std::string::npos)
+    if (request.op->name == "batch_matmul" || request.op->name.find("attention") != std::string::npos ||
+        !title.empty())
       traits.local_bytes = own_local_bytes_;
     auto candidates = gpu_candidates(request, traits);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
@@ -63,7 +65,7 @@ class Writer {
         write_file_atomically((folder_ / name).string(), source);
         list_.push_back({{"file", name},
                          {"op", op},
-                         {"kernel", candidate.name},
+                         {"kernel", title + candidate.name},
                          {"dtype", to_string(dtype)},
                          {"group_size", launch.group_size},
                          {"local_bytes", launch.local_bytes}});
@@ -81,16 +83,19 @@ class Writer {
   std::set<std::string> seen_;
 };
 
+/// `title`: of a layer, which its kernels' names begin with.
 void add_convolution(Writer& writer, DType dtype, const Shape& x, const Shape& w,
-                     const Conv2dOptions& options) {
+                     const Conv2dOptions& options, const std::string& title = {}, bool gradients = true) {
+  const auto direction = [&](const char* name) { return title.empty() ? title : title + name; };
   Attrs attrs = conv_attrs(options);
   const Shape y = ConvProblem(x, w, attrs).y;
-  writer.add("conv2d", attrs, dtype, {x, w}, y);
+  writer.add("conv2d", attrs, dtype, {x, w}, y, {}, direction(": "));
+  if (!gradients) return;
   Attrs images = attrs;
   images.set("input_shape", x.to_ints());
-  writer.add("conv2d_input_grad", images, dtype, {y, w}, x);
+  writer.add("conv2d_input_grad", images, dtype, {y, w}, x, {}, direction(" dx: "));
   attrs.set("weight_shape", w.to_ints());
-  writer.add("conv2d_weight_grad", attrs, dtype, {x, y}, w);
+  writer.add("conv2d_weight_grad", attrs, dtype, {x, y}, w, {}, direction(" dw: "));
 }
 
 void add_attention(Writer& writer, DType dtype, const Shape& x, bool causal) {
@@ -117,6 +122,26 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
   // GPT-2 small's, of 8 texts.
   if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
+  writer.finish();
+}
+
+/// ResNet-50's convolutions at batch 32.
+void write_convolutions(const char* folder, GpuTarget target, std::string_view architecture) {
+  Writer writer(folder, target, architecture, 1);
+  const DType dtype = matrix_units(target, architecture).empty() ? DType::f32 : DType::f16;
+  const auto add = [&](const char* title, int64_t channels, int64_t pixels, int64_t results, int64_t taps,
+                       const Conv2dOptions& options = {}, bool gradients = false) {
+    add_convolution(writer, dtype, {32, channels, pixels, pixels}, {results, channels, taps, taps}, options,
+                    title, gradients);
+  };
+  add("7x7/2 3>64", 3, 224, 64, 7, {.stride = 2, .padding = 3});
+  add("1x1 64>256", 64, 56, 256, 1);
+  add("3x3 64", 64, 56, 64, 3, {.padding = 1}, true);
+  add("3x3/2 128", 128, 56, 128, 3, {.stride = 2, .padding = 1}, true);
+  add("3x3 128", 128, 28, 128, 3, {.padding = 1});
+  add("3x3 256", 256, 14, 256, 3, {.padding = 1});
+  add("1x1 1024>256", 1024, 14, 256, 1, {}, true);
+  add("3x3 512", 512, 7, 512, 3, {.padding = 1}, true);
   writer.finish();
 }
 
@@ -148,15 +173,19 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: write_candidates FOLDER [hip|cuda [all|products [ARCHITECTURE]]]\n", stderr);
+    std::fputs("usage: write_candidates FOLDER [hip|cuda [all|products|convolutions [ARCHITECTURE]]]\n",
+               stderr);
     return 2;
   }
   try {
     const bool cuda = argc > 2 && std::string_view(argv[2]) == "cuda";
     const auto target = cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip;
     const std::string_view architecture = argc > 4 ? argv[4] : "";
-    if (argc > 3 && std::string_view(argv[3]) == "products")
+    const std::string_view kind = argc > 3 ? argv[3] : "all";
+    if (kind == "products")
       athanor::write_products(argv[1], target, architecture);
+    else if (kind == "convolutions")
+      athanor::write_convolutions(argv[1], target, architecture);
     else
       athanor::write(argv[1], target, architecture);
   } catch (const athanor::Error& error) {

@@ -43,7 +43,7 @@ std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, cons
   std::vector<std::pair<double, FlashPoint>> ranked;
   for (const MatrixUnit& one : traits.matrix_units) {
     const FlashUnit unit{&one};
-    if (one.input != problem.dtype || !unit.fits()) continue;
+    if (one.input != problem.dtype || one.tf32 || !unit.fits()) continue;
     for (const FlashShape& shape : flash_shapes(one)) {
       FlashPoint point{unit, shape.waves, shape.tiles, shape.block};
       point.async = traits.async_copies;
