@@ -1,0 +1,72 @@
+#include "athanor/formats/word_split.h"
+
+#include <array>
+
+namespace athanor {
+namespace {
+
+struct Character {
+  CharacterClass kind = CharacterClass::other;
+  size_t bytes = 1;
+};
+
+bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
+
+Character character_at(std::string_view text, size_t at) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  const size_t length = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 0;
+  if (length == 0 || at + length > text.size()) return {};
+  constexpr std::array<unsigned, 5> masks{0, 0x7F, 0x1F, 0x0F, 0x07};
+  char32_t value = first & masks[length];
+  for (size_t i = 1; i < length; ++i) {
+    if (!continues(text[at + i])) return {};
+    value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
+  }
+  return {character_class(value), length};
+}
+
+/// The end of the characters of one class that begin at `at`.
+size_t run_end(std::string_view text, size_t at, CharacterClass kind) {
+  while (at < text.size()) {
+    const Character next = character_at(text, at);
+    if (next.kind != kind) break;
+    at += next.bytes;
+  }
+  return at;
+}
+
+size_t contraction_at(std::string_view text, size_t at) {
+  for (const std::string_view ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
+    if (text.substr(at, ending.size()) == ending) return ending.size();
+  return 0;
+}
+
+size_t word_end(std::string_view text, size_t at) {
+  if (const size_t length = contraction_at(text, at); length > 0) return at + length;
+  const Character first = character_at(text, at);
+  if (first.kind != CharacterClass::space) return run_end(text, at, first.kind);
+  // One blank goes with the word after it.
+  if (text[at] == ' ' && at + 1 < text.size())
+    if (const Character next = character_at(text, at + 1); next.kind != CharacterClass::space)
+      return run_end(text, at + 1, next.kind);
+  const size_t end = run_end(text, at, CharacterClass::space);
+  if (end == text.size()) return end;
+  // \s+(?!\S): all but the last, which goes with what follows; a single one stands alone.
+  size_t last = end - 1;
+  while (continues(text[last])) --last;
+  return last > at ? last : end;
+}
+
+}  // namespace
+
+std::vector<std::string_view> split_words(std::string_view text) {
+  std::vector<std::string_view> words;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = word_end(text, at);
+    words.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return words;
+}
+
+}  // namespace athanor
