@@ -13,6 +13,7 @@ void add_train(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program, int& exit_code);
 void add_predict(CLI::App& program, int& exit_code);
 void add_data(CLI::App& program, int& exit_code);
+void add_sample(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
 void add_fit(CLI::App& program, int& exit_code);
 void add_detect(CLI::App& program, int& exit_code);

@@ -15,7 +15,9 @@
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/trust.h"
+#include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
+#include "athanor/train/language_modelling.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -47,33 +49,52 @@ MetricsSum tested(const TrainedModel& trained, const Task& task, int64_t batch_s
   });
 }
 
+std::string result_line(const Task& task, const std::string& data, const MetricsSum& sum) {
+  if (dynamic_cast<const Classification*>(&task) != nullptr)
+    return fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
+                       100 * sum.accuracy(), sum.count, data, sum.mean_loss());
+  const ResultText words = task.scoring()->in_words(sum.mean_loss(), sum.accuracy(), sum.count);
+  return fmt::format("{}{} ({}), mean loss {:.4f}\n", words.figure, words.rest, data, sum.mean_loss());
+}
+
+/// The dataset's test pictures, or the text that was held back; of another text, all of it.
+std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptions& options,
+                                    const std::string& data) {
+  if (nn::is_language_model(trained.config.model)) {
+    const double share = options.data.empty() ? trained.config.validation : 1;
+    auto text = std::make_shared<const SplitText>(read_text(data, *trained.tokenizer, share));
+    return std::make_unique<LanguageModelling>(
+        LanguageModellingOptions{.tokenizer = trained.tokenizer,
+                                 .text = std::move(text),
+                                 .windows = {.context = trained.data.input[0]},
+                                 .most_test_windows = options.examples});
+  }
+  auto dataset = first_examples(open_dataset(data, Split::test, {.like = trained.data}), options.examples);
+  check_shapes(trained.data, dataset->spec(), data);
+  return std::make_unique<Classification>(ClassificationOptions{
+      .train = {}, .test = std::move(dataset), .workers = static_cast<int>(trained.config.workers)});
+}
+
 int evaluate(const EvalOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
-  const auto dataset =
-      first_examples(open_dataset(data, Split::test, {.like = trained.data}), options.examples);
-  check_shapes(trained.data, dataset->spec(), data);
+  const std::unique_ptr<const Task> task = task_of(trained, options, data);
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
-  const Classification task(
-      {.train = {}, .test = dataset, .workers = static_cast<int>(trained.config.workers)});
-  const MetricsSum sum = tested(trained, task, batch_size);
+  const MetricsSum sum = tested(trained, *task, batch_size);
+  const auto scoring = task->scoring();
   if (options.json) {
-    nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
-                                  {"data", data},
-                                  {"device", to_string(trained.device)},
-                                  {"steps", trained.steps},
-                                  {"pictures", sum.count},
-                                  {"correct", sum.correct},
-                                  {"test_loss", sum.mean_loss()},
-                                  {"test_accuracy", sum.accuracy()}};
+    nlohmann::ordered_json result{{"checkpoint", trained.path.string()}, {"data", data},
+                                  {"device", to_string(trained.device)}, {"steps", trained.steps},
+                                  {scoring->unit().many, sum.count},     {"correct", sum.correct},
+                                  {"test_loss", sum.mean_loss()},        {"test_accuracy", sum.accuracy()}};
+    for (const Measure& measure : scoring->measures(sum.mean_loss(), sum.accuracy()))
+      result["test_" + measure.name] = measure.value;
     if (const std::string note = trust_note(trained.device); !note.empty()) result["trust"] = note;
     std::cout << result.dump() << '\n';
   } else {
     std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,
                              trained.path.string())
-              << fmt::format("on {}\n", device_line(trained))
-              << fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
-                             100 * sum.accuracy(), sum.count, data, sum.mean_loss());
+              << fmt::format("on {}\n", device_line(trained)) << result_line(*task, data, sum);
   }
   return 0;
 }
@@ -81,15 +102,17 @@ int evaluate(const EvalOptions& options) {
 }  // namespace
 
 void add_eval(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("eval", "Test a trained model on a dataset's test pictures");
+  CLI::App* command =
+      program.add_subcommand("eval", "Test a trained model on test pictures, or on text that was held back");
   const auto options = std::make_shared<EvalOptions>();
   command
       ->add_option("checkpoint,--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  suggest(command->add_option("--data", options->data, "NAME or DIR of another dataset than the run's"),
+  suggest(command->add_option("--data", options->data,
+                              "other data than the run's: NAME or DIR of a dataset, or a text file"),
           dataset_names())
-      ->option_text("NAME|DIR");
+      ->option_text("NAME|DIR|FILE");
   suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
           device_words)
       ->option_text("NAME");
@@ -97,7 +120,7 @@ void add_eval(CLI::App& program, int& exit_code) {
   add_number(*command, "--batch-size", options->batch_size, "pictures at a time (default: the run's)")
       ->option_text("N");
   add_number(*command, "--eval-examples", options->examples,
-             "only the first so many test pictures (default: all)")
+             "only the first so many test pictures, or windows of text (default: all)")
       ->option_text("N");
   add_number(*command, "--threads", options->threads, "of the CPU's kernels (default: the run's)")
       ->option_text("N");

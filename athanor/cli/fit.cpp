@@ -19,6 +19,7 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/memory/storage.h"
+#include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/fit.h"
 
@@ -170,13 +171,17 @@ std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point
 
 int fit(const FitOptions& options, bool precision_was_given) {
   const Device device = device_option(options.step.config.device);
-  const TrainConfig& config = options.step.config;
+  TrainConfig config = options.step.config;
+  const bool text = nn::is_language_model(config.model);
+  if (text) config.validation = default_config(config.model).validation;  // of no data
   config.validate();
   compile_options().deterministic |= config.deterministic;
   compile_options().tuning = Tuning::off;
   Shape input(options.step.input);
-  int64_t classes = options.step.classes;
-  if (!options.step.data.empty()) {
+  int64_t classes = options.step.classes > 0 ? options.step.classes : text ? 256 : 10;
+  if (text) {
+    input = {config.context > 0 ? config.context : nn::default_context(config.model)};
+  } else if (!options.step.data.empty()) {
     const ExampleSpec spec = open_dataset(options.step.data, Split::train)->spec();
     input = spec.input, classes = spec.classes;
   }

@@ -17,6 +17,7 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
+#include "athanor/train/language_modelling.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor::cli {
@@ -33,7 +34,7 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
           nn::model_names())
       ->option_text("NAME");
   add_number(command, "--batch-size", config.batch_size,
-             fmt::format("pictures a step (default {})", config.batch_size))
+             fmt::format("pictures or texts a step (default {})", config.batch_size))
       ->option_text("N");
   suggest(
       command.add_option("--optimizer", config.optimizer,
@@ -49,7 +50,10 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
       ->option_text("NAME|DIR");
   add_numbers(command, "--input", options.input, "channels,height,width of the pictures (default 1,28,28)")
       ->option_text("C,H,W");
-  add_number(command, "--classes", options.classes, "(default 10)")->option_text("N");
+  add_number(command, "--classes", options.classes, "or the vocabulary of a language model (default 10, 256)")
+      ->option_text("N");
+  add_number(command, "--context", config.context, "tokens that a language model sees (default: the model's)")
+      ->option_text("N");
   add_number(command, "--threads", config.threads, "of the CPU's kernels (default: one for each core)")
       ->option_text("N");
   add_bytes(command, "--memory-limit", options.memory_limit,
@@ -70,17 +74,23 @@ void add_device_option(CLI::App& command, ModelStepOptions& options) {
 }
 
 ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
-  options.config.validate();
+  TrainConfig checked = options.config;
+  if (nn::is_language_model(checked.model)) checked.validation = 0.1;  // of no data
+  checked.validate();
   const auto implausible = [](int64_t extent) { return extent < 1 || extent > largest_extent; };
   if (options.input.size() != 3 || std::ranges::any_of(options.input, implausible))
     throw Error(ErrorCode::usage, fmt::format("'{}' is no shape of pictures", fmt::join(options.input, ",")),
                 "--input", "Give channels, height and width: --input 3,32,32");
   compile_options().deterministic |= options.config.deterministic;
   const TrainConfig& config = options.config;
+  const bool text = nn::is_language_model(config.model);
   ExampleSpec spec;
   spec.input = options.input;
-  spec.classes = options.classes;
-  if (!options.data.empty()) spec = open_dataset(options.data, Split::train)->spec();
+  spec.classes = options.classes > 0 ? options.classes : text ? 256 : 10;
+  if (text)
+    spec.input = {config.context > 0 ? config.context : nn::default_context(config.model)};
+  else if (!options.data.empty())
+    spec = open_dataset(options.data, Split::train)->spec();
   set_cpu_threads(static_cast<int>(config.threads));
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   model_->to(device_).train(!options.inference);
@@ -89,31 +99,34 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
     optimizer_->offload_state();
   require_precision(device_, parse_precision(config.precision));
   if (config.precision == "f16") scaler_.emplace(device_);
-  pictures_ = {DType::f32, spec.input.insert(0, config.batch_size), device_};
-  labels_ = {DType::i64, {config.batch_size}, device_};
+  inputs_ = {text ? DType::i64 : DType::f32, spec.input.insert(0, config.batch_size), device_};
+  labels_ = {DType::i64, text ? inputs_.shape : Shape{config.batch_size}, device_};
   eval({});  // initial values are not part of the step
   compile_options().memory_limit = options.memory_limit;
 }
 
 std::vector<Tensor> ModelStep::outline() {
-  return step_on(Tensor::placeholder(pictures_), Tensor::placeholder(labels_));
+  return step_on(Tensor::placeholder(inputs_), Tensor::placeholder(labels_));
 }
 
 std::vector<Tensor> ModelStep::build() {
-  return step_on(Tensor::from(HostArray(pictures_.dtype, pictures_.shape), device_),
+  return step_on(Tensor::from(HostArray(inputs_.dtype, inputs_.shape), device_),
                  Tensor::from(HostArray(labels_.dtype, labels_.shape), device_));
 }
 
-std::vector<Tensor> ModelStep::step_on(const Tensor& pictures, const Tensor& labels) {
+std::vector<Tensor> ModelStep::step_on(const Tensor& inputs, const Tensor& labels) {
   const Precision precision = parse_precision(options_.config.precision);
   if (!options_.inference) {
-    const PendingStep step = training_step(*model_, *optimizer_, pictures, labels,
-                                           {.precision = precision, .scaler = scaler_ ? &*scaler_ : nullptr});
+    const PendingStep step = training_step(
+        *model_, *optimizer_, inputs, labels,
+        {.loss = nn::is_language_model(options_.config.model) ? LossFunction(predict_next) : LossFunction(),
+         .precision = precision,
+         .scaler = scaler_ ? &*scaler_ : nullptr});
     return {step.loss, step.correct};
   }
   const Autocast scope(precision);
   const NoGrad no_history;
-  return {(*model_)(pictures)};
+  return {(*model_)(inputs)};
 }
 
 }  // namespace athanor::cli

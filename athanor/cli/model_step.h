@@ -21,7 +21,7 @@ struct ModelStepOptions {
   TrainConfig config;
   std::string data;
   std::vector<int64_t> input{1, 28, 28};
-  int64_t classes = 10;
+  int64_t classes = 0;  // 0: 10, or of language models the 256 bytes
   int64_t memory_limit = 0;
   bool inference = false;
 };
@@ -44,13 +44,13 @@ class ModelStep {
   std::vector<Tensor> build();
 
  private:
-  std::vector<Tensor> step_on(const Tensor& pictures, const Tensor& labels);
+  std::vector<Tensor> step_on(const Tensor& inputs, const Tensor& labels);
   const ModelStepOptions& options_;
   Device device_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::GradScaler> scaler_;  // for f16
-  TensorType pictures_, labels_;
+  TensorType inputs_, labels_;
 };
 
 }  // namespace athanor::cli

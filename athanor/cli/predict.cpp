@@ -127,6 +127,7 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
 
 int predict(const PredictOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
+  require_pictures(trained);
   std::vector<Picture> pictures;
   for (const std::string& file : options.images) {
     if (trained.data.columns.empty())

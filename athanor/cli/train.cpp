@@ -24,6 +24,8 @@
 #include "athanor/nn/models.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
+#include "athanor/train/config_file.h"
+#include "athanor/train/progress.h"
 #include "athanor/train/trainer.h"
 
 namespace athanor::cli {
@@ -31,7 +33,7 @@ namespace {
 
 struct TrainOptions {
   TrainConfig config;
-  std::string checkpoint_every, out, trace;
+  std::string checkpoint_every, config_file, out, trace;
   bool resume = false, json = false, quiet = false;
 };
 
@@ -64,7 +66,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
                  "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
-                 "(default fashion-mnist)",
+                 "(default fashion-mnist); for gpt2-... a text file",
                  "What to train"),
           dataset_names());
   option(
@@ -79,6 +81,18 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  "docs/data.md) (default none)",
                  "What to train"),
           augmentation_words());
+  option("--context", config.context, "N",
+         "tokens that a language model sees (default 128; gpt2-mini 256, gpt2-small 1024)", "What to train");
+  option("--tokenizer", config.tokenizer, "FILE",
+         "a tokenizer.json of byte-level BPE (default: each byte is a token)", "What to train");
+  option("--validation", config.validation, "X",
+         "hold back this share of the training data and test on it (default 0, for text 0.1)",
+         "What to train");
+  option("--init", config.init, "FILE",
+         "first values from a safetensors file with the names of torchvision or Hugging Face, or of a run",
+         "What to train");
+  option("--freeze", config.freeze, "PATTERN", "do not train these parameters: 'conv1.*,layer1.*'",
+         "What to train");
   suggest(option("--device", config.device, "NAME",
                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
           device_words);
@@ -91,10 +105,14 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "the same seed gives the same numbers by the same kernels, see --choices (default 0)",
          "What to train");
 
-  option("--epochs", config.epochs, "N", fmt::format("passes over the data (default {})", config.epochs),
+  option("--epochs", config.epochs, "N",
+         fmt::format("passes over the data (default {}; for text 10, of at least 100 steps each)",
+                     config.epochs),
          "How to train");
   option("--batch-size", config.batch_size, "N",
-         fmt::format("pictures in a step (default {})", config.batch_size), "How to train");
+         fmt::format("pictures, or windows of text, in a step (default {}; for text 32, gpt2-small 8)",
+                     config.batch_size),
+         "How to train");
   option("--accumulate", config.accumulate, "N",
          "compute each batch in N parts, one after the other, in less memory (default 1)", "How to train");
   suggest(option("--precision", config.precision, "NAME",
@@ -104,14 +122,17 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
          "How to train");
   option("--eval-examples", config.eval_examples, "N",
-         "test on the first so many test pictures (default: all)", "How to train");
+         "test on the first so many test pictures, or windows of text (default: all)", "How to train");
+  option("--patience", config.patience, "N",
+         "stop after so many epochs that were no better than the best (default: never)", "How to train");
   suggest(option("--optimizer", config.optimizer, "NAME",
-                 names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer),
+                 names_of(optim::optimizer_names()) +
+                     fmt::format(" (default {}; for text adamw)", config.optimizer),
                  "How to train"),
           optim::optimizer_names());
   option("--lr", config.lr, "X",
-         fmt::format("largest learning rate (default {:g} for sgd, {:g} for others)", default_lr("sgd"),
-                     default_lr("adam")),
+         fmt::format("largest learning rate (default {:g} for sgd, {:g} for others, {:g} for gpt2-small)",
+                     default_lr("sgd"), default_lr("adam"), default_config("gpt2-small").learning_rate()),
          "How to train");
   suggest(option("--schedule", config.schedule, "NAME",
                  names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule),
@@ -121,18 +142,28 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "How to train");
   option("--momentum", config.momentum, "X",
          fmt::format("Nesterov momentum of sgd (default {:g})", config.momentum), "How to train");
-  option("--weight-decay", config.weight_decay, "X", fmt::format("(default {:g})", config.weight_decay),
+  option("--weight-decay", config.weight_decay, "X",
+         fmt::format("(default {:g}, for text 0.1)", config.weight_decay), "How to train");
+  suggest(option("--weight-decay-on", config.weight_decay_on, "NAME",
+                 "all, or weights: not biases and norms (default all, for text weights)", "How to train"),
+          weight_decay_names());
+  option("--ema", config.ema, "X",
+         "test and keep an average of the weights with this decay, such as 0.999 (default: none)",
          "How to train");
   option("--label-smoothing", config.label_smoothing, "X",
          "share of a label spread over all classes (default 0)", "How to train");
   option("--clip-norm", config.clip_norm, "X",
-         "largest norm of all gradients together (default: not clipped)", "How to train");
+         "largest norm of all gradients together (default: not clipped, for text 1)", "How to train");
 
+  option("--config", options.config_file, "FILE",
+         "take options from a TOML file, such as a run's config.toml; those given here go first", "The run");
   option("--out", options.out, "DIR", "the run's folder (default runs/MODEL-DATA-TIME)", "The run");
   group(command.add_flag("--resume", options.resume, "continue the run in --out, with the same numbers"),
         "The run");
   option("--checkpoint-every", options.checkpoint_every, "N|Ns",
          "save every N steps or N seconds (default 30s); also after each epoch", "The run");
+  option("--sample", config.sample, "N",
+         "tokens of text to show after each epoch of a language model (default 100)", "The run");
   option("--workers", config.workers, "N",
          fmt::format("threads that make batches (default {})", config.workers), "The run");
   suggest(option("--tune", config.tune, "NAME",
@@ -183,8 +214,28 @@ Error no_run_error(const RunFolder& folder) {
           hint + "To start a new one there, leave out --resume"};
 }
 
+/// The options that were given on the command line, or in a file and not on the command line.
+nlohmann::json given_fields(const CLI::App& command, const TrainOptions& options) {
+  nlohmann::json fields =
+      options.config_file.empty() ? nlohmann::json::object() : read_config_file(options.config_file);
+  const nlohmann::json all = to_json(options.config);
+  for (const auto& [name, value] : all.items())
+    if (const CLI::Option* option = command.get_option_no_throw(option_name(name));
+        option != nullptr && option->count() > 0)
+      fields[name] = value;
+  return fields;
+}
+
+/// The model of the run, new or gone on with: other defaults hang on it.
+std::string model_of(const nlohmann::json& given, const TrainOptions& options) {
+  if (given.contains("model")) return given["model"];
+  const RunFolder folder{options.out};
+  const bool goes_on = options.resume && !options.out.empty() && folder.has_run();
+  return goes_on ? stored_config(folder).model : options.config.model;
+}
+
 /// The folder and the options of the run: a new one, or the one that is gone on with.
-RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
+RunFolder choose_run(const nlohmann::json& given, TrainOptions& options) {
   if (!options.resume) {
     if (options.out.empty()) return new_run_folder(options.config);
     RunFolder folder{options.out};
@@ -201,9 +252,7 @@ RunFolder choose_run(const CLI::App& command, TrainOptions& options) {
   }
   RunFolder folder{options.out};
   if (!folder.has_run()) throw no_run_error(folder);
-  const auto was_given = [&](const std::string& field) {
-    return command.get_option(option_name(field))->count() > 0;
-  };
+  const auto was_given = [&](const std::string& field) { return given.contains(field); };
   options.config = resume_config(stored_config(folder), options.config, was_given, folder.path);
   return folder;
 }
@@ -245,8 +294,8 @@ RunEnd run_trainer(Trainer& trainer, const RunFolder& folder) {
 }
 
 /// Options that contradict one another.
-void check_tuning(const CLI::App& command, TrainConfig& config) {
-  const bool tunes = command.get_option("--tune")->count() > 0 && config.tune != "off";
+void check_tuning(const nlohmann::json& given, TrainConfig& config) {
+  const bool tunes = given.contains("tune") && config.tune != "off";
   if (config.deterministic && tunes)
     throw Error(ErrorCode::usage, "--deterministic chooses kernels without timing them", "--tune",
                 "Leave one of the two out");
@@ -263,12 +312,16 @@ void check_tuning(const CLI::App& command, TrainConfig& config) {
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
-  check_tuning(command, options.config);
   at_least_one(command, {"--epochs", "--image-size", "--batch-size", "--accumulate", "--threads",
-                         "--max-steps", "--eval-examples"});
+                         "--max-steps", "--eval-examples", "--context", "--patience"});
+  const nlohmann::json given = given_fields(command, options);
+  options.config = with_fields(default_config(model_of(given, options)), given);
+  check_tuning(given, options.config);
   options.config.validate();
   options.config.data = from_any_folder(options.config.data);
-  const RunFolder folder = choose_run(command, options);
+  options.config.tokenizer = from_any_folder(options.config.tokenizer);
+  options.config.init = from_any_folder(options.config.init);
+  const RunFolder folder = choose_run(given, options);
 
   Progress progress(std::cout, screen_of_stdout());
   KeepSummary silent;

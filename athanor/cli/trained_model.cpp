@@ -12,6 +12,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuning_cache.h"
+#include "athanor/nn/models.h"
 #include "athanor/train/run_folder.h"
 
 namespace athanor::cli {
@@ -27,13 +28,27 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   compile_options().tuning = Tuning::quick;  // using a model takes too short for timing kernels of a GPU
   auto model = restore_model(checkpoint, file);
   model->to(choice.device).eval();
+  auto tokenizer = parse_tokenizer(checkpoint.tokenizer, file.string());
   return {.path = file,
           .config = std::move(checkpoint.config),
           .data = std::move(checkpoint.data),
+          .tokenizer = std::move(tokenizer),
           .steps = checkpoint.state.step,
           .device = choice.device,
           .device_why = choice.why,
           .model = std::move(model)};
+}
+
+void require_pictures(const TrainedModel& trained) {
+  if (!nn::is_language_model(trained.config.model)) return;
+  throw Error(ErrorCode::usage, fmt::format("{} is a model of text", trained.config.model),
+              trained.path.string(), "Let it write with 'athanor sample'");
+}
+
+void require_text(const TrainedModel& trained) {
+  if (nn::is_language_model(trained.config.model)) return;
+  throw Error(ErrorCode::usage, fmt::format("{} is a model of pictures", trained.config.model),
+              trained.path.string(), "Classify pictures with 'athanor predict'");
 }
 
 std::string device_line(const TrainedModel& trained) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "athanor/formats/tokenizer.h"
 #include "athanor/kernels/choose_device.h"
 #include "athanor/train/checkpoint.h"
 
@@ -17,6 +18,7 @@ struct TrainedModel {
   std::filesystem::path path;  // of the checkpoint
   TrainConfig config;
   ExampleSpec data;
+  std::shared_ptr<const Tokenizer> tokenizer;  // of a language model
   int64_t steps = 0;
   Device device;
   std::string device_why;             // "asked for", "the only device here"
@@ -26,6 +28,10 @@ struct TrainedModel {
 /// The model at `path` (see find_checkpoint) on a device. Threads and kernels are the run's, so that it
 /// computes the very numbers that it did there, unless `threads` is not 0. Throws Error.
 TrainedModel load_trained_model(const std::string& path, const std::string& device, int64_t threads);
+
+/// Throws Error(usage) for a model of another kind than a command uses, with the command to use.
+void require_pictures(const TrainedModel& trained);
+void require_text(const TrainedModel& trained);
 
 /// "cpu: AMD Ryzen 9 7950X, 16 cores (the only device here)"
 std::string device_line(const TrainedModel& trained);

@@ -26,11 +26,12 @@ struct ColumnEncoding {
 
 /// What all examples of a dataset have in common.
 struct ExampleSpec {
-  Shape input;                           // [C, H, W]; of tables [1, 1, F]
-  int64_t classes = 0;                   // labels are in [0, classes)
+  Shape input;                           // [C, H, W]; of tables [1, 1, F], of text [T]
+  int64_t classes = 0;                   // labels are in [0, classes); of text the vocabulary
   std::vector<std::string> class_names;  // one for each class, or empty
   Normalization normalization;           // already applied by read()
   std::vector<ColumnEncoding> columns;   // of a table; {} for pictures
+  std::string fingerprint = {};          // of the data, where all else here may be the same for other data
 };
 
 /// Examples that can be read in any order, from several threads at once.

@@ -36,7 +36,7 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, S
                                             const DataOptions& options = {});
 
 /// What opens the same dataset from any working folder: the name of a named one, the absolute path of a
-/// folder. Anything else stays as it is.
+/// folder or file. Anything else stays as it is.
 std::string from_any_folder(const std::string& name_or_folder);
 
 /// "fashion-mnist", ...

@@ -1,5 +1,6 @@
 #include "athanor/formats/bpe.h"
 
+#include <cstddef>
 #include <queue>
 #include <tuple>
 

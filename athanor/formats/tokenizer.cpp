@@ -142,7 +142,8 @@ BpeTokenizer::BpeTokenizer(std::string source, const json& file) : source_(std::
   const json& model = file.at("model");
   require(model.value("type", "BPE") == "BPE", "another model than BPE");
   const auto is_set = [&](const char* key) {
-    return model.contains(key) && !model[key].is_null() && model[key] != "" && model[key] != false;
+    return model.contains(key) && !model[key].is_null() && model[key] != json("") &&
+           model[key] != json(false);
   };
   require(!is_set("continuing_subword_prefix") && !is_set("end_of_word_suffix") && !is_set("byte_fallback"),
           "BPE with marks inside words or with byte fallback");

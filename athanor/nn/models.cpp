@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/nn/conv.h"
+#include "athanor/nn/gpt2.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/resnet.h"
 #include "athanor/ops/activations.h"
@@ -50,7 +51,7 @@ class Cnn : public Module {
 
 struct Entry {
   std::string name;
-  int64_t smallest;  // height and width
+  int64_t smallest;  // height and width; 0: the inputs are tokens
   std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes);
 };
 
@@ -63,6 +64,15 @@ std::unique_ptr<Module> make_resnet(const Shape& input, int64_t classes) {
                                   ResNetOptions{.blocks = {First, Second, Third, Fourth},
                                                 .bottleneck = Bottleneck,
                                                 .small_stem = std::min(input[1], input[2]) < small_image});
+}
+
+template <int64_t Layers, int64_t Dimensions, int64_t Heads>
+std::unique_ptr<Module> make_gpt2(const Shape& input, int64_t classes) {
+  return std::make_unique<Gpt2>(Gpt2Options{.vocabulary = classes,
+                                            .positions = input[0],
+                                            .layers = Layers,
+                                            .dimensions = Dimensions,
+                                            .heads = Heads});
 }
 
 const std::vector<Entry>& entries() {
@@ -78,6 +88,10 @@ const std::vector<Entry>& entries() {
       {"resnet18", 1, make_resnet<2, 2, 2, 2, false>},
       {"resnet34", 1, make_resnet<3, 4, 6, 3, false>},
       {"resnet50", 1, make_resnet<3, 4, 6, 3, true>},
+      {"gpt2-nano", 0, make_gpt2<3, 48, 3>},
+      {"gpt2-micro", 0, make_gpt2<4, 128, 4>},
+      {"gpt2-mini", 0, make_gpt2<6, 192, 6>},
+      {"gpt2-small", 0, make_gpt2<12, 768, 12>},
   };
   return all;
 }
@@ -88,6 +102,11 @@ std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_s
   if (classes < 1) throw Error(ErrorCode::value, fmt::format("a model with {} classes", classes));
   for (const auto& entry : entries()) {
     if (entry.name != name) continue;
+    if (entry.smallest == 0) {
+      if (input_shape.rank() == 1 && input_shape.size() > 0) return entry.make(input_shape, classes);
+      throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+                  "It takes tokens [T]");
+    }
     if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
         input_shape[2] < entry.smallest)
       throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
@@ -96,6 +115,16 @@ std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_s
   }
   std::vector<std::string_view> names(model_names().begin(), model_names().end());
   throw Error(ErrorCode::name, fmt::format("unknown model '{}'", name), {}, nearest_hint(name, names));
+}
+
+bool is_language_model(const std::string& name) {
+  return std::ranges::any_of(entries(),
+                             [&](const Entry& entry) { return entry.name == name && entry.smallest == 0; });
+}
+
+int64_t default_context(const std::string& name) {
+  constexpr int64_t published = 1024;  // of GPT-2
+  return name == "gpt2-small" ? published : name == "gpt2-mini" ? 256 : 128;
 }
 
 const std::vector<std::string>& model_names() {

@@ -16,11 +16,21 @@ namespace athanor::nn {
 /// - "resnet18", "resnet34", "resnet50": He et al. (2016), with torchvision's names of parameters
 ///   ("layer1.0.conv1.weight"). Images below 64 pixels get a 3x3 stem with stride 1 and no max-pool.
 ///
+/// or from tokens i64[N, T] (input_shape is [T]) to logits of the token after each, [N, T, classes]:
+///
+/// - "gpt2-nano", "gpt2-micro", "gpt2-mini", "gpt2-small": Gpt2 of 3 layers of 48 dimensions with 3 heads,
+///   4 of 128 with 4, 6 of 192 with 6, 12 of 768 with 12, for at most T tokens.
+///
 /// Initial values come from default_generator(). Throws Error(name) with the nearest match for an unknown
 /// name, and Error(shape|value) if the input is too small or there are no classes.
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
 
-/// "mlp", "cnn", "resnet18", ...
+/// Whether a model reads tokens, not images.
+bool is_language_model(const std::string& name);
+/// The tokens that a language model sees where nothing else is asked for.
+int64_t default_context(const std::string& name);
+
+/// "mlp", "cnn", "resnet18", ..., "gpt2-small"
 const std::vector<std::string>& model_names();
 
 }  // namespace athanor::nn

@@ -205,19 +205,19 @@ void Optimizer::load_state_dict(const nn::StateDict& state) {
       for (auto& tensor : entry.state) tensor = std::move(values[next++]);
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<nn::Parameter> parameters,
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const std::vector<ParamGroup>& groups,
                                           const OptimizerOptions& o) {
   if (name == "sgd")
-    return std::make_unique<Sgd>(std::move(parameters), SgdOptions{.lr = o.lr,
-                                                                   .momentum = o.momentum,
-                                                                   .weight_decay = o.weight_decay.value_or(0),
-                                                                   .nesterov = o.nesterov});
+    return std::make_unique<Sgd>(groups, SgdOptions{.lr = o.lr,
+                                                    .momentum = o.momentum,
+                                                    .weight_decay = o.weight_decay.value_or(0),
+                                                    .nesterov = o.nesterov});
   if (name == "adam")
-    return std::make_unique<Adam>(std::move(parameters),
+    return std::make_unique<Adam>(groups,
                                   AdamOptions{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay.value_or(0)});
   if (name == "adamw")
     return std::make_unique<AdamW>(
-        std::move(parameters),
+        groups,
         AdamWOptions{o.lr, o.beta1, o.beta2, o.eps, o.weight_decay.value_or(AdamWOptions{}.weight_decay)});
   const std::vector<std::string_view> names(optimizer_names().begin(), optimizer_names().end());
   throw Error(ErrorCode::name, fmt::format("unknown optimizer '{}'", name), {}, nearest_hint(name, names));

@@ -135,8 +135,13 @@ struct OptimizerOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // adam, adamw
 };
 /// "sgd", "adam" or "adamw". Throws Error(name) with the nearest match.
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<nn::Parameter> parameters,
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const std::vector<ParamGroup>& groups,
                                           const OptimizerOptions& options = {});
+inline std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                                 std::vector<nn::Parameter> parameters,
+                                                 const OptimizerOptions& options = {}) {
+  return make_optimizer(name, group(std::move(parameters)), options);
+}
 const std::vector<std::string>& optimizer_names();
 
 }  // namespace athanor::optim

@@ -42,7 +42,8 @@ json to_json(const ExampleSpec& spec) {
           {"classes", spec.classes},
           {"class_names", spec.class_names},
           {"mean", spec.normalization.mean},
-          {"stddev", spec.normalization.stddev}};
+          {"stddev", spec.normalization.stddev},
+          {"fingerprint", spec.fingerprint}};
 }
 
 ExampleSpec spec_from_json(const json& source) {
@@ -54,7 +55,9 @@ ExampleSpec spec_from_json(const json& source) {
   source.at("stddev").get_to(spec.normalization.stddev);
   for (const json& column : source.value("columns", json::array()))  // older files have none
     spec.columns.push_back(column_from_json(column));
-  const size_t channels = static_cast<size_t>(spec.input.rank() == 3 ? spec.input[0] : 0);
+  spec.fingerprint = source.value("fingerprint", "");  // older files have none
+  const bool text = spec.input.rank() == 1;
+  const size_t channels = static_cast<size_t>(text ? 1 : spec.input.rank() == 3 ? spec.input[0] : 0);
   const auto fits = [&](const std::vector<float>& values) {
     return values.size() == 1 || values.size() == channels;
   };
@@ -106,6 +109,7 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
   for (auto& [name, array] : checkpoint.optimizer)
     content.tensors.emplace("optimizer." + name, std::move(array));
   for (auto& [name, array] : checkpoint.scaler) content.tensors.emplace("scaler." + name, std::move(array));
+  for (auto& [name, array] : checkpoint.average) content.tensors.emplace("average." + name, std::move(array));
   content.metadata = {{"format", format_name},
                       {"config", athanor::to_json(checkpoint.config).dump()},
                       {"device", checkpoint.device},
@@ -115,6 +119,7 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
                       {"kernels", json(checkpoint.kernels).dump()}};
   if (!checkpoint.kernels_to_come.empty())
     content.metadata["kernels_to_come"] = json(checkpoint.kernels_to_come).dump();
+  if (!checkpoint.tokenizer.empty()) content.metadata["tokenizer"] = checkpoint.tokenizer;
   write_safetensors(path, content);
 }
 
@@ -140,13 +145,17 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
   checkpoint.model = with_prefix(content.tensors, "model.");
   checkpoint.optimizer = with_prefix(content.tensors, "optimizer.");
   checkpoint.scaler = with_prefix(content.tensors, "scaler.");
+  checkpoint.average = with_prefix(content.tensors, "average.");
+  checkpoint.tokenizer = content.metadata["tokenizer"];
   return checkpoint;
 }
 
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   try {
     auto model = nn::make_model(checkpoint.config.model, checkpoint.data.input, checkpoint.data.classes);
-    model->load_state_dict(checkpoint.model);
+    nn::StateDict values = checkpoint.model;
+    for (const auto& [name, array] : checkpoint.average) values[name] = array;
+    model->load_state_dict(values);
     return model;
   } catch (const Error& error) {
     throw Error(ErrorCode::format, fmt::format("the checkpoint does not fit its model: {}", error.problem()),

@@ -28,8 +28,8 @@ struct RunState {
   double train_seconds = 0;          // spent on steps, by all processes that worked on the run
 };
 
-/// A model's file has the tensors "model.NAME", "optimizer.NAME" and, with f16, "scaler.NAME"; the rest is
-/// JSON in its metadata. Any safetensors library can read it:
+/// A model's file has the tensors "model.NAME", "optimizer.NAME" and, with f16, "scaler.NAME", with --ema
+/// "average.NAME"; the rest is JSON in its metadata. Any safetensors library can read it:
 /// safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
@@ -40,7 +40,9 @@ struct Checkpoint {
   std::map<std::string, std::string> kernels;           // the tuner's choices, for TuningCache::restore()
   std::map<int64_t, StepKernels> kernels_to_come = {};  // of a run that is repeated, by step
   nn::StateDict model, optimizer;
-  nn::StateDict scaler = {};  // of the loss; {} without one
+  nn::StateDict scaler = {};   // of the loss; {} without one
+  nn::StateDict average = {};  // of the parameters over steps (--ema); {} without one
+  std::string tokenizer = {};  // Tokenizer::source(), of text
 };
 
 /// Writes the file atomically: after a crash there is either the old checkpoint or this one. Throws
@@ -50,7 +52,8 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint);
 /// Throws Error(io), and Error(format) for a file that is truncated, corrupt or not a checkpoint of Athanor.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
-/// The model of a checkpoint, with its values. Throws Error(format) if they do not fit it.
+/// The model of a checkpoint, with its values, or where it has averages, with them. Throws Error(format) if
+/// they do not fit it.
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path);
 
 }  // namespace athanor

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/data/dataloader.h"
 #include "athanor/data/first_examples.h"
+#include "athanor/data/held_back.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/nn/models.h"
 
@@ -26,7 +28,11 @@ ClassificationOptions options_of(const TrainConfig& config) {
   }
   throw_if_interrupted();
   data.like = options.train->spec();
-  options.test = first_examples(open_dataset(config.data, Split::test, data), config.eval_examples);
+  if (config.validation > 0)
+    std::tie(options.train, options.test) = held_back(options.train, config.validation, config.seed);
+  else
+    options.test = open_dataset(config.data, Split::test, data);
+  options.test = first_examples(options.test, config.eval_examples);
   throw_if_interrupted();
   options.model = [name = config.model](const ExampleSpec& spec) {
     return nn::make_model(name, spec.input, spec.classes);

@@ -40,6 +40,11 @@ void for_each_field(Config& config, F&& f) {
   f("image_size", config.image_size, keep);
   f("max_broken", config.max_broken, may_change);
   f("augment", config.augment, keep);
+  f("context", config.context, keep);
+  f("tokenizer", config.tokenizer, keep);
+  f("validation", config.validation, keep);
+  f("init", config.init, keep);
+  f("freeze", config.freeze, keep);
   f("device", config.device, may_change);
   f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
   f("batch_size", config.batch_size, keep);
@@ -49,15 +54,19 @@ void for_each_field(Config& config, F&& f) {
   f("lr", config.lr, keep);
   f("momentum", config.momentum, keep);
   f("weight_decay", config.weight_decay, keep);
+  f("weight_decay_on", config.weight_decay_on, keep);
   f("schedule", config.schedule, keep);
   f("warm_up", config.warm_up, keep);
   f("label_smoothing", config.label_smoothing, keep);
   f("clip_norm", config.clip_norm, keep);
+  f("ema", config.ema, keep);
+  f("patience", config.patience, may_change);
   f("seed", config.seed, keep);
   f("threads", config.threads, keep);
   f("workers", config.workers, may_change);
   f("max_steps", config.max_steps, may_change);
   f("eval_examples", config.eval_examples, may_change);
+  f("sample", config.sample, may_change);
   f("checkpoint_every", config.checkpoint_every, may_change);
   f("tune", config.tune, may_change);
   f("choices", config.choices, keep);
@@ -68,9 +77,10 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 10> later_fields{
-    "eval_examples", "precision", "tune",         "choices",    "image_size",
-    "max_broken",    "augment",   "memory_limit", "accumulate", "offload"};
+constexpr std::array<std::string_view, 19> later_fields{
+    "eval_examples", "precision", "tune",      "choices",    "image_size", "max_broken", "augment",
+    "memory_limit",  "context",   "tokenizer", "validation", "init",       "freeze",     "weight_decay_on",
+    "ema",           "patience",  "sample",    "accumulate", "offload"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -146,6 +156,27 @@ std::string to_string(const CheckpointInterval& interval) {
 
 double default_lr(const std::string& optimizer) { return optimizer == "sgd" ? 0.1 : 0.003; }
 
+const std::vector<std::string>& weight_decay_names() {
+  static const std::vector<std::string> names{"all", "weights"};
+  return names;
+}
+
+TrainConfig default_config(const std::string& model) {
+  TrainConfig config;
+  config.model = model;
+  if (!nn::is_language_model(model)) return config;
+  config.epochs = 10;
+  config.batch_size = model == "gpt2-small" ? 8 : 32;
+  config.optimizer = "adamw";
+  config.lr = model == "gpt2-small" ? 6e-4 : 3e-3;
+  config.weight_decay = 0.1;
+  config.weight_decay_on = "weights";
+  config.clip_norm = 1;
+  config.validation = 0.1;
+  config.sample = 100;
+  return config;
+}
+
 double TrainConfig::learning_rate() const { return lr.value_or(default_lr(optimizer)); }
 
 void TrainConfig::validate() const {
@@ -175,6 +206,24 @@ void TrainConfig::validate() const {
   if (warm_up > 0 && schedule == "one-cycle")
     refuse("warm_up", "the one-cycle schedule has its own warm-up",
            "Choose another --schedule, or leave it out");
+  check_name("weight_decay_on", weight_decay_on, weight_decay_names());
+  check_range("context", context, 0, 1 << 20);
+  check_range("patience", patience, 0, 1'000'000);
+  check_range("sample", sample, 0, 1'000'000);
+  check_number("validation", validation, true);
+  check_number("ema", ema, true);
+  const bool text = nn::is_language_model(model);
+  if (text && validation == 0)
+    refuse("validation", "a text has no part to test on but what is held back", "Give a share: 0.1");
+  if (text && label_smoothing > 0)
+    refuse("label_smoothing", "language models are trained without", "Leave it out");
+  if (text && augment != "none")
+    refuse("augment", "it changes pictures, and language models learn from text", "Leave it out");
+  if (!text && (context > 0 || !tokenizer.empty() || sample > 0))
+    refuse(context > 0  ? "context"
+           : sample > 0 ? "sample"
+                        : "tokenizer",
+           fmt::format("{} learns from pictures", model), "It is for language models, as gpt2-nano");
   check_number("momentum", momentum, true);
   check_number("weight_decay", weight_decay, false);
   check_number("label_smoothing", label_smoothing, true);

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace athanor {
 
@@ -23,10 +24,15 @@ std::string to_string(const CheckpointInterval& interval);
 /// on the options that resume_config() does not allow to change.
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
-  std::string data = "fashion-mnist";  // as open_dataset() takes it
+  std::string data = "fashion-mnist";  // as open_dataset() takes it; of language models a text file
   int64_t image_size = 0;              // of picture files, see DataOptions; 0: what these suggest
   int64_t max_broken = 10;             // so many pictures that cannot be read are passed over
   std::string augment = "none";        // as Augmentation::parse() takes it, with "standard"
+  int64_t context = 0;                 // tokens that a language model sees; 0: nn::default_context()
+  std::string tokenizer;               // a tokenizer.json; "": each byte is a token
+  double validation = 0;               // share of the training data that is held back, and tested on
+  std::string init;                    // safetensors file with the first values; "": drawn
+  std::string freeze;                  // patterns of parameters that are not trained, with commas between
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
@@ -36,15 +42,19 @@ struct TrainConfig {
   std::optional<double> lr;       // the largest learning rate of the schedule; none: default_lr(optimizer)
   double momentum = 0.9;          // for sgd (Nesterov, unless it is 0)
   double weight_decay = 5e-4;     // adamw: decoupled; others: added to the gradient
-  std::string schedule = "one-cycle";  // see optim::schedule_names()
-  int64_t warm_up = 0;                 // steps on the way up to lr; one-cycle has its own
+  std::string weight_decay_on = "all";  // see weight_decay_names()
+  std::string schedule = "one-cycle";   // see optim::schedule_names()
+  int64_t warm_up = 0;                  // steps on the way up to lr; one-cycle has its own
   double label_smoothing = 0;
   double clip_norm = 0;  // the largest norm of all gradients together; 0: not clipped
+  double ema = 0;        // decay of an average of the weights, which is tested and used; 0: none
+  int64_t patience = 0;  // stop after so many epochs that were not better than the best; 0: never
   uint64_t seed = 0;
   int64_t threads = 0;        // of CPU kernels; 0: one for each core
   int64_t workers = 1;        // threads that make batches
   int64_t max_steps = 0;      // stop after so many steps; 0: after the epochs. Schedules do not see it
   int64_t eval_examples = 0;  // test on the first so many test pictures; 0: on all
+  int64_t sample = 0;         // tokens of text that a language model writes after each epoch
   CheckpointInterval checkpoint_every;
   std::string tune = "quick";  // see tuning_names(): when kernels are timed
   std::string choices;         // a run whose kernels are repeated, or its metrics.jsonl; "": none
@@ -61,6 +71,13 @@ struct TrainConfig {
 };
 
 double default_lr(const std::string& optimizer);
+
+/// "all", or "weights": parameters of two and more dimensions, so not biases and norms.
+const std::vector<std::string>& weight_decay_names();
+
+/// The options of a model where nothing else is asked for: TrainConfig's own, and for language models AdamW
+/// with clipping and a tenth of the text held back.
+TrainConfig default_config(const std::string& model);
 
 nlohmann::json to_json(const TrainConfig& config);
 /// Throws Error(format) naming `source` if a field is missing, unknown or of another type.

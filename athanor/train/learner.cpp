@@ -6,18 +6,22 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/train/initial_values.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor {
 
 Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task), config_(config), device_(device), model_(task.make_model()) {
+  if (!config.init.empty()) init_note_ = load_initial_values(*model_, config.init);
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
     optimizer_->offload_state();
   if (config.precision == "f16") scaler_.emplace(device);
-  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
+  if (config.ema > 0) average_.emplace(optimizer_->parameters(), config.ema);
+  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr,
+                average_ ? average_->variables() : std::vector<nn::Variable>());
 }
 
 PendingStep Learner::build(const std::vector<BatchPart>& parts) {
@@ -26,7 +30,10 @@ PendingStep Learner::build(const std::vector<BatchPart>& parts) {
                             .clip_norm = config_.clip_norm,
                             .precision = parse_precision(config_.precision),
                             .scaler = scaler_ ? &*scaler_ : nullptr};
-  return training_step(*model_, *optimizer_, parts, options);
+  const int64_t made = optimizer_->steps();
+  PendingStep step = training_step(*model_, *optimizer_, parts, options);
+  if (average_) average_->update(made);
+  return step;
 }
 
 PendingStep Learner::step(const Uploaded& batch, double lr) {
@@ -63,13 +70,28 @@ std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
 
 MetricsSum Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {
   const Autocast scope(parse_precision(config_.precision));
+  const WeightAverage::Scope averaged(average_ ? &*average_ : nullptr);
   return test_model(*model_, device_, task_, batch_size, go_on);
+}
+
+std::string Learner::sample(int64_t tokens, uint64_t seed) {
+  const Autocast scope(parse_precision(config_.precision));
+  const WeightAverage::Scope averaged(average_ ? &*average_ : nullptr);
+  return task_.sample(*model_, device_, tokens, seed);
+}
+
+nn::StateDict Learner::best_values() const {
+  nn::StateDict values = model_->state_dict();
+  if (average_)
+    for (auto& [name, array] : average_->state_dict()) values[name] = std::move(array);
+  return values;
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
 uint64_t Learner::bytes() const {
   uint64_t bytes = optimizer_->state_bytes();
   for (const auto& parameter : model_->parameters()) bytes += parameter.value().type().bytes();
+  if (average_) bytes *= 2;  // at most
   for (const auto& [name, buffer] : model_->named_buffers()) bytes += buffer.value().type().bytes();
   return bytes;
 }
@@ -78,12 +100,14 @@ void Learner::store(Checkpoint& checkpoint) const {
   checkpoint.model = model_->state_dict();
   checkpoint.optimizer = optimizer_->state_dict();
   if (scaler_) checkpoint.scaler = scaler_->state_dict();
+  if (average_) checkpoint.average = average_->state_dict();
 }
 
 void Learner::load(const Checkpoint& checkpoint) {
   model_->load_state_dict(checkpoint.model);
   optimizer_->load_state_dict(checkpoint.optimizer);
   if (scaler_) scaler_->load_state_dict(checkpoint.scaler);
+  if (average_) average_->load_state_dict(checkpoint.average);
 }
 
 }  // namespace athanor

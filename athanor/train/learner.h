@@ -9,6 +9,7 @@
 #include "athanor/train/step_mark.h"
 #include "athanor/train/task.h"
 #include "athanor/train/training_step.h"
+#include "athanor/train/weight_average.h"
 
 namespace athanor {
 
@@ -25,6 +26,8 @@ class Learner {
 
   nn::Module& model() { return *model_; }
   const nn::Module& model() const { return *model_; }
+  /// What load_initial_values() says; "" without --init.
+  const std::string& init_note() const { return init_note_; }
   bool scales_loss() const { return scaler_.has_value(); }
 
   /// Builds a step and has it computed. When interrupted before it has changed anything, all is as before;
@@ -35,8 +38,14 @@ class Learner {
   /// The plan of a step, which is not computed. Nothing is to be done with the learner afterwards but this.
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size);
 
-  /// Sum of loss and count of right answers over the task's test batches.
+  /// Sum of loss and count of right answers over the task's test batches, of the average of weights where
+  /// there is one.
   MetricsSum test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on);
+
+  /// Task::sample(), of the average of weights where there is one.
+  std::string sample(int64_t tokens, uint64_t seed);
+  /// The values to use the model with: state_dict(), with averages of the weights where there are any.
+  nn::StateDict best_values() const;
 
   /// The memory of what a checkpoint holds.
   uint64_t bytes() const;
@@ -53,8 +62,10 @@ class Learner {
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::GradScaler> scaler_;  // for f16
+  std::optional<WeightAverage> average_;     // for --ema
   std::optional<StepMark> mark_;             // of the step under way
   bool whole_ = true;
+  std::string init_note_;
 };
 
 }  // namespace athanor

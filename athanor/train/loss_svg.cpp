@@ -89,7 +89,7 @@ double quantile(const Line& line, double share) {
 }
 
 /// "1,400"
-std::string grouped(double number) {
+std::string with_commas(double number) {
   std::string text = fmt::format("{:.0f}", number);
   for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
     text.insert(static_cast<size_t>(at), ",");
@@ -143,7 +143,7 @@ std::string draw_axes(const Panel& panel, const std::vector<EpochMetrics>& epoch
       svg += fmt::format(
           "<path class=\"axis\" d=\"M{0:.1f} {1}v5\"/><text x=\"{0:.1f}\" y=\"{2}\" "
           "text-anchor=\"middle\">{3}</text>\n",
-          panel.x(step), panel.bottom, panel.bottom + 21, grouped(step));
+          panel.x(step), panel.bottom, panel.bottom + 21, with_commas(step));
   svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>\n", (left + right) / 2,
                      panel.bottom + 42);
   return svg;

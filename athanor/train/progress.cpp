@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/text.h"
+#include "athanor/train/sampling.h"
 
 namespace athanor {
 namespace {
@@ -99,6 +100,7 @@ void Progress::started(const RunFacts& facts) {
   shown_at_ = Clock::now();
   const TrainConfig& config = facts.config;
   line(fmt::format("{}  {}, {} parameters", strong("model "), config.model, grouped(facts.parameters)));
+  if (!facts.init_note.empty()) line(fmt::format("{}  {}", strong("init  "), facts.init_note));
   line(fmt::format("{}  {}, {}", strong("data  "), config.data, facts.data));
   line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
                    facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
@@ -189,6 +191,12 @@ void Progress::epoch_ended(const EpochMetrics& epoch) {
                    result(epoch.test_loss, epoch.test_accuracy, true)));
 }
 
+void Progress::sampled(int64_t /*step*/, const std::string& text) {
+  std::string shown = printable(text);
+  for (size_t at = 0; (at = shown.find('\n', at)) != std::string::npos; at += 5) shown.insert(at + 1, "    ");
+  line(faint("    " + shown));
+}
+
 // Why the time is not the steps times the median.
 std::string Progress::where_time_went(const Summary& summary) const {
   if (facts_.steps_before > 0) return ", over all parts of the run";
@@ -203,6 +211,9 @@ void Progress::ended(const Summary& summary) {
   const ResultText words =
       facts_.scoring->in_words(summary.test_loss, summary.test_accuracy, facts_.test_count);
   line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), words.rest));
+  if (summary.stopped_early)
+    line(fmt::format("{}  after epoch {}: epoch {} was the best (best.safetensors)", strong("stopped"),
+                     summary.epochs.size(), summary.best_epoch));
   if (!summary.trust.empty())
     line(fmt::format("{}  {} is {}", strong("trust  "), summary.device, summary.trust));
   if (summary.per_second > 0)
@@ -232,7 +243,8 @@ void Progress::ended(const Summary& summary) {
   line(
       "         loss.svg (curves, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
       "plan.json");
-  line(fmt::format("{}  athanor predict IMAGE --checkpoint {}", strong("next   "), folder.path.string()));
+  line(fmt::format("{}  athanor {} --checkpoint {}", strong("next   "), facts_.scoring->use(),
+                   folder.path.string()));
 }
 
 }  // namespace athanor

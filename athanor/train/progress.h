@@ -29,6 +29,7 @@ class Progress : public Reporter {
   void stepped(const StepMetrics& metrics, double seconds) override;
   void tested(int64_t done, int64_t of) override;
   void epoch_ended(const EpochMetrics& epoch) override;
+  void sampled(int64_t step, const std::string& text) override;
   void ended(const Summary& summary) override;
   /// Removes the progress bar, so that something else can be printed.
   void clear();

@@ -16,8 +16,10 @@ struct RunFolder {
   std::filesystem::path path;
 
   std::filesystem::path config() const { return path / "config.json"; }
+  std::filesystem::path config_toml() const { return path / "config.toml"; }
   std::filesystem::path metrics() const { return path / "metrics.jsonl"; }
   std::filesystem::path checkpoint() const { return path / "checkpoint.safetensors"; }
+  std::filesystem::path best() const { return path / "best.safetensors"; }
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path plan() const { return path / "plan.json"; }
   std::filesystem::path loss_svg() const { return path / "loss.svg"; }

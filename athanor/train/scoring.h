@@ -40,6 +40,10 @@ class Scoring {
   /// The same for a progress bar: "acc 91.2 %".
   virtual std::string bar(double mean_loss, double accuracy) const = 0;
   virtual ResultText in_words(double mean_loss, double accuracy, int64_t count) const = 0;
+  /// How good a result is; more is better.
+  virtual double score(double mean_loss, double accuracy) const = 0;
+  /// The command, without "athanor", that uses the model: "predict IMAGE".
+  virtual std::string use() const = 0;
 };
 
 /// Pictures in classes: the share that is right.
@@ -49,6 +53,8 @@ class PictureScoring final : public Scoring {
   std::vector<Measure> measures(double mean_loss, double accuracy) const override;
   std::string bar(double mean_loss, double accuracy) const override;
   ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
+  double score(double /*mean_loss*/, double accuracy) const override { return accuracy; }
+  std::string use() const override { return "predict IMAGE"; }
 };
 
 }  // namespace athanor

@@ -4,8 +4,9 @@
 
 namespace athanor {
 
-StepMark::StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler)
-    : optimizer_(optimizer), scaler_(scaler) {
+StepMark::StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler,
+                   const std::vector<nn::Variable>& others)
+    : variables_(others), optimizer_(optimizer), scaler_(scaler) {
   for (const auto& [name, parameter] : model.named_parameters()) variables_.push_back(parameter);
   for (const auto& [name, buffer] : model.named_buffers()) variables_.push_back(buffer);
 }

@@ -14,8 +14,9 @@ namespace athanor {
 /// those that come before the updates.
 class StepMark {
  public:
-  /// `scaler` may be nullptr.
-  StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler = nullptr);
+  /// `scaler` may be nullptr. `others`: what the step changes besides.
+  StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler = nullptr,
+           const std::vector<nn::Variable>& others = {});
   /// Marks where all stands now.
   void set();
   /// Goes back to there. False when that cannot be; then model and optimizer are not what they were.

@@ -24,6 +24,8 @@ struct Summary {
   std::vector<Measure> measures = {};       // of the test
   Unit unit = {};                           // what is counted
   std::vector<EpochMetrics> epochs;         // those that were completed
+  int64_t best_epoch = 0;                   // by its test; 0: none was completed
+  bool stopped_early = false;               // for want of patience
   std::optional<double> loss_scale = {};    // of the last step, with f16
   int64_t skipped_steps = 0;                // for want of it: gradients overflowed
 

@@ -1,8 +1,14 @@
 #include "athanor/train/task.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "athanor/base/error.h"
+#include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
+#include "athanor/train/language_modelling.h"
 
 namespace athanor {
 
@@ -13,6 +19,18 @@ int64_t counted(const HostArray& targets) {
 }
 
 std::unique_ptr<const Task> open_task(const TrainConfig& config) {
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(config.data, ignored);
+  if (nn::is_language_model(config.model)) {
+    if (!is_file)
+      throw Error(ErrorCode::usage,
+                  fmt::format("{} learns from a text file, and '{}' is none", config.model, config.data),
+                  "--data", "Give one: --data FILE.txt");
+    return std::make_unique<LanguageModelling>(config);
+  }
+  if (is_file && std::filesystem::path(config.data).extension() == ".txt")
+    throw Error(ErrorCode::usage, fmt::format("{} learns from pictures, and the data is text", config.model),
+                "--data", "Models of text: --model gpt2-nano, gpt2-micro, gpt2-mini or gpt2-small");
   return std::make_unique<Classification>(config);
 }
 

@@ -49,6 +49,14 @@ class Task {
   int64_t batch_bytes(int64_t batch_size) const {
     return static_cast<int64_t>(input_type(batch_size).bytes() + target_type(batch_size).bytes());
   }
+
+  /// Tokenizer::source() of text, which goes into checkpoints.
+  virtual std::string tokenizer() const { return {}; }
+  /// What the model makes, for people who watch: some tokens of text. "" where there is nothing to show.
+  virtual std::string sample(nn::Module& /*model*/, Device /*device*/, int64_t /*tokens*/,
+                             uint64_t /*seed*/) const {
+    return {};
+  }
 };
 
 /// How many of a batch's targets count.

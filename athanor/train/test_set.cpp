@@ -1,22 +1,8 @@
 #include "athanor/train/test_set.h"
 
+#include "athanor/train/evaluation_mode.h"
+
 namespace athanor {
-namespace {
-
-class EvaluationMode {
- public:
-  explicit EvaluationMode(nn::Module& model) : model_(model), training_(model.training()) { model_.eval(); }
-  ~EvaluationMode() { model_.train(training_); }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  nn::Module& model_;
-  bool training_;
-};
-
-}  // namespace
-
 MetricsSum test_model(nn::Module& model, Device device, const Task& task, int64_t batch_size,
                       const std::function<bool(int64_t done)>& go_on) {
   const EvaluationMode mode(model);

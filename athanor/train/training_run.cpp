@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -59,7 +60,21 @@ RunEnd TrainingRun::run() {
   }
   settle(0);
   if (learner_->whole() && state_.step != saved_step_) save(RunRecord::Draw::now);
+  writer_.wait();
   return end;
+}
+
+int64_t TrainingRun::epochs_since_best() const {
+  const auto score = [&](const EpochMetrics& epoch) {
+    return scoring_->score(epoch.test_loss, epoch.test_accuracy);
+  };
+  const auto best = std::ranges::max_element(state_.epochs, {}, score);  // the first of equals
+  return best == state_.epochs.end() ? 0 : std::distance(best, state_.epochs.end()) - 1;
+}
+
+// In the middle of an epoch that was begun, as by a run that has a larger patience now, it is ended first.
+bool TrainingRun::out_of_patience() const {
+  return config_.patience > 0 && epochs_since_best() >= config_.patience && state_.epoch_sum.count == 0;
 }
 
 void TrainingRun::stop_if_asked() const {
@@ -95,6 +110,7 @@ void TrainingRun::run_to_end() {
   settle(0);
   if (!tested_) tested_ = test();
   save(RunRecord::Draw::now);
+  writer_.wait();
   finish();
 }
 
@@ -213,7 +229,11 @@ void TrainingRun::finish_epoch() {
   state_.epoch_sum = {};
   batches_->begin_epoch();
   save(RunRecord::Draw::now);
+  if (epochs_since_best() == 0) save_best();
   reporter_.epoch_ended(epoch);
+  if (config_.sample > 0)
+    if (const std::string text = learner_->sample(config_.sample, config_.seed); !text.empty())
+      reporter_.sampled(state_.step, text);
   if (callbacks.on_epoch) callbacks.on_epoch(epoch);
 }
 

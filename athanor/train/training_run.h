@@ -11,7 +11,7 @@
 #include "athanor/kernels/waiting.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/train/batches_ahead.h"
-#include "athanor/train/checkpoint.h"
+#include "athanor/train/checkpoint_writer.h"
 #include "athanor/train/learner.h"
 #include "athanor/train/run_device.h"
 #include "athanor/train/run_record.h"
@@ -57,7 +57,10 @@ class TrainingRun {
   int64_t last_step() const;
   /// Steps that were made, those in flight among them.
   int64_t launched() const { return state_.step + static_cast<int64_t>(in_flight_.size()); }
-  bool at_end() const { return launched() >= last_step(); }
+  /// How many epochs ago the best test was; 0 before the first.
+  int64_t epochs_since_best() const;
+  bool out_of_patience() const;
+  bool at_end() const { return launched() >= last_step() || out_of_patience(); }
 
   void run_to_end();
   void stop_if_asked() const;
@@ -68,7 +71,9 @@ class TrainingRun {
   MetricsSum test();
   void finish_epoch();
   bool checkpoint_is_due() const;
+  Checkpoint checkpoint() const;
   void save(RunRecord::Draw draw);
+  void save_best();
   std::optional<TestPoint> last_test() const;
   void draw(RunRecord::Draw when);
   void finish();
@@ -94,6 +99,7 @@ class TrainingRun {
   std::optional<RunTuning> tuning_;
   std::shared_ptr<const Plan> plan_;  // of the last step
   std::optional<MetricsSum> tested_;  // after the last step, when it was
+  CheckpointWriter writer_;
   int64_t saved_step_ = 0;
   Clock::time_point saved_at_;
 };

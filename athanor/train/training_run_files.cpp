@@ -1,4 +1,7 @@
 // What a run leaves: checkpoints, curves, the summary.
+#include <iterator>
+#include <utility>
+
 #include "athanor/base/threads.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/trust.h"
@@ -15,24 +18,38 @@ bool TrainingRun::checkpoint_is_due() const {
                          : seconds_since(saved_at_) >= every.seconds;
 }
 
+Checkpoint TrainingRun::checkpoint() const {
+  return {.config = config_,
+          .device = to_string(device_.device),
+          .threads = cpu_threads(),
+          .data = task_->spec(),
+          .state = state_,
+          .kernels = kernels_,
+          .kernels_to_come = tuning_->to_come(),
+          .model = {},
+          .optimizer = {},
+          .tokenizer = task_->tokenizer()};
+}
+
 void TrainingRun::save(RunRecord::Draw when) {
   if (callbacks.on_checkpoint) callbacks.on_checkpoint(state_.step, folder_.checkpoint());
   state_.metrics_bytes = record_->sync();
   state_.loader = batches_->position();
   state_.random = default_generator().state();
   for (const auto& [problem, kernel] : TuningCache::instance().used()) kernels_[problem] = kernel;
-  Checkpoint checkpoint{.config = config_,
-                        .device = to_string(device_.device),
-                        .threads = cpu_threads(),
-                        .data = task_->spec(),
-                        .state = state_,
-                        .kernels = kernels_,
-                        .kernels_to_come = tuning_->to_come()};
-  learner_->store(checkpoint);
-  write_checkpoint(folder_.checkpoint(), std::move(checkpoint));
+  Checkpoint last = checkpoint();
+  learner_->store(last);
+  writer_.write(folder_.checkpoint(), std::move(last));
   saved_step_ = state_.step;
   saved_at_ = Clock::now();
   draw(when);
+}
+
+// To be used, not to be gone on with: it has no optimizer.
+void TrainingRun::save_best() {
+  Checkpoint best = checkpoint();
+  best.model = learner_->best_values();
+  writer_.write(folder_.best(), std::move(best));
 }
 
 // A run that --max-steps ends is tested in the middle of an epoch.
@@ -61,6 +78,8 @@ void TrainingRun::finish() {
       .measures = scoring_->measures(tested_->mean_loss(), tested_->accuracy()),
       .unit = unit,
       .epochs = state_.epochs,
+      .best_epoch = state_.epochs.empty() ? 0 : std::ssize(state_.epochs) - epochs_since_best(),
+      .stopped_early = out_of_patience() && state_.step < last_step(),
       .skipped_steps = state_.skipped_steps,
       .train_seconds = state_.train_seconds,
       .loader_wait_seconds = batches_->waited_seconds(),

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/threads.h"
 #include "athanor/data/open_dataset.h"
@@ -13,6 +14,7 @@
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/memory/storage.h"
+#include "athanor/train/config_file.h"
 #include "athanor/train/training_run.h"
 
 namespace athanor {
@@ -23,6 +25,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   if (!task_) {
     config_.validate();
     config_.data = from_any_folder(config_.data);
+    config_.tokenizer = from_any_folder(config_.tokenizer);
+    config_.init = from_any_folder(config_.init);
   }
   if (resume && std::filesystem::exists(folder_.path)) lock_ = folder_.take_lock();
   std::optional<Checkpoint> checkpoint;
@@ -36,7 +40,9 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   throw_if_interrupted();
 
   manual_seed(config_.seed);
-  learner_.emplace(*task_, config_, device_.device);
+  TrainConfig config_now = config_;
+  if (checkpoint) config_now.init.clear();  // all values are in the checkpoint
+  learner_.emplace(*task_, config_now, device_.device);
   batches_.emplace(task_->training_batches(), device_.device, config_.accumulate);
   schedule_ =
       optim::make_schedule(config_.schedule, {.lr = config_.learning_rate(),
@@ -53,6 +59,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   if (!lock_) lock_ = folder_.take_lock();
   folder_.check_space(learner_->bytes());
   write_json(folder_.config(), to_json(config_));
+  write_file_atomically(folder_.config_toml(), to_toml(config_));
   if (resume) tuning_->repeat(record_in(read_lost_steps(folder_.metrics(), state_.metrics_bytes)));
   record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many);
   tuning_->go_on_from(record_->metrics());
@@ -94,7 +101,7 @@ void TrainingRun::go_on_from(Checkpoint checkpoint) {
 void TrainingRun::check_same_data(const ExampleSpec& stored) const {
   const ExampleSpec& here = task_->spec();
   if (stored.input == here.input && stored.classes == here.classes &&
-      stored.normalization.mean == here.normalization.mean &&
+      stored.fingerprint == here.fingerprint && stored.normalization.mean == here.normalization.mean &&
       stored.normalization.stddev == here.normalization.stddev)
     return;
   throw Error(ErrorCode::value,
@@ -112,6 +119,7 @@ RunFacts TrainingRun::facts() const {
           .trust = trust_note(device_.device),
           .threads = cpu_threads(),
           .parameters = learner_->model().parameter_count(),
+          .init_note = learner_->init_note(),
           .data = task_->describe(),
           .test_count = task_->test_count(),
           .scoring = scoring_,

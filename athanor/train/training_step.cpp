@@ -8,6 +8,7 @@
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
 #include "athanor/optim/clip.h"
+#include "athanor/train/param_groups.h"
 
 namespace athanor {
 
@@ -32,8 +33,8 @@ Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, 
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
-                                                 std::vector<nn::Parameter> parameters) {
-  return optim::make_optimizer(config.optimizer, std::move(parameters),
+                                                 const std::vector<nn::Parameter>& parameters) {
+  return optim::make_optimizer(config.optimizer, param_groups(config, parameters),
                                {.lr = config.learning_rate(),
                                 .weight_decay = config.weight_decay,
                                 .momentum = config.momentum,
@@ -65,6 +66,7 @@ PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const 
 
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const std::vector<BatchPart>& parts,
                           const StepOptions& options) {
+  const std::vector<nn::Parameter> trained = optimizer.parameters();
   optim::GradScaler* scaler = options.scaler;
   PendingStep step;
   std::optional<FinishScope> finish;  // running averages have moved
@@ -83,14 +85,15 @@ PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const 
     const Tensor share = share_of(parts[p], counted);
     const Tensor loss = share.defined() ? forward.loss * cast(share, forward.loss.dtype()) : forward.loss;
     (scaler != nullptr ? scaler->scale(loss) : loss).backward();
+    keep_gradients_of(trained, model);
     add(step.loss, loss);
     add(step.correct, forward.correct);
   }
   if (scaler != nullptr) {
     step.loss_scale = scaler->scale();
-    scaler->unscale(model.parameters());
+    scaler->unscale(trained);
   }
-  if (options.clip_norm > 0) optim::clip_grad_norm(model.parameters(), options.clip_norm);
+  if (options.clip_norm > 0) optim::clip_grad_norm(trained, options.clip_norm);
   if (scaler != nullptr) {
     scaler->step(optimizer);
     scaler->update();

@@ -12,9 +12,10 @@
 
 namespace athanor {
 
-/// The optimizer that a run's options ask for.
+/// The optimizer that a run's options ask for, of the parameters that they do not freeze. Throws Error(usage)
+/// for a pattern that fits none, and where nothing is left to train.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
-                                                 std::vector<nn::Parameter> parameters);
+                                                 const std::vector<nn::Parameter>& parameters);
 
 /// Labels of this value do not count.
 inline constexpr int64_t ignored_target = -100;

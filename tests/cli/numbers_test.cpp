@@ -40,9 +40,9 @@ void expect_refused(const TempFolder& folder, Words words, const std::string& op
   EXPECT_LT(outcome.err.size(), 250U) << shown;
 }
 
-const std::vector<Words> commands{{"train"},   {"eval"}, {"predict", "a.png"},
-                                  {"explain"}, {"tune"}, {"kernels", "dump", "--out", "d"},
-                                  {"detect"}};
+const std::vector<Words> commands{{"train"},   {"eval"},  {"predict", "a.png"},
+                                  {"explain"}, {"tune"},  {"kernels", "dump", "--out", "d"},
+                                  {"detect"},  {"sample"}};
 
 TEST(Numbers, OfEveryOptionAreCheckedWhole) {
   const TempFolder folder;

@@ -149,7 +149,7 @@ class Autoencoding final : public Task {
     int64_t count_;
     LoaderState state_;
   };
-  ExampleSpec spec_{{1, 2, 2}, 1, {}, {{0}, {1}}};
+  ExampleSpec spec_{{1, 2, 2}, 1, {}, {{0}, {1}}, {}};
 };
 
 TEST_F(TrainerTest, TrainsATaskOfOnesOwn) {

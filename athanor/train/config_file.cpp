@@ -1,0 +1,69 @@
+#include "athanor/train/config_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
+#include "athanor/base/toml.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+/// What a field like `example` takes, in words; "" where `value` is that.
+std::string mistake(const json& value, const json& example) {
+  if (example.is_boolean()) return value.is_boolean() ? "" : "true or false";
+  if (example.is_string()) return value.is_string() ? "" : "text in quotes";
+  if (example.is_number_unsigned() || example.is_number_integer()) {
+    if (!value.is_number_integer()) return "a whole number";
+    return example.is_number_unsigned() && value.get<int64_t>() < 0 ? "a whole number from 0 on" : "";
+  }
+  return value.is_number() ? "" : "a number";  // the learning rate's default is null
+}
+
+}  // namespace
+
+nlohmann::json read_config_file(const std::filesystem::path& path) {
+  constexpr uint64_t longest = 1 << 20;
+  const json defaults = to_json(TrainConfig{});
+  std::vector<std::string_view> known;
+  for (const auto& [name, value] : defaults.items()) known.push_back(name);
+  json fields = json::object();
+  json document = parse_toml(read_text_file(path, longest), path.string());
+  for (auto& [key, value] : document.items()) {
+    std::string name = key;
+    std::ranges::replace(name, '-', '_');
+    if (!defaults.contains(name))
+      throw Error(ErrorCode::usage, fmt::format("there is no option '{}'", key), path.string(),
+                  nearest_hint(name, known));
+    if (name == "checkpoint_every" && value.is_number_integer()) value = value.dump();
+    if (const std::string wanted = mistake(value, defaults[name]); !wanted.empty())
+      throw Error(ErrorCode::usage, fmt::format("{} = {} is not {}", key, value.dump(), wanted),
+                  path.string(), "'athanor train --help' tells what each option takes");
+    fields[name] = value;
+  }
+  return fields;
+}
+
+TrainConfig with_fields(const TrainConfig& base, const nlohmann::json& fields) {
+  json all = to_json(base);
+  for (const auto& [name, value] : fields.items()) all[name] = value;
+  return train_config_from_json(all, "options");
+}
+
+std::string to_toml(const TrainConfig& config) {
+  std::string text = "# The options of this run. To train another like it: athanor train --config FILE\n";
+  const json all = to_json(config);
+  for (const auto& [name, value] : all.items())
+    if (!value.is_null()) text += fmt::format("{} = {}\n", name, value.dump());  // JSON's values are TOML's
+  return text;
+}
+
+}  // namespace athanor

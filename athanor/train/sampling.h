@@ -1,0 +1,37 @@
+// Text from a language model.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/nn/module.h"
+
+namespace athanor {
+
+struct SampleOptions {
+  int64_t tokens = 200;
+  double temperature = 1;  // logits are divided by it; 0: always the most likely token
+  int64_t top_k = 0;       // only the most likely so many; 0: all
+  uint64_t seed = 0;
+};
+
+/// Draws a token. `uniform` is in [0, 1): the token at which the sum of probabilities, in the order of
+/// tokens, exceeds it.
+int32_t draw_token(std::span<const float> logits, const SampleOptions& options, double uniform);
+
+/// Goes on with a text, token by token, and gives each to `on_token`, which says whether to go on. The model
+/// is in evaluation meanwhile. It sees the last `context` tokens. The numbers that are drawn depend on
+/// nothing but the seed, and default_generator() is left alone.
+///
+/// Throws Error(value) for an empty prompt, and for options out of range.
+void sample_text(nn::Module& model, Device device, int64_t context, std::vector<int32_t> prompt,
+                 const SampleOptions& options, const std::function<bool(int32_t token)>& on_token);
+
+/// Text of a model for a terminal: control characters other than ends of lines and tabs, which could change
+/// the terminal's state, are shown as U+FFFD.
+std::string printable(std::string_view text);
+
+}  // namespace athanor

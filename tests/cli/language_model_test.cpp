@@ -1,0 +1,75 @@
+// Language models from the command line: options in a file, training, testing, writing.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/file.h"
+#include "tests/cli/program_test.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class LanguageModelProgram : public testing::ProgramTest {
+ protected:
+  LanguageModelProgram() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "one two three, four five.\n";
+    write_file_atomically(folder_ / "text.txt", text);
+    write_file_atomically(
+        folder_ / "run.toml",
+        "model = 'gpt2-nano'\ndata = 'text.txt'\ndevice = 'cpu'\nthreads = 1\ncontext = 32\n"
+        "batch-size = 4\nepochs = 3\nsample = 20\n");
+  }
+};
+
+TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
+  const testing::Outcome trained = run({"train", "--config", "run.toml", "--epochs", "1", "--out", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("tokens (bytes), windows of 32"));
+  EXPECT_THAT(trained.out, HasSubstr("bits per byte"));
+  EXPECT_THAT(trained.out, HasSubstr("athanor sample --prompt TEXT --checkpoint run"));
+  const json config = json::parse(text("run/config.json"));
+  EXPECT_EQ(config["epochs"], 1) << "the command line goes first";
+  EXPECT_EQ(config["batch_size"], 4) << "then the file";
+  EXPECT_EQ(config["optimizer"], "adamw") << "then the model's own";
+
+  const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
+  ASSERT_EQ(tested.exit_code, 0) << tested.err;
+  EXPECT_NEAR(json::parse(tested.out)["test_loss"], json::parse(text("run/summary.json"))["test_loss"], 1e-6);
+  const testing::Outcome other = run({"eval", "run", "--device", "cpu", "--data", "run.toml"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("bits per byte, perplexity"));
+
+  const Words sample{"sample", "run", "--device", "cpu", "--prompt", "one two", "--tokens", "12", "--json"};
+  const testing::Outcome first = run(sample), again = run(sample);
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.out, again.out) << "of one seed";
+  EXPECT_EQ(json::parse(first.out)["tokens"].size(), 12U);
+  const testing::Outcome shown =
+      run({"sample", "run/best.safetensors", "--device", "cpu", "--prompt", "one t", "--tokens", "3"});
+  EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
+}
+
+TEST_F(LanguageModelProgram, MistakesAreExplained) {
+  const auto refused = [&](const Words& words, const std::vector<std::string>& parts) {
+    const testing::Outcome outcome = run(words);
+    EXPECT_NE(outcome.exit_code, 0);
+    for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+  };
+  refused({"train", "--model", "gpt2-nano", "--device", "cpu"}, {"text file", "--data FILE.txt"});
+  refused({"train", "--model", "cnn", "--context", "5"}, {"--context", "pictures"});
+  refused({"train", "--config", "none.toml"}, {"none.toml"});
+  write_file_atomically(folder_ / "bad.toml", "epoch = 3\n");
+  refused({"train", "--config", "bad.toml"}, {"'epoch'", "bad.toml", "'epochs'"});
+  ASSERT_EQ(run({"train", "--config", "run.toml", "--max-steps", "1", "--out", "run", "--quiet"}).exit_code,
+            0);
+  refused({"predict", "text.txt", "--checkpoint", "run", "--device", "cpu"}, {"athanor sample"});
+  refused({"sample", "run", "--device", "cpu", "--prompt", ""}, {"--prompt"});
+  refused({"sample", "run", "--device", "cpu", "--temperature", "-1"}, {"--temperature"});
+}
+
+}  // namespace
+}  // namespace athanor

@@ -1,0 +1,57 @@
+#include "athanor/train/checkpoint_writer.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "athanor/formats/safetensors.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using testing::expect_error;
+using testing::TempFolder;
+
+Checkpoint checkpoint_of(int64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.data.input = {1, 2, 2};
+  checkpoint.data.classes = 2;
+  checkpoint.data.normalization = {{0}, {1}};
+  checkpoint.state.step = step;
+  return checkpoint;
+}
+
+// A pipe that nobody reads is the slowest disk.
+TEST(CheckpointWriter, TheRunDoesNotWaitForTheDisk) {
+  const TempFolder folder;
+  ASSERT_EQ(mkfifo((folder / "slow").c_str(), 0600), 0);
+  CheckpointWriter writer;
+  writer.write(folder / "slow", checkpoint_of(1));  // returns
+  std::ifstream slow(folder / "slow", std::ios::binary);
+  const std::string written{std::istreambuf_iterator<char>(slow), {}};
+  writer.wait();
+  EXPECT_FALSE(written.empty());
+  writer.write(folder / "a", checkpoint_of(2));
+  writer.write(folder / "a", checkpoint_of(3));  // after the other
+  writer.wait();
+  EXPECT_EQ(read_checkpoint(folder / "a").state.step, 3);
+}
+
+TEST(CheckpointWriter, AFailureIsThrownByTheNextCall) {
+  const TempFolder folder;
+  CheckpointWriter writer;
+  writer.write(folder / "none" / "a", checkpoint_of(1));
+  expect_error(ErrorCode::io, {"none"}, [&] { writer.wait(); });
+  writer.wait();
+  writer.write(folder / "none" / "a", checkpoint_of(1));
+  expect_error(ErrorCode::io, {"none"}, [&] { writer.write(folder / "a", checkpoint_of(2)); });
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+}  // namespace
+}  // namespace athanor

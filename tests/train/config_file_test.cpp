@@ -1,0 +1,59 @@
+#include "athanor/train/config_file.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/file.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
+
+namespace athanor {
+namespace {
+
+using testing::expect_error;
+using testing::TempFolder;
+
+nlohmann::json fields_of(const std::string& text) {
+  const TempFolder folder;
+  write_file_atomically(folder / "run.toml", text);
+  return read_config_file(folder / "run.toml");
+}
+
+TEST(ConfigFile, SaysOptionsAsTheCommandLineDoes) {
+  TrainConfig wanted;
+  wanted.model = "resnet18";
+  wanted.batch_size = 64;
+  wanted.lr = 0.05;
+  wanted.weight_decay = 1;
+  wanted.deterministic = true;
+  wanted.checkpoint_every = {.seconds = 0, .steps = 200};
+  EXPECT_EQ(
+      with_fields({}, fields_of("model = 'resnet18'\nbatch-size = 64 # few\nlr = 0.05\nweight_decay = 1\n"
+                                "deterministic = true\ncheckpoint-every = 200")),
+      wanted);
+}
+
+TEST(ConfigFile, AWrittenOneIsReadAgain) {
+  TrainConfig config = default_config("gpt2-nano");
+  config.data = "a \"quoted\" \\ path/ü.txt";
+  config.ema = 0.999;
+  config.seed = 123456789012345;
+  EXPECT_EQ(with_fields({}, fields_of(to_toml(config))), config);
+  EXPECT_EQ(with_fields({}, fields_of(to_toml({}))), TrainConfig());
+}
+
+TEST(ConfigFile, NamesMistakes) {
+  expect_error(ErrorCode::usage, {"'bach_size'", "run.toml", "'batch_size'"},
+               [] { fields_of("bach_size = 3"); });
+  expect_error(ErrorCode::usage, {"epochs = 2.5", "whole number"}, [] { fields_of("epochs = 2.5"); });
+  expect_error(ErrorCode::usage, {"epochs = \"4\"", "whole number"}, [] { fields_of("epochs = '4'"); });
+  expect_error(ErrorCode::usage, {"seed = -1", "from 0 on"}, [] { fields_of("seed = -1"); });
+  expect_error(ErrorCode::usage, {"lr = true", "a number"}, [] { fields_of("lr = true"); });
+  expect_error(ErrorCode::usage, {"model = 3", "quotes"}, [] { fields_of("model = 3"); });
+  expect_error(ErrorCode::usage, {"train"}, [] { fields_of("[train]\nepochs = 2"); });
+  expect_error(ErrorCode::format, {"run.toml"}, [] { fields_of("epochs = = 2"); });
+}
+
+}  // namespace
+}  // namespace athanor
