@@ -236,7 +236,7 @@ Plan Reruns::apply(const Selection& selection) const {
       again[i] = static_cast<int>(result.values.size());
       PlanValue second = plan_.values[i];
       second.in_place_of = -1;
-      result.values.push_back(std::move(second));
+      result.values.push_back(second);
     }
   int now = 0;  // the step of the plan that the next reruns are for
   for (const auto [s, rerun] : made.items) {

@@ -2,7 +2,6 @@
 #pragma once
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "athanor/doctor/probe.h"
 
@@ -15,15 +14,5 @@ using SelfTestProgress = std::function<void(const std::string& device, const std
 /// what comes of it is remembered, so that a device that computes wrongly or crashes is not used. Fails if
 /// one does; else warns if one says nothing for minutes, for that may be slow or hung.
 Finding device_self_test(const SelfTestProgress& progress = {});
-
-/// What came of a device's examination.
-struct SelfTested {
-  std::string device, name;        // "opencl:0", and what its driver calls it
-  int64_t results = 0;             // that were compared
-  std::vector<std::string> wrong;  // a line each; what happened to the child, if it gave no answer
-  bool late = false;               // it said nothing for minutes
-};
-/// The finding that devices' answers make: how many results were wrong, and the first few of them.
-Finding finding_of(const std::vector<SelfTested>& devices);
 
 }  // namespace athanor::doctor

@@ -133,14 +133,14 @@ std::optional<FitPoint> Fitter::largest(FitCase of) {
     of.batch_size = too_large;
     auto point = look(of);
     if (!point) break;
-    best = std::move(point);
+    best = point;
     too_large *= 2;
   }
   if (!best) return best;
   for (int64_t step = best->of.batch_size / 2; step >= std::max<int64_t>(1, too_large / 32); step /= 2) {
     of.batch_size = best->of.batch_size + step;
     if (of.batch_size >= too_large) continue;
-    if (auto point = look(of)) best = std::move(point);
+    if (auto point = look(of)) best = point;
   }
   return best;
 }

@@ -18,7 +18,7 @@
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/facts.h"
 #include "athanor/doctor/report.h"
-#include "athanor/doctor/self_test.h"
+#include "athanor/doctor/tested_devices.h"
 #include "tests/doctor/fixture.h"
 
 namespace athanor::doctor {

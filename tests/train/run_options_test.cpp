@@ -111,7 +111,7 @@ TEST_F(RunOptions, PatienceEndsARunAfterItsBestEpoch) {
   train("a");
   const auto result = summary("a");
   EXPECT_TRUE(result["stopped_early"]);
-  const auto epochs = result["epoch_metrics"];
+  const auto& epochs = result["epoch_metrics"];
   ASSERT_LT(epochs.size(), 50U);
   const auto best = result["best_epoch"].get<size_t>();
   EXPECT_EQ(epochs.size(), best + 2);
