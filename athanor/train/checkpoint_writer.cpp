@@ -4,10 +4,6 @@
 
 namespace athanor {
 
-CheckpointWriter::~CheckpointWriter() {
-  if (under_way_.valid()) under_way_.wait();
-}
-
 void CheckpointWriter::write(std::filesystem::path path, Checkpoint checkpoint) {
   wait();
   under_way_ =

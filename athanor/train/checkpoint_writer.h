@@ -14,7 +14,7 @@ class CheckpointWriter {
  public:
   CheckpointWriter() = default;
   /// Waits for the write under way.
-  ~CheckpointWriter();
+  ~CheckpointWriter() { wait_for_write(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
@@ -23,7 +23,24 @@ class CheckpointWriter {
   /// Returns when all is on the disk. Throws what the last write threw.
   void wait();
 
+  /// Waits at its end for the write under way, however the run ends: who is told of an error finds what was
+  /// saved before it on the disk.
+  class Scope {
+   public:
+    explicit Scope(const CheckpointWriter& writer) : writer_(writer) {}
+    ~Scope() { writer_.wait_for_write(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const CheckpointWriter& writer_;
+  };
+
  private:
+  void wait_for_write() const {
+    if (under_way_.valid()) under_way_.wait();
+  }
+
   std::future<void> under_way_;
 };
 

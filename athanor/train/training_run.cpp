@@ -47,6 +47,7 @@ RunEnd TrainingRun::run() {
   const CompileScope options(config_);
   const ScopedWaitListener waits = tell_reporter();
   const RunTuning::Scope tuning(*tuning_);
+  const CheckpointWriter::Scope written(writer_);
   std::error_code ignored;
   std::filesystem::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
   RunEnd end = RunEnd::finished;

@@ -94,7 +94,7 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
   const std::vector<Mistake> mistakes{
       {{"train", "--data", "./nowhere", "--out", "run"}, 1, {"./nowhere"}},
-      {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train-labels-idx1-ubyte"}},
+      {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train/CLASS/NAME.jpg", "IDX"}},
       {{"eval"}, 1, {"athanor train"}},
       {{"eval", "nowhere"}, 1, {"nowhere"}},
       {{"eval", "empty"}, 1, {"empty", "checkpoint.safetensors"}},

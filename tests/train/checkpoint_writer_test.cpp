@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <thread>
 
+#include "athanor/base/error.h"
 #include "athanor/formats/safetensors.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -40,6 +45,27 @@ TEST(CheckpointWriter, TheRunDoesNotWaitForTheDisk) {
   writer.write(folder / "a", checkpoint_of(3));  // after the other
   writer.wait();
   EXPECT_EQ(read_checkpoint(folder / "a").state.step, 3);
+}
+
+TEST(CheckpointWriter, WhoIsToldOfAnErrorFindsWhatWasSavedBefore) {
+  const TempFolder folder;
+  ASSERT_EQ(mkfifo((folder / "slow").c_str(), 0600), 0);
+  CheckpointWriter writer;
+  std::atomic<bool> read = false;  // nothing is written before
+  std::jthread reader;
+  try {
+    const CheckpointWriter::Scope run(writer);
+    writer.write(folder / "slow", checkpoint_of(1));
+    reader = std::jthread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the error comes long before
+      read = true;
+      std::ifstream slow(folder / "slow", std::ios::binary);
+      slow.ignore(std::numeric_limits<std::streamsize>::max());
+    });
+    throw Error(ErrorCode::device, "lost");
+  } catch (const Error&) {
+    EXPECT_TRUE(read);
+  }
 }
 
 TEST(CheckpointWriter, AFailureIsThrownByTheNextCall) {
