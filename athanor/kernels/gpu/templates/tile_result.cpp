@@ -88,11 +88,27 @@ void TileKernel::store_result() {
   while (run > 1 && !divides(run)) run /= 2;
   if (run * size < 4) run = 1;
 
+  const auto open_tiles = [&] {
+    code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
+    code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  };
+  const auto close_tiles = [&] {
+    code_.close();
+    code_.close();
+  };
+  // Clang would move FMAs of elements that may lie beyond an edge to where they are stored, and keep all that
+  // they read in registers until then.
+  const bool has_edges =
+      p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
+  if (unit_.form == MatrixUnit::Form::fma && has_edges) {
+    open_tiles();
+    code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][j][e]);", c.elements));
+    close_tiles();
+  }
   code_.line(fmt::format("const int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
-  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  open_tiles();
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
     const LaneLayout::Cell first = c.at(0, e);
     const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
@@ -123,8 +139,7 @@ void TileKernel::store_result() {
       store_run(e, type, at, values);
     if (!inside.empty()) code_.close();
   }
-  code_.close();
-  code_.close();
+  close_tiles();
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
