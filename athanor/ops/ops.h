@@ -6,6 +6,7 @@
 #include "athanor/ops/creation.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/indexing.h"
+#include "athanor/ops/interpolate.h"
 #include "athanor/ops/linalg.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/movement.h"

@@ -143,6 +143,56 @@ const std::vector<TorchCase> cases = {
      }},
     {"var", [](const Inputs& in) { return var(in[0], 1); }},
     {"amax_ties", [](const Inputs& in) { return max(in[0], 1); }},
+    {"nearest_up",
+     [](const Inputs& in) {
+       return interpolate(in[0], {6, 8});
+     }},
+    {"nearest_odd",
+     [](const Inputs& in) {
+       return interpolate(in[0], {7, 3});
+     }},
+    {"nearest_down",
+     [](const Inputs& in) {
+       return interpolate(in[0], {3, 2});
+     }},
+    {"nearest_exact",
+     [](const Inputs& in) {
+       return interpolate(in[0], {5, 3}, {.mode = Interpolation::nearest_exact});
+     }},
+    {"bilinear_up",
+     [](const Inputs& in) {
+       return interpolate(in[0], {6, 8}, {.mode = Interpolation::linear});
+     }},
+    {"bilinear_odd",
+     [](const Inputs& in) {
+       return interpolate(in[0], {7, 3}, {.mode = Interpolation::linear});
+     }},
+    {"bilinear_corners",
+     [](const Inputs& in) {
+       return interpolate(in[0], {7, 3}, {.mode = Interpolation::linear, .align_corners = true});
+     }},
+    {"bilinear_antialias",
+     [](const Inputs& in) {
+       return interpolate(in[0], {4, 9}, {.mode = Interpolation::linear, .antialias = true});
+     }},
+    {"bicubic",
+     [](const Inputs& in) {
+       return interpolate(in[0], {7, 3}, {.mode = Interpolation::cubic});
+     }},
+    {"bicubic_corners",
+     [](const Inputs& in) {
+       return interpolate(in[0], {7, 1}, {.mode = Interpolation::cubic, .align_corners = true});
+     }},
+    {"bicubic_antialias",
+     [](const Inputs& in) {
+       return interpolate(in[0], {4, 9}, {.mode = Interpolation::cubic, .antialias = true});
+     }},
+    {"linear_signal",
+     [](const Inputs& in) { return interpolate(in[0], {9}, {.mode = Interpolation::linear}); }},
+    {"trilinear",
+     [](const Inputs& in) {
+       return interpolate(in[0], {4, 2, 5}, {.mode = Interpolation::linear});
+     }},
     {"norm", [](const Inputs& in) { return norm(in[0], 1, false, 3); }},
 };
 

@@ -89,5 +89,21 @@ case("var", lambda a: torch.var(a, 1), r(3, 4, 2))
 case("amax_ties", lambda a: torch.amax(a, 1), torch.tensor([[2.0, 3, 3], [1, 1, 1]], dtype=torch.float64))
 case("norm", lambda a: torch.linalg.vector_norm(a, 3.0, 1), r(3, 4))
 
+# Resizing
+up = F.interpolate
+case("nearest_up", lambda x: up(x, size=(6, 8)), r(2, 2, 3, 4))
+case("nearest_odd", lambda x: up(x, size=(7, 3)), r(1, 2, 3, 5))
+case("nearest_down", lambda x: up(x, size=(3, 2)), r(1, 2, 6, 4))
+case("nearest_exact", lambda x: up(x, size=(5, 3), mode="nearest-exact"), r(1, 2, 7, 9))
+case("bilinear_up", lambda x: up(x, size=(6, 8), mode="bilinear"), r(2, 2, 3, 4))
+case("bilinear_odd", lambda x: up(x, size=(7, 3), mode="bilinear"), r(1, 2, 4, 7))
+case("bilinear_corners", lambda x: up(x, size=(7, 3), mode="bilinear", align_corners=True), r(1, 2, 4, 7))
+case("bilinear_antialias", lambda x: up(x, size=(4, 9), mode="bilinear", antialias=True), r(1, 2, 11, 6))
+case("bicubic", lambda x: up(x, size=(7, 3), mode="bicubic"), r(1, 2, 5, 7))
+case("bicubic_corners", lambda x: up(x, size=(7, 1), mode="bicubic", align_corners=True), r(1, 2, 5, 4))
+case("bicubic_antialias", lambda x: up(x, size=(4, 9), mode="bicubic", antialias=True), r(1, 2, 11, 6))
+case("linear_signal", lambda x: up(x, size=9, mode="linear"), r(2, 3, 5))
+case("trilinear", lambda x: up(x, size=(4, 2, 5), mode="trilinear"), r(1, 2, 2, 3, 3))
+
 save_file({k: v.contiguous() for k, v in tensors.items()}, pathlib.Path(__file__).with_name("torch.safetensors"))
 print(len(tensors), "tensors")
