@@ -79,7 +79,7 @@ TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
     return run({"explain", "--model", "mlp", "--deterministic", "--device", "auto"});
   }();
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("OpenCL's devices are left out"), HasSubstr("ulimit -v")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("the devices of 'opencl' are left out"), HasSubstr("ulimit -v")));
 }
 #endif
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "athanor/backends/gpu/stream_api.h"
 #include "athanor/base/text.h"
 #include "athanor/device/vendor_libraries.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "athanor/backends/gpu/stream_api.h"
+#include "athanor/backends/gpu/runtime_compiler.h"
 
 namespace athanor::cuda {
 

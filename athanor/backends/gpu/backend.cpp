@@ -1,9 +1,13 @@
 #include "athanor/backends/gpu/backend.h"
 
+#include <cstdio>
 #include <iterator>
 
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/backends/gpu/storage.h"
+#include "athanor/base/memory_hint.h"
+#include "athanor/base/os/child.h"
+#include "athanor/base/os/limits.h"
 
 namespace athanor::gpu {
 namespace {
@@ -17,11 +21,25 @@ int64_t indexed_extent(const KernelRequest& request) {
   return shape.rank() == 0 ? 0 : shape[static_cast<int>(axis)];
 }
 
+// Drivers that get no memory may end the program that asks for their devices (PoCL does). Where memory is
+// limited, a copy of this process asks first.
+bool ends_who_asks(const std::string& backend, ListDevices list) {
+  if (!os::address_space_limit()) return false;
+  constexpr double patience = 30;
+  const os::ChildAnswer answer = os::Child([=] { return std::to_string(list(0).size()); }).wait(patience);
+  if (answer.problem.empty()) return false;
+  std::fprintf(stderr,
+               "athanor: note: the devices of '%s' are left out: the program that asked for them %s. %s\n",
+               backend.c_str(), answer.problem.c_str(), memory_hint("stop other programs").c_str());
+  return true;
+}
+
 }  // namespace
 
 const std::vector<std::unique_ptr<GpuDevice>>& GpuBackend::all() {
   std::call_once(listed_, [&] {
     devices_ = new std::vector<std::unique_ptr<GpuDevice>>;
+    if (ends_who_asks(name_, list_)) return;
     for (auto& driver : list_(provider_id))
       devices_->push_back(std::make_unique<GpuDevice>(std::move(driver)));
   });

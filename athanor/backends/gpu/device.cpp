@@ -3,6 +3,7 @@
 namespace athanor::gpu {
 
 void GpuDevice::open() {
+  if (!facts().unusable.empty()) driver_->refuse(facts().unusable, facts().fix);
   driver_->open();
   kernels_ = std::make_unique<GpuQueue>(*this, *driver_, "kernels");
   uploads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");

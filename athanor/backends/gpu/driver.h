@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "athanor/device/device.h"
 #include "athanor/kernels/gpu/gpu_access.h"
@@ -49,7 +52,8 @@ struct Facts {
   bool unified_memory = false;      // its memory is the host's, as of the GPU in a processor
   bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
   bool tells_resources = false;     // whether resources() may be asked
-  int release = 0;  // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known
+  int release = 0;            // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known
+  std::string unusable, fix;  // why the device cannot be opened, and what helps; "" where it can
 };
 
 struct Launch {
@@ -72,6 +76,8 @@ class Driver {
 
   const Facts& facts() const { return facts_; }
   virtual void open() = 0;
+  /// Throws Error(device): "cannot use cuda:0 (NAME): why".
+  [[noreturn]] void refuse(const std::string& why, const std::string& fix) const;
 
   /// nullptr where there is none to be had; `why` is then the driver's word.
   virtual Memory allocate(size_t bytes, std::string& why) = 0;
@@ -134,6 +140,14 @@ class Driver {
 
  protected:
   Driver() = default;
+  /// Adds what follows from the facts so far: properties with their source, and the units that kernels are
+  /// chosen for (of a GPU, what the user says of them). Properties of `more` without a value are left out.
+  void describe(const std::string& source, int64_t units, const std::map<std::string, std::string>& more);
+  /// Throws Error(out_of_memory) or Error(device): "cuda:0: cannot fill memory: CUDA_ERROR_INVALID_VALUE".
+  [[noreturn]] void fail(bool out_of_memory, std::string_view doing, const std::string& error) const;
+  /// Throws Error(device) with the compiler's error and log.
+  [[noreturn]] void fail_to_compile(const std::string& kernel, const std::string& error) const;
+
   Facts facts_;
 };
 

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "athanor/base/os/library.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
@@ -86,37 +85,6 @@ struct StreamApi {
   /// What a device's compiler calls it: "sm_86", "gfx1100". "" where that cannot be found out.
   std::string (*architecture)(const StreamApi& api, int device) = nullptr;
 };
-
-/// NVRTC and hipRTC.
-struct CompilerApi {
-  /// Why there is none, and what brings it; "" where there is one.
-  std::string missing, fix;
-  std::string version;         // "NVRTC 13.0"
-  bool one_at_a_time = false;  // whether threads must not compile at the same time
-  /// What it compiles for: "sm_86"; {} where it does not say.
-  std::vector<std::string> architectures;
-
-  int (*create)(void** program, const char* source, const char* name, int, const char* const*,
-                const char* const*) = nullptr;
-  int (*compile)(void* program, int count, const char* const* options) = nullptr;
-  int (*log_size)(void*, size_t*) = nullptr;
-  int (*log)(void*, char*) = nullptr;
-  int (*destroy)(void**) = nullptr;
-  const char* (*error_text)(int) = nullptr;
-  /// What may be loaded, best first: machine code, then what the driver compiles further.
-  struct Form {
-    int (*size)(void*, size_t*) = nullptr;
-    int (*get)(void*, char*) = nullptr;
-  };
-  std::vector<Form> forms;
-  /// For the device's architecture.
-  std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
-  /// What to do where a driver, by its version, loads nothing that this compiler makes.
-  std::string (*refused)(const CompilerApi& compiler, int driver_version) = nullptr;
-};
-
-/// The compiler for devices of an architecture with a driver of that version.
-using FindCompiler = const CompilerApi& (*)(int driver_version, const std::string& architecture);
 
 /// Finds functions in a library by the names that a table gives them; remembers the first that it lacks.
 class Finder {

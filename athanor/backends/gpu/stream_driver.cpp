@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <utility>
-
-#include "athanor/base/error.h"
 #include "athanor/base/text.h"
 
 namespace athanor::gpu {
@@ -24,14 +20,8 @@ std::string StreamDriver::error_name(int code) const {
   return fmt::format("error {}", code);
 }
 
-void StreamDriver::check(int code, const std::string& doing) const {
-  if (code == 0) return;
-  const bool memory = code == api_.out_of_memory;
-  throw Error(
-      memory ? ErrorCode::out_of_memory : ErrorCode::device,
-      fmt::format("{}: cannot {}: {}", to_string(facts_.info.device), doing, error_name(code)), {},
-      memory ? "Use a smaller batch or model, or close other programs that use the device."
-             : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
+void StreamDriver::check(int code, std::string_view doing) const {
+  if (code != 0) fail(code == api_.out_of_memory, doing, error_name(code));
 }
 
 void StreamDriver::enter() const {
@@ -40,16 +30,6 @@ void StreamDriver::enter() const {
 
 void StreamDriver::open() {
   const std::string doing = fmt::format("use {}", facts_.info.name);
-  if (!compiler_.missing.empty())
-    throw Error(ErrorCode::device,
-                fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device), facts_.info.name,
-                            compiler_.missing),
-                {}, compiler_.fix);
-  if (architecture_.empty())
-    throw Error(ErrorCode::device,
-                fmt::format("cannot use {} ({}): the driver does not say which architecture it has",
-                            to_string(facts_.info.device), facts_.info.name),
-                {}, "Kernels are compiled for an architecture. A newer driver may know the device.");
   if (api_.retain != nullptr) check(api_.retain(&context_, number_), doing);
   enter();
   check(api_.event_create(&start_, 0), doing);
@@ -75,12 +55,7 @@ std::optional<uint64_t> StreamDriver::free_bytes() {
 }
 
 void StreamDriver::free(Memory memory) noexcept {
-  try {
-    enter();
-    api_.memory_free(memory);
-  } catch (const std::exception&) {
-    // A device that is lost has no memory to free.
-  }
+  quietly([&] { api_.memory_free(memory); });
 }
 
 void* StreamDriver::pin(size_t bytes) {
@@ -97,30 +72,18 @@ Stream StreamDriver::make_stream() {
   return stream;
 }
 
-// Marks before and after a command, if they are asked for.
-class StreamDriver::Spanned {
- public:
-  Spanned(StreamDriver& driver, Stream stream, Span* span) : driver_(driver), stream_(stream), span_(span) {
-    if (span != nullptr) begin_ = driver.mark(stream, true);
+template <class Commands>
+void StreamDriver::spanned(Stream stream, Span* span, Commands commands) {
+  enter();
+  const Mark begin = span != nullptr ? mark(stream, true) : nullptr;
+  try {
+    commands();
+    if (span != nullptr) *span = {begin, mark(stream, true)};
+  } catch (...) {
+    if (begin != nullptr) release(begin);
+    throw;
   }
-  ~Spanned() {
-    if (begin_ != nullptr) driver_.release(begin_);
-  }
-  Spanned(const Spanned&) = delete;
-  Spanned& operator=(const Spanned&) = delete;
-  /// The command has been given.
-  void end() {
-    if (span_ == nullptr) return;
-    const Mark end = driver_.mark(stream_, true);
-    *span_ = {std::exchange(begin_, nullptr), end};
-  }
-
- private:
-  StreamDriver& driver_;
-  Stream stream_;
-  Span* span_;
-  Mark begin_ = nullptr;
-};
+}
 
 void StreamDriver::begin_capture(Stream stream) {
   constexpr int relaxed = 2;  // neither other threads nor memory that is taken meanwhile end the capture
@@ -143,12 +106,7 @@ void StreamDriver::replay(Stream stream, Captured captured) {
 }
 
 void StreamDriver::release_captured(Captured captured) noexcept {
-  try {
-    enter();
-    api_.executable_destroy(captured);
-  } catch (const std::exception&) {
-    // A device that is lost keeps nothing.
-  }
+  quietly([&] { api_.executable_destroy(captured); });
 }
 
 Mark StreamDriver::mark(Stream stream, bool timed) {
@@ -162,10 +120,8 @@ Mark StreamDriver::mark(Stream stream, bool timed) {
 }
 
 void StreamDriver::upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) {
-  enter();
-  Spanned spanned(*this, stream, span);
-  check(api_.copy_to_device(address_of(to), from, bytes, stream), "copy to the device");
-  spanned.end();
+  spanned(stream, span,
+          [&] { check(api_.copy_to_device(address_of(to), from, bytes, stream), "copy to the device"); });
 }
 
 void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
@@ -174,10 +130,9 @@ void StreamDriver::download(Stream stream, void* to, Place from, size_t bytes) {
 }
 
 void StreamDriver::copy(Stream stream, Place to, Place from, size_t bytes, Span* span) {
-  enter();
-  Spanned spanned(*this, stream, span);
-  check(api_.copy_on_device(address_of(to), address_of(from), bytes, stream), "copy on the device");
-  spanned.end();
+  spanned(stream, span, [&] {
+    check(api_.copy_on_device(address_of(to), address_of(from), bytes, stream), "copy on the device");
+  });
 }
 
 bool StreamDriver::reaches(const Driver& other) const {
@@ -203,12 +158,12 @@ void StreamDriver::copy_between(Stream stream, const Side& to, const Side& from,
   const auto& target = static_cast<const StreamDriver&>(to.driver);
   const auto& source = static_cast<const StreamDriver&>(from.driver);
   connect(&target == this ? source : target);
-  Spanned spanned(*this, stream, span);
-  check(api_.copy_peer(address_of(to.place), target.as_peer(), address_of(from.place), source.as_peer(),
-                       bytes, stream),
-        fmt::format("copy from {} to {}", to_string(source.facts_.info.device),
-                    to_string(target.facts_.info.device)));
-  spanned.end();
+  spanned(stream, span, [&] {
+    check(api_.copy_peer(address_of(to.place), target.as_peer(), address_of(from.place), source.as_peer(),
+                         bytes, stream),
+          fmt::format("copy from {} to {}", to_string(source.facts_.info.device),
+                      to_string(target.facts_.info.device)));
+  });
 }
 
 void StreamDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
@@ -217,7 +172,6 @@ void StreamDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
 }
 
 void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
-  enter();
   std::vector<void*> addresses;
   addresses.reserve(launch.buffers.size() + 1);
   for (const Place& place : launch.buffers)
@@ -228,21 +182,18 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   arguments.reserve(addresses.size() + 1);
   for (void*& address : addresses) arguments.push_back(static_cast<void*>(&address));
   if (code != 0) arguments.push_back(&code);
-  Spanned spanned(*this, stream, span);
   const auto extent = [](size_t value) { return static_cast<unsigned>(value); };
-  const int failed =
-      api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
-                  extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
-                  extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr);
-  if (failed != 0) check(failed, fmt::format("launch the kernel '{}'", launch.name));
-  spanned.end();
+  spanned(stream, span, [&] {
+    const int failed =
+        api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
+                    extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
+                    extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr);
+    if (failed != 0) check(failed, fmt::format("launch the kernel '{}'", launch.name));
+  });
 }
 
 void StreamDriver::give(Stream stream, const std::function<void(Stream)>& commands, Span* span) {
-  enter();
-  Spanned spanned(*this, stream, span);
-  commands(stream);
-  spanned.end();
+  spanned(stream, span, [&] { commands(stream); });
 }
 
 void StreamDriver::wait(Stream stream, Mark mark, Stream) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "athanor/backends/gpu/driver.h"
+#include "athanor/backends/gpu/runtime_compiler.h"
 #include "athanor/backends/gpu/stream_api.h"
 
 namespace athanor::gpu {
@@ -49,14 +50,26 @@ class StreamDriver final : public Driver {
   KernelResources resources(Function function, int64_t items) override;
 
  private:
-  class Spanned;
-  class Compilation;
   /// Calls belong to the device that is current in their thread.
   void enter() const;
-  void check(int code, const std::string& doing) const;
+  /// Gives something back. A device that is lost has nothing to give back.
+  template <class Call>
+  void quietly(Call call) const noexcept {
+    try {
+      enter();
+      call();
+    } catch (const std::exception&) {
+    }
+  }
+  /// Gives commands between two marks, if a span is asked for.
+  template <class Commands>
+  void spanned(Stream stream, Span* span, Commands commands);
+  /// Of the device; `otherwise` where the driver does not say.
+  int attribute(int which, int otherwise) const;
+  void check(int code, std::string_view doing) const;
   std::string error_name(int code) const;
   /// Tells a kernel that cannot be compiled from a compiler that knows nothing of the device.
-  [[noreturn]] void refuse_compilation(const Compilation& failed, const std::string& doing) const;
+  [[noreturn]] void refuse_compilation(const Compilation& failed, const std::string& name) const;
   /// What the interface takes to name this device as another's peer.
   void* as_peer() const;
   /// Lets the device and the other fetch from each other directly, where hardware can.
@@ -75,8 +88,7 @@ class StreamDriver final : public Driver {
   std::set<int> connected_;  // numbers of devices
 };
 
-/// Every device that the interface lists; {} where it is missing. `compiler` is only asked for where there is
-/// one.
+/// Every device that the interface lists; {} where it is missing. `compiler` is asked if there is one.
 std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindCompiler compiler,
                                                   uint8_t provider);
 

@@ -7,23 +7,14 @@
 #include "athanor/backends/gpu/stream_driver.h"
 #include "athanor/backends/gpu/uuid.h"
 #include "athanor/base/ceil_div.h"
-#include "athanor/base/text.h"
-#include "athanor/device/overrides.h"
 
 namespace athanor::gpu {
-
 namespace {
 
 int version_of(const StreamApi& api) {
   int version = 0;
   if (api.driver_version != nullptr) api.driver_version(&version);
   return version;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
 }
 
 }  // namespace
@@ -38,14 +29,10 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   GpuTraits& traits = facts_.traits;
   info.device = device;
   info.kind = "gpu";
-  std::array<char, 256> text{};
+  std::array<char, 256> text{}, pci{};
   if (api.device_name(text.data(), text.size() - 1, number) == 0) info.name = text.data();
   size_t bytes = 0;
   if (api.device_memory(&bytes, number) == 0) info.memory_bytes = bytes;
-  const auto attribute = [&](int which, int otherwise) {
-    int value = 0;
-    return api.device_attribute(&value, which, number) == 0 && value > 0 ? value : otherwise;
-  };
   facts_.unified_memory = attribute(api.attributes.integrated, 0) == 1;
   facts_.target = api.target;
   facts_.waves = true;
@@ -55,59 +42,54 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
                                    attribute(api.attributes.max_block_x, 256));
   traits.local_bytes = attribute(api.attributes.shared_memory_per_block, 32 * 1024);
-  const int units = attribute(api.attributes.multiprocessors, 1);
-  traits.compute_units = std::min(units, 4096);
-  if (const auto said = Overrides(Machine()).find("compute_units", {info.name, to_string(device)}))
-    traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   add_architecture(traits, api.target, architecture_);
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
-  const auto property = [&](const char* name, std::string value) {
-    if (!value.empty()) info.properties[name] = {std::move(value), source};
-  };
-  property("driver", fmt::format("{} {}", source, version_));
-  property("vendor", api.target == GpuTarget::cuda ? "NVIDIA" : "AMD");
-  property("architecture", architecture_);
-  property("compiler", compiler_.missing.empty() ? compiler_.version : compiler_.missing);
-  property("compute units", std::to_string(units));
-  property("memory", format_bytes(info.memory_bytes));
-  property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
-  property("work-items in a group", std::to_string(traits.max_group_size));
-  property("wave width", std::to_string(attribute(api.attributes.warp_size, 0)));
-  info.environment = {"driver", "architecture", "compiler"};
-  text = {};
-  if (api.device_pci_address != nullptr && api.device_pci_address(text.data(), text.size() - 1, number) == 0)
-    property("PCI address", lower(text.data()));
+  const bool has_pci =
+      api.device_pci_address != nullptr && api.device_pci_address(pci.data(), pci.size() - 1, number) == 0;
   std::array<unsigned char, 16> uuid{};
-  if (api.device_uuid != nullptr && api.device_uuid(uuid.data(), number) == 0)
-    property("UUID", nvidia_uuid(uuid));
+  const bool has_uuid = api.device_uuid != nullptr && api.device_uuid(uuid.data(), number) == 0;
+  describe(source, attribute(api.attributes.multiprocessors, 1),
+           {{"driver", fmt::format("{} {}", source, version_)},
+            {"vendor", api.target == GpuTarget::cuda ? "NVIDIA" : "AMD"},
+            {"architecture", architecture_},
+            {"compiler", compiler_.missing.empty() ? compiler_.version : compiler_.missing},
+            {"wave width", std::to_string(attribute(api.attributes.warp_size, 0))},
+            {"PCI address", has_pci ? pci.data() : ""},
+            {"UUID", has_uuid ? nvidia_uuid(uuid) : ""}});
+  info.environment = {"driver", "architecture", "compiler"};
+  facts_.unusable = compiler_.missing;
+  facts_.fix = compiler_.fix;
+  if (facts_.unusable.empty() && architecture_.empty()) {
+    facts_.unusable = "the driver does not say which architecture it has";
+    facts_.fix = "Kernels are compiled for an architecture. A newer driver may know the device.";
+  }
   facts_.fingerprint =
       fmt::format("{}|{}|{}|{}|{}", source, version_, info.name, architecture_, compiler_.version);
-  for (const std::string& option :
-       compiler_.missing.empty() ? compiler_.options(architecture_) : std::vector<std::string>())
-    facts_.fingerprint += "|" + option;
+  if (compiler_.missing.empty())
+    for (const std::string& option : compiler_.options(architecture_)) facts_.fingerprint += "|" + option;
+}
+
+int StreamDriver::attribute(int which, int otherwise) const {
+  int value = 0;
+  return api_.device_attribute(&value, which, number_) == 0 && value > 0 ? value : otherwise;
 }
 
 KernelResources StreamDriver::resources(Function function, int64_t items) {
   enter();
   enum : int { shared_size = 1, local_size = 3, register_count = 4 };  // the same in both
-  const auto attribute = [&](int which) {
+  const auto tell = [&](int which) {
     int value = 0;
     return api_.function_attribute(&value, which, function) == 0 ? value : 0;
   };
-  const auto of_device = [&](int which) {
-    int value = 0;
-    return api_.device_attribute(&value, which, number_) == 0 ? value : 0;
-  };
-  KernelResources found{.registers = attribute(register_count),
-                        .private_bytes = attribute(local_size),
-                        .local_bytes = attribute(shared_size)};
-  const int wave = of_device(api_.attributes.warp_size);
+  KernelResources found{
+      .registers = tell(register_count), .private_bytes = tell(local_size), .local_bytes = tell(shared_size)};
+  const int wave = attribute(api_.attributes.warp_size, 0);
   int groups = 0;
   if (wave > 0 && api_.groups_at_once(&groups, function, static_cast<int>(items), 0) == 0) {
     found.waves = groups * static_cast<int>(ceil_div(items, wave));
-    found.most_waves = of_device(api_.attributes.max_threads_per_multiprocessor) / wave;
+    found.most_waves = attribute(api_.attributes.max_threads_per_multiprocessor, 0) / wave;
   }
   return found;
 }

@@ -1,6 +1,6 @@
 // hipRTC, which compiles HIP's kernels; loaded while the program runs.
 #pragma once
-#include "athanor/backends/gpu/stream_api.h"
+#include "athanor/backends/gpu/runtime_compiler.h"
 
 namespace athanor::hip {
 

@@ -8,9 +8,7 @@
 #endif
 
 #include <cstdlib>
-#include <vector>
 
-#include "athanor/base/error.h"
 #include "athanor/base/os/library.h"
 #include "athanor/base/text.h"
 
@@ -63,7 +61,13 @@ Api load() {
 // A driver that reports a longer text is wrong.
 constexpr size_t longest_text = size_t{1} << 20;
 
-std::string clean(std::string text) {
+// `get` is asked first for the size, then for the text.
+template <class Get>
+std::string text_of(Get get) {
+  size_t size = 0;
+  if (get(0, nullptr, &size) != CL_SUCCESS || size > longest_text) return {};
+  std::string text(size, '\0');
+  if (get(size, text.data(), nullptr) != CL_SUCCESS) return {};
   while (!text.empty() && text.back() == '\0') text.pop_back();
   return trim(text);
 }
@@ -76,20 +80,15 @@ const Api& api() {
 }
 
 std::string platform_text(cl_platform_id platform, cl_platform_info what) {
-  size_t size = 0;
-  if (api().GetPlatformInfo(platform, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text)
-    return {};
-  std::string text(size, '\0');
-  if (api().GetPlatformInfo(platform, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
-  return clean(text);
+  return text_of([&](size_t size, char* text, size_t* needed) {
+    return api().GetPlatformInfo(platform, what, size, text, needed);
+  });
 }
 
 std::string device_text(cl_device_id id, cl_device_info what) {
-  size_t size = 0;
-  if (api().GetDeviceInfo(id, what, 0, nullptr, &size) != CL_SUCCESS || size > longest_text) return {};
-  std::string text(size, '\0');
-  if (api().GetDeviceInfo(id, what, size, text.data(), nullptr) != CL_SUCCESS) return {};
-  return clean(text);
+  return text_of([&](size_t size, char* text, size_t* needed) {
+    return api().GetDeviceInfo(id, what, size, text, needed);
+  });
 }
 
 std::string error_name(cl_int code) {
@@ -128,14 +127,27 @@ std::string error_name(cl_int code) {
   }
 }
 
-void check(cl_int code, const std::string& doing) {
-  if (code == CL_SUCCESS) return;
-  const bool memory = code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY;
-  throw Error(
-      memory ? ErrorCode::out_of_memory : ErrorCode::device, fmt::format("{}: {}", doing, error_name(code)),
-      {},
-      memory ? "Use a smaller batch or model, or close other programs that use the device."
-             : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
+// An installed loader without any driver says "platform not found": no devices, not an error.
+std::vector<cl_platform_id> list_platforms() {
+  cl_uint count = 0;
+  if (!api().missing.empty() || api().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0)
+    return {};
+  std::vector<cl_platform_id> platforms(count);
+  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return {};
+  return platforms;
+}
+
+std::vector<Listed> list() {
+  std::vector<Listed> all;
+  for (cl_platform_id platform : list_platforms()) {
+    cl_uint found = 0;
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
+      continue;
+    std::vector<cl_device_id> ids(found);
+    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
+    for (cl_device_id id : ids) all.push_back({platform, id});
+  }
+  return all;
 }
 
 }  // namespace athanor::opencl

@@ -5,6 +5,7 @@
 #include <CL/cl.h>
 
 #include <string>
+#include <vector>
 
 namespace athanor::opencl {
 
@@ -60,7 +61,13 @@ std::string device_text(cl_device_id id, cl_device_info what);
 
 /// "CL_OUT_OF_RESOURCES"
 std::string error_name(cl_int code);
-/// Throws Error(device | out_of_memory) with `doing` and the code's name unless it is CL_SUCCESS.
-void check(cl_int code, const std::string& doing);
+
+struct Listed {
+  cl_platform_id platform;
+  cl_device_id device;
+};
+/// Every device of every platform, in order: the numbers of --device opencl:N. {} where there is no OpenCL.
+std::vector<cl_platform_id> list_platforms();
+std::vector<Listed> list();
 
 }  // namespace athanor::opencl

@@ -63,7 +63,6 @@ json describe(cl_platform_id platform, cl_device_id id) {
   return table;
 }
 
-// Devices are in the order of opencl::devices(), so that their numbers match --device opencl:N.
 json ask() {
   if (!api().missing.empty()) return {{"error", api().missing}};
   cl_uint count = 0;
@@ -71,23 +70,16 @@ json ask() {
   if (code != CL_SUCCESS || count == 0)
     return {{"error",
              "the OpenCL library has no driver to load (" + error_name(code) + "): see /etc/OpenCL/vendors"}};
-  std::vector<cl_platform_id> platforms(count);
-  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS)
-    return {{"error", "it lists no platform"}};
-  json devices = json::array();
   std::vector<std::string> names;
-  for (cl_platform_id platform : platforms) {
-    cl_uint found = 0;
+  for (cl_platform_id platform : list_platforms()) {
     const std::string version = platform_text(platform, CL_PLATFORM_VERSION);
     // PoCL lists how it was built after two spaces.
     names.push_back(fmt::format("{}, {}", platform_text(platform, CL_PLATFORM_NAME),
                                 version.substr(0, version.find("  "))));
-    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
-      continue;
-    std::vector<cl_device_id> ids(found);
-    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
-    for (cl_device_id id : ids) devices.push_back(describe(platform, id));
   }
+  if (names.empty()) return {{"error", "it lists no platform"}};
+  json devices = json::array();
+  for (const Listed& one : list()) devices.push_back(describe(one.platform, one.device));
   return {{"version", join(names, "; ")}, {"devices", devices}};
 }
 

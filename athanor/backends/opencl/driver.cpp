@@ -6,7 +6,6 @@
 #include <new>
 
 #include "athanor/backends/gpu/backend.h"
-#include "athanor/base/error.h"
 #include "athanor/base/os/memory.h"
 
 namespace athanor::opencl {
@@ -25,27 +24,17 @@ cl_event event_of(Mark mark) { return static_cast<cl_event>(mark); }
 
 }  // namespace
 
-void OpenClDriver::check(cl_int code, const char* doing) const {
+void OpenClDriver::check(cl_int code, std::string_view doing) const {
   if (code != CL_SUCCESS)
-    opencl::check(code, fmt::format("{}: cannot {}", to_string(facts_.info.device), doing));
+    fail(code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY, doing, error_name(code));
 }
 
 void OpenClDriver::open() {
-  const std::string doing =
-      fmt::format("cannot use {} ({})", to_string(facts_.info.device), facts_.info.name);
-  const auto is = [&](cl_device_info what) {
-    cl_bool value = CL_TRUE;
-    return api().GetDeviceInfo(id_, what, sizeof value, &value, nullptr) != CL_SUCCESS || value == CL_TRUE;
-  };
-  if (!is(CL_DEVICE_AVAILABLE))
-    throw Error(ErrorCode::device, doing + ": the driver says that it is not available");
-  if (!is(CL_DEVICE_COMPILER_AVAILABLE))
-    throw Error(ErrorCode::device, doing + ": its driver has no compiler");
   cl_int code = CL_SUCCESS;
   const std::array<cl_context_properties, 3> properties = {
       CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform_), 0};
   context_ = api().CreateContext(properties.data(), 1, &id_, nullptr, nullptr, &code);
-  opencl::check(code, doing);
+  check(code, "use " + facts_.info.name);
 }
 
 // Where the device is the host's processor, large buffers lie on huge pages: its drivers take what malloc
@@ -153,7 +142,7 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   const cl_int code =
       api().EnqueueNDRangeKernel(queue_of(stream), kernel, 3, nullptr, all.data(), launch.group_size.data(),
                                  0, nullptr, span != nullptr ? &event : nullptr);
-  if (code != CL_SUCCESS) check(code, fmt::format("launch the kernel '{}'", launch.name).c_str());
+  if (code != CL_SUCCESS) check(code, fmt::format("launch the kernel '{}'", launch.name));
   if (span != nullptr) *span = {event, event};
 }
 

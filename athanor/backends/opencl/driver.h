@@ -40,7 +40,7 @@ class OpenClDriver final : public gpu::Driver {
   void unload(gpu::Module module, gpu::Function function) noexcept override;
 
  private:
-  void check(cl_int code, const char* doing) const;
+  void check(cl_int code, std::string_view doing) const;
   cl_mem create_buffer(size_t bytes, cl_int& code);
 
   cl_platform_id platform_;

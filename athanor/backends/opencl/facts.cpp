@@ -7,11 +7,7 @@
 #include "athanor/backends/opencl/driver.h"
 #include "athanor/backends/opencl/identity.h"
 #include "athanor/backends/opencl/program.h"
-#include "athanor/base/memory_hint.h"
-#include "athanor/base/os/child.h"
-#include "athanor/base/os/limits.h"
 #include "athanor/base/text.h"
-#include "athanor/device/overrides.h"
 
 namespace athanor::opencl {
 namespace {
@@ -67,80 +63,30 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
       device_number<size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024) / (sizeof(cl_mem) + sizeof(cl_ulong)), 8,
       256));
   traits.local_bytes = static_cast<int64_t>(device_number<cl_ulong>(id, CL_DEVICE_LOCAL_MEM_SIZE, 16384));
-  // A driver may report none or nonsense; the heuristics that read this need at least one.
-  const cl_uint units = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
-  traits.compute_units = static_cast<int>(std::clamp<cl_uint>(units, 1, 4096));
-  if (info.kind != "cpu")  // what a user says counts for the choice of grids only
-    if (const auto said = Overrides(Machine()).find("compute_units", {info.name, to_string(device)}))
-      traits.compute_units = static_cast<int>(std::clamp<int64_t>(*said, 1, 4096));
-  const auto property = [&](const char* name, std::string value) {
-    if (!value.empty()) info.properties[name] = {std::move(value), "OpenCL"};
-  };
-  property("platform", platform_text(platform, CL_PLATFORM_NAME));
-  property("driver",
-           platform_text(platform, CL_PLATFORM_VERSION) + ", driver " + device_text(id, CL_DRIVER_VERSION));
-  property("vendor", device_text(id, CL_DEVICE_VENDOR));
   const Identity identity = identity_of(id);
-  property("architecture", identity.arch);
-  property("PCI address", identity.pci);
-  property("UUID", identity.uuid);
-  property("compute units", std::to_string(units));
-  property("memory", format_bytes(info.memory_bytes));
-  property("largest buffer", format_bytes(facts_.largest_buffer));
-  property("local memory", format_bytes(static_cast<uint64_t>(traits.local_bytes)));
-  property("work-items in a group", std::to_string(traits.max_group_size));
-  property("f64", traits.f64 ? "yes" : "no");
-  property("f16 arithmetic", traits.f16 ? "yes" : "no: f16 is stored, and computed in f32");
+  const std::string driver = device_text(id, CL_DRIVER_VERSION),
+                    version = platform_text(platform, CL_PLATFORM_VERSION);
+  describe("OpenCL", device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1),
+           {{"platform", platform_text(platform, CL_PLATFORM_NAME)},
+            {"driver", version + ", driver " + driver},
+            {"vendor", device_text(id, CL_DEVICE_VENDOR)},
+            {"architecture", identity.arch},
+            {"PCI address", identity.pci},
+            {"UUID", identity.uuid},
+            {"largest buffer", format_bytes(facts_.largest_buffer)},
+            {"f64", traits.f64 ? "yes" : "no"},
+            {"f16 arithmetic", traits.f16 ? "yes" : "no: f16 is stored, and computed in f32"}});
+  if (device_number<cl_bool>(id, CL_DEVICE_AVAILABLE, CL_TRUE) != CL_TRUE)
+    facts_.unusable = "the driver says that it is not available";
+  else if (device_number<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE, CL_TRUE) != CL_TRUE)
+    facts_.unusable = "its driver has no compiler";
   info.environment = {"driver"};
-  facts_.fingerprint = fmt::format("{}|{}|{}|{}|{}", platform_text(platform, CL_PLATFORM_NAME),
-                                   platform_text(platform, CL_PLATFORM_VERSION), info.name,
-                                   device_text(id, CL_DRIVER_VERSION), compile_options);
+  facts_.fingerprint = fmt::format("{}|{}|{}|{}|{}", platform_text(platform, CL_PLATFORM_NAME), version,
+                                   info.name, driver, compile_options);
 }
-
-namespace {
-
-struct Listed {
-  cl_platform_id platform;
-  cl_device_id device;
-};
-
-std::vector<Listed> list() {
-  std::vector<Listed> all;
-  cl_uint count = 0;
-  // An installed loader without any driver says "platform not found": no devices, not an error.
-  if (!api().missing.empty() || api().GetPlatformIDs(0, nullptr, &count) != CL_SUCCESS || count == 0)
-    return all;
-  std::vector<cl_platform_id> platforms(count);
-  if (api().GetPlatformIDs(count, platforms.data(), nullptr) != CL_SUCCESS) return all;
-  for (cl_platform_id platform : platforms) {
-    cl_uint found = 0;
-    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &found) != CL_SUCCESS || found == 0)
-      continue;
-    std::vector<cl_device_id> ids(found);
-    if (api().GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, found, ids.data(), nullptr) != CL_SUCCESS) continue;
-    for (cl_device_id id : ids) all.push_back({platform, id});
-  }
-  return all;
-}
-
-// Drivers that get no memory may end the program that asks for their devices (PoCL does). Where memory is
-// limited, a copy of this process asks first.
-bool ends_who_asks() {
-  if (!os::address_space_limit()) return false;
-  constexpr double patience = 30;
-  const os::ChildAnswer answer = os::Child([] { return std::to_string(list().size()); }).wait(patience);
-  if (answer.problem.empty()) return false;
-  std::fprintf(stderr,
-               "athanor: note: OpenCL's devices are left out: the program that asked for them %s. %s\n",
-               answer.problem.c_str(), memory_hint("stop other programs").c_str());
-  return true;
-}
-
-}  // namespace
 
 std::vector<std::unique_ptr<gpu::Driver>> list_devices(uint8_t provider) {
   std::vector<std::unique_ptr<gpu::Driver>> all;
-  if (ends_who_asks()) return all;
   for (const Listed& one : list())
     all.push_back(std::make_unique<OpenClDriver>(one.platform, one.device,
                                                  Device{provider, static_cast<uint8_t>(all.size())}));

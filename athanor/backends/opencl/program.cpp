@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "athanor/backends/opencl/driver.h"
-#include "athanor/base/error.h"
 
 namespace athanor::opencl {
 namespace {
@@ -54,10 +53,7 @@ gpu::Module OpenClDriver::compile(const std::string& source, const std::string& 
   if (code != CL_SUCCESS) {
     const std::string log = build_log(program, id_);
     api().ReleaseProgram(program);
-    throw Error(ErrorCode::device,
-                fmt::format("{} cannot compile the kernel '{}': {}\n{}", to_string(facts_.info.device), name,
-                            error_name(code), log),
-                {}, "Please report it with this log. The driver's version is in 'athanor detect'.");
+    fail_to_compile(name, error_name(code) + "\n" + log);
   }
   if (binary != nullptr) *binary = binary_of(program);
   return program;
@@ -66,7 +62,7 @@ gpu::Module OpenClDriver::compile(const std::string& source, const std::string& 
 gpu::Function OpenClDriver::find(gpu::Module module, const std::string& name) {
   cl_int code = CL_SUCCESS;
   const cl_kernel kernel = api().CreateKernel(static_cast<cl_program>(module), name.c_str(), &code);
-  if (code != CL_SUCCESS) check(code, fmt::format("make the kernel '{}'", name).c_str());
+  if (code != CL_SUCCESS) check(code, fmt::format("make the kernel '{}'", name));
   return kernel;
 }
 

@@ -1,0 +1,60 @@
+// NVRTC and hipRTC: compilers that are libraries, as one table of functions.
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace athanor::gpu {
+
+struct CompilerApi {
+  /// Why there is none, and what brings it; "" where there is one.
+  std::string missing, fix;
+  std::string version;         // "NVRTC 13.0"
+  bool one_at_a_time = false;  // whether threads must not compile at the same time
+  /// What it compiles for: "sm_86"; {} where it does not say.
+  std::vector<std::string> architectures;
+
+  int (*create)(void** program, const char* source, const char* name, int, const char* const*,
+                const char* const*) = nullptr;
+  int (*compile)(void* program, int count, const char* const* options) = nullptr;
+  int (*log_size)(void*, size_t*) = nullptr;
+  int (*log)(void*, char*) = nullptr;
+  int (*destroy)(void**) = nullptr;
+  const char* (*error_text)(int) = nullptr;
+  /// What may be loaded, best first: machine code, then what the driver compiles further.
+  struct Form {
+    int (*size)(void*, size_t*) = nullptr;
+    int (*get)(void*, char*) = nullptr;
+  };
+  std::vector<Form> forms;
+  /// For the device's architecture.
+  std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
+  /// What to do where a driver, by its version, loads nothing that this compiler makes.
+  std::string (*refused)(const CompilerApi& compiler, int driver_version) = nullptr;
+};
+
+/// The compiler for devices of an architecture with a driver of that version.
+using FindCompiler = const CompilerApi& (*)(int driver_version, const std::string& architecture);
+
+/// A program of the compiler, for as long as its result is read.
+class Compilation {
+ public:
+  Compilation(const CompilerApi& compiler, const std::string& architecture, const std::string& source,
+              const std::string& name);
+  ~Compilation();
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  bool failed() const { return code_ != 0; }
+  /// What went wrong, and the log of at most so many characters.
+  std::string problem(size_t most) const;
+  /// The program in one of the compiler's forms; "" where it has none.
+  std::string result(const CompilerApi::Form& form) const;
+
+ private:
+  const CompilerApi& compiler_;
+  void* program_ = nullptr;
+  int code_ = 0;
+};
+
+}  // namespace athanor::gpu
