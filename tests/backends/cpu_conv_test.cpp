@@ -89,8 +89,8 @@ class CpuConv : public ::testing::TestWithParam<DType> {
     const DType dtype = GetParam();
     for (const auto& layouts :
          layouts_of(op, {{dtype, first, {}}, {dtype, second, {}}}, {dtype, output, {}}, attrs)) {
-      std::vector<Value> inputs = {random_value(dtype, first, 1, layouts[0]),
-                                   random_value(dtype, second, 2, layouts[1])};
+      std::vector<TestOperand> inputs = {random_value(dtype, first, 1, layouts[0]),
+                                         random_value(dtype, second, 2, layouts[1])};
       expect_all_near(
           run_all(op, attrs, inputs, dtype, output, layouts[2]), expect(inputs[0].values, inputs[1].values),
           conv_tolerance(dtype),
@@ -140,8 +140,9 @@ TEST_P(CpuConv, Epilogues) {
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
       for (const auto& layouts :
            layouts_of(op, {{dtype, c.x(), {}}, {dtype, c.weights(), {}}}, {dtype, c.y(), {}}, c.attrs())) {
-        std::vector<Value> inputs = {random_value(dtype, c.x(), 1, layouts[0]),
-                                     random_value(dtype, c.weights(), 2), random_value(dtype, {c.o}, 3)};
+        std::vector<TestOperand> inputs = {random_value(dtype, c.x(), 1, layouts[0]),
+                                           random_value(dtype, c.weights(), 2),
+                                           random_value(dtype, {c.o}, 3)};
         std::vector<double> y(static_cast<size_t>(c.y().size()));
         c.each([&](size_t i, size_t j, size_t k) { y[k] += inputs[0].values[i] * inputs[1].values[j]; });
         const int64_t pixels = c.y()[2] * c.y()[3];
@@ -163,8 +164,8 @@ TEST_P(CpuConv, StridedInputs) {
   const DType dtype = GetParam();
   const ConvCase c{2, 4, 6, 5, 8, 3, 3, {1, 1}, {1, 1}};
   // Both are transposed views: x is [N, H, W, C] in memory, w is [I, O, H, W].
-  std::vector<Value> inputs = {random_value(dtype, c.x(), 1, {}, {120, 1, 20, 4}),
-                               random_value(dtype, c.weights(), 2, {}, {9, 72, 3, 1})};
+  std::vector<TestOperand> inputs = {random_value(dtype, c.x(), 1, {}, {120, 1, 20, 4}),
+                                     random_value(dtype, c.weights(), 2, {}, {9, 72, 3, 1})};
   std::vector<double> y(static_cast<size_t>(c.y().size()));
   c.each([&](size_t i, size_t j, size_t k) { y[k] += inputs[0].values[i] * inputs[1].values[j]; });
   expect_all_near(run_all(make_op("conv2d"), c.attrs(), inputs, dtype, c.y()), y, conv_tolerance(dtype));

@@ -12,7 +12,7 @@ namespace {
 /// [outer, n, inner], in which ops run along the middle axis; row-major or transposed in memory.
 Ints transposed(const Shape& shape) { return {1, shape[0] * shape[2], shape[0]}; }
 
-Value random_indices(DType dtype, const Shape& shape, int64_t extent, const Ints& strides = {}) {
+TestOperand random_indices(DType dtype, const Shape& shape, int64_t extent, const Ints& strides = {}) {
   auto values = random_values(shape.size(), 7, 0, static_cast<double>(extent));
   for (double& value : values) value = std::floor(value);
   return make_value(dtype, shape, values, {}, strides);
@@ -28,7 +28,7 @@ TEST(CpuTakeAlong, EveryTypeAndStride) {
     for (const DType index_type : {DType::i64, DType::i32})
       for (const bool turned : {false, true}) {
         const Shape x{3, 5, 7}, index{3, 4, 7};
-        std::vector<Value> inputs = {
+        std::vector<TestOperand> inputs = {
             random_value(dtype, x, 1, {}, turned ? transposed(x) : Ints{}),
             random_indices(index_type, index, 5, turned ? transposed(index) : Ints{})};
         std::vector<double> expected;
@@ -42,8 +42,9 @@ TEST(CpuTakeAlong, EveryTypeAndStride) {
 }
 
 TEST(CpuTakeAlong, Embedding) {  // rows of a table; the indices are broadcast along the row
-  std::vector<Value> inputs = {random_value(DType::f32, {11, 33}, 1),
-                               make_value(DType::i64, {4, 33}, std::vector<double>(132, 0), {}, {1, 0})};
+  std::vector<TestOperand> inputs = {
+      random_value(DType::f32, {11, 33}, 1),
+      make_value(DType::i64, {4, 33}, std::vector<double>(132, 0), {}, {1, 0})};
   const int64_t rows[] = {10, 0, 3, 3};
   std::memcpy(inputs[1].address(), rows, sizeof rows);
   std::vector<double> expected;
@@ -54,7 +55,7 @@ TEST(CpuTakeAlong, Embedding) {  // rows of a table; the indices are broadcast a
       expected, 0);
 }
 
-void expect_bad_index(const Op& op, const Attrs& attrs, std::vector<Value> inputs, const Shape& out,
+void expect_bad_index(const Op& op, const Attrs& attrs, std::vector<TestOperand> inputs, const Shape& out,
                       const std::string& index) {
   try {
     run_all(op, attrs, inputs, DType::f32, out);
@@ -90,7 +91,7 @@ TEST(CpuScatterAdd, EveryTypeAndStride) {
     for (const DType index_type : {DType::i64, DType::i32})
       for (const bool turned : {false, true}) {
         const Shape source{3, 6, 7}, out{3, 4, 7};
-        std::vector<Value> inputs = {
+        std::vector<TestOperand> inputs = {
             random_indices(index_type, source, 4, turned ? transposed(source) : Ints{}),
             random_value(dtype, source, 1, {}, turned ? transposed(source) : Ints{})};
         std::vector<double> expected(static_cast<size_t>(out.size()));
@@ -108,7 +109,7 @@ TEST(CpuScatterAdd, EveryTypeAndStride) {
 
 TEST(CpuScatterAdd, EmbeddingGradient) {
   const int64_t n = 50, width = 130, vocabulary = 9;
-  std::vector<Value> inputs = {
+  std::vector<TestOperand> inputs = {
       make_value(DType::i64, {n, width}, std::vector<double>(static_cast<size_t>(n * width)), {}, {1, 0}),
       random_value(DType::f32, {n, width}, 2)};
   std::vector<double> expected(static_cast<size_t>(vocabulary * width));
@@ -129,7 +130,8 @@ TEST(CpuCumsum, EveryTypeAndStride) {
     for (const bool turned : {false, true})
       for (const Shape& shape : {Shape{3, 5, 7}, Shape{1, 3, 600}, Shape{2, 17, 1}, Shape{2, 0, 3}}) {
         if (dtype == DType::b8) continue;
-        std::vector<Value> inputs = {random_value(dtype, shape, 1, {}, turned ? transposed(shape) : Ints{})};
+        std::vector<TestOperand> inputs = {
+            random_value(dtype, shape, 1, {}, turned ? transposed(shape) : Ints{})};
         std::vector<double> expected(inputs[0].values);
         for (int64_t o = 0; o < shape[0]; ++o)
           for (int64_t p = 1; p < shape[1]; ++p)
@@ -151,7 +153,7 @@ TEST(CpuArgsort, StableBothWays) {
         auto values = random_values(shape.size(), 3, dtype == DType::u8 ? 0 : -4, 4);
         for (double& value : values) value = std::round(value);  // many equal values, and -0 beside 0
         if (is_float(dtype)) values[7] = values[100] = nan, values[8] = inf, values[9] = -inf;
-        std::vector<Value> inputs = {
+        std::vector<TestOperand> inputs = {
             make_value(dtype, shape, values, {}, turned ? transposed(shape) : Ints{})};
         std::vector<double> expected(static_cast<size_t>(shape.size()));
         for (int64_t o = 0; o < shape[0]; ++o)

@@ -15,7 +15,7 @@
 namespace athanor::testing {
 
 /// An operand in memory (a strided row-major view or a blocked tensor), and its values in row-major order.
-struct Value {
+struct TestOperand {
   OperandDesc desc;
   std::vector<double> values;  // row-major, rounded to the dtype
   std::vector<std::byte> memory;
@@ -37,9 +37,10 @@ inline int64_t offset_of(const OperandDesc& desc, int64_t index) {
 }
 
 /// A value of the given elements. `strides` {}: dense.
-inline Value make_value(DType dtype, const Shape& shape, const std::vector<double>& values,
-                        Layout layout = {}, const Ints& strides = {}) {
-  Value result{{dtype, shape, layout, strides.empty() ? contiguous_strides(shape) : strides}, {}, {}, 0};
+inline TestOperand make_value(DType dtype, const Shape& shape, const std::vector<double>& values,
+                              Layout layout = {}, const Ints& strides = {}) {
+  TestOperand result{
+      {dtype, shape, layout, strides.empty() ? contiguous_strides(shape) : strides}, {}, {}, 0};
   const HostArray rounded = from_doubles(dtype, shape, values);
   result.values = to_doubles(rounded);
   int64_t low = 0, high = 0;
@@ -65,8 +66,8 @@ inline std::vector<double> random_values(int64_t count, unsigned seed, double lo
   return values;
 }
 
-inline Value random_value(DType dtype, const Shape& shape, unsigned seed, Layout layout = {},
-                          const Ints& strides = {}) {
+inline TestOperand random_value(DType dtype, const Shape& shape, unsigned seed, Layout layout = {},
+                                const Ints& strides = {}) {
   const double reach = is_float(dtype) ? 1 : 10;
   return make_value(dtype, shape, random_values(shape.size(), seed, dtype == DType::u8 ? 0 : -reach, reach),
                     layout, strides);
@@ -87,17 +88,18 @@ struct Run {
 };
 
 /// Runs one candidate with poisoned output and scratch memory.
-inline std::vector<double> run_candidate(const Candidate& candidate, std::vector<Value>& inputs,
+inline std::vector<double> run_candidate(const Candidate& candidate, std::vector<TestOperand>& inputs,
                                          const OperandDesc& output) {
-  Value result = make_value(output.dtype, output.shape,
-                            std::vector<double>(static_cast<size_t>(output.shape.size())), output.layout);
+  TestOperand result =
+      make_value(output.dtype, output.shape, std::vector<double>(static_cast<size_t>(output.shape.size())),
+                 output.layout);
   std::memset(result.memory.data(), 0x7f, result.memory.size());
   std::vector<std::byte> scratch(candidate.scratch_bytes + 64, std::byte{0x7f});
   void* aligned = scratch.data();
   size_t space = scratch.size();
   std::align(64, candidate.scratch_bytes, aligned, space);
   std::vector<void*> buffers;
-  for (Value& input : inputs) buffers.push_back(input.address());
+  for (TestOperand& input : inputs) buffers.push_back(input.address());
   buffers.push_back(result.address());
   if (candidate.scratch_bytes > 0) buffers.push_back(aligned);
   const auto& kernel = dynamic_cast<const cpu::CpuKernel&>(*candidate.kernel);
@@ -111,10 +113,11 @@ inline std::vector<double> run_candidate(const Candidate& candidate, std::vector
 }
 
 /// The results of all candidates of a request.
-inline std::vector<Run> run_all(const Op& op, const Attrs& attrs, std::vector<Value>& inputs, DType dtype,
-                                const Shape& shape, Layout layout = {}, const Epilogue& epilogue = {}) {
+inline std::vector<Run> run_all(const Op& op, const Attrs& attrs, std::vector<TestOperand>& inputs,
+                                DType dtype, const Shape& shape, Layout layout = {},
+                                const Epilogue& epilogue = {}) {
   KernelRequest request{&op, attrs, {}, {{dtype, shape, layout, contiguous_strides(shape)}}, epilogue};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   std::vector<Run> runs;
   for (const Candidate& candidate : cpu().candidates(0, request))
     runs.push_back({candidate.name, run_candidate(candidate, inputs, request.output())});

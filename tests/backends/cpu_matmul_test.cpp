@@ -15,7 +15,7 @@ double activated(const std::string& activation, double value) {
   return value;
 }
 
-std::vector<double> expected(const std::vector<Value>& inputs, const Epilogue& epilogue) {
+std::vector<double> expected(const std::vector<TestOperand>& inputs, const Epilogue& epilogue) {
   const int64_t batch = inputs[0].desc.shape[0], m = inputs[0].desc.shape[1], k = inputs[0].desc.shape[2];
   const int64_t n = inputs[1].desc.shape[2];
   std::vector<double> result;
@@ -32,8 +32,8 @@ std::vector<double> expected(const std::vector<Value>& inputs, const Epilogue& e
 }
 
 // A stride of 0 repeats the first element, so read the values back.
-Value strided(DType dtype, const Shape& shape, unsigned seed, const Ints& strides) {
-  Value value = random_value(dtype, shape, seed, {}, strides);
+TestOperand strided(DType dtype, const Shape& shape, unsigned seed, const Ints& strides) {
+  TestOperand value = random_value(dtype, shape, seed, {}, strides);
   std::vector<double> repeated;
   HostArray one(dtype, Shape{1});
   for (int64_t i = 0; i < shape.size(); ++i) {
@@ -47,7 +47,7 @@ Value strided(DType dtype, const Shape& shape, unsigned seed, const Ints& stride
   return value;
 }
 
-void check(std::vector<Value> inputs, const Epilogue& epilogue = {}) {
+void check(std::vector<TestOperand> inputs, const Epilogue& epilogue = {}) {
   const DType dtype = inputs[0].desc.dtype;
   const Shape out{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
   auto want = expected(inputs, epilogue);
@@ -99,8 +99,8 @@ TEST(CpuMatmul, Epilogues) {
     for (const char* activation : {"", "relu", "tanh", "sigmoid"})
       for (const int64_t batch : {1, 2})
         for (const bool bias : {false, true}) {
-          std::vector<Value> inputs = {random_value(dtype, {batch, 17, 33}, 1),
-                                       random_value(dtype, {batch, 33, 20}, 2)};
+          std::vector<TestOperand> inputs = {random_value(dtype, {batch, 17, 33}, 1),
+                                             random_value(dtype, {batch, 33, 20}, 2)};
           if (bias) inputs.push_back(random_value(dtype, {20}, 3));
           check(inputs, {bias, activation});
         }

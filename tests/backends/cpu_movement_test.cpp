@@ -13,7 +13,7 @@ TEST(CpuPad, PadsAndCrops) {
     for (const auto& low : lows)
       for (const auto& high : highs)
         for (const Ints& strides : {Ints{}, Ints{1, 21, 3}}) {
-          std::vector<Value> inputs = {random_value(dtype, shape, 1, {}, strides)};
+          std::vector<TestOperand> inputs = {random_value(dtype, shape, 1, {}, strides)};
           Ints extents;
           for (size_t i = 0; i < 3; ++i)
             extents.push_back(std::max<int64_t>(0, shape[static_cast<int>(i)] + low[i] + high[i]));
@@ -35,8 +35,9 @@ TEST(CpuConcat, EveryAxis) {
   for (const DType dtype : all_dtypes())
     for (const int axis : {0, 1, 2}) {
       Shape first{3, 4, 5}, second = first.with(axis, 2), empty = first.with(axis, 0);
-      std::vector<Value> inputs = {random_value(dtype, first, 1), random_value(dtype, empty, 2),
-                                   random_value(dtype, second, 3, {}, {1, second[0] * second[2], second[0]})};
+      std::vector<TestOperand> inputs = {
+          random_value(dtype, first, 1), random_value(dtype, empty, 2),
+          random_value(dtype, second, 3, {}, {1, second[0] * second[2], second[0]})};
       const Shape out = first.with(axis, first[axis] + 2);
       std::vector<double> expected;
       for (int64_t i = 0; i < out[0]; ++i)
@@ -67,7 +68,7 @@ TEST(CpuFold, SumsOverlappingWindows) {
         const Shape shape{c.outer, c.windows, c.k, c.inner}, out{c.outer, c.size, c.inner};
         const Ints strides =
             transposed ? Ints{c.inner, c.k * c.outer * c.inner, c.outer * c.inner, 1} : Ints{};
-        std::vector<Value> inputs = {random_value(dtype, shape, 1, {}, strides)};
+        std::vector<TestOperand> inputs = {random_value(dtype, shape, 1, {}, strides)};
         std::vector<double> expected(static_cast<size_t>(out.size()));
         for (int64_t o = 0; o < c.outer; ++o)
           for (int64_t w = 0; w < c.windows; ++w)
@@ -82,7 +83,7 @@ TEST(CpuFold, SumsOverlappingWindows) {
 }
 
 TEST(CpuFold, LastAxis) {
-  std::vector<Value> inputs = {random_value(DType::f32, {2, 3, 2}, 1)};
+  std::vector<TestOperand> inputs = {random_value(DType::f32, {2, 3, 2}, 1)};
   const auto& v = inputs[0].values;
   const Attrs attrs = {
       {"axis", int64_t{1}}, {"size", int64_t{4}}, {"step", int64_t{1}}, {"dilation", int64_t{1}}};
@@ -99,12 +100,12 @@ TEST(CpuReorder, BothWays) {
         const Layout blocked{static_cast<int>(block)};
         const Ints nhwc = {shape[1] * shape[2] * shape[3], 1, shape[3] * shape[1], shape[1]};
         for (const Ints& strides : {Ints{}, nhwc}) {
-          std::vector<Value> rows = {random_value(dtype, shape, 1, {}, strides)};
+          std::vector<TestOperand> rows = {random_value(dtype, shape, 1, {}, strides)};
           expect_all_near(run_all(reorder, {{"from_block", int64_t{0}}, {"to_block", block}}, rows, dtype,
                                   shape, blocked),
                           rows[0].values, 0);
         }
-        std::vector<Value> blocks = {random_value(dtype, shape, 1, blocked)};
+        std::vector<TestOperand> blocks = {random_value(dtype, shape, 1, blocked)};
         expect_all_near(
             run_all(reorder, {{"from_block", block}, {"to_block", int64_t{0}}}, blocks, dtype, shape),
             blocks[0].values, 0);
@@ -112,7 +113,7 @@ TEST(CpuReorder, BothWays) {
 }
 
 TEST(CpuReorder, BroadcastInput) {
-  std::vector<Value> inputs = {
+  std::vector<TestOperand> inputs = {
       make_value(DType::f32, {1, 16, 1, 2}, std::vector<double>(32, 3.0), {}, {0, 0, 0, 0})};
   expect_all_near(run_all(make_op("reorder"), {}, inputs, DType::f32, {1, 16, 1, 2}, {16}),
                   std::vector<double>(32, 3.0), 0);

@@ -50,7 +50,7 @@ std::vector<Layout> layouts_for(const Shape& shape) {
 class CpuPool : public ::testing::TestWithParam<DType> {};
 
 // Few different values: windows with equal maxima.
-Value with_ties(DType dtype, const Shape& shape, Layout layout) {
+TestOperand with_ties(DType dtype, const Shape& shape, Layout layout) {
   auto values = random_values(shape.size(), 5, -3, 3);
   for (double& value : values) value = std::round(value);
   return make_value(dtype, shape, values, layout);
@@ -59,7 +59,7 @@ Value with_ties(DType dtype, const Shape& shape, Layout layout) {
 TEST_P(CpuPool, Max) {
   for (const PoolCase& c : pool_cases)
     for (const Layout layout : layouts_for(c.x)) {
-      std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, layout)};
+      std::vector<TestOperand> inputs = {random_value(GetParam(), c.x, 1, layout)};
       std::vector<double> y(static_cast<size_t>(c.y().size()), -std::numeric_limits<double>::infinity());
       c.each_window([&](size_t out, const auto& window) {
         for (const size_t i : window) y[out] = std::max(y[out], inputs[0].values[i]);
@@ -73,7 +73,7 @@ TEST_P(CpuPool, Average) {
   for (const PoolCase& c : pool_cases)
     for (const bool count_padding : {false, true})
       for (const Layout layout : layouts_for(c.x)) {
-        std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, layout)};
+        std::vector<TestOperand> inputs = {random_value(GetParam(), c.x, 1, layout)};
         Attrs attrs = c.attrs();
         attrs.set("count_include_pad", count_padding);
         std::vector<double> y(static_cast<size_t>(c.y().size()));
@@ -90,8 +90,8 @@ TEST_P(CpuPool, Average) {
 TEST_P(CpuPool, MaxGradientGoesToTheFirstMaximum) {
   for (const PoolCase& c : pool_cases)
     for (const Layout layout : layouts_for(c.x)) {
-      std::vector<Value> inputs = {with_ties(GetParam(), c.x, layout),
-                                   random_value(GetParam(), c.y(), 2, layout)};
+      std::vector<TestOperand> inputs = {with_ties(GetParam(), c.x, layout),
+                                         random_value(GetParam(), c.y(), 2, layout)};
       std::vector<double> dx(static_cast<size_t>(c.x.size()));
       c.each_window([&](size_t out, const auto& window) {
         size_t first = window[0];
@@ -108,7 +108,7 @@ TEST_P(CpuPool, AverageGradient) {
   for (const PoolCase& c : pool_cases)
     for (const bool count_padding : {false, true})
       for (const Layout layout : layouts_for(c.x)) {
-        std::vector<Value> inputs = {random_value(GetParam(), c.y(), 2, layout)};
+        std::vector<TestOperand> inputs = {random_value(GetParam(), c.y(), 2, layout)};
         Attrs attrs = c.attrs();
         attrs.set("count_include_pad", count_padding);
         attrs.set("input_shape", c.x.to_ints());
@@ -125,8 +125,8 @@ TEST_P(CpuPool, AverageGradient) {
 
 TEST_P(CpuPool, StridedInputs) {
   const PoolCase c{{2, 3, 6, 8}, {2, 2}, {2, 2}, {0, 0}};
-  std::vector<Value> inputs = {random_value(GetParam(), c.x, 1, {}, {144, 1, 24, 3}),
-                               random_value(GetParam(), c.y(), 2, {}, {36, 1, 12, 3})};
+  std::vector<TestOperand> inputs = {random_value(GetParam(), c.x, 1, {}, {144, 1, 24, 3}),
+                                     random_value(GetParam(), c.y(), 2, {}, {36, 1, 12, 3})};
   std::vector<double> dx(static_cast<size_t>(c.x.size()));
   c.each_window([&](size_t out, const auto& window) {
     size_t first = window[0];
@@ -142,8 +142,8 @@ INSTANTIATE_TEST_SUITE_P(Types, CpuPool, ::testing::Values(DType::f32, DType::f6
 
 TEST(CpuPoolNaN, TakesTheGradient) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  std::vector<Value> inputs = {make_value(DType::f32, {1, 1, 2, 2}, {1, nan, 3, 2}),
-                               make_value(DType::f32, {1, 1, 1, 1}, {5})};
+  std::vector<TestOperand> inputs = {make_value(DType::f32, {1, 1, 2, 2}, {1, nan, 3, 2}),
+                                     make_value(DType::f32, {1, 1, 1, 1}, {5})};
   const Attrs attrs = {{"kernel", Ints{2, 2}}, {"stride", Ints{2, 2}}, {"padding", Ints{0, 0}}};
   expect_all_near(run_all(make_op("max_pool2d_grad"), attrs, inputs, DType::f32, {1, 1, 2, 2}), {0, 5, 0, 0},
                   0);

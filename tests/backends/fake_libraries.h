@@ -29,7 +29,7 @@ class Variable {
 
 /// The result of a library's kernel that ran twice, on poisoned output and scratch memory.
 inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& candidate,
-                                       const std::vector<Value>& inputs, const OperandDesc& output) {
+                                       const std::vector<TestOperand>& inputs, const OperandDesc& output) {
   constexpr size_t margin = 64;
   std::vector<std::shared_ptr<Storage>> storage;
   std::vector<Binding> buffers;
@@ -39,7 +39,7 @@ inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& 
     storage.back()->write(bytes.data(), 0, bytes.size());
     buffers.push_back({storage.back().get(), static_cast<int64_t>(offset)});
   };
-  for (const Value& input : inputs) add(input.memory, input.offset);
+  for (const TestOperand& input : inputs) add(input.memory, input.offset);
   HostArray host(output.dtype, output.shape);
   add(std::vector<std::byte>(host.bytes.size() + margin, std::byte{0x7f}), 0);
   if (candidate.scratch_bytes > 0)
@@ -62,7 +62,7 @@ inline std::vector<double> run_library(gpu::GpuDevice& device, const Candidate& 
 
 /// Every kernel of the library for the request, against the op's reference.
 inline void check_library(gpu::GpuDevice& device, gpu::KernelLibrary& library, const KernelRequest& request,
-                          const std::vector<Value>& inputs, size_t kernels, double tolerance) {
+                          const std::vector<TestOperand>& inputs, size_t kernels, double tolerance) {
   std::vector<Run> runs;
   for (gpu::LibraryKernel& kernel : library.kernels(request)) {
     const std::string name = kernel.name;
@@ -73,11 +73,12 @@ inline void check_library(gpu::GpuDevice& device, gpu::KernelLibrary& library, c
   expect_all_near(runs, reference_of(request, inputs), tolerance, request.key());
 }
 
-inline KernelRequest request_of(const std::string& op, const Attrs& attrs, const std::vector<Value>& inputs,
-                                const Shape& shape, const Epilogue& epilogue = {}) {
+inline KernelRequest request_of(const std::string& op, const Attrs& attrs,
+                                const std::vector<TestOperand>& inputs, const Shape& shape,
+                                const Epilogue& epilogue = {}) {
   const DType dtype = inputs[0].desc.dtype;
   KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   return request;
 }
 

@@ -20,7 +20,7 @@
 namespace athanor {
 namespace {
 
-using testing::Value;
+using testing::TestOperand;
 using testing::view;
 
 // Devices are never destroyed, here as elsewhere.
@@ -42,7 +42,7 @@ std::unique_ptr<gpu::KernelLibrary> product_library(const std::string& name) {
 class LibraryProducts : public ::testing::TestWithParam<std::string> {
  protected:
   bool is_lt() const { return GetParam() != "rocBLAS"; }
-  void check(const std::vector<Value>& inputs, const Shape& shape, const Epilogue& epilogue = {},
+  void check(const std::vector<TestOperand>& inputs, const Shape& shape, const Epilogue& epilogue = {},
              bool computes = true) {
     const DType dtype = inputs[0].desc.dtype;
     testing::check_library(device_, *library_,
@@ -92,8 +92,8 @@ TEST_P(LibraryProducts, OfMatricesOfOneRowOrColumn) {
 }
 
 TEST_P(LibraryProducts, HaveABiasAndReluWhereTheLibraryHasThem) {
-  const std::vector<Value> inputs = {view(DType::f16, {2, 5, 7}, 1), view(DType::f16, {2, 7, 3}, 2),
-                                     view(DType::f16, {3}, 3)};
+  const std::vector<TestOperand> inputs = {view(DType::f16, {2, 5, 7}, 1), view(DType::f16, {2, 7, 3}, 2),
+                                           view(DType::f16, {3}, 3)};
   check(inputs, {2, 5, 3}, {.bias = true}, is_lt());
   check(inputs, {2, 5, 3}, {.bias = true, .activation = "relu"}, is_lt());
   check({inputs[0], inputs[1]}, {2, 5, 3}, {.activation = "relu"}, is_lt());
@@ -127,8 +127,8 @@ class LibraryConvs : public ::testing::TestWithParam<std::string> {
   void check(const Sizes& s, DType dtype = DType::f32) {
     const Attrs attrs = conv_attrs(s.options);
     const Shape shape = ConvProblem(s.x, s.w, attrs).y;
-    const Value x = view(dtype, s.x, 1, s.x_strides), w = view(dtype, s.w, 2),
-                y = view(dtype, shape, 3, s.y_strides);
+    const TestOperand x = view(dtype, s.x, 1, s.x_strides), w = view(dtype, s.w, 2),
+                      y = view(dtype, shape, 3, s.y_strides);
     run("conv2d", attrs, {x, w}, shape);
     Attrs with_shape = attrs;
     with_shape.set("input_shape", s.x.to_ints());
@@ -137,8 +137,8 @@ class LibraryConvs : public ::testing::TestWithParam<std::string> {
     with_shape.set("weight_shape", s.w.to_ints());
     run("conv2d_weight_grad", with_shape, {x, y}, s.w);
   }
-  void run(const std::string& op, const Attrs& attrs, const std::vector<Value>& inputs, const Shape& shape,
-           size_t kernels = 2) {
+  void run(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
+           const Shape& shape, size_t kernels = 2) {
     testing::check_library(device_, *library_, testing::request_of(op, attrs, inputs, shape), inputs, kernels,
                            testing::tolerance_of(inputs[0].desc.dtype));
   }
@@ -170,7 +170,7 @@ TEST_P(LibraryConvs, ReadImagesWithChannelsLastAndPartsOfOthers) {
 
 TEST_P(LibraryConvs, LeaveWhatTheyDoNotCompute) {
   const Attrs attrs = conv_attrs({});
-  const Value x = view(DType::f32, {1, 2, 5, 5}, 1), w = view(DType::f32, {3, 2, 3, 3}, 2);
+  const TestOperand x = view(DType::f32, {1, 2, 5, 5}, 1), w = view(DType::f32, {3, 2, 3, 3}, 2);
   run("conv2d", attrs, {view(DType::f32, {1, 2, 5, 5}, 1, {50, 25, 0, 1}), w}, {1, 3, 3, 3}, 0);
   run("conv2d", attrs, {x, view(DType::f32, {3, 2, 3, 3}, 2, {18, 9, 1, 3})}, {1, 3, 3, 3}, 0);
   KernelRequest request = testing::request_of("conv2d", attrs, {x, w}, {1, 3, 3, 3}, {.activation = "relu"});
@@ -178,7 +178,8 @@ TEST_P(LibraryConvs, LeaveWhatTheyDoNotCompute) {
 }
 
 TEST_P(LibraryConvs, InTf32OnlyWhereTheLibraryHasIt) {
-  const std::vector<Value> inputs = {view(DType::f32, {1, 8, 5, 5}, 1), view(DType::f32, {3, 8, 3, 3}, 2)};
+  const std::vector<TestOperand> inputs = {view(DType::f32, {1, 8, 5, 5}, 1),
+                                           view(DType::f32, {3, 8, 3, 3}, 2)};
   KernelRequest request = testing::request_of("conv2d", conv_attrs({}), inputs, {1, 3, 3, 3});
   request.tf32 = true;
   const bool has = GetParam() == "cuDNN";
@@ -194,7 +195,7 @@ class BlasLt : public ::testing::Test {
 };
 
 TEST_F(BlasLt, MultipliesInTf32WhereTheRequestAllowsAndTheDeviceCan) {
-  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 70}, 1), view(DType::f32, {1, 70, 3}, 2)};
+  const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 70}, 1), view(DType::f32, {1, 70, 3}, 2)};
   KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
   request.tf32 = true;
   EXPECT_TRUE(gpu::make_blas_lt(api_, false)->kernels(request).empty());
@@ -211,7 +212,7 @@ TEST_F(BlasLt, MultipliesInTf32WhereTheRequestAllowsAndTheDeviceCan) {
 }
 
 TEST_F(BlasLt, NamesAlgorithmsAndGivesThemToTheQueuesStream) {
-  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
   const auto library = gpu::make_blas_lt(api_, true);
   auto kernels = library->kernels(testing::request_of("batch_matmul", {}, inputs, {1, 5, 3}));
   ASSERT_EQ(kernels.size(), 2U);
@@ -225,7 +226,7 @@ TEST_F(BlasLt, NamesAlgorithmsAndGivesThemToTheQueuesStream) {
 }
 
 TEST_F(BlasLt, SaysWhyItCannotMultiply) {
-  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
   const auto library = gpu::make_blas_lt(api_, true);
   auto kernels = library->kernels(testing::request_of("batch_matmul", {}, inputs, {1, 5, 3}));
   ASSERT_FALSE(kernels.empty());
@@ -266,7 +267,7 @@ TEST_F(BlasLt, ALibraryThatIsOldOrBrokenIsRefused) {
 TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
   // No release of CUDA 10 is known.
   gpu::GpuDevice& device = make_device(GpuTarget::cuda, 10, "sm_70");
-  const std::vector<Value> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
+  const std::vector<TestOperand> inputs = {view(DType::f32, {1, 5, 7}, 1), view(DType::f32, {1, 7, 3}, 2)};
   KernelRequest request = testing::request_of("batch_matmul", {}, inputs, {1, 5, 3});
   request.libraries = false;
   EXPECT_TRUE(device.libraries.candidates(request).empty());
@@ -318,9 +319,10 @@ TEST(GpuLibraries, DetectListsThemFromFilesAndSaysWhatBringsTheOthers) {
 TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
   ATHANOR_NEEDS_GPU();
   if (std::getenv("ATHANOR_STAND_INS") == nullptr) GTEST_SKIP() << "tools/virtual-gpus sets them up";
-  const std::vector<Value> matrices = {view(DType::f32, {2, 5, 7}, 1), view(DType::f32, {2, 7, 3}, 2)},
-                           images = {view(DType::f32, {2, 3, 5, 4}, 1), view(DType::f32, {4, 3, 3, 3}, 2)};
-  const std::pair<KernelRequest, const std::vector<Value>&> problems[] = {
+  const std::vector<TestOperand> matrices = {view(DType::f32, {2, 5, 7}, 1), view(DType::f32, {2, 7, 3}, 2)},
+                                 images = {view(DType::f32, {2, 3, 5, 4}, 1),
+                                           view(DType::f32, {4, 3, 3, 3}, 2)};
+  const std::pair<KernelRequest, const std::vector<TestOperand>&> problems[] = {
       {testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices},
       {testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images}};
   for (const DeviceInfo& info : testing::gpu_devices())

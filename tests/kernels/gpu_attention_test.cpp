@@ -24,8 +24,8 @@ void check_together(DType dtype, const AttentionCase& c, double tolerance) {
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
               v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
               rows = with(c.leading, c.queries);
-  std::vector<Value> inputs{view(dtype, q, 1), view(dtype, k, 2),         view(dtype, v, 3),
-                            view(dtype, y, 4), view(DType::f32, rows, 5), view(DType::f32, rows, 6)};
+  std::vector<TestOperand> inputs{view(dtype, q, 1), view(dtype, k, 2),         view(dtype, v, 3),
+                                  view(dtype, y, 4), view(DType::f32, rows, 5), view(DType::f32, rows, 6)};
   if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
   KernelRequest request{
       .op = &find_op("attention_grad_k"),
@@ -35,7 +35,7 @@ void check_together(DType dtype, const AttentionCase& c, double tolerance) {
       .epilogue = {},
       .with = {&find_op("attention_grad_v")}};
   std::vector<RefArray> arrays;
-  for (const Value& input : inputs) {
+  for (const TestOperand& input : inputs) {
     request.inputs.push_back(input.desc);
     arrays.emplace_back(input.desc.shape);
     arrays.back().data = input.values;
@@ -68,12 +68,12 @@ void check(DType dtype, const AttentionCase& c, double tolerance) {
   const Shape q = with(c.leading, c.queries, c.d), k = with(c.leading, c.keys, c.d),
               v = with(c.leading, c.keys, c.e), y = with(c.leading, c.queries, c.e),
               rows = with(c.leading, c.queries);
-  const auto run = [&](const char* op, std::vector<Value> inputs, const Shape& output) {
+  const auto run = [&](const char* op, std::vector<TestOperand> inputs, const Shape& output) {
     if (c.masked) inputs.push_back(view(dtype, with(c.leading, c.queries, c.keys), 9));
     check_candidates(op, attrs, std::move(inputs), output, tolerance);
   };
-  const Value vq = view(dtype, q, 1), vk = view(dtype, k, 2), vv = view(dtype, v, 3), vg = view(dtype, y, 4),
-              lse = view(wide, rows, 5), delta = view(wide, rows, 6);
+  const TestOperand vq = view(dtype, q, 1), vk = view(dtype, k, 2), vv = view(dtype, v, 3),
+                    vg = view(dtype, y, 4), lse = view(wide, rows, 5), delta = view(wide, rows, 6);
   run("scaled_dot_product_attention", {vq, vk, vv}, y);
   run("attention_grad_q", {vq, vk, vv, vg, lse, delta}, q);
   run("attention_grad_k", {vq, vk, vv, vg, lse, delta}, k);

@@ -15,11 +15,11 @@ struct TiledCase {
 };
 
 /// Runs the candidates whose point is a tile's. `names`: what their names begin with.
-void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Value>& inputs,
+void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
                  const Shape& shape, const Epilogue& epilogue, int groups, std::set<std::string>& names) {
   const DType dtype = inputs[0].desc.dtype;
   KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -122,7 +122,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
   struct Case {
     const char* op;
     Attrs attrs;
-    std::vector<Value> inputs;
+    std::vector<TestOperand> inputs;
     Shape shape;
   };
   const std::vector<Case> cases = {
@@ -134,7 +134,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
   for (const Case& c : cases) {
     KernelRequest request{
         &find_op(c.op), c.attrs, {}, {{DType::f32, c.shape, {}, contiguous_strides(c.shape)}}, {}};
-    for (const Value& input : c.inputs) request.inputs.push_back(input.desc);
+    for (const TestOperand& input : c.inputs) request.inputs.push_back(input.desc);
     request.tf32 = true;
     const std::vector<double> want = reference_of(request, c.inputs);
     for (const DeviceInfo& info : gpu_devices()) {

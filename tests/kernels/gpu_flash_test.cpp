@@ -30,12 +30,13 @@ Shape flash_shape(const Shape& leading, std::initializer_list<int64_t> more) {
 }
 
 /// Runs the candidates and compares each output with its op's reference.
-void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs, const std::vector<Value>& inputs,
-                 const std::vector<OperandDesc>& outputs, DType dtype) {
+void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs,
+                 const std::vector<TestOperand>& inputs, const std::vector<OperandDesc>& outputs,
+                 DType dtype) {
   KernelRequest request{ops[0], attrs, {}, outputs, {}};
   request.with.assign(ops.begin() + 1, ops.end());
   std::vector<RefArray> arrays;
-  for (const Value& input : inputs) {
+  for (const TestOperand& input : inputs) {
     request.inputs.push_back(input.desc);
     arrays.emplace_back(input.desc.shape);
     arrays.back().data = input.values;
@@ -75,17 +76,17 @@ void check_flash(DType dtype, const FlashCase& c, const Ints& strides = {}) {
   const auto output = [](DType type, const Shape& shape) {
     return OperandDesc{type, shape, {}, contiguous_strides(shape)};
   };
-  const Value vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
-              vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
-              lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
-  const auto run = [&](const std::vector<std::string>& names, std::vector<Value> inputs,
+  const TestOperand vq = view(dtype, q, 1, strides), vk = view(dtype, k, 2, strides),
+                    vv = view(dtype, v, 3, strides), vg = view(dtype, y, 4, strides),
+                    lse = view(DType::f32, rows, 5), delta = view(DType::f32, rows, 6);
+  const auto run = [&](const std::vector<std::string>& names, std::vector<TestOperand> inputs,
                        const std::vector<OperandDesc>& outputs) {
     if (c.masked) inputs.push_back(view(dtype, scores, 9));
     std::vector<const Op*> ops;
     for (const std::string& name : names) ops.push_back(&find_op(name));
     check_flash(ops, attrs, inputs, outputs, dtype);
   };
-  const std::vector<Value> all{vq, vk, vv, vg, lse, delta};
+  const std::vector<TestOperand> all{vq, vk, vv, vg, lse, delta};
   run({"scaled_dot_product_attention"}, {vq, vk, vv}, {output(dtype, y)});
   run({"attention_lse"}, {vq, vk}, {output(DType::f32, rows)});
   run({"attention_grad_q"}, all, {output(dtype, q)});

@@ -13,8 +13,8 @@
 namespace athanor::testing {
 
 /// A view with the given strides, and the values that it reads. Strides of 0 repeat elements.
-inline Value view(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
-  Value value = random_value(dtype, shape, seed, {}, strides);
+inline TestOperand view(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
+  TestOperand value = random_value(dtype, shape, seed, {}, strides);
   HostArray seen(dtype, shape);
   const size_t element = size_of(dtype);
   for (int64_t i = 0; i < shape.size(); ++i)
@@ -27,10 +27,11 @@ inline Value view(DType dtype, const Shape& shape, unsigned seed, const Ints& st
 }
 
 /// The result of the op's reference. The last input is the bias if the epilogue has one.
-inline std::vector<double> reference_of(const KernelRequest& request, const std::vector<Value>& inputs) {
+inline std::vector<double> reference_of(const KernelRequest& request,
+                                        const std::vector<TestOperand>& inputs) {
   const Epilogue& epilogue = request.epilogue;
   std::vector<RefArray> arrays;
-  for (const Value& input : inputs) {
+  for (const TestOperand& input : inputs) {
     arrays.emplace_back(input.desc.shape);
     arrays.back().data = input.values;
   }
@@ -55,7 +56,7 @@ inline std::vector<double> reference_of(const KernelRequest& request, const std:
 /// The outputs of a candidate that ran twice, on poisoned output and scratch memory: the first launch must
 /// leave nothing that changes the second.
 inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const GpuCandidate& generated,
-                                                   const std::vector<Value>& inputs,
+                                                   const std::vector<TestOperand>& inputs,
                                                    const std::vector<OperandDesc>& outputs) {
   constexpr size_t margin = 64;
   const Candidate candidate = gpu::make_candidate(device, generated, {});
@@ -68,7 +69,7 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
   };
   // Behind inputs and scratch memory there are NaNs, which a kernel that reads beyond them shows.
   constexpr size_t behind = 4096;
-  for (const Value& input : inputs) {
+  for (const TestOperand& input : inputs) {
     std::vector<std::byte> memory(input.memory.size() + behind, std::byte{0xff});
     std::ranges::copy(input.memory, memory.begin());
     add(memory.data(), memory.size(), input.offset);
@@ -98,7 +99,7 @@ inline std::vector<std::vector<double>> outputs_on(gpu::GpuDevice& device, const
 }
 
 inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& generated,
-                                  const std::vector<Value>& inputs, const OperandDesc& output) {
+                                  const std::vector<TestOperand>& inputs, const OperandDesc& output) {
   return outputs_on(device, generated, inputs, {output}).front();
 }
 
@@ -112,12 +113,12 @@ inline bool is_due(size_t i, size_t count, size_t every = 4) {
 
 /// Checks the op's candidates on every OpenCL device, for the device itself and for a small GPU. `only`:
 /// every second candidate whose name starts with this; there must be at least one.
-inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<Value> inputs,
+inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
   const DType dtype = inputs[0].desc.dtype;
   KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);

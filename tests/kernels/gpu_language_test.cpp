@@ -67,10 +67,10 @@ TEST(GpuLanguage, LanesOfVectors) {
                                               "y);\n" +
                                               body + "}\n",
                                     .arguments = {{0}, {1}}});
-      Value x = random_value(DType::f32, {2 * width}, 1);
+      TestOperand x = random_value(DType::f32, {2 * width}, 1);
       for (int i = 0; i < 2 * width; ++i)
         reinterpret_cast<float*>(x.memory.data())[i] = static_cast<float>(i);
-      std::vector<Value> inputs{std::move(x)};
+      std::vector<TestOperand> inputs{std::move(x)};
       const Shape shape{4 * width};
       EXPECT_EQ(run_on(gpu::gpu_device(info.device), candidate, inputs,
                        {DType::f32, shape, {}, contiguous_strides(shape)}),

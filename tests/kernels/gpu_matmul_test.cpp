@@ -4,7 +4,7 @@
 namespace athanor::testing {
 namespace {
 
-void check(std::vector<Value> inputs, const Epilogue& epilogue = {}) {
+void check(std::vector<TestOperand> inputs, const Epilogue& epilogue = {}) {
   const Shape out{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
   const double tolerance = tolerance_of(inputs[0].desc.dtype);
   check_candidates("batch_matmul", {}, std::move(inputs), out, tolerance, epilogue);
@@ -91,7 +91,7 @@ TEST(GpuMatmul, Epilogues) {
 }
 
 /// Without the first elements along each axis.
-Value part_of(Value value, const Ints& first) {
+TestOperand part_of(TestOperand value, const Ints& first) {
   for (int axis = 0; axis < value.desc.shape.rank(); ++axis) {
     const auto at = static_cast<size_t>(axis);
     value.offset += static_cast<size_t>(first[at] * value.desc.strides[at]) * size_of(value.desc.dtype);
@@ -100,9 +100,9 @@ Value part_of(Value value, const Ints& first) {
   return value;
 }
 
-KernelRequest request_for(const std::vector<Value>& inputs) {
+KernelRequest request_for(const std::vector<TestOperand>& inputs) {
   KernelRequest request{&find_op("batch_matmul"), {}, {}, {}, {.bias = true, .activation = "relu"}};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   const Shape shape{1, request.inputs[0].shape[1], request.inputs[1].shape[2]};
   request.outputs = {{request.inputs[0].dtype, shape, {}, contiguous_strides(shape)}};
   return request;
@@ -119,7 +119,8 @@ TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = device.facts().traits;
     traits.grain = &coarse_grain;  // only these shapes have tiles that overlap
-    std::vector<Value> inputs = {view(dtype, {1, m, k}, 1), view(dtype, {1, k, n}, 2), view(dtype, {n}, 3)};
+    std::vector<TestOperand> inputs = {view(dtype, {1, m, k}, 1), view(dtype, {1, k, n}, 2),
+                                       view(dtype, {n}, 3)};
     const KernelRequest request = request_for(inputs);
     for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
       const auto a = candidate.parameters.find("a"), b = candidate.parameters.find("b");
@@ -127,8 +128,8 @@ TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
       if (a == candidate.parameters.end() || (a->second != direct && b->second != direct)) continue;
       const std::vector<double> want = run_on(device, candidate, inputs, request.output());
       for (const auto& [row, column] : {std::pair<int64_t, int64_t>{1, 1}, {2, 3}}) {
-        std::vector<Value> parts = {part_of(inputs[0], {0, row, 0}), part_of(inputs[1], {0, 0, column}),
-                                    part_of(inputs[2], {column})};
+        std::vector<TestOperand> parts = {part_of(inputs[0], {0, row, 0}), part_of(inputs[1], {0, 0, column}),
+                                          part_of(inputs[2], {column})};
         const KernelRequest part = request_for(parts);
         const auto others = gpu_candidates(part, traits);
         const auto same = std::ranges::find_if(others, [&](const GpuCandidate& other) {

@@ -70,9 +70,9 @@ TEST(GpuPool, ANaNStays) {
   ATHANOR_NEEDS_GPU();
   std::vector<double> values = random_values(16, 1);
   values[5] = std::nan("");
-  Value x = make_value(DType::f32, {1, 1, 4, 4}, values);
+  TestOperand x = make_value(DType::f32, {1, 1, 4, 4}, values);
   const PoolCase c{{1, 1, 4, 4}, {2, 2}, {2, 2}, {0, 0}};
-  std::vector<Value> inputs = {x};
+  std::vector<TestOperand> inputs = {x};
   KernelRequest request{
       &find_op("max_pool2d"), c.attrs(true), {x.desc}, {random_value(DType::f32, c.y(), 1).desc}, {}};
   for (const DeviceInfo& info : gpu_devices()) {

@@ -17,13 +17,13 @@ bool has_units(DType dtype) {
 }
 
 /// `groups`: compute units that the device is taken to have: with many, K is split.
-void check_tiles(const std::vector<Value>& inputs, const Epilogue& epilogue = {}, int groups = 1) {
+void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogue = {}, int groups = 1) {
   const DType dtype = inputs[0].desc.dtype;
   if (!has_units(dtype)) return;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
   KernelRequest request{
       &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const Value& input : inputs) request.inputs.push_back(input.desc);
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -76,8 +76,8 @@ TEST_P(GpuTiles, Strides) {
 // Rows that begin at addresses which vectors of 16, 8 or 4 bytes do not fit.
 TEST_P(GpuTiles, Alignment) {
   for (const int64_t first : {0, 1, 2, 4}) {
-    std::vector<Value> inputs = {view(GetParam(), {1, 40, 48}, 1), view(GetParam(), {1, 48, 56}, 2)};
-    for (Value& input : inputs) {
+    std::vector<TestOperand> inputs = {view(GetParam(), {1, 40, 48}, 1), view(GetParam(), {1, 48, 56}, 2)};
+    for (TestOperand& input : inputs) {
       const auto bytes = static_cast<size_t>(first) * size_of(GetParam());
       input.memory.insert(input.memory.begin(), bytes, std::byte{0xff});
       input.offset += bytes;

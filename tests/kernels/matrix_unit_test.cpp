@@ -84,7 +84,7 @@ GpuCandidate one_wave(const MatrixUnit& unit) {
   return candidate;
 }
 
-Value integers(DType dtype, const Shape& shape, unsigned seed) {
+TestOperand integers(DType dtype, const Shape& shape, unsigned seed) {
   std::vector<double> values = random_values(shape.size(), seed, -8, 8);
   for (double& value : values) value = std::round(value);
   return make_value(dtype, shape, values);
@@ -98,8 +98,8 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
     for (const MatrixUnit& unit : device.facts().traits.matrix_units) {
       SCOPED_TRACE(unit.instruction);
       const int64_t m = unit.m, n = unit.n, k = unit.k;
-      const std::vector<Value> inputs = {integers(unit.input, {m, k}, 1), integers(unit.input, {k, n}, 2),
-                                         integers(unit.output, {m, n}, 3)};
+      const std::vector<TestOperand> inputs = {
+          integers(unit.input, {m, k}, 1), integers(unit.input, {k, n}, 2), integers(unit.output, {m, n}, 3)};
       std::vector<double> want = inputs[2].values;
       for (int64_t row = 0; row < m; ++row)
         for (int64_t column = 0; column < n; ++column)

@@ -255,7 +255,7 @@ const AddProbe system_known("amd.rocm.system", [](const Facts& f) {
   return pass();
 });
 
-const AddProbe wsl("amd.wsl", [](const Facts& f) {
+const AddProbe rocm_in_wsl("amd.wsl", [](const Facts& f) {
   if (!f.system().wsl || !has_rocm(f)) return skip();
   const bool library = !f.machine().libraries("librocdxg.so*").empty();
   const bool asked = f.variable("HSA_ENABLE_DXG_DETECTION") == "1";

@@ -45,7 +45,7 @@ std::vector<const Gpu*> opencl_gpus(const Facts& f) {
   return gpus;
 }
 
-const AddProbe wsl("wsl.opencl", [](const Facts& f) {
+const AddProbe opencl_in_wsl("wsl.opencl", [](const Facts& f) {
   if (!f.system().wsl) return skip();
   for (const Gpu& gpu : f.gpus())
     if (gpu.device.empty() && gpu.without_compiler.empty() &&
