@@ -38,9 +38,11 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, hn::Vec<hn::RebindToSigned<D>> n) {
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
   const hn::RebindToSigned<D> di;
-  // Beyond these bounds the result is 0 or infinity anyway. The order of the operands lets a NaN through on
-  // x86.
-  const V clamped = hn::Min(hn::Set(d, 105.0F), hn::Max(hn::Set(d, -105.0F), x));
+  // Beyond these bounds the result is 0 or infinity anyway. Masked scores (-inf) are many, and a product that
+  // underflows takes a hundred cycles: these are computed as exp(0). The order of the operands lets a NaN
+  // through on x86.
+  const auto vanishes = hn::Lt(x, hn::Set(d, -104.0F));
+  const V clamped = hn::IfThenZeroElse(vanishes, hn::Min(hn::Set(d, 105.0F), x));
   const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375F), clamped);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4F), r);
@@ -50,7 +52,7 @@ HWY_INLINE V exp_of(D d, V x) {
   const auto ni = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(ni);
   const V scaled = hn::Mul(hn::Mul(e, power_of_two(d, half)), power_of_two(d, hn::Sub(ni, half)));
-  return hn::IfThenElse(hn::IsNaN(x), x, scaled);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenZeroElse(vanishes, scaled));
 }
 
 /// log(x): x = 2^e m with m in [2/3, 4/3), and log1p(m - 1) by a polynomial (N. Juffa's logf, 0.9 ulp).
