@@ -81,10 +81,20 @@ Tensor mask_of(const std::vector<Tensor>& in, size_t place) {
   return in.size() > place ? in[place] : Tensor();
 }
 
+/// The softmax of each row of scores, as weights / sum. Forward pass and log-sum-exp share it.
+struct SoftmaxParts {
+  Tensor largest, weights, sum;  // [..., T, 1], [..., T, S], [..., T, 1]
+  explicit SoftmaxParts(const Tensor& scores)
+      : largest(max(scores, Axes({-1}), true)),
+        weights(exp(scores - largest)),
+        sum(athanor::sum(weights, Axes({-1}), true)) {}
+};
+
+// The sums divide the result, which is smaller than the weights.
 Tensor attention_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor& v = in[2];
-  const Tensor scores = scores_of(in[0], in[1], mask_of(in, 3), attrs);
-  return matmul(cast(softmax(scores, -1), v.dtype()), v);
+  const SoftmaxParts parts(scores_of(in[0], in[1], mask_of(in, 3), attrs));
+  return cast(widened(matmul(cast(parts.weights, v.dtype()), v)) / parts.sum, v.dtype());
 }
 
 // ---- Gradients ----
@@ -278,7 +288,8 @@ ATHANOR_OPS(attention) {
        .decompose =
            [](const std::vector<Tensor>& in, const Attrs& attrs) {
              // The result is wide (f32 or f64), so the scores are too.
-             return logsumexp(scores_of(widened(in[0]), widened(in[1]), mask_of(in, 2), attrs), {-1});
+             const SoftmaxParts parts(scores_of(widened(in[0]), widened(in[1]), mask_of(in, 2), attrs));
+             return squeeze(log(parts.sum) + parts.largest, {-1});
            },
        .reference = reference_lse,
        .cases = {{{{{5, 3}}, {{7, 3}}}, attributes(false, 0.6)},
