@@ -1,5 +1,6 @@
 #include "athanor/compile/views.h"
 
+#include <map>
 #include <optional>
 #include <set>
 
@@ -152,14 +153,23 @@ class Copies {
       return;
     }
     const bool loop = is_elementwise(prim) || is_reduction(prim) || prim == Prim::input;
-    if (!loop)
-      for (int& input : node.inputs) {
-        // Kernels of primitives accept any strides; kernels of whole ops need dense memory.
-        const bool in_memory = views_[static_cast<size_t>(input)].kind == View::Kind::memory;
-        if (prim == Prim::none || !in_memory) input = dense(input);
-      }
+    if (!loop) node.inputs = readable(node.inputs, prim);
     View view = own_view_of(node);
     renamed_.push_back(add(std::move(node), std::move(view)));
+  }
+
+  /// Kernels of primitives accept any strides; kernels of whole ops need dense memory. Ops of the same inputs
+  /// read the same copies: they may run together.
+  std::vector<int> readable(const std::vector<int>& inputs, Prim prim) {
+    if (const auto found = copied_.find(inputs); prim == Prim::none && found != copied_.end())
+      return found->second;
+    std::vector<int> read = inputs;
+    for (int& input : read) {
+      const bool in_memory = views_[static_cast<size_t>(input)].kind == View::Kind::memory;
+      if (prim == Prim::none || !in_memory) input = dense(input);
+    }
+    if (prim == Prim::none) copied_.emplace(inputs, read);
+    return read;
   }
 
   View own_view_of(const GraphNode& node) {
@@ -200,6 +210,7 @@ class Copies {
   Graph result_;
   std::vector<View> views_;
   std::vector<int> renamed_;
+  std::map<std::vector<int>, std::vector<int>> copied_;
 };
 
 }  // namespace

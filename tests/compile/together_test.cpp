@@ -62,5 +62,18 @@ TEST(Together, GradientsByKeysAndValuesAreOneKernelOnGpus) {
       ASSERT_NEAR(together.values[i][e], alone.values[i][e], 1e-5) << "input " << i << " element " << e;
 }
 
+// The heads of nn::MultiheadAttention are views of one projection, which kernels of whole ops read as copies.
+TEST(Together, GradientsByViewsReadTheSameCopiesOnGpus) {
+  ATHANOR_NEEDS_GPU();
+  Tensor x = uniform({2, 10, 36}, -1, 1).eval().to(testing::gpu_devices().front().device).eval();
+  x.requires_grad();
+  std::vector<Tensor> heads;
+  for (const Tensor& part : chunk(x, 3, 2)) heads.push_back(transpose(reshape(part, {2, 10, 3, 4}), 1, 2));
+  const Tensor y = scaled_dot_product_attention(heads[0], heads[1], heads[2]);
+  sum(y * y).backward();
+  x.grad().eval();
+  EXPECT_EQ(steps_of_two_ops(*last_plan()).size(), 1U) << explain(*last_plan());
+}
+
 }  // namespace
 }  // namespace athanor
