@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -160,7 +161,7 @@ class Caster {
   }
 
   int add_cast(int id, DType dtype, const GraphNode& reader) {
-    static const Op& cast_op = find_op("cast");
+    static const Op& cast_op = find_primitive(Prim::cast);
     GraphNode node{.op = &cast_op,
                    .attrs = {{"dtype", dtype}},
                    .inputs = {id},

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -88,7 +89,7 @@ class Finder {
 
 Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
   if (!options.enabled(Pass::epilogue)) return graph;
-  static const Op &reshape_op = find_op("reshape"), &cast_op = find_op("cast");
+  static const Op &reshape_op = find_primitive(Prim::reshape), &cast_op = find_primitive(Prim::cast);
   const Finder finder(graph);
   Graph result;
   std::vector<int> renamed;

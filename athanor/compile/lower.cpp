@@ -5,6 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -65,7 +66,7 @@ class Lowering {
     const NoGrad off;
     std::vector<Tensor> placeholders;
     std::unordered_map<const Node*, int> known;
-    static const Op& input_op = find_op("input");
+    static const Op& input_op = find_primitive(Prim::input);
     for (int input : inputs) {
       auto leaf = std::make_shared<Node>();
       leaf->op = &input_op;

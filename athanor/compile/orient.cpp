@@ -2,6 +2,7 @@
 // of the transposes. A weight's gradient then has the memory order of the weight, and the update runs at
 // memory speed.
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -29,7 +30,7 @@ int transposed_product(const Graph& graph, int id, const std::vector<int>& uses)
 
 Graph orient_products(const Graph& graph) {
   const std::vector<int> uses = graph.use_counts();
-  static const Op &permute = find_op("permute"), &reshape = find_op("reshape");
+  static const Op &permute = find_primitive(Prim::permute), &reshape = find_primitive(Prim::reshape);
   Graph result;
   std::vector<int> renamed;
   const auto add = [&](const Op& op, Attrs attrs, int input, const Shape& shape) {

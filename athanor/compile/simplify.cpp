@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "athanor/compile/graph.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -218,7 +219,7 @@ class Simplifier {
       if (pieces[i].axis != pieces[0].axis || pieces[i].start != pieces[i - 1].end) return {};
     const int axis = pieces[0].axis;
     GraphNode joined = node;
-    joined.op = &find_op("concat");
+    joined.op = &find_primitive(Prim::concat);
     joined.attrs = {{"axis", int64_t{axis}}};
     joined.inputs.clear();
     for (const Piece& one : pieces) joined.inputs.push_back(one.value);
@@ -227,7 +228,7 @@ class Simplifier {
     const int id = place(std::move(joined));
     if (start == 0 && end == extent) return id;
     GraphNode padded = node;
-    padded.op = &find_op("pad");
+    padded.op = &find_primitive(Prim::pad);
     Ints low(static_cast<size_t>(node.type.shape.rank()), 0), high = low;
     low[static_cast<size_t>(axis)] = start;
     high[static_cast<size_t>(axis)] = extent - end;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "athanor/base/error.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
 
 namespace athanor {
@@ -180,7 +181,7 @@ class Copies {
   }
 
   int copy(int id) {
-    static const Op& cast = find_op("cast");
+    static const Op& cast = find_primitive(Prim::cast);
     const GraphNode& from = result_[id];
     GraphNode node{.op = &cast,
                    .attrs = {{"dtype", from.type.dtype}},

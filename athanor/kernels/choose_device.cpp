@@ -14,6 +14,7 @@
 #include "athanor/device/groups.h"
 #include "athanor/device/machine.h"
 #include "athanor/device/unused.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/timing.h"
@@ -32,7 +33,7 @@ constexpr int repetitions = 2;
 Measured time_product(const DeviceInfo& info) {
   const Shape shape{1, extent, extent};
   const OperandDesc operand{DType::f32, shape, {}, contiguous_strides(shape)};
-  return measure(info.device, {.op = &find_op("batch_matmul"),
+  return measure(info.device, {.op = &find_primitive(Prim::batch_matmul),
                                .attrs = {},
                                .inputs = {operand, operand},
                                .outputs = {operand},

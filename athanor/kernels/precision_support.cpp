@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "athanor/base/error.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -13,7 +14,7 @@ bool multiplies_in_tf32(Device device) {
   constexpr int64_t extent = 256;
   const Shape shape{1, extent, extent};
   const OperandDesc matrix{DType::f32, shape, {}, contiguous_strides(shape)};
-  const KernelRequest request{.op = &find_op("batch_matmul"),
+  const KernelRequest request{.op = &find_primitive(Prim::batch_matmul),
                               .attrs = {},
                               .inputs = {matrix, matrix},
                               .outputs = {matrix},
@@ -33,8 +34,8 @@ std::string require_precision(Device device, Precision precision) {
         throw Error(
             ErrorCode::usage, fmt::format("{} does not multiply in tf32", to_string(device)), "--precision",
             "tf32 is f32 whose factors are rounded to 10 bits of mantissa, for matrix units: NVIDIA's "
-            "from sm_80 on by cuBLASLt, and AMD's gfx942 (xf32) by hipBLASLt, where these are installed. Use "
-            "bf16 to be faster here, or f32 to be as exact");
+            "from sm_80 on, and with hipBLASLt those of AMD's gfx942 (xf32). Use bf16 to be faster here, or "
+            "f32 to be as exact");
       return {};
     case Precision::bf16:
     case Precision::f16:

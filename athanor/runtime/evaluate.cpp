@@ -10,6 +10,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/runtime/executor.h"
@@ -151,7 +152,7 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
 }
 
 Graph graph_of(const Collected& collected) {
-  static const Op& input_op = find_op("input");
+  static const Op& input_op = find_primitive(Prim::input);
   Graph graph;
   SegmentNumbers segments;
   for (const Node* node : collected.nodes) {

@@ -9,6 +9,7 @@
 #include "athanor/backends/cpu/onednn/candidates.h"
 #include "athanor/backends/cpu/onednn/layouts.h"
 #include "athanor/backends/cpu/onednn/sequence.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor::cpu {
 namespace {
@@ -33,10 +34,10 @@ struct Conv {
         strides(r.attrs.ints("stride")),
         dilates(r.attrs.ints("dilation")),
         padding(r.attrs.ints("padding")) {
-    const std::string& name = r.op->name;
-    if (name == "conv2d")
+    const ConvKind kind = conv_kind(*r.op);
+    if (kind == ConvKind::result)
       x = r.inputs[0], w = r.inputs[1], y = r.output();
-    else if (name == "conv2d_input_grad")
+    else if (kind == ConvKind::input_grad)
       x = r.output(), w = r.inputs[1], y = r.inputs[0];
     else
       x = r.inputs[0], w = r.output(), y = r.inputs[1];
@@ -57,10 +58,10 @@ struct Role {
 
 std::vector<Role> roles_of(const Conv& conv) {
   const auto x = memory_desc(conv.x), w = memory_desc(conv.w), y = memory_desc(conv.y);
-  const std::string& name = conv.request.op->name;
-  if (name == "conv2d_input_grad")
+  const ConvKind kind = conv_kind(*conv.request.op);
+  if (kind == ConvKind::input_grad)
     return {{DNNL_ARG_DIFF_DST, 0, y}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DIFF_SRC, -1, x}};
-  if (name == "conv2d_weight_grad")
+  if (kind == ConvKind::weight_grad)
     return {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_DIFF_DST, 1, y}, {DNNL_ARG_DIFF_WEIGHTS, -1, w, true}};
   std::vector<Role> roles = {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DST, -1, y}};
   if (conv.request.epilogue.bias)
@@ -134,20 +135,21 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   };
   // Always training. For inference, Winograd needs its weights transformed by a reorder, which is many times
   // slower than the transformation inside the training primitive.
-  constexpr auto kind = prop_kind::forward_training;
-  if (request.op->name == "conv2d" && request.epilogue.bias) {
+  constexpr auto mode = prop_kind::forward_training;
+  const ConvKind kind = conv_kind(*request.op);
+  if (kind == ConvKind::result && request.epilogue.bias) {
     const memory::desc bias = memory_desc(dense(request.inputs[2]));
     add(std::type_identity<dnnl::convolution_forward>{},
-        describe<dnnl::convolution_forward>(attr, kind, how, x, w, bias, y, strides, dilates, padding,
+        describe<dnnl::convolution_forward>(attr, mode, how, x, w, bias, y, strides, dilates, padding,
                                             padding));
     return;
   }
   const auto forward =
-      describe<dnnl::convolution_forward>(attr, kind, how, x, w, y, strides, dilates, padding, padding);
+      describe<dnnl::convolution_forward>(attr, mode, how, x, w, y, strides, dilates, padding, padding);
   if (!forward) return;
-  if (request.op->name == "conv2d")
+  if (kind == ConvKind::result)
     add(std::type_identity<dnnl::convolution_forward>{}, forward);
-  else if (request.op->name == "conv2d_input_grad")
+  else if (kind == ConvKind::input_grad)
     add(std::type_identity<dnnl::convolution_backward_data>{},
         describe_gradient<dnnl::convolution_backward_data>(attr, *forward, how, x, w, y, strides, dilates,
                                                            padding, padding));
@@ -183,12 +185,8 @@ bool serves_conv(std::span<const TensorType> inputs, const TensorType& output) {
   return onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
 }
 
-[[maybe_unused]] const bool onednn_conv_registered =
-    register_kernels({KernelSource::library,
-                      {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"},
-                      by_onednn<onednn_conv>,
-                      serves_conv,
-                      layouts_of_conv});
+[[maybe_unused]] const bool onednn_conv_registered = register_kernels(
+    {KernelSource::library, conv_ops(), by_onednn<onednn_conv>, serves_conv, layouts_of_conv});
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "athanor/backends/cpu/onednn/onednn.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor::cpu {
 
@@ -21,7 +22,7 @@ std::vector<Layout> layouts_of_conv(const Op& op, std::span<const TensorType> in
   if (block == 0 || !onednn_supports(output.dtype)) return {};
   std::vector<Layout> layouts(inputs.size() + 1);
   // Which operands are activations. Weights, biases and weight gradients stay row-major.
-  const bool weight_grad = op.name == "conv2d_weight_grad";
+  const bool weight_grad = conv_kind(op) == ConvKind::weight_grad;
   const size_t second = weight_grad ? 1 : inputs.size();
   const Shape& first_shape = inputs[0].shape;
   const Shape& second_shape = weight_grad ? inputs[1].shape : output.shape;

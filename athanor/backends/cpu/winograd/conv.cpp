@@ -3,6 +3,7 @@
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/winograd/forward.h"
 #include "athanor/backends/cpu/winograd/weights.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor::cpu::winograd {
 namespace {
@@ -29,7 +30,8 @@ std::vector<Candidate> candidate(const K& kernel) {
 }  // namespace
 
 static std::vector<Candidate> winograd_conv(const KernelRequest& r) {
-  const bool weights = r.op->name == "conv2d_weight_grad", gradient = r.op->name == "conv2d_input_grad";
+  const ConvKind kind = conv_kind(*r.op);
+  const bool weights = kind == ConvKind::weight_grad, gradient = kind == ConvKind::input_grad;
   const OperandDesc &from = r.inputs[0], &to = weights ? r.inputs[1] : r.output(),
                     &w = weights ? r.output() : r.inputs[1];
   if (!fits(r, from, to, w)) return {};
@@ -48,9 +50,7 @@ static std::vector<Candidate> winograd_conv(const KernelRequest& r) {
 namespace {
 
 [[maybe_unused]] const bool winograd_registered =
-    register_kernels({.ops = {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"},
-                      .candidates = winograd_conv,
-                      .serves = serves_none});
+    register_kernels({.ops = conv_ops(), .candidates = winograd_conv, .serves = serves_none});
 
 }  // namespace
 

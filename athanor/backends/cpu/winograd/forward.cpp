@@ -32,7 +32,7 @@ void Forward::operator()(Buffers buffers) const {
 // Points of results [first, first + width) of a tile to pixels.
 void Forward::finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
                      const float* added, float* y) const {
-  const auto at = tiles.place(tile);
+  const auto at = tiles.position(tile);
   for (int64_t o = 0; o < width; o += tiles.result.block)
     kernels().finish_tile(from + o, point_stride,
                           Tiles::plane_of(y, tiles.result, tiles.results, at.batch, first + o), tiles.result,

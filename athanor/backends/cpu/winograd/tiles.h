@@ -28,10 +28,10 @@ struct Tiles {
         top(padding.height),
         left(padding.width) {}
 
-  struct Place {
+  struct Position {
     int64_t batch, row, column;  // of the first result
   };
-  Place place(int64_t tile) const {
+  Position position(int64_t tile) const {
     const int64_t in_image = tile % of_image;
     return {tile / of_image, in_image / of_row * outputs, in_image % of_row * outputs};
   }
@@ -52,7 +52,7 @@ struct Tiles {
   void transform_images(int64_t first, int64_t n, const float* x, float* to, int64_t begin, int64_t block,
                         int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {
-      const Place at = place(first + t);
+      const Position at = position(first + t);
       for (int64_t c = 0; c < channels; c += image.block)
         kernels().transform_patch(plane_of(x, image, channels, at.batch, c), image, at.row - top,
                                   at.column - left, to + offset_of(begin + t, c, channels, block, group),
@@ -63,7 +63,7 @@ struct Tiles {
   void transform_gradients(int64_t first, int64_t n, const float* dy, float* to, int64_t begin, int64_t block,
                            int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {
-      const Place at = place(first + t);
+      const Position at = position(first + t);
       for (int64_t o = 0; o < results; o += result.block)
         kernels().transform_gradient(plane_of(dy, result, results, at.batch, o), result, at.row, at.column,
                                      to + offset_of(begin + t, o, results, block, group), block * results);

@@ -11,6 +11,7 @@
 #include "athanor/backends/gpu/libraries/description.h"
 #include "athanor/backends/gpu/libraries/load.h"
 #include "athanor/base/error.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor::cuda {
 namespace {
@@ -207,8 +208,8 @@ std::unique_ptr<gpu::KernelLibrary> open_cudnn(const gpu::Facts& device) {
   return make_cudnn(api, gpu::cuda_architecture(device) >= 80);
 }
 
-[[maybe_unused]] const bool cudnn_registered = gpu::register_library(
-    {"cuDNN", GpuTarget::cuda, {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}, open_cudnn});
+[[maybe_unused]] const bool cudnn_registered =
+    gpu::register_library({"cuDNN", GpuTarget::cuda, conv_ops(), open_cudnn});
 
 }  // namespace
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "athanor/ops/conv_kind.h"
+
 namespace athanor::gpu {
 namespace {
 
@@ -35,19 +37,20 @@ std::optional<LibraryConv> library_conv(const KernelRequest& request) {
              result = tensor_of(request.output(), 2);
   if (!first || !second || !result) return {};
   LibraryConv conv;
-  const std::string& name = request.op->name;
   const OperandDesc* weights = &request.inputs[1];
-  if (name == "conv2d") {
-    conv.x = *first, conv.w = *second, conv.y = *result;
-  } else if (name == "conv2d_input_grad") {
-    conv.computes = LibraryConv::Computes::x;
-    conv.y = *first, conv.w = *second, conv.x = *result;
-  } else if (name == "conv2d_weight_grad") {
-    conv.computes = LibraryConv::Computes::w;
-    conv.x = *first, conv.y = *second, conv.w = *result;
-    weights = &request.output();
-  } else {
-    return {};
+  switch (conv_kind(*request.op)) {
+    case ConvKind::result:
+      conv.x = *first, conv.w = *second, conv.y = *result;
+      break;
+    case ConvKind::input_grad:
+      conv.computes = LibraryConv::Computes::x;
+      conv.y = *first, conv.w = *second, conv.x = *result;
+      break;
+    case ConvKind::weight_grad:
+      conv.computes = LibraryConv::Computes::w;
+      conv.x = *first, conv.y = *second, conv.w = *result;
+      weights = &request.output();
+      break;
   }
   if (!weights->dense()) return {};
   conv.padding = pair_of(request, "padding");

@@ -11,6 +11,7 @@
 #include "athanor/backends/gpu/libraries/description.h"
 #include "athanor/backends/gpu/libraries/load.h"
 #include "athanor/base/error.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor::hip {
 namespace {
@@ -185,8 +186,8 @@ std::unique_ptr<gpu::KernelLibrary> open_miopen(const gpu::Facts& device) {
   return make_miopen(api);
 }
 
-[[maybe_unused]] const bool miopen_registered = gpu::register_library(
-    {"MIOpen", GpuTarget::hip, {"conv2d", "conv2d_input_grad", "conv2d_weight_grad"}, open_miopen});
+[[maybe_unused]] const bool miopen_registered =
+    gpu::register_library({"MIOpen", GpuTarget::hip, conv_ops(), open_miopen});
 
 }  // namespace
 

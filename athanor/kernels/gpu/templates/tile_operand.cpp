@@ -160,7 +160,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   code.close();
 }
 
-TileOperand::Place TileOperand::place(Code& code, int64_t row, int64_t element) const {
+TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t element) const {
   const std::string n = source_.name;
   const int64_t together = apart() == 1 || (from_along_k_ && moves()) ? element : 0;
   const int64_t start = element - together;  // of the vectors that share a place
@@ -198,7 +198,7 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
   if (vector_ * size_ >= 4) {
     const int64_t registers = vector_ * size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
-      const Place from = place(code, row, e);
+      const Address from = address(code, row, e);
       const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held, e * size_ / 4,
                                            from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty()) {
@@ -214,7 +214,7 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
   for (int64_t r = 0; r < 4; ++r) {
     std::string value;
     for (int64_t e = r * in_register; e < (r + 1) * in_register; ++e) {
-      const Place from = place(code, row, e);
+      const Address from = address(code, row, e);
       std::string element = fmt::format("*(GLOBAL const {} *)({} + {})", size_ == 2 ? "f16_bits" : "u8",
                                         from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty())
@@ -273,7 +273,7 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
     if (edge) condition = fmt::format("{} < k_left", plus("k", from_along_k_ ? e : 0));
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
-    const Place place_of = place(code, 0, e);
+    const Address place_of = address(code, 0, e);
     // A copy that brings zeros needs an address all the same.
     const std::string from =
         condition.empty() ? fmt::format("{} + {}", place_of.base, place_of.offset)

@@ -96,10 +96,10 @@ class TileOperand {
   bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
   /// What is `element` elements into the chunk, in memory: a base, and a variable offset from it in bytes,
   /// which it declares if the place is not known before the loop.
-  struct Place {
+  struct Address {
     std::string base, offset;
   };
-  Place place(Code& code, int64_t row, int64_t element) const;
+  Address address(Code& code, int64_t row, int64_t element) const;
   /// `row`: which of the chunks that are turned together.
   void load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const;
   bool needs_indices(bool edge) const;
