@@ -15,6 +15,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
+#include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/nn/nn.h"
@@ -34,6 +35,7 @@ struct Settings {
   int steps = 50, warmup = 10, threads = 2;
   bool avx2 = false;
   double tune_seconds = 0;
+  int64_t memory_limit = 0;  // bytes; 0: none
 };
 
 struct Batch {
@@ -134,6 +136,8 @@ nlohmann::json measure(const Settings& settings) {
   const auto tunes = [&] {
     return tuning && seconds_since(begin) < settings.tune_seconds && !tuning->state().over;
   };
+  eval({});  // initial values, for which the limit is not meant
+  compile_options().memory_limit = settings.memory_limit;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
     if (step > -settings.warmup && step <= 0 && tunes()) {
       tuning->between_steps(last_plan(), [&] { queue_of(device).finish(); });
@@ -179,6 +183,7 @@ nlohmann::json measure(const Settings& settings) {
           {"peak_rss_bytes", memory_of_process("VmHWM")},
           {"baseline_rss_bytes", baseline},
           {"planned_memory_bytes", last_plan()->planned_memory_bytes()},
+          {"recomputed", last_plan()->recomputed.kernels},
           {"peak_device_bytes", memory_use(device).peak}};
 }
 
@@ -199,6 +204,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", settings.threads, "CPU threads");
   app.add_option("--tune-seconds", settings.tune_seconds,
                  "Times kernels between the first steps for so long, instead of all before the first step");
+  app.add_option("--memory-limit", settings.memory_limit, "Bytes that a step may plan; 0: all it wants");
   app.add_flag("--avx2", settings.avx2, "Use no newer instructions; set ONEDNN_MAX_CPU_ISA=AVX2 as well");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -25,12 +25,14 @@ parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--warmup", type=int, default=10)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--checkpoint", action="store_true", help="compute what is inside of blocks again (torch.utils.checkpoint)")
 parser.add_argument("--device", default="cpu", help="as Athanor's: cpu, cuda:0, hip:0 (which PyTorch calls cuda)")
 parser.add_argument("--precision", default="f32", choices=["f32", "tf32", "bf16", "f16"], help="by autocast")
 arguments = parser.parse_args()
 
 import torch  # noqa: E402  (after the arguments, so that --help is quick)
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "nn"))
 from torch_resnet import BasicBlock, Bottleneck  # noqa: E402
@@ -124,7 +126,21 @@ def workload():
     return make(), [(torch.randn(count, *shape), torch.randint(0, classes, (count,))) for _ in range(4)]
 
 
+class Checkpointed(nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        return checkpoint(self.block, x, use_reentrant=False)
+
+
 model, batches = workload()
+if arguments.checkpoint:
+    blocks = model.blocks if isinstance(model, Gpt2) else model
+    for i, block in enumerate(blocks):
+        if isinstance(block, (BasicBlock, Bottleneck, TransformerBlock)):
+            blocks[i] = Checkpointed(block)
 model.to(device)
 if on_gpu:
     model.to(memory_format=torch.channels_last)
