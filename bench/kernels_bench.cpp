@@ -152,6 +152,11 @@ void add_pools(const Shape& x) {
   add_matmul("MLP weight gradient 3", 10, 512, 128, true, false);
   add_matmul("MLP input gradient 2", 128, 512, 512, false, false);
   add_matmul("MLP input gradient 3", 128, 512, 10, false, false);
+  // A transformer's block: 16 texts of 128 tokens, 256 dimensions.
+  add_matmul("transformer up", 2048, 1024, 256, false, true);
+  add_matmul("transformer down", 2048, 256, 1024, false, true);
+  add_matmul("transformer up, input gradient", 2048, 256, 1024, false, false);
+  add_matmul("transformer up, weight gradient", 1024, 256, 2048, true, false);
   add_conv("CNN 1", 128, 1, 28, 32, 3, 1, 1);
   add_conv("CNN 2", 128, 32, 14, 64, 3, 1, 1);
   add_conv("ResNet stem", 64, 3, 32, 64, 3, 1, 1);
