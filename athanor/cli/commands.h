@@ -12,6 +12,7 @@ namespace athanor::cli {
 void add_train(CLI::App& program, int& exit_code);
 void add_eval(CLI::App& program, int& exit_code);
 void add_predict(CLI::App& program, int& exit_code);
+void add_runs(CLI::App& program, int& exit_code);
 void add_data(CLI::App& program, int& exit_code);
 void add_sample(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
@@ -17,6 +19,7 @@
 #include "athanor/kernels/trust.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
+#include "athanor/train/confusion_svg.h"
 #include "athanor/train/language_modelling.h"
 #include "athanor/train/test_set.h"
 
@@ -24,7 +27,7 @@ namespace athanor::cli {
 namespace {
 
 struct EvalOptions {
-  std::string checkpoint, data, device = "auto";
+  std::string checkpoint, data, confusion, device = "auto";
   int64_t batch_size = 0, threads = 0, examples = 0;
   bool json = false;
 };
@@ -37,7 +40,7 @@ void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::
               name, "Give the data it was trained on, or alike");
 }
 
-MetricsSum tested(const TrainedModel& trained, const Task& task, int64_t batch_size) {
+TestResult tested(const TrainedModel& trained, const Task& task, int64_t batch_size) {
   Doing doing("eval on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
   const ScopedWaitListener waits = shown_as(doing);
   doing.say("compiling", "");
@@ -49,10 +52,35 @@ MetricsSum tested(const TrainedModel& trained, const Task& task, int64_t batch_s
   });
 }
 
-std::string result_line(const Task& task, const std::string& data, const MetricsSum& sum) {
+std::string classes_line(const TestResult& test, const std::vector<std::string>& names) {
+  if (!test.classes) return {};
+  std::vector<std::string> parts;
+  for (const Measure& measure : class_measures(*test.classes)) parts.push_back(measure.text);
+  if (const std::string mistake = worst_mistake(*test.classes, names); !mistake.empty())
+    parts.push_back(mistake);
+  return join(parts) + "\n";
+}
+
+void write_confusion(const std::string& file, const TrainedModel& trained, const std::string& data,
+                     const TestResult& test) {
+  if (!test.classes || test.classes->classes() > most_drawn_classes)
+    throw Error(ErrorCode::usage,
+                test.classes ? fmt::format("{} classes are too many for a picture", test.classes->classes())
+                             : "a model of text has no classes",
+                "--confusion", "Leave it out");
+  write_file_atomically(
+      file, draw_confusion(
+                *test.classes, trained.data.class_names,
+                fmt::format("{} on {}: what is taken for what", trained.config.model, dataset_title(data)),
+                fmt::format("{} test pictures after {} steps", grouped(test.classes->total()),
+                            grouped(trained.steps))));
+}
+
+std::string result_line(const Task& task, const std::string& data, const TestResult& sum) {
   if (dynamic_cast<const Classification*>(&task) != nullptr)
     return fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
-                       100 * sum.accuracy(), sum.count, data, sum.mean_loss());
+                       100 * sum.accuracy(), sum.count, data, sum.mean_loss()) +
+           classes_line(sum, task.spec().class_names);
   const ResultText words = task.scoring()->in_words(sum.mean_loss(), sum.accuracy(), sum.count);
   return fmt::format("{}{} ({}), mean loss {:.4f}\n", words.figure, words.rest, data, sum.mean_loss());
 }
@@ -80,8 +108,9 @@ int evaluate(const EvalOptions& options) {
   const std::string data = options.data.empty() ? trained.config.data : options.data;
   const std::unique_ptr<const Task> task = task_of(trained, options, data);
   const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
-  const MetricsSum sum = tested(trained, *task, batch_size);
+  const TestResult sum = tested(trained, *task, batch_size);
   const auto scoring = task->scoring();
+  if (!options.confusion.empty()) write_confusion(options.confusion, trained, data, sum);
   if (options.json) {
     nlohmann::ordered_json result{{"checkpoint", trained.path.string()}, {"data", data},
                                   {"device", to_string(trained.device)}, {"steps", trained.steps},
@@ -89,6 +118,9 @@ int evaluate(const EvalOptions& options) {
                                   {"test_loss", sum.mean_loss()},        {"test_accuracy", sum.accuracy()}};
     for (const Measure& measure : scoring->measures(sum.mean_loss(), sum.accuracy()))
       result["test_" + measure.name] = measure.value;
+    if (sum.classes)
+      for (const Measure& measure : class_measures(*sum.classes))
+        result["test_" + measure.name] = measure.value;
     if (const std::string note = trust_note(trained.device); !note.empty()) result["trust"] = note;
     std::cout << result.dump() << '\n';
   } else {
@@ -124,6 +156,10 @@ void add_eval(CLI::App& program, int& exit_code) {
       ->option_text("N");
   add_number(*command, "--threads", options->threads, "of the CPU's kernels (default: the run's)")
       ->option_text("N");
+  command
+      ->add_option("--confusion", options->confusion,
+                   "write a picture (SVG) of the classes that are taken for one another")
+      ->option_text("FILE");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {
     at_least_one(*command, {"--batch-size", "--eval-examples", "--threads"});

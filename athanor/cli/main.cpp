@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_train(program, exit_code);
   athanor::cli::add_eval(program, exit_code);
   athanor::cli::add_predict(program, exit_code);
+  athanor::cli::add_runs(program, exit_code);
   athanor::cli::add_data(program, exit_code);
   athanor::cli::add_sample(program, exit_code);
   athanor::cli::add_explain(program, exit_code);

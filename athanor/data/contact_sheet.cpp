@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
+#include "athanor/base/base64.h"
 #include "athanor/base/xml.h"
 #include "athanor/data/picture.h"
 #include "athanor/formats/image.h"
@@ -59,18 +59,6 @@ void mix_pictures(std::vector<Picture>& pictures, const Augmentation& augmentati
   auto in = batch.as<float>().begin();
   for (Picture& picture : pictures)
     for (float& pixel : picture.pixels) pixel = *in++;
-}
-
-std::string base64(const std::vector<std::byte>& bytes) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t word = 0;
-    for (size_t j = 0; j < 3; ++j)
-      word = word << 8 | (i + j < bytes.size() ? static_cast<uint32_t>(bytes[i + j]) : 0);
-    for (size_t j = 0; j < 4; ++j) text += i + j > bytes.size() ? '=' : digits[word >> (18 - 6 * j) & 63];
-  }
-  return text;
 }
 
 }  // namespace
@@ -145,7 +133,7 @@ std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& titl
   }
   svg += fmt::format(
       "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" href=\"data:image/png;base64,{}\"/>\n</svg>\n",
-      margin + names, head, width, height, base64(format_png(sheet.picture)));
+      margin + names, head, width, height, to_base64(format_png(sheet.picture)));
   return svg;
 }
 

@@ -68,7 +68,7 @@ std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
   return plan_for({pending.loss});
 }
 
-MetricsSum Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {
+TestResult Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {
   const Autocast scope(parse_precision(config_.precision));
   const WeightAverage::Scope averaged(average_ ? &*average_ : nullptr);
   return test_model(*model_, device_, task_, batch_size, go_on);

@@ -6,6 +6,7 @@
 
 #include "athanor/compile/plan.h"
 #include "athanor/train/checkpoint.h"
+#include "athanor/train/class_counts.h"
 #include "athanor/train/step_mark.h"
 #include "athanor/train/task.h"
 #include "athanor/train/training_step.h"
@@ -40,7 +41,7 @@ class Learner {
 
   /// Sum of loss and count of right answers over the task's test batches, of the average of weights where
   /// there is one.
-  MetricsSum test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on);
+  TestResult test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on);
 
   /// Task::sample(), of the average of weights where there is one.
   std::string sample(int64_t tokens, uint64_t seed);

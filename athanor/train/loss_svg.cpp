@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "athanor/base/xml.h"
+#include "athanor/train/curve_line.h"
 #include "athanor/train/ticks.h"
 
 namespace athanor {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr double width = 920, height = 660;
 constexpr double left = 70, right = width - 84;
-constexpr double most_points = 1400;  // of a line: about two for each pixel
 
 // Colours are those of one blue and one orange that keep their contrast on white and on near-black.
 constexpr std::string_view style = R"(
@@ -36,65 +36,10 @@ constexpr std::string_view style = R"(
   }
 )";
 
-struct Point {
-  double step, value;
-};
-using Line = std::vector<Point>;
-
 struct Test {
-  Point point;
+  CurvePoint point;
   std::string when;  // "epoch 3"
 };
-
-/// The mean over about a thirtieth of the run around each step. Windows are even on both sides where the
-/// curve starts, so that its steep part stays where it is; at the end they look back.
-Line running_mean(const Line& line) {
-  const size_t reach = std::clamp<size_t>(line.size() / 60, 1, 150);
-  std::vector<double> sums{0};
-  for (const Point& point : line) sums.push_back(sums.back() + point.value);
-  Line means;
-  for (size_t i = 0; i < line.size(); ++i) {
-    const size_t back = std::min(i, reach), ahead = std::min(back, line.size() - 1 - i);
-    means.push_back(
-        {line[i].step, (sums[i + ahead + 1] - sums[i - back]) / static_cast<double>(back + ahead + 1)});
-  }
-  return means;
-}
-
-/// The minimum and maximum of each of a few hundred sections: looks like the whole line.
-Line thinned(const Line& line) {
-  const auto stretch = static_cast<size_t>(std::ceil(2 * static_cast<double>(line.size()) / most_points));
-  if (stretch <= 2) return line;
-  Line result;
-  const auto by_value = [](const Point& a, const Point& b) { return a.value < b.value; };
-  for (size_t i = 0; i < line.size(); i += stretch) {
-    const auto begin = line.begin() + static_cast<std::ptrdiff_t>(i);
-    const auto end = line.begin() + static_cast<std::ptrdiff_t>(std::min(i + stretch, line.size()));
-    auto [low, high] = std::minmax_element(begin, end, by_value);
-    if (high < low) std::swap(low, high);
-    result.push_back(*low);
-    if (high != low) result.push_back(*high);
-  }
-  return result;
-}
-
-double quantile(const Line& line, double share) {
-  std::vector<double> values;
-  for (const Point& point : line) values.push_back(point.value);
-  if (values.empty()) return 0;
-  const auto at =
-      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
-}
-
-/// "1,400"
-std::string with_commas(double number) {
-  std::string text = fmt::format("{:.0f}", number);
-  for (int64_t at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<size_t>(at), ",");
-  return text;
-}
 
 /// A pair of axes with the curves of one quantity.
 struct Panel {
@@ -103,7 +48,7 @@ struct Panel {
   double low, high;    // values
   bool percent;
   double steps_in_all;
-  Line raw;
+  CurveLine raw;
   std::vector<Test> tests;
 
   double x(double step) const { return left + (right - left) * step / steps_in_all; }
@@ -116,9 +61,9 @@ struct Panel {
     return percent ? fmt::format("{:.4g} %", 100 * value) : fmt::format("{:.4g}", value);
   }
 
-  std::string path(const Line& line) const {
+  std::string path(const CurveLine& line) const {
     std::string text;
-    for (const Point& point : line)
+    for (const CurvePoint& point : line)
       text += fmt::format("{}{:.1f} {:.1f}", text.empty() ? "M" : "L", x(point.step), y(point.value));
     return text;
   }
@@ -150,7 +95,7 @@ std::string draw_axes(const Panel& panel, const std::vector<EpochMetrics>& epoch
 }
 
 std::string draw_curves_of(const Panel& panel) {
-  const Line means = running_mean(panel.raw);
+  const CurveLine means = running_mean(panel.raw);
   std::string svg = fmt::format(
       "<clipPath id=\"{0}\"><rect x=\"{1}\" y=\"{2}\" width=\"{3}\" height=\"{4}\"/></clipPath>\n", panel.id,
       left - 2, panel.top - 3, right - left + 4, panel.bottom - panel.top + 6);
@@ -159,13 +104,13 @@ std::string draw_curves_of(const Panel& panel) {
     svg += fmt::format("<path class=\"raw\" d=\"{}\"/>\n", panel.path(thinned(panel.raw)));
   if (means.size() > 1) svg += fmt::format("<path class=\"mean\" d=\"{}\"/>\n", panel.path(thinned(means)));
   if (panel.tests.size() > 1) {
-    Line line;
+    CurveLine line;
     for (const Test& test : panel.tests) line.push_back(test.point);
     svg += fmt::format("<path class=\"line\" d=\"{}\"/>\n", panel.path(line));
   }
   svg += "</g>\n";
   if (means.size() == 1) {  // which makes no line; a ring, for the test stands at the same place
-    const Point& only = means.front();
+    const CurvePoint& only = means.front();
     svg += fmt::format(
         "<circle class=\"step\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"9\"><title>step {:.0f}: {} "
         "{}</title></circle>\n",
@@ -182,7 +127,7 @@ std::string draw_curves_of(const Panel& panel) {
   const double shown = std::clamp(means.back().value, panel.low, panel.high);
   double train_y = panel.y(shown) + 4.5;
   if (!panel.tests.empty() && panel.tests.back().point.step >= 0.98 * means.back().step) {
-    const Point last = panel.tests.back().point;
+    const CurvePoint last = panel.tests.back().point;
     double test_y = panel.y(std::clamp(last.value, panel.low, panel.high)) + 4.5;
     if (const double gap = test_y - train_y; std::abs(gap) < 17) {
       const double push = (17 - std::abs(gap)) / 2;
@@ -218,7 +163,7 @@ std::string draw_legend(const std::string& tested) {
 }  // namespace
 
 std::string draw_curves(const Curves& curves) {
-  Line losses, accuracies;
+  CurveLine losses, accuracies;
   std::vector<Test> test_losses, test_accuracies;
   for (const auto& metrics : curves.steps) {
     losses.push_back({static_cast<double>(metrics.step), metrics.loss});

@@ -88,9 +88,12 @@ json to_json(const MetricsSum& sum) {
 }
 
 json to_json(const EpochMetrics& epoch) {
-  return {{"epoch", epoch.epoch},           {"step", epoch.step},
-          {"train_loss", epoch.train_loss}, {"train_accuracy", epoch.train_accuracy},
-          {"test_loss", epoch.test_loss},   {"test_accuracy", epoch.test_accuracy}};
+  json result{{"epoch", epoch.epoch},           {"step", epoch.step},
+              {"train_loss", epoch.train_loss}, {"train_accuracy", epoch.train_accuracy},
+              {"test_loss", epoch.test_loss},   {"test_accuracy", epoch.test_accuracy}};
+  if (epoch.test_f1) result["test_f1"] = *epoch.test_f1;
+  if (epoch.test_top5_accuracy) result["test_top5_accuracy"] = *epoch.test_top5_accuracy;
+  return result;
 }
 
 MetricsSum metrics_sum_from_json(const json& source) {
@@ -109,6 +112,9 @@ EpochMetrics epoch_metrics_from_json(const json& source) {
   source.at("train_accuracy").get_to(epoch.train_accuracy);
   source.at("test_loss").get_to(epoch.test_loss);
   source.at("test_accuracy").get_to(epoch.test_accuracy);
+  if (source.contains("test_f1")) epoch.test_f1 = source.at("test_f1").get<double>();
+  if (source.contains("test_top5_accuracy"))
+    epoch.test_top5_accuracy = source.at("test_top5_accuracy").get<double>();
   return epoch;
 }
 

@@ -53,6 +53,7 @@ struct MetricsSum {
 struct EpochMetrics {
   int64_t epoch = 0, step = 0;  // its number, from 1, and its last step
   double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;
+  std::optional<double> test_f1 = {}, test_top5_accuracy = {};  // as ClassCounts has them
   bool operator==(const EpochMetrics&) const = default;
 };
 

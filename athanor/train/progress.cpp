@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/text.h"
+#include "athanor/train/confusion_svg.h"
 #include "athanor/train/sampling.h"
 
 namespace athanor {
@@ -211,6 +212,12 @@ void Progress::ended(const Summary& summary) {
   const ResultText words =
       facts_.scoring->in_words(summary.test_loss, summary.test_accuracy, facts_.test_count);
   line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), words.rest));
+  if (summary.classes) {
+    std::string text;
+    for (const Measure& measure : class_measures(*summary.classes)) text += measure.text + ", ";
+    const std::string mistake = worst_mistake(*summary.classes, summary.class_names);
+    line(fmt::format("{}  {}{}", strong("classes"), text, mistake.empty() ? "no mistakes" : mistake));
+  }
   if (summary.stopped_early)
     line(fmt::format("{}  after epoch {}: epoch {} was the best (best.safetensors)", strong("stopped"),
                      summary.epochs.size(), summary.best_epoch));
@@ -240,9 +247,11 @@ void Progress::ended(const Summary& summary) {
                    format_bytes(summary.peak_memory_bytes), summary.kernels_off_device,
                    summary.kernels_total));
   line(fmt::format("{}  {}/", strong("files  "), folder.path.string()));
-  line(
-      "         loss.svg (curves, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
-      "plan.json");
+  line(fmt::format(
+      "         loss.svg (curves{}, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
+      "plan.json",
+      summary.classes && summary.classes->classes() <= most_drawn_classes ? "; confusion.svg: mistakes"
+                                                                          : ""));
   line(fmt::format("{}  athanor {} --checkpoint {}", strong("next   "), facts_.scoring->use(),
                    folder.path.string()));
 }

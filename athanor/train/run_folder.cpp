@@ -38,6 +38,32 @@ bool RunFolder::has_steps() const {
   return is_there(checkpoint()) || (!missing && size > 0);
 }
 
+std::vector<fs::path> RunFolder::files() const {
+  const auto is_ours = [&](fs::path file) {
+    if (file.extension() == ".tmp") file.replace_extension();
+    const std::vector<fs::path> known{config(),  config_toml(), metrics(),  checkpoint(), best(),
+                                      summary(), plan(),        loss_svg(), confusion(),  confusion_svg(),
+                                      state(),   samples(),     examples(), report(),     lock()};
+    return std::ranges::find(known, file) != known.end() ||
+           file.filename().string().starts_with("events.out.tfevents.");
+  };
+  std::vector<fs::path> found;
+  std::error_code failed;
+  for (fs::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+    if (is_ours(at->path()) && !fs::is_directory(at->symlink_status(failed))) found.push_back(at->path());
+  std::ranges::sort(found);
+  return found;
+}
+
+bool RunFolder::is_locked() const {
+  if (!is_there(lock())) return false;
+  try {
+    return !os::Lock::take(lock());
+  } catch (const std::system_error&) {
+    return false;  // a folder that may not be written
+  }
+}
+
 void RunFolder::create() const {
   std::error_code failed;
   fs::create_directories(path, failed);

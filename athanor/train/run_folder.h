@@ -23,12 +23,22 @@ struct RunFolder {
   std::filesystem::path summary() const { return path / "summary.json"; }
   std::filesystem::path plan() const { return path / "plan.json"; }
   std::filesystem::path loss_svg() const { return path / "loss.svg"; }
+  std::filesystem::path confusion() const { return path / "confusion.json"; }
+  std::filesystem::path confusion_svg() const { return path / "confusion.svg"; }
+  std::filesystem::path state() const { return path / "state.json"; }
+  std::filesystem::path samples() const { return path / "samples.jsonl"; }
+  std::filesystem::path examples() const { return path / "examples.json"; }
+  std::filesystem::path report() const { return path / "report.html"; }
   std::filesystem::path lock() const { return path / ".lock"; }
 
   /// Whether a run was started here.
   bool has_run() const;
   /// Whether it made steps, which a new run would lose.
   bool has_steps() const;
+  /// The files that are there and that runs write, temporary ones among them.
+  std::vector<std::filesystem::path> files() const;
+  /// Whether a process works on the run.
+  bool is_locked() const;
   /// Makes the folder if necessary. Throws Error(io) if that fails or nothing can be written into it.
   void create() const;
   /// Keeps other processes from working on the run. Throws Error(io) when one does.

@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/train/confusion_svg.h"
 
 namespace athanor {
 namespace {
@@ -18,10 +19,11 @@ constexpr double seconds_between_drawings = 10;
 }  // namespace
 
 RunRecord::RunRecord(const TrainConfig& config, RunFolder folder, int64_t steps, uint64_t metrics_bytes,
-                     std::string tested)
+                     std::string tested, std::vector<std::string> class_names)
     : config_(config),
       folder_(std::move(folder)),
       tested_(std::move(tested)),
+      class_names_(std::move(class_names)),
       log_(folder_.metrics(), metrics_bytes) {
   if (steps > 0) metrics_ = read_metrics(folder_.metrics());
   if (static_cast<int64_t>(metrics_.size()) != steps)
@@ -77,6 +79,22 @@ void RunRecord::write_plan(const Plan& plan, const std::map<std::string, std::st
   nlohmann::ordered_json json = to_json(plan);
   json["kernel_choices"] = kernels;
   write_json(folder_.plan(), json);
+}
+
+void RunRecord::write_confusion(const TestResult& test, int64_t steps) const {
+  if (!test.classes) return;
+  nlohmann::ordered_json json = to_json(*test.classes, class_names_);
+  json["step"] = steps;
+  write_file_atomically(folder_.confusion(), json.dump() + "\n");
+  if (test.classes->classes() > most_drawn_classes) return;
+  const std::string mistake = worst_mistake(*test.classes, class_names_);
+  write_file_atomically(
+      folder_.confusion_svg(),
+      draw_confusion(
+          *test.classes, class_names_,
+          fmt::format("{} on {}: what is taken for what", config_.model, dataset_title(config_.data)),
+          fmt::format("{} test {} after {} steps{}", grouped(test.classes->total()), tested_, grouped(steps),
+                      mistake.empty() ? "" : "; " + mistake)));
 }
 
 void RunRecord::write_summary(const Summary& summary) const {

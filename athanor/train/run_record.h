@@ -9,6 +9,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/line_log.h"
 #include "athanor/compile/plan.h"
+#include "athanor/train/class_counts.h"
 #include "athanor/train/loss_svg.h"
 #include "athanor/train/metrics.h"
 #include "athanor/train/run_folder.h"
@@ -21,7 +22,7 @@ class RunRecord {
   /// Goes on with the metrics of `steps` steps, which are the first `metrics_bytes` of the file; what comes
   /// after them is cut off. Throws Error(format) where the file has another number of steps.
   RunRecord(const TrainConfig& config, RunFolder folder, int64_t steps, uint64_t metrics_bytes,
-            std::string tested);
+            std::string tested, std::vector<std::string> class_names);
 
   /// Of the whole run.
   const std::vector<StepMetrics>& metrics() const { return metrics_; }
@@ -38,12 +39,15 @@ class RunRecord {
   /// Fills in the times of the steps that this process made, with so many `counted` in each.
   void fill_in_times(Summary& summary, int64_t counted) const;
   void write_plan(const Plan& plan, const std::map<std::string, std::string>& kernels) const;
+  /// confusion.json and confusion.svg of a test after so many steps, where it has classes.
+  void write_confusion(const TestResult& test, int64_t steps) const;
   void write_summary(const Summary& summary) const;
 
  private:
   TrainConfig config_;
   RunFolder folder_;
   std::string tested_;
+  std::vector<std::string> class_names_;
   LineLog log_;
   std::vector<StepMetrics> metrics_;
   std::vector<double> step_seconds_, rebuild_seconds_;  // without those that compiled a plan

@@ -41,6 +41,9 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"compilations", summary.compilations},
                               {"epoch_metrics", epochs}};
   for (const Measure& measure : summary.measures) json["test_" + measure.name] = measure.value;
+  if (summary.classes)
+    for (const Measure& measure : class_measures(*summary.classes))
+      json["test_" + measure.name] = measure.value;
   if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;
   if (summary.stopped_early) json["stopped_early"] = true;
   if (summary.loss_scale) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/train/class_counts.h"
 #include "athanor/train/config.h"
 #include "athanor/train/metrics.h"
 #include "athanor/train/scoring.h"
@@ -22,12 +23,14 @@ struct Summary {
   double train_loss = 0;   // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
   std::vector<Measure> measures = {};       // of the test
-  Unit unit = {};                           // what is counted
-  std::vector<EpochMetrics> epochs;         // those that were completed
-  int64_t best_epoch = 0;                   // by its test; 0: none was completed
-  bool stopped_early = false;               // for want of patience
-  std::optional<double> loss_scale = {};    // of the last step, with f16
-  int64_t skipped_steps = 0;                // for want of it: gradients overflowed
+  std::optional<ClassCounts> classes = {};  // of the test, where the task has classes
+  std::vector<std::string> class_names = {};
+  Unit unit = {};                         // what is counted
+  std::vector<EpochMetrics> epochs;       // those that were completed
+  int64_t best_epoch = 0;                 // by its test; 0: none was completed
+  bool stopped_early = false;             // for want of patience
+  std::optional<double> loss_scale = {};  // of the last step, with f16
+  int64_t skipped_steps = 0;              // for want of it: gradients overflowed
 
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
   double per_second = 0;  // pictures, or tokens

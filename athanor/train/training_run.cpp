@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <iterator>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/train/examples_record.h"
 #include "athanor/train/memory_advice.h"
 #include "athanor/train/training_run.h"
 
@@ -51,18 +53,64 @@ RunEnd TrainingRun::run() {
   std::error_code ignored;
   std::filesystem::remove(folder_.summary(), ignored);  // of an earlier end, which this run goes beyond
   RunEnd end = RunEnd::finished;
+  started_ = std::time(nullptr);
+  write_status(RunStateName::running);
   try {
     run_to_end();
+    write_status(RunStateName::finished);
     return end;
   } catch (const Interrupted&) {
     end = RunEnd::interrupted;
   } catch (const StopRequested&) {
     end = RunEnd::stopped;
+  } catch (const Error& error) {
+    try {
+      write_status(RunStateName::failed, error.what());
+    } catch (const Error&) {
+      // The first error says more.
+    }
+    throw;
   }
   settle(0);
   if (learner_->whole() && state_.step != saved_step_) save(RunRecord::Draw::now);
   writer_.wait();
+  write_status(RunStateName::stopped);
   return end;
+}
+
+void TrainingRun::write_status(RunStateName state, const std::string& error) {
+  const RunFacts known = facts();
+  RunStatus status{.state = state,
+                   .error = error,
+                   .version = ATHANOR_VERSION,
+                   .device = to_string(known.device.device),
+                   .device_name = known.device.name,
+                   .data = known.data,
+                   .threads = known.threads,
+                   .parameters = known.parameters,
+                   .started = started_,
+                   .ended = state == RunStateName::running ? 0 : static_cast<int64_t>(std::time(nullptr)),
+                   .steps = state_.step,
+                   .steps_in_all = known.steps_in_all,
+                   .train_seconds = state_.train_seconds,
+                   .epochs = state_.epochs,
+                   .best_epoch = 0,
+                   .best = {}};
+  const auto is_best = [&](double loss, double accuracy) {
+    status.best = scoring_->measures(loss, accuracy).front().text;
+    status.best_loss = loss, status.best_accuracy = accuracy;
+  };
+  const auto score_so_far = [&] { return scoring_->score(status.best_loss, status.best_accuracy); };
+  if (!state_.epochs.empty()) {
+    status.best_epoch = std::ssize(state_.epochs) - epochs_since_best();
+    const EpochMetrics& best = state_.epochs[static_cast<size_t>(status.best_epoch - 1)];
+    is_best(best.test_loss, best.test_accuracy);
+  }
+  // A run may be tested in the middle of an epoch.
+  if (tested_ &&
+      (status.best.empty() || scoring_->score(tested_->mean_loss(), tested_->accuracy()) > score_so_far()))
+    is_best(tested_->mean_loss(), tested_->accuracy());
+  write_json(folder_.state(), to_json(status));
 }
 
 int64_t TrainingRun::epochs_since_best() const {
@@ -208,8 +256,8 @@ void TrainingRun::stop_without_memory(const Error& error) {
   });
 }
 
-MetricsSum TrainingRun::test() {
-  const MetricsSum sum = learner_->test(config_.batch_size, [&](int64_t done) {
+TestResult TrainingRun::test() {
+  const TestResult sum = learner_->test(config_.batch_size, [&](int64_t done) {
     reporter_.tested(done, task_->test_count());
     throw_if_interrupted();
     return true;
@@ -220,21 +268,29 @@ MetricsSum TrainingRun::test() {
 
 void TrainingRun::finish_epoch() {
   tested_ = test();
-  const EpochMetrics epoch{.epoch = batches_->position().epoch + 1,
-                           .step = state_.step,
-                           .train_loss = state_.epoch_sum.mean_loss(),
-                           .train_accuracy = state_.epoch_sum.accuracy(),
-                           .test_loss = tested_->mean_loss(),
-                           .test_accuracy = tested_->accuracy()};
+  EpochMetrics epoch{.epoch = batches_->position().epoch + 1,
+                     .step = state_.step,
+                     .train_loss = state_.epoch_sum.mean_loss(),
+                     .train_accuracy = state_.epoch_sum.accuracy(),
+                     .test_loss = tested_->mean_loss(),
+                     .test_accuracy = tested_->accuracy()};
+  if (tested_->classes) {
+    epoch.test_f1 = tested_->classes->macro_f1();
+    epoch.test_top5_accuracy = tested_->classes->top5();
+  }
   state_.epochs.push_back(epoch);
   state_.epoch_sum = {};
   batches_->begin_epoch();
   save(RunRecord::Draw::now);
+  record_->write_confusion(*tested_, state_.step);
   if (epochs_since_best() == 0) save_best();
+  write_status(RunStateName::running);
   reporter_.epoch_ended(epoch);
   if (config_.sample > 0)
-    if (const std::string text = learner_->sample(config_.sample, config_.seed); !text.empty())
+    if (const std::string text = learner_->sample(config_.sample, config_.seed); !text.empty()) {
+      add_sample(folder_.samples(), {state_.step, text});
       reporter_.sampled(state_.step, text);
+    }
   if (callbacks.on_epoch) callbacks.on_epoch(epoch);
 }
 

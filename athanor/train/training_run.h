@@ -15,6 +15,7 @@
 #include "athanor/train/learner.h"
 #include "athanor/train/run_device.h"
 #include "athanor/train/run_record.h"
+#include "athanor/train/run_status.h"
 #include "athanor/train/run_tuning.h"
 #include "athanor/train/trainer.h"
 
@@ -68,7 +69,7 @@ class TrainingRun {
   /// Reads the results of steps, oldest first, until at most so many are in flight.
   void settle(size_t left_in_flight);
   void settle_oldest();
-  MetricsSum test();
+  TestResult test();
   void finish_epoch();
   bool checkpoint_is_due() const;
   Checkpoint checkpoint() const;
@@ -77,6 +78,8 @@ class TrainingRun {
   std::optional<TestPoint> last_test() const;
   void draw(RunRecord::Draw when);
   void finish();
+  /// Writes state.json.
+  void write_status(RunStateName state, const std::string& error = {});
   [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
@@ -98,9 +101,10 @@ class TrainingRun {
   std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and earlier ones
   std::optional<RunTuning> tuning_;
   std::shared_ptr<const Plan> plan_;  // of the last step
-  std::optional<MetricsSum> tested_;  // after the last step, when it was
+  std::optional<TestResult> tested_;  // after the last step, when it was
   CheckpointWriter writer_;
   int64_t saved_step_ = 0;
+  int64_t started_ = 0;  // seconds since 1970
   Clock::time_point saved_at_;
 };
 

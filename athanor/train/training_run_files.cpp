@@ -8,6 +8,7 @@
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/memory/storage.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/train/examples_record.h"
 #include "athanor/train/training_run.h"
 
 namespace athanor {
@@ -76,6 +77,8 @@ void TrainingRun::finish() {
       .test_loss = tested_->mean_loss(),
       .test_accuracy = tested_->accuracy(),
       .measures = scoring_->measures(tested_->mean_loss(), tested_->accuracy()),
+      .classes = tested_->classes,
+      .class_names = task_->spec().class_names,
       .unit = unit,
       .epochs = state_.epochs,
       .best_epoch = state_.epochs.empty() ? 0 : std::ssize(state_.epochs) - epochs_since_best(),
@@ -96,6 +99,8 @@ void TrainingRun::finish() {
       .compilations = compilations()};
   if (!record_->metrics().empty()) summary.loss_scale = record_->metrics().back().loss_scale;
   record_->fill_in_times(summary, config_.batch_size * unit.in_example);
+  record_->write_confusion(*tested_, state_.step);
+  write_examples(folder_.examples(), *tested_, task_->spec());
   record_->write_plan(*plan_, kernels_);
   record_->write_summary(summary);
   reporter_.ended(summary);

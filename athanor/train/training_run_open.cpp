@@ -61,7 +61,8 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   write_json(folder_.config(), to_json(config_));
   write_file_atomically(folder_.config_toml(), to_toml(config_));
   if (resume) tuning_->repeat(record_in(read_lost_steps(folder_.metrics(), state_.metrics_bytes)));
-  record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many);
+  record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many,
+                  task_->spec().class_names);
   tuning_->go_on_from(record_->metrics());
   saved_at_ = Clock::now();
   saved_step_ = state_.step;
@@ -110,6 +111,7 @@ void TrainingRun::check_same_data(const ExampleSpec& stored) const {
               folder_.path.string(), "Bring the data back as it was, or start a new run");
 }
 
+// There is no learner where the memory was too small for one.
 RunFacts TrainingRun::facts() const {
   return {.config = config_,
           .folder = folder_,
@@ -118,8 +120,8 @@ RunFacts TrainingRun::facts() const {
           .precision_note = precision_note_,
           .trust = trust_note(device_.device),
           .threads = cpu_threads(),
-          .parameters = learner_->model().parameter_count(),
-          .init_note = learner_->init_note(),
+          .parameters = learner_ ? learner_->model().parameter_count() : 0,
+          .init_note = learner_ ? learner_->init_note() : "",
           .data = task_->describe(),
           .test_count = task_->test_count(),
           .scoring = scoring_,

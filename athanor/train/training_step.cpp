@@ -24,12 +24,13 @@ Tensor classification_loss(const Tensor& logits, const Tensor& labels, double sm
 
 }  // namespace
 
-// The logits' handle ends here, so that they need not live longer than the plan.
+// In training the logits' handle ends here, so that they need not live longer than the plan.
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing) {
   const Tensor logits = model(inputs);
   const Tensor wanted = labels.dtype() == DType::f32 ? argmax(labels, 1) : labels;
-  return {classification_loss(logits, labels, label_smoothing),
-          sum(equal(argmax(logits.detach(), 1), wanted))};
+  return {.loss = classification_loss(logits, labels, label_smoothing),
+          .correct = sum(equal(argmax(logits.detach(), 1), wanted)),
+          .scores = model.training() ? Tensor() : cast(logits.detach(), DType::f32)};
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,

@@ -24,6 +24,8 @@ inline constexpr int64_t ignored_target = -100;
 struct Forward {
   Tensor loss;     // f32: the mean over all targets that count
   Tensor correct;  // i64: how many of them the model would give
+  /// f32 [N, C]: a score for each class of each example, where a model of classes is tested; else undefined.
+  Tensor scores = {};
 };
 
 /// Gives the loss of a batch: Task::forward(), or a function of one's own.

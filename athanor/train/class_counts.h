@@ -1,0 +1,95 @@
+// Which classes a model takes for which.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "athanor/graph/host_array.h"
+#include "athanor/train/metrics.h"
+#include "athanor/train/scoring.h"
+
+namespace athanor {
+
+/// A confusion matrix, and what follows from it. Only pairs that occur take memory, so that there may be
+/// thousands of classes.
+class ClassCounts {
+ public:
+  explicit ClassCounts(int64_t classes = 0) : classes_(classes) {}
+
+  /// Adds the rows of scores f32[N, C] (larger is likelier) with the right classes i64[N]; targets below 0
+  /// do not count. The answer is the first of the largest scores. A right class is among the first five if
+  /// at most four scores are larger than its own.
+  void add(const HostArray& scores, const HostArray& targets);
+  void add(int64_t right, int64_t answer, int64_t count = 1);
+
+  int64_t classes() const { return classes_; }
+  int64_t total() const { return total_; }
+  /// Examples of class `right` for which the model gave `answer`.
+  int64_t count(int64_t right, int64_t answer) const;
+  /// Those that occur: {right, answer} -> how often.
+  const std::map<std::pair<int64_t, int64_t>, int64_t>& pairs() const { return pairs_; }
+  int64_t examples_of(int64_t label) const { return sum_of(right_, label); }
+  int64_t answers_of(int64_t label) const { return sum_of(answers_, label); }
+
+  double accuracy() const;
+  /// The share of examples whose class is among the five likeliest. None for five classes and fewer, of
+  /// which it says nothing.
+  std::optional<double> top5() const;
+  /// Of the answers "label", the share that is right; of the examples of label, the share that is found; and
+  /// their harmonic mean. 0 where there are none.
+  double precision(int64_t label) const;
+  double recall(int64_t label) const;
+  double f1(int64_t label) const;
+  /// The mean of f1() over the classes that occur as an example or as an answer (macro F1, as scikit-learn
+  /// has it).
+  double macro_f1() const;
+
+  bool operator==(const ClassCounts&) const = default;
+
+ private:
+  static int64_t sum_of(const std::map<int64_t, int64_t>& sums, int64_t label);
+  int64_t classes_, total_ = 0, in_top5_ = 0;
+  bool scored_ = false;  // in_top5_ is known
+  std::map<std::pair<int64_t, int64_t>, int64_t> pairs_;
+  std::map<int64_t, int64_t> right_, answers_;
+};
+
+/// An example that a model was tested on.
+struct TestExample {
+  int64_t right = 0, answer = 0;
+  double share = 0;  // the answer's probability
+  HostArray inputs;  // as the model had them, without the batch's axis
+};
+
+/// What a test gives.
+struct TestResult : MetricsSum {
+  std::optional<ClassCounts> classes = {};    // where the task has classes
+  std::vector<TestExample> mistakes = {};     // those that the model was surest of, the surest first
+  std::vector<TestExample> first_right = {};  // of those that are right
+};
+
+/// Keeps of a tested batch what `mistakes` and `first_right` are to show.
+void keep_examples(TestResult& result, const HostArray& scores, const HostArray& inputs,
+                   const HostArray& targets);
+
+/// "F1 91.2 %" and "top-5 99.8 %".
+std::vector<Measure> class_measures(const ClassCounts& counts);
+
+/// "Shirt", or "class 3" where there are no names.
+std::string class_name(const std::vector<std::string>& names, int64_t label);
+
+/// The pair that is mistaken most often: "Shirt is taken for T-shirt most often (112 of 1,000)". "" where
+/// nothing is mistaken.
+std::string worst_mistake(const ClassCounts& counts, const std::vector<std::string>& names);
+
+/// confusion.json: each class with its name, examples, precision, recall and F1; and the pairs that occur, as
+/// [right, answer, count].
+nlohmann::ordered_json to_json(const ClassCounts& counts, const std::vector<std::string>& names);
+/// The inverse. Throws nlohmann's exceptions for another form.
+std::pair<ClassCounts, std::vector<std::string>> class_counts_from_json(const nlohmann::json& json);
+
+}  // namespace athanor

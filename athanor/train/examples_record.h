@@ -1,0 +1,29 @@
+// examples.json: some pictures of a test, with what a model made of them; samples.jsonl: what it wrote.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "athanor/data/dataset.h"
+#include "athanor/train/class_counts.h"
+
+namespace athanor {
+
+/// Writes the mistakes and the right ones of a test, each as a PNG of at most 96 pixels. Nothing where the
+/// examples are no pictures. Throws Error(io).
+void write_examples(const std::filesystem::path& path, const TestResult& test, const ExampleSpec& spec);
+
+struct WrittenSample {
+  int64_t step = 0;
+  std::string text;
+  bool operator==(const WrittenSample&) const = default;
+};
+
+/// Adds a sample to those of earlier steps; those of its step and later ones, which were lost, go. Throws
+/// Error(io).
+void add_sample(const std::filesystem::path& path, const WrittenSample& sample);
+/// As far as they can be read.
+std::vector<WrittenSample> read_samples(const std::filesystem::path& path);
+
+}  // namespace athanor

@@ -1,0 +1,111 @@
+#include "athanor/train/memory_svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "athanor/base/text.h"
+#include "athanor/base/xml.h"
+#include "athanor/train/ticks.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+
+constexpr double memory_width = 920, memory_height = 400;
+constexpr double memory_left = 92, memory_right = memory_width - 40, memory_top = 96, memory_bottom = 336;
+
+constexpr std::string_view memory_style = R"(
+  text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
+  .title { font-size: 21px; font-weight: 600; fill: #1c2733 } .page { fill: #ffffff } .grid { stroke: #e7ebf0 }
+  .axis { stroke: #c3ccd6 } rect.long { fill: #e0681c } rect.short { fill: #2f6fde } .v { fill-opacity: .72; stroke: #ffffff; stroke-width: .5 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #93a1b0 } .title { fill: #e8edf3 } .page { fill: #11161d } .grid { stroke: #222b36 } .axis { stroke: #3a4654 }
+    rect.long { fill: #ff9a52 } rect.short { fill: #6ea3ff } .v { stroke: #11161d }
+  }
+)";
+
+struct LivingValue {
+  double first, last, offset, bytes;
+  std::string type;
+};
+
+/// The values in the arena of the plan's own device.
+std::vector<LivingValue> values_in_arena(const json& plan) {
+  std::vector<LivingValue> values;
+  for (const json& value : plan.at("values"))
+    if (value.contains("offset") && value.at("device") == plan.at("device"))
+      values.push_back({value.at("first_step"), value.at("last_step"), value.at("offset"), value.at("bytes"),
+                        value.at("type")});
+  return values;
+}
+
+std::string axes_of_memory(double steps, double most) {
+  std::string svg;
+  const double unit = std::exp2(10 * std::floor(std::log2(std::max(most, 1.0)) / 10));
+  for (const double value : nice_ticks(0, most / unit, 5)) {
+    const double y = memory_bottom - (memory_bottom - memory_top) * value * unit / most;
+    svg += fmt::format(
+        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
+        "text-anchor=\"end\">{}</text>\n",
+        memory_left, y, memory_right, memory_left - 10, y + 4.5,
+        value == 0 ? "0" : format_bytes(static_cast<uint64_t>(value * unit)));
+  }
+  for (const double step : nice_ticks(0, steps, 8))
+    if (step == std::floor(step))
+      svg += fmt::format(
+          "<path class=\"axis\" d=\"M{0:.1f} {1}v5\"/><text x=\"{0:.1f}\" y=\"{2}\" "
+          "text-anchor=\"middle\">{3:.0f}</text>\n",
+          memory_left + (memory_right - memory_left) * step / steps, memory_bottom, memory_bottom + 21, step);
+  return svg +
+         fmt::format("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", memory_left, memory_bottom, memory_right);
+}
+
+}  // namespace
+
+std::string draw_memory(const json& plan) {
+  const std::vector<LivingValue> values = values_in_arena(plan);
+  const auto steps = std::max(1.0, static_cast<double>(plan.at("steps").size()));
+  double most = 1;
+  for (const LivingValue& value : values) most = std::max(most, value.offset + value.bytes);
+  const auto planned = plan.at("planned_memory_bytes").get<uint64_t>();
+  const auto arena = static_cast<uint64_t>(values.empty() ? 0 : most);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "role=\"img\">\n<title>Memory over a step</title>\n<style>{2}</style>\n"
+      "<rect class=\"page\" width=\"{0}\" height=\"{1}\" rx=\"10\"/>\n"
+      "<text class=\"title\" x=\"28\" y=\"40\">Memory over a step</text>\n"
+      "<text x=\"28\" y=\"62\">{3} in all: {4} for temporaries, shown here, and {5} for parameters, "
+      "optimizer and "
+      "batch</text>\n",
+      memory_width, memory_height, memory_style, format_bytes(planned), format_bytes(arena),
+      format_bytes(planned > arena ? planned - arena : 0));
+  svg += axes_of_memory(steps, most);
+  const double across = (memory_right - memory_left) / steps, up = (memory_bottom - memory_top) / most;
+  for (const LivingValue& value : values) {
+    const double height = value.bytes * up;
+    if (height < 0.3) continue;  // not to be seen
+    svg += fmt::format(
+        "<rect class=\"v {}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"><title>{}, {}: "
+        "kernels "
+        "{:.0f} to {:.0f}</title></rect>\n",
+        value.last - value.first > steps / 5 ? "long" : "short", memory_left + value.first * across,
+        memory_bottom - (value.offset + value.bytes) * up, (value.last - value.first + 1) * across, height,
+        escape_xml(value.type), format_bytes(static_cast<uint64_t>(value.bytes)), value.first, value.last);
+  }
+  return svg + fmt::format(
+                   "<text x=\"{0}\" y=\"{1}\" text-anchor=\"middle\">kernel</text>\n"
+                   "<rect class=\"v long\" x=\"{2}\" y=\"{3}\" width=\"14\" height=\"14\"/><text x=\"{4}\" "
+                   "y=\"{1}\">lives long, as what the backward pass needs</text>\n"
+                   "<rect class=\"v short\" x=\"{5}\" y=\"{3}\" width=\"14\" height=\"14\"/><text x=\"{6}\" "
+                   "y=\"{1}\">lives short</text>\n</svg>\n",
+                   memory_right - 30, memory_bottom + 46, memory_left, memory_bottom + 34, memory_left + 22,
+                   memory_left + 360, memory_left + 382);
+}
+
+}  // namespace athanor
