@@ -15,6 +15,7 @@
 #include "athanor/base/text.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/doing.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/data/augmentation.h"
@@ -25,6 +26,7 @@
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 #include "athanor/train/config_file.h"
+#include "athanor/train/lr_finder.h"
 #include "athanor/train/progress.h"
 #include "athanor/train/trainer.h"
 
@@ -33,7 +35,7 @@ namespace {
 
 struct TrainOptions {
   TrainConfig config;
-  std::string checkpoint_every, config_file, out, trace;
+  std::string checkpoint_every, config_file, out, trace, find_lr;
   bool resume = false, json = false, quiet = false;
 };
 
@@ -181,6 +183,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
       option("--offload", config.offload, "NAME",
              "optimizer: keep its state in the host's memory; nothing on devices that share it", "The run"),
       {"optimizer"});
+  group(command.add_flag("--tensorboard", config.tensorboard,
+                         "write event files for TensorBoard into the run's folder"),
+        "The run");
   group(command.add_flag("--deterministic", config.deterministic,
                          "choose kernels by nothing that was ever timed"),
         "The run");
@@ -191,6 +196,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--trace", options.trace, "FILE",
          "write what ran when, on host and device, for ui.perfetto.dev or chrome://tracing", "Output");
   group(command.add_flag("--quiet", options.quiet, "print only errors"), "Output");
+  option("--find-lr", options.find_lr, "FILE",
+         "no run: try learning rates from too small to too large, suggest one, and draw FILE (SVG)",
+         "How to train");
 }
 
 std::string resume_command(const RunFolder& folder) {
@@ -309,6 +317,45 @@ void check_tuning(const nlohmann::json& given, TrainConfig& config) {
                 "Give the folder of a run, or its metrics.jsonl");
 }
 
+/// Sweeps through learning rates; makes no run.
+int find_lr(const TrainOptions& options) {
+  if (options.resume || !options.out.empty())
+    throw Error(ErrorCode::usage, "a search for a learning rate makes no run and goes on with none",
+                "--find-lr", "Leave out --out and --resume");
+  const InterruptScope interrupts;
+  const TrainConfig& config = options.config;
+  Doing doing("trying learning rates", Doing::Elsewhere::now_and_then);
+  const ScopedWaitListener waits = shown_as(doing);
+  const LrSweep sweep = sweep_learning_rates(config, [&](int64_t done, int64_t of) {
+    doing.say("trying learning rates", fmt::format("{} of {} steps", done, of));
+  });
+  const std::string title = fmt::format("{} on {}: learning rates", config.model, dataset_title(config.data));
+  write_file_atomically(options.find_lr,
+                        draw_lr_sweep(sweep, title,
+                                      fmt::format("{}, batch {}, {} steps, each with a larger rate",
+                                                  config.optimizer, config.batch_size, sweep.points.size())));
+  if (options.json) {
+    nlohmann::ordered_json result{
+        {"suggested", nullptr}, {"grows", nullptr}, {"points", nlohmann::ordered_json::array()}};
+    if (sweep.suggested) result["suggested"] = *sweep.suggested;
+    if (sweep.grows) result["grows"] = *sweep.grows;
+    for (const LrPoint& point : sweep.points)
+      result["points"].push_back({point.lr, point.loss, point.smooth});
+    std::cout << result.dump() << '\n';
+    return 0;
+  }
+  if (options.quiet) return 0;
+  if (sweep.suggested)
+    std::cout << fmt::format("The loss falls fastest at a learning rate of {0:.2g}{1}. Try --lr {0:.2g}\n",
+                             *sweep.suggested,
+                             sweep.grows ? fmt::format(" and grows above {:.2g}", *sweep.grows) : "");
+  else
+    std::cout << fmt::format("In {} steps no learning rate made the loss fall: there is nothing to suggest\n",
+                             sweep.points.size());
+  std::cout << fmt::format("{}: loss by learning rate, for a browser\n", options.find_lr);
+  return 0;
+}
+
 int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
@@ -321,6 +368,7 @@ int train(const CLI::App& command, TrainOptions options) {
   options.config.data = from_any_folder(options.config.data);
   options.config.tokenizer = from_any_folder(options.config.tokenizer);
   options.config.init = from_any_folder(options.config.init);
+  if (!options.find_lr.empty()) return find_lr(options);
   const RunFolder folder = choose_run(given, options);
 
   Progress progress(std::cout, screen_of_stdout());

@@ -72,15 +72,16 @@ void for_each_field(Config& config, F&& f) {
   f("choices", config.choices, keep);
   f("memory_limit", config.memory_limit, may_change);
   f("offload", config.offload, may_change);
+  f("tensorboard", config.tensorboard, may_change);
   f("deterministic", config.deterministic, keep);
   f("check_nan", config.check_nan, may_change);
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 19> later_fields{
-    "eval_examples", "precision", "tune",      "choices",    "image_size", "max_broken", "augment",
-    "memory_limit",  "context",   "tokenizer", "validation", "init",       "freeze",     "weight_decay_on",
-    "ema",           "patience",  "sample",    "accumulate", "offload"};
+constexpr std::array<std::string_view, 20> later_fields{
+    "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size", "max_broken",
+    "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",       "freeze",
+    "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload"};
 
 template <class T>
 json field_to_json(const T& value) {

@@ -60,6 +60,7 @@ struct TrainConfig {
   std::string choices;         // a run whose kernels are repeated, or its metrics.jsonl; "": none
   int64_t memory_limit = 0;    // bytes that a step may take of the device; 0: as many as it needs
   std::string offload;         // "optimizer": its state is kept in the host's memory; "": nothing
+  bool tensorboard = false;    // write event files for TensorBoard, too
   bool deterministic = false;  // choose kernels without timing them
   bool check_nan = false;      // after every kernel, look for NaN and infinity
 

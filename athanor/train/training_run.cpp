@@ -55,6 +55,7 @@ RunEnd TrainingRun::run() {
   RunEnd end = RunEnd::finished;
   started_ = std::time(nullptr);
   write_status(RunStateName::running);
+  if (config_.tensorboard) tensorboard_.emplace(folder_);
   try {
     run_to_end();
     write_status(RunStateName::finished);
@@ -225,6 +226,7 @@ void TrainingRun::settle_oldest() {
   state_.epoch_sum.add(metrics.loss, correct, oldest.counted);
   ++state_.step;
   state_.train_seconds += seconds;
+  if (tensorboard_) tensorboard_->add(metrics);
   reporter_.stepped(metrics, seconds);
   if (callbacks.on_step) callbacks.on_step(metrics);
 }
@@ -266,6 +268,13 @@ TestResult TrainingRun::test() {
   return sum;
 }
 
+std::vector<Measure> TrainingRun::measures_of(const TestResult& test) const {
+  std::vector<Measure> measures = scoring_->measures(test.mean_loss(), test.accuracy());
+  if (test.classes)
+    for (Measure& measure : class_measures(*test.classes)) measures.push_back(std::move(measure));
+  return measures;
+}
+
 void TrainingRun::finish_epoch() {
   tested_ = test();
   EpochMetrics epoch{.epoch = batches_->position().epoch + 1,
@@ -279,6 +288,7 @@ void TrainingRun::finish_epoch() {
     epoch.test_top5_accuracy = tested_->classes->top5();
   }
   state_.epochs.push_back(epoch);
+  if (tensorboard_) tensorboard_->add(epoch, measures_of(*tested_));
   state_.epoch_sum = {};
   batches_->begin_epoch();
   save(RunRecord::Draw::now);
@@ -289,6 +299,7 @@ void TrainingRun::finish_epoch() {
   if (config_.sample > 0)
     if (const std::string text = learner_->sample(config_.sample, config_.seed); !text.empty()) {
       add_sample(folder_.samples(), {state_.step, text});
+      if (tensorboard_) tensorboard_->add_text(state_.step, text);
       reporter_.sampled(state_.step, text);
     }
   if (callbacks.on_epoch) callbacks.on_epoch(epoch);

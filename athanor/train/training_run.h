@@ -17,6 +17,7 @@
 #include "athanor/train/run_record.h"
 #include "athanor/train/run_status.h"
 #include "athanor/train/run_tuning.h"
+#include "athanor/train/tensorboard_log.h"
 #include "athanor/train/trainer.h"
 
 namespace athanor {
@@ -70,6 +71,7 @@ class TrainingRun {
   void settle(size_t left_in_flight);
   void settle_oldest();
   TestResult test();
+  std::vector<Measure> measures_of(const TestResult& test) const;
   void finish_epoch();
   bool checkpoint_is_due() const;
   Checkpoint checkpoint() const;
@@ -103,6 +105,7 @@ class TrainingRun {
   std::shared_ptr<const Plan> plan_;  // of the last step
   std::optional<TestResult> tested_;  // after the last step, when it was
   CheckpointWriter writer_;
+  std::optional<TensorBoardLog> tensorboard_;
   int64_t saved_step_ = 0;
   int64_t started_ = 0;  // seconds since 1970
   Clock::time_point saved_at_;

@@ -100,6 +100,10 @@ void TrainingRun::finish() {
   if (!record_->metrics().empty()) summary.loss_scale = record_->metrics().back().loss_scale;
   record_->fill_in_times(summary, config_.batch_size * unit.in_example);
   record_->write_confusion(*tested_, state_.step);
+  if (const auto last = last_test(); tensorboard_ && last)
+    tensorboard_->add(
+        EpochMetrics{.step = last->step, .test_loss = last->loss, .test_accuracy = last->accuracy},
+        measures_of(*tested_));
   write_examples(folder_.examples(), *tested_, task_->spec());
   record_->write_plan(*plan_, kernels_);
   record_->write_summary(summary);

@@ -43,6 +43,19 @@ TEST(ConfigFile, AWrittenOneIsReadAgain) {
   EXPECT_EQ(with_fields({}, fields_of(to_toml({}))), TrainConfig());
 }
 
+TEST(ConfigFile, EveryOptionIsWrittenAndReadAgain) {
+  const nlohmann::json defaults = to_json(TrainConfig{});
+  for (const auto& [name, value] : defaults.items()) {
+    nlohmann::json other = 0.25;
+    if (value.is_boolean()) other = !value.get<bool>();
+    if (value.is_string()) other = name == "checkpoint_every" ? "7s" : "x\ty";
+    if (value.is_number_integer()) other = value.get<int64_t>() + 7;
+    const TrainConfig config = with_fields({}, {{name, other}});
+    EXPECT_NE(config, TrainConfig()) << name;
+    EXPECT_EQ(with_fields({}, fields_of(to_toml(config))), config) << name;
+  }
+}
+
 TEST(ConfigFile, NamesMistakes) {
   expect_error(ErrorCode::usage, {"'bach_size'", "run.toml", "'batch_size'"},
                [] { fields_of("bach_size = 3"); });

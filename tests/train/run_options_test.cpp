@@ -3,13 +3,16 @@
 
 #include <cmath>
 
+#include "athanor/compile/options.h"
 #include "athanor/data/held_back.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/device/device.h"
 #include "athanor/formats/safetensors.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/models.h"
 #include "athanor/nn/sequential.h"
 #include "athanor/ops/elementwise.h"
+#include "athanor/ops/random.h"
 #include "athanor/ops/reduction.h"
 #include "athanor/optim/sgd.h"
 #include "athanor/train/classification.h"
@@ -85,6 +88,72 @@ TEST_F(RunOptions, FrozenParametersStay) {
   expect_error(ErrorCode::usage, {"conv9", "--freeze", "fc1.weight"}, [&] { train("b"); });
   config_.freeze = "*";
   expect_error(ErrorCode::usage, {"nothing is left", "--freeze"}, [&] { train("b"); });
+}
+
+TEST_F(RunOptions, FrozenAndAveragedPartsLearnAsTheWhole) {
+  config_.freeze = "fc1.*";
+  config_.ema = 0.9;
+  config_.epochs = 1;
+  config_.deterministic = true;
+  manual_seed(config_.seed);
+  const auto before = nn::make_model("mlp", {1, 8, 8}, 4)->state_dict();
+  train("whole");
+  config_.accumulate = 4;
+  train("parts");
+  const Checkpoint whole = last("whole"), parts = last("parts");
+  const auto expect_alike = [](const nn::StateDict& found, const nn::StateDict& wanted) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (const auto& [name, value] : wanted) {
+      const auto expected = to_doubles(value), got = to_doubles(found.at(name));
+      for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-4) << name;
+    }
+  };
+  expect_alike(parts.model, whole.model);
+  expect_alike(parts.average, whole.average);
+  for (const auto& [name, value] : before)
+    EXPECT_EQ(parts.model.at(name).bytes == value.bytes, name.starts_with("fc1")) << name;
+  // Killed in between, it goes on to the same numbers.
+  config_.max_steps = 4;
+  train("again", true);
+  config_.max_steps = 0;
+  train("again", true);
+  EXPECT_EQ(metrics("again"), metrics("parts"));
+  EXPECT_EQ(last("again").average.at("fc2.weight").bytes, parts.average.at("fc2.weight").bytes);
+}
+
+// On the host there is nothing to offload: memory is shared.
+TEST_F(RunOptions, OffloadedStateTrainsFrozenAveragedPartsToTheSameBits) {
+  config_.freeze = "fc1.*";
+  config_.optimizer = "adamw";
+  const CompileOptions usual = compile_options();
+  compile_options().deterministic = true;
+  for (const DeviceInfo& info : list_devices()) {
+    if (info.device == Device{}) continue;
+    SCOPED_TRACE(to_string(info.device));
+    std::vector<nn::StateDict> ends;
+    for (const bool offloaded : {false, true}) {
+      manual_seed(5);
+      const auto model = nn::make_model("mlp", {1, 8, 8}, 4);
+      model->to(info.device);
+      const auto optimizer = make_optimizer(config_, model->parameters());
+      if (offloaded) optimizer->offload_state();
+      WeightAverage average(model->parameters(), 0.9);
+      Generator random(2);
+      for (int64_t step = 0; step < 2; ++step) {
+        std::vector<BatchPart> parts;
+        for (int part = 0; part < 2; ++part)
+          parts.push_back({normal({4, 1, 8, 8}, 0, 1, DType::f32, random, info.device),
+                           Tensor::from(std::vector<int64_t>{0, 1, 2, 3}, {4}).to(info.device), 4});
+        const PendingStep made = training_step(*model, *optimizer, parts);
+        average.update(step);
+        made.loss.item();
+      }
+      ends.push_back(model->state_dict());
+      for (auto& [name, value] : average.state_dict()) ends.back()["average." + name] = std::move(value);
+    }
+    for (const auto& [name, value] : ends[0]) EXPECT_EQ(value.bytes, ends[1].at(name).bytes) << name;
+  }
+  compile_options() = usual;
 }
 
 TEST_F(RunOptions, DecayLeavesBiasesOut) {
