@@ -55,9 +55,12 @@ std::string name_of(const FitPoint& point) {
 std::string command_of(const FitOptions& options, const FitPoint& point, int64_t limit) {
   const TrainConfig& config = options.step.config;
   std::string line = fmt::format("athanor train --model {}", config.model);
-  if (!options.step.data.empty()) line += " --data " + options.step.data;
+  const bool text = nn::is_language_model(config.model);
+  if (!options.step.data.empty() || text)
+    line += " --data " + (options.step.data.empty() ? "FILE.txt" : options.step.data);
+  if (text && config.context > 0) line += fmt::format(" --context {}", config.context);
   if (config.device != "auto") line += " --device " + config.device;
-  if (config.optimizer != TrainConfig().optimizer) line += " --optimizer " + config.optimizer;
+  if (config.optimizer != default_config(config.model).optimizer) line += " --optimizer " + config.optimizer;
   line += fmt::format(" --batch-size {}", point.of.batch_size);
   if (point.of.precision != Precision::f32)
     line += fmt::format(" --precision {}", to_string(point.of.precision));
@@ -132,14 +135,21 @@ std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitP
   return best;
 }
 
-std::string table_of(const std::vector<FitPoint>& points, const std::optional<FitPoint>& advised) {
-  std::string text = "  precision   batch     memory  step time  pictures/s\n";
+/// What is counted: pictures, or `in_example` tokens of each window.
+struct FitUnit {
+  std::string many = "pictures";
+  int64_t in_example = 1;
+};
+
+std::string table_of(const std::vector<FitPoint>& points, const std::optional<FitPoint>& advised,
+                     const FitUnit& unit) {
+  std::string text = fmt::format("  precision   batch     memory  step time {:>11}\n", unit.many + "/s");
   for (const FitPoint& point : points)
-    text += fmt::format("{} {:<9} {:>7} {:>10} {:>10} {:>11.0f}{}{}\n",
-                        advised && advised->of == point.of ? "*" : " ", to_string(point.of.precision),
-                        point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
-                        format_duration(point.seconds), point.per_second(),
-                        name_of(point).empty() ? "" : "  ", name_of(point));
+    text += fmt::format(
+        "{} {:<9} {:>7} {:>10} {:>10} {:>11.0f}{}{}\n", advised && advised->of == point.of ? "*" : " ",
+        to_string(point.of.precision), point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
+        format_duration(point.seconds), point.per_second() * static_cast<double>(unit.in_example),
+        name_of(point).empty() ? "" : "  ", name_of(point));
   return text;
 }
 
@@ -199,21 +209,24 @@ int fit(const FitOptions& options, bool precision_was_given) {
   for (const Precision precision : precisions_of(options, device, precision_was_given))
     look_at(fitter, precision, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
-    throw Error(ErrorCode::usage,
-                fmt::format("not even one picture fits into {}", format_bytes(static_cast<uint64_t>(limit))),
-                "--memory-limit", "Use a smaller model, or another device");
+    throw Error(
+        ErrorCode::usage,
+        fmt::format("not even a batch of one fits into {}", format_bytes(static_cast<uint64_t>(limit))),
+        "--memory-limit", "Use a smaller model, or another device");
   result.advised = advice(options, result.points);
-  const std::string what = fmt::format("A training step of {} on {}, pictures of {}", config.model,
-                                       to_string(device), to_string(input));
+  const FitUnit unit = text ? FitUnit{"tokens", input[0]} : FitUnit{};
+  const std::string examples =
+      text ? fmt::format("windows of {} tokens", input[0]) : "pictures of " + to_string(input);
+  const std::string what =
+      fmt::format("A training step of {} on {}, {}", config.model, to_string(device), examples);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),
                                        options.step.memory_limit > 0 ? "may be used" : "are free");
   if (!options.svg.empty())
-    write_file_atomically(
-        options.svg,
-        draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),
-                  .subtitle = fmt::format("{} of pictures {}; {}", config.optimizer, to_string(input), room),
-                  .limit = limit,
-                  .series = result.series}));
+    write_file_atomically(options.svg,
+                          draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),
+                                    .subtitle = fmt::format("{}, {}; {}", config.optimizer, examples, room),
+                                    .limit = limit,
+                                    .series = result.series}));
   std::optional<Checked> measured;
   if (options.check && result.advised) measured = measure_steps(planner, *result.advised, limit, device);
   if (options.json) {
@@ -231,7 +244,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
     std::cout << json.dump() << '\n';
     return 0;
   }
-  std::cout << fmt::format("{}; {}.\n\n", what, room) << table_of(result.points, result.advised);
+  std::cout << fmt::format("{}; {}.\n\n", what, room) << table_of(result.points, result.advised, unit);
   if (!result.advised) {
     std::cout << fmt::format("\nNo way to compute a batch of {} fits.\n", config.batch_size);
     return 1;

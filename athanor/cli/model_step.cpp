@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
@@ -25,6 +26,18 @@ namespace {
 
 constexpr int64_t largest_extent = 1 << 20;
 
+/// What was not given is as 'athanor train' has it of this model: language models have another optimizer.
+void take_defaults_of_model(const CLI::App& command, TrainConfig& config) {
+  const nlohmann::json given = to_json(config), usual = to_json(TrainConfig());
+  nlohmann::json all = to_json(default_config(config.model));
+  for (const auto& [name, value] : given.items()) {
+    const CLI::Option* option = command.get_option_no_throw(option_name(name));
+    const bool by_command = value != usual[name];  // which has a default of its own
+    if (by_command || (option != nullptr && option->count() > 0)) all[name] = value;
+  }
+  config = train_config_from_json(all, "options");
+}
+
 }  // namespace
 
 void add_step_options(CLI::App& command, ModelStepOptions& options) {
@@ -34,12 +47,12 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
           nn::model_names())
       ->option_text("NAME");
   add_number(command, "--batch-size", config.batch_size,
-             fmt::format("pictures or texts a step (default {})", config.batch_size))
+             fmt::format("pictures or texts a step (default {}, for text 32)", config.batch_size))
       ->option_text("N");
-  suggest(
-      command.add_option("--optimizer", config.optimizer,
-                         names_of(optim::optimizer_names()) + fmt::format(" (default {})", config.optimizer)),
-      optim::optimizer_names())
+  suggest(command.add_option("--optimizer", config.optimizer,
+                             names_of(optim::optimizer_names()) +
+                                 fmt::format(" (default {}; for text adamw)", config.optimizer)),
+          optim::optimizer_names())
       ->option_text("NAME");
   suggest(command.add_option("--precision", config.precision,
                              "f32, tf32, bf16 or f16, as for train (default f32)"),
@@ -63,6 +76,7 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
       ->option_text("NAME");
   command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
+  command.parse_complete_callback([&command, &config] { take_defaults_of_model(command, config); });
 }
 
 void add_device_option(CLI::App& command, ModelStepOptions& options) {
@@ -120,6 +134,7 @@ std::vector<Tensor> ModelStep::step_on(const Tensor& inputs, const Tensor& label
     const PendingStep step = training_step(
         *model_, *optimizer_, inputs, labels,
         {.loss = nn::is_language_model(options_.config.model) ? LossFunction(predict_next) : LossFunction(),
+         .clip_norm = options_.config.clip_norm,
          .precision = precision,
          .scaler = scaler_ ? &*scaler_ : nullptr});
     return {step.loss, step.correct};

@@ -53,6 +53,35 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
   EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
 }
 
+TEST_F(LanguageModelProgram, FitPlansWhatTrainingTakes) {
+  ASSERT_EQ(run({"train", "--config", "run.toml", "--max-steps", "2", "--out", "run", "--quiet"}).exit_code,
+            0);
+  const json summary = json::parse(text("run/summary.json"));
+  const Words words{"fit",  "--model",   "gpt2-nano", "--context", "32",  "--batch-size",
+                    "4",    "--threads", "1",         "--device",  "cpu", "--memory-limit",
+                    "64MiB"};
+  Words as_json = words;
+  as_json.emplace_back("--json");
+  const testing::Outcome found = run(as_json);
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  const json fits = json::parse(found.out);
+  bool seen = false;
+  for (const json& one : fits["cases"]) {
+    if (one["batch_size"] != 4 || one["precision"] != "f32" || one["recompute"] || one["accumulate"] != 1)
+      continue;
+    // With AdamW's two averages of each parameter, as training has them.
+    EXPECT_NEAR(one["planned_memory_bytes"], summary["planned_memory_bytes"],
+                0.02 * summary["planned_memory_bytes"].get<double>());
+    seen = true;
+  }
+  EXPECT_TRUE(seen) << fits.dump();
+  EXPECT_THAT(fits["command"], HasSubstr("--data FILE.txt --context 32"));
+  const testing::Outcome table = run(words);
+  EXPECT_THAT(table.out, HasSubstr("windows of 32 tokens"));
+  EXPECT_THAT(table.out, HasSubstr("tokens/s"));
+  EXPECT_EQ(table.out.find("picture"), std::string::npos) << table.out;
+}
+
 TEST_F(LanguageModelProgram, MistakesAreExplained) {
   const auto refused = [&](const Words& words, const std::vector<std::string>& parts) {
     const testing::Outcome outcome = run(words);

