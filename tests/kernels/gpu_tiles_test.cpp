@@ -6,13 +6,13 @@ namespace {
 
 bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_m"); }
 
-/// Or FMA in their place.
+/// Or what does the same in their place.
 bool has_units(DType dtype) {
-  for (const DeviceInfo& info : gpu_devices())
-    if (gpu::gpu_device(info.device).facts().traits.registers && dtype == DType::f32) return true;
-  for (const DeviceInfo& info : gpu_devices())
-    for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
-      if (unit.input == dtype) return true;
+  for (const DeviceInfo& info : gpu_devices()) {
+    const GpuTraits& traits = gpu::gpu_device(info.device).facts().traits;
+    for (const auto& units : {traits.matrix_units, traits.lane_units})
+      if (std::ranges::count(units, dtype, &MatrixUnit::input) > 0) return true;
+  }
   return false;
 }
 

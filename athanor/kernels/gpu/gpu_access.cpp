@@ -16,6 +16,7 @@ std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
 
 void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
   traits.matrix_units = matrix_units(target, architecture);
+  traits.lane_units = lane_units(target, architecture);
   traits.registers = true;
   traits.async_copies = has_async_copies(target, architecture);
 }

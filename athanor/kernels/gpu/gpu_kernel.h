@@ -26,6 +26,7 @@ struct GpuTraits {
   bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
   bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
   std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
+  std::span<const MatrixUnit> lane_units = {};    // what does the same in their place
   bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
 };

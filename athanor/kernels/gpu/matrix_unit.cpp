@@ -148,20 +148,35 @@ constexpr MatrixUnit sm_80[] = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
     tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
 
-constexpr MatrixUnit fma{
-    "fma 16x32",
-    "",
-    Form::fma,
-    16,
-    32,
-    1,
-    32,
-    f32,
-    f32,
-    "",
-    {4, {Cell{0, 0}, {0, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}},
-    {4, {Cell{4, 0}, {8, 0}, {16, 0}}, {Cell{1, 0}, {2, 0}}},
-    {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}};
+/// f32 by FMA; then f16 by the sum of two products. There a lane's rows and columns lie apart, so that lanes
+/// read neighbours from local memory.
+constexpr MatrixUnit lanes[] = {
+    {"fma 16x32",
+     "",
+     Form::fma,
+     16,
+     32,
+     1,
+     32,
+     f32,
+     f32,
+     "",
+     {4, {Cell{0, 0}, {0, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}},
+     {4, {Cell{4, 0}, {8, 0}, {16, 0}}, {Cell{1, 0}, {2, 0}}},
+     {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}},
+    {"dot2 16x32",
+     "__builtin_amdgcn_fdot2",
+     Form::dot,
+     16,
+     32,
+     8,
+     32,
+     f16,
+     f32,
+     "_Float16",
+     {32, {Cell{0, 0}, {0, 0}, {0, 0}, {1, 0}, {2, 0}}, {Cell{0, 1}, {0, 2}, {0, 4}, {4, 0}, {8, 0}}},
+     {32, {Cell{1, 0}, {2, 0}, {4, 0}}, {Cell{0, 1}, {0, 2}, {0, 4}, {8, 0}, {16, 0}}},
+     {16, {Cell{0, 1}, {0, 2}, {0, 4}, {1, 0}, {2, 0}}, {Cell{0, 8}, {0, 16}, {4, 0}, {8, 0}}}}};
 
 int capability(std::string_view architecture) {
   int number = 0;
@@ -259,13 +274,26 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
   return {};
 }
 
-const MatrixUnit& fma_lanes() { return fma; }
+std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture) {
+  const bool sums_two = target == GpuTarget::hip &&
+                        (architecture.starts_with("gfx906") || architecture.starts_with("gfx103") ||
+                         architecture.starts_with("gfx1011") || architecture.starts_with("gfx1012"));
+  return std::span(lanes).first(sums_two ? 2 : 1);
+}
 
 bool has_async_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 80;
 }
 
 std::string multiply_add_text(const MatrixUnit& unit) {
+  if (unit.form == Form::fma) return {};
+  if (unit.form == Form::dot)
+    return vector_of(unit.operand, 2) + fmt::format(
+                                            "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {{\n"
+                                            "  c = {}(__builtin_bit_cast(unit_operand, a), "
+                                            "__builtin_bit_cast(unit_operand, b), c, false);\n"
+                                            "}}\n",
+                                            unit.instruction);
   return unit.form == Form::mma ? ptx_text(unit) : builtin_text(unit);
 }
 

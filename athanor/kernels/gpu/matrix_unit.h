@@ -31,8 +31,9 @@ struct LaneLayout {
 
 /// C[m, n] += A[m, k] B[k, n], by one wave.
 struct MatrixUnit {
-  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or FMA of lanes.
-  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, fma };
+  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or what lanes do
+  /// alone, FMA and the sum of two products (`dot`).
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, fma, dot };
 
   std::string_view name;         // for people: "wmma 16x16x16"
   std::string_view instruction;  // the built-in's or PTX's name
@@ -47,20 +48,24 @@ struct MatrixUnit {
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;
   int b_registers() const;
+  /// Whether each lane multiplies alone.
+  bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };
 
 /// The units of an architecture as drivers name it ("gfx1100", "gfx90a:sramecc+", "sm_86"), best first for
 /// each type; {} where there are none.
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
-/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, by FMA.
-const MatrixUnit& fma_lanes();
+/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, and in
+/// f16 where the architecture sums two products at once.
+std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
 bool has_async_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
-/// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA.
+/// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For
+/// `dot` it is MULTIPLY_ADD(c, a, b) with an f32 and two registers; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
 
 }  // namespace athanor

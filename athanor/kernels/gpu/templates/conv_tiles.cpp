@@ -30,12 +30,13 @@ struct TiledConv {
   }
 };
 
-/// What tiles of the type are multiplied in: itself, if there are units for it, or f32 by FMA.
+/// What tiles of the type are multiplied in: itself, if there are units for it, or f32.
 std::optional<DType> tile_type(DType type, const GpuTraits& traits) {
   if (type == DType::f64) return {};
-  for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == type && unit.output == DType::f32) return type;
-  if (traits.registers) return DType::f32;
+  for (const auto& units : {traits.matrix_units, traits.lane_units})
+    for (const MatrixUnit& unit : units)
+      if (unit.input == type && unit.output == DType::f32) return type;
+  if (!traits.lane_units.empty()) return DType::f32;
   return {};
 }
 

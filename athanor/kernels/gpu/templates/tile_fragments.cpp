@@ -42,6 +42,9 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
       row = is_b ? near : apart;
       chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? far : middle);
     }
+  } else if (unit_.form == MatrixUnit::Form::dot) {
+    row = fmt::format("{} + {}", first, is_b ? "lane % 8" : "lane / 8");
+    chunk = "0";
   } else if (unit_.form == MatrixUnit::Form::fma) {
     row = "0";
     chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? "lane % 8" : "lane / 8");
@@ -59,6 +62,10 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
 }
 
 void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
+  if (unit_.form == MatrixUnit::Form::dot) {
+    code.line(fmt::format("u32x4 {}_part[{}][{}][{}];", source_.name, sets, count, pieces()));
+    return;
+  }
   code.line(fmt::format("u32x{} {}_part[{}][{}];", 4 * pieces(), source_.name, sets, count));
 }
 
@@ -78,7 +85,19 @@ void TileOperand::read_fragments(Code& code, int64_t set, int64_t count, const s
                        permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
   };
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
-  if (unit_.form == MatrixUnit::Form::mma) {
+  if (unit_.form == MatrixUnit::Form::dot) {
+    // The lane's rows or columns; the eight before the first in whole eights share its permutation.
+    const int64_t apart = fragment_outer() / pieces();
+    for (int64_t r = 0; r < pieces(); ++r) {
+      const int64_t outer = r * apart, other = outer / rows_together() % permutations();
+      std::string chunk = plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", 0);
+      if (other != 0) chunk = fmt::format("({}) ^ {}", chunk, other);
+      code.line(fmt::format("READ_REGISTERS(4, {}[{}], 0, {} + i * {} + {} * {});", part, r,
+                            plus(start, outer * pitch() + outer / 8 * extra()),
+                            fragment_outer() * pitch() + fragment_outer() / 8 * extra(), permuted(chunk),
+                            chunk_));
+    }
+  } else if (unit_.form == MatrixUnit::Form::mma) {
     code.line(
         fmt::format("{}({}, {});", along_k_ ? "LOAD_MATRICES" : "LOAD_MATRICES_TURNED", part, place(0)));
   } else if (pieces() == 1) {

@@ -103,7 +103,15 @@ void TileKernel::multiply(int64_t set) {
                     set));
     code_.close();
   }
-  for (int64_t u = 0; u < units && unit_.form != MatrixUnit::Form::fma; ++u) {
+  if (unit_.form == MatrixUnit::Form::dot) {
+    code_.open("UNROLL for (int p = 0; p < 4; ++p)");
+    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+    code_.line(
+        fmt::format("MULTIPLY_ADD(sums[i][j][e], a_part[{0}][i][e / 4][p], b_part[{0}][j][e % 4][p]);", set));
+    code_.close();
+    code_.close();
+  }
+  for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
     std::string arguments;
     if (unit_.form == MatrixUnit::Form::mma) {
       for (int r = 0; r < unit_.a_registers(); ++r)
@@ -268,14 +276,13 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
   b_.declare(code_, "n0");
   a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
   b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
-  const bool fma = unit_.form == MatrixUnit::Form::fma;
   const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
-  code_.line(fma ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
-                 : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
+  code_.line(unit_.of_lanes() ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
+                              : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
   code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", units_n));
-  code_.line(fma ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
-                 : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
+  code_.line(unit_.of_lanes() ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
+                              : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
   code_.close();
   code_.close();
   if (point_.async)
@@ -290,8 +297,8 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{
       .name = "gemm_tiles",
-      .source = (fma ? "" : multiply_add_text(unit_)) + functions +
-                (point_.splits > 1 ? "" : activation_text(p_)) + code_.text(),
+      .source = multiply_add_text(unit_) + functions + (point_.splits > 1 ? "" : activation_text(p_)) +
+                code_.text(),
       .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
       .group_size = {point_.items(), 1, 1},
       .local_bytes = local_bytes(),

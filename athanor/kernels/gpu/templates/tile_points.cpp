@@ -30,6 +30,11 @@ constexpr TileShape mfma_shapes[] = {
 constexpr TileShape fma_shapes[] = {{128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2}, {64, 128, 16, 2, 2, 2},
                                     {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2}};
 
+// As many, of two steps along k at a time.
+constexpr TileShape dot_shapes[] = {{128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 1, 2}, {64, 128, 32, 2, 2, 2},
+                                    {64, 64, 32, 2, 1, 2},   {64, 64, 32, 4, 2, 2},  {32, 64, 32, 2, 2, 2},
+                                    {32, 64, 16, 2, 2, 2}};
+
 // f32 takes twice the room of f16.
 constexpr TileShape tf32_shapes[] = {{128, 128, 16, 2, 2, 3}, {128, 64, 16, 2, 2, 4}, {64, 128, 16, 2, 2, 4},
                                      {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},  {32, 32, 32, 2, 2, 4}};
@@ -39,6 +44,7 @@ std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
   if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
+  if (unit.form == MatrixUnit::Form::dot) return dot_shapes;
   return wmma_shapes;
 }
 
@@ -75,15 +81,16 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   for (const MatrixUnit& unit : traits.matrix_units)
     if (unit.input == problem.input && unit.output == DType::f32 && unit.tf32 == problem.tf32)
       units.push_back(&unit);
-  if (units.empty() && traits.registers && problem.input == DType::f32 && !problem.tf32)
-    units.push_back(&fma_lanes());
+  if (units.empty() && !problem.tf32)
+    for (const MatrixUnit& unit : traits.lane_units)
+      if (unit.input == problem.input) units.push_back(&unit);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {
       TilePoint point{unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
-      // Without a loop along K, Clang reads all operands of FMA ahead, and spills them.
-      if (unit->form == MatrixUnit::Form::fma && p.k <= shape.k) continue;
+      // Without a loop along K, Clang reads all operands of large tiles ahead, and spills them.
+      if (unit->of_lanes() && p.k <= shape.k && shape.m * shape.n > 16 * point.items()) continue;
       // A wave of it has no register left for counters of pixels and taps.
       if (shapes_for(*unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) continue;
       point.splits = splits_of(p, point, traits);

@@ -100,7 +100,7 @@ void TileKernel::store_result() {
   // they read in registers until then.
   const bool has_edges =
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
-  if (unit_.form == MatrixUnit::Form::fma && has_edges) {
+  if (unit_.of_lanes() && has_edges) {
     open_tiles();
     code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][j][e]);", c.elements));
     close_tiles();
