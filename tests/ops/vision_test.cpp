@@ -28,8 +28,10 @@ TEST(Interpolate, PositionsAreExact) {
   // In f32, i * (in / out) falls below a whole number for some of these.
   for (const auto& [in, out] : std::vector<std::pair<int64_t, int64_t>>{{49, 147}, {98, 41}, {1000, 333}}) {
     const Doubles got = values(interpolate(reshape(count({in}, DType::f32), {1, 1, in}), {out}));
-    for (int64_t i = 0; i < out; ++i)
-      EXPECT_EQ(got[static_cast<size_t>(i)], static_cast<double>(i * in / out));
+    for (int64_t i = 0; i < out; ++i) {
+      const int64_t source = i * in / out;
+      EXPECT_EQ(got[static_cast<size_t>(i)], static_cast<double>(source));
+    }
   }
 }
 
