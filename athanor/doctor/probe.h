@@ -1,5 +1,6 @@
 // How a check decides whether it holds on a machine.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ enum class Status {
 /// The source of a finding: a file, variable or package, and its words.
 struct Evidence {
   std::string source, said;
+  bool operator==(const Evidence&) const = default;
 };
 
 struct Finding {
@@ -29,8 +31,11 @@ struct Finding {
   Values values;  // of the placeholders in the check's texts
   Values words;   // those that may stand in commands, quoted for a shell (command.h)
 
+  /// Once, however often: two cards of a kind are told of in the same words.
   Finding& seen(std::string source, std::string said) {
-    evidence.push_back({std::move(source), std::move(said)});
+    Evidence one{std::move(source), std::move(said)};
+    if (std::find(evidence.begin(), evidence.end(), one) == evidence.end())
+      evidence.push_back(std::move(one));
     return *this;
   }
   Finding& with(const std::string& name, std::string value) {

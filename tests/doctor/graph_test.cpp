@@ -39,6 +39,12 @@ const std::string chain = check_text("python", "python", "\"driver\"") +
                           check_text("kernel", "kernel", "") +
                           check_text("works", "goal", "\"python\"", "severity = \"goal\"");
 
+TEST(Finding, SaysTheSameOnce) {
+  Finding finding = skip();
+  finding.seen("version.py", "2.15").seen("version.py", "2.15").seen("other/version.py", "2.15");
+  EXPECT_EQ(finding.evidence.size(), 2U);
+}
+
 TEST(Graph, OrdersByLayerWhateverTheFileSays) {
   std::vector<std::string> order;
   for (const Check& check : parse(chain)) order.push_back(check.id);
