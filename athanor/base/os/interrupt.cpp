@@ -4,6 +4,11 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <string_view>
+
+#ifndef _WIN32
+#include <unistd.h>
+#endif
 
 namespace athanor {
 namespace {
@@ -24,6 +29,15 @@ volatile std::time_t asked_at = 0;
 std::atomic<int> depth{0};
 std::array<Handler, held.size()> before{};
 
+/// What may hang is told how it can be left. By write(), which a signal's handler may call.
+void say_how_to_end_at_once() {
+#ifndef _WIN32
+  constexpr std::string_view text = "\nathanor: stopping; Ctrl-C again ends it at once\n";
+  if (isatty(STDERR_FILENO) == 0) return;
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, text.data(), text.size());
+#endif
+}
+
 extern "C" void note_signal(int signal) {
   if (signal == broken_pipe) {  // each write to the pipe sends another one
     if (noted == 0) noted = signal;
@@ -34,6 +48,7 @@ extern "C" void note_signal(int signal) {
     noted = signal;
     asked = signal;
     asked_at = now;
+    if (signal == SIGINT) say_how_to_end_at_once();
   } else if (signal != hang_up || asked != hang_up || now - asked_at > one_hang_up) {
     std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
     std::raise(signal);
