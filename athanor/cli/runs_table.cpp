@@ -44,7 +44,7 @@ std::string started_text(int64_t seconds) {
 }
 
 std::string state_text(const RunStatus& status) {
-  const std::string name = to_string(status.state);
+  std::string name = to_string(status.state);
   if (status.state == RunStateName::finished || status.steps_in_all == 0) return name;
   return fmt::format("{} at {:.0f} %", name,
                      100 * static_cast<double>(status.steps) / static_cast<double>(status.steps_in_all));
@@ -54,7 +54,7 @@ std::string or_dash(const std::string& text) { return text.empty() ? "-" : text;
 
 json summary_of(const RunInfo& run) {
   try {
-    const json summary = json::parse(read_text_file(run.folder.summary()), nullptr, false);
+    json summary = json::parse(read_text_file(run.folder.summary()), nullptr, false);
     if (summary.is_object()) return summary;
   } catch (const Error&) {
     // It has none, for it did not come to its end.

@@ -335,9 +335,12 @@ int find_lr(const TrainOptions& options) {
                                       fmt::format("{}, batch {}, {} steps, each with a larger rate",
                                                   config.optimizer, config.batch_size, sweep.points.size())));
   if (options.json) {
-    nlohmann::ordered_json result{
-        {"suggested", nullptr}, {"grows", nullptr}, {"points", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json result{{"suggested", nullptr},
+                                  {"steepest", nullptr},
+                                  {"grows", nullptr},
+                                  {"points", nlohmann::ordered_json::array()}};
     if (sweep.suggested) result["suggested"] = *sweep.suggested;
+    if (sweep.steepest) result["steepest"] = *sweep.steepest;
     if (sweep.grows) result["grows"] = *sweep.grows;
     for (const LrPoint& point : sweep.points)
       result["points"].push_back({point.lr, point.loss, point.smooth});
@@ -346,9 +349,9 @@ int find_lr(const TrainOptions& options) {
   }
   if (options.quiet) return 0;
   if (sweep.suggested)
-    std::cout << fmt::format("The loss falls fastest at a learning rate of {0:.2g}{1}. Try --lr {0:.2g}\n",
-                             *sweep.suggested,
-                             sweep.grows ? fmt::format(" and grows above {:.2g}", *sweep.grows) : "");
+    std::cout << fmt::format(
+        "The loss falls fastest at a learning rate of {:.2g}{}. Try --lr {:.2g}\n", *sweep.steepest,
+        sweep.grows ? fmt::format(" and grows above {:.2g}", *sweep.grows) : "", *sweep.suggested);
   else
     std::cout << fmt::format("In {} steps no learning rate made the loss fall: there is nothing to suggest\n",
                              sweep.points.size());

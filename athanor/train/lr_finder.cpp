@@ -22,6 +22,7 @@ namespace {
 constexpr int64_t steps_to_decade = 20;
 constexpr std::ptrdiff_t reach = 6;  // steps on each side that are smoothed over
 constexpr double too_large = 4;      // times the least loss
+constexpr double margin = 0.5;       // of the rate with the least loss, from which on it grows
 constexpr double least_fall = 0.02;  // of the first loss, or nothing is suggested
 
 /// While it lives, kernels are not timed: a sweep is too short for it to pay.
@@ -53,7 +54,7 @@ double smoothed_at(const std::vector<LrPoint>& points, size_t at) {
 void judge(LrSweep& sweep) {
   auto& points = sweep.points;
   for (size_t i = 0; i < points.size(); ++i) points[i].smooth = smoothed_at(points, i);
-  sweep.suggested = sweep.grows = std::nullopt;
+  sweep.steepest = sweep.grows = sweep.suggested = std::nullopt;
   if (points.empty()) return;
   const auto lowest =
       static_cast<size_t>(std::ranges::min_element(points, {}, &LrPoint::smooth) - points.begin());
@@ -63,8 +64,9 @@ void judge(LrSweep& sweep) {
   double steepest = 0;
   for (size_t i = reach; i + reach <= lowest; ++i) {
     const double slope = points[i + reach].smooth - points[i - reach].smooth;
-    if (slope < steepest) steepest = slope, sweep.suggested = points[i].lr;
+    if (slope < steepest) steepest = slope, sweep.steepest = points[i].lr;
   }
+  if (sweep.steepest) sweep.suggested = margin * points[lowest].lr;
 }
 
 LrSweep sweep_learning_rates(const TrainConfig& config,

@@ -17,11 +17,12 @@ struct LrPoint {
 
 struct LrSweep {
   std::vector<LrPoint> points;
-  std::optional<double> suggested;  // where the loss falls fastest; none if it does not fall
+  std::optional<double> steepest;   // where the loss falls fastest; none if it does not fall
   std::optional<double> grows;      // from where on the loss grows
+  std::optional<double> suggested;  // half of that: schedules stay below their largest rate
 };
 
-/// Fills in `smooth`, `suggested` and `grows`.
+/// Fills in all that follows from rates and losses.
 void judge(LrSweep& sweep);
 
 /// Trains a new model by `config`, each step at a larger rate than the one before: 20 steps to each power of

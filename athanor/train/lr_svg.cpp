@@ -77,16 +77,17 @@ std::string draw_lr_sweep(const LrSweep& sweep, const std::string& title, const 
   }
   svg += grid_of(axes) +
          fmt::format("<path class=\"raw\" d=\"{}\"/>\n<path class=\"mean\" d=\"{}\"/>\n", raw, mean);
-  if (sweep.suggested) {
-    const auto at = std::ranges::find(sweep.points, *sweep.suggested, &LrPoint::lr);
+  if (sweep.steepest) {
+    const auto at = std::ranges::find(sweep.points, *sweep.steepest, &LrPoint::lr);
     const double x = axes.x(*sweep.suggested);
     const bool right_half = x > (lr_left + lr_right) / 2;
     svg += fmt::format(
-        "<path class=\"mark\" d=\"M{0:.1f} {1}V{2}\"/><circle class=\"dot\" cx=\"{0:.1f}\" cy=\"{3:.1f}\" "
-        "r=\"5.5\"/>"
-        "<text class=\"word\" x=\"{4:.1f}\" y=\"{5}\" text-anchor=\"{6}\">falls fastest at {7:.2g}</text>\n",
-        x, lr_top, lr_bottom, axes.y(at->smooth), right_half ? x - 10 : x + 10, lr_top + 12,
-        right_half ? "end" : "start", *sweep.suggested);
+        "<circle class=\"dot\" cx=\"{0:.1f}\" cy=\"{1:.1f}\" r=\"5.5\"><title>falls fastest at "
+        "{2:.2g}</title></circle>\n<path class=\"mark\" d=\"M{4:.1f} {5}V{6}\"/><text class=\"word\" "
+        "x=\"{7:.1f}\" "
+        "y=\"{8}\" text-anchor=\"{9}\">suggested: {3:.2g}</text>\n",
+        axes.x(*sweep.steepest), axes.y(at->smooth), *sweep.steepest, *sweep.suggested, x, lr_top, lr_bottom,
+        right_half ? x - 10 : x + 10, lr_top + 12, right_half ? "end" : "start");
   }
   return svg + fmt::format(
                    "<text x=\"{}\" y=\"{}\">loss</text>\n<text x=\"{}\" y=\"{}\" "

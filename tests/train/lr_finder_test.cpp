@@ -26,11 +26,12 @@ double falling(double power) {
   return 2.3 - 2 / (1 + std::exp(-4 * (power + 2))) + (power > -0.5 ? 8 * (power + 0.5) * (power + 0.5) : 0);
 }
 
-TEST(LrFinder, SuggestsTheSteepestPoint) {
+TEST(LrFinder, SuggestsHalfTheRateFromWhichTheLossGrows) {
   const LrSweep sweep = sweep_of(falling);
-  ASSERT_TRUE(sweep.suggested);
-  EXPECT_NEAR(std::log10(*sweep.suggested), -2, 0.06);
+  ASSERT_TRUE(sweep.steepest);
+  EXPECT_NEAR(std::log10(*sweep.steepest), -2, 0.06);
   ASSERT_TRUE(sweep.grows);
+  EXPECT_DOUBLE_EQ(*sweep.suggested, *sweep.grows / 2);
   EXPECT_NEAR(std::log10(*sweep.grows), -0.6, 0.2);
   // Noise of a tenth moves it little.
   uint32_t state = 1;
@@ -38,7 +39,7 @@ TEST(LrFinder, SuggestsTheSteepestPoint) {
     state = state * 1664525 + 1013904223;
     return falling(power) + 0.1 * (static_cast<double>(state >> 8) / (1 << 24) - 0.5);
   });
-  EXPECT_NEAR(std::log10(noisy.suggested.value()), -2, 0.3);
+  EXPECT_NEAR(std::log10(noisy.steepest.value()), -2, 0.3);
 }
 
 TEST(LrFinder, SuggestsNothingWhereNothingFalls) {
@@ -52,7 +53,8 @@ TEST(LrFinder, SuggestsNothingWhereNothingFalls) {
 
 TEST(LrFinder, PictureMarksTheSuggestion) {
   const std::string svg = draw_lr_sweep(sweep_of(falling), "mlp <1>", "sgd");
-  EXPECT_THAT(svg, HasSubstr("falls fastest at 0.01"));
+  EXPECT_THAT(svg, HasSubstr("falls fastest at 0.0"));
+  EXPECT_THAT(svg, HasSubstr("suggested: 0."));
   EXPECT_THAT(svg, HasSubstr("mlp &lt;1&gt;"));
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
