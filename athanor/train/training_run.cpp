@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -259,7 +260,7 @@ void TrainingRun::stop_without_memory(const Error& error) {
 }
 
 TestResult TrainingRun::test() {
-  const TestResult sum = learner_->test(config_.batch_size, [&](int64_t done) {
+  TestResult sum = learner_->test(config_.batch_size, [&](int64_t done) {
     reporter_.tested(done, task_->test_count());
     throw_if_interrupted();
     return true;
