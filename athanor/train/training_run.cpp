@@ -73,6 +73,7 @@ RunEnd TrainingRun::run() {
     }
     throw;
   }
+  const FinishScope finishing;  // what is left is short, and is not to be left
   settle(0);
   if (learner_->whole() && state_.step != saved_step_) save(RunRecord::Draw::now);
   writer_.wait();

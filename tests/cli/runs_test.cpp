@@ -114,8 +114,9 @@ TEST_F(RunsProgram, SaysHowRunsEnded) {
     EXPECT_EQ(state_of("a"), "running");
     EXPECT_EQ(run({"runs", "rm", "runs/a", "--yes"}).exit_code, 2) << "a process is at work on it";
     program.send(signal);
-    program.wait();
-    EXPECT_EQ(state_of("a"), state);
+    const testing::Outcome ended = program.wait();
+    EXPECT_EQ(ended.exit_code, 128 + signal) << ended.err;
+    EXPECT_EQ(state_of("a"), state) << ended.err;
   }
   const testing::Outcome failed = train("nan", {"--lr", "1e30", "--clip-norm", "0", "--quiet"});
   EXPECT_EQ(failed.exit_code, 1);
