@@ -28,6 +28,7 @@
 #include "athanor/runtime/tuning_session.h"
 #include "athanor/train/classification.h"
 #include "athanor/train/language_modelling.h"
+#include "athanor/train/masked_language_modelling.h"
 #include "athanor/train/progress.h"
 #include "athanor/train/sampling.h"
 #include "athanor/train/trainer.h"

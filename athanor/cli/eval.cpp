@@ -20,7 +20,7 @@
 #include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
 #include "athanor/train/confusion_svg.h"
-#include "athanor/train/language_modelling.h"
+#include "athanor/train/masked_language_modelling.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -91,11 +91,13 @@ std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptio
   if (nn::is_language_model(trained.config.model)) {
     const double share = options.data.empty() ? trained.config.validation : 1;
     auto text = std::make_shared<const SplitText>(read_text(data, *trained.tokenizer, share));
-    return std::make_unique<LanguageModelling>(
-        LanguageModellingOptions{.tokenizer = trained.tokenizer,
-                                 .text = std::move(text),
-                                 .windows = {.context = trained.data.input[0]},
-                                 .most_test_windows = options.examples});
+    LanguageModellingOptions of{.tokenizer = trained.tokenizer,
+                                .text = std::move(text),
+                                .windows = {.context = trained.data.input[0], .seed = trained.config.seed},
+                                .most_test_windows = options.examples};
+    if (nn::objective_of(trained.config.model) == nn::Objective::masked_tokens)
+      return std::make_unique<MaskedLanguageModelling>(std::move(of));
+    return std::make_unique<LanguageModelling>(std::move(of));
   }
   auto dataset = first_examples(open_dataset(data, Split::test, {.like = trained.data}), options.examples);
   check_shapes(trained.data, dataset->spec(), data);

@@ -181,20 +181,10 @@ std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point
 
 int fit(const FitOptions& options, bool precision_was_given) {
   const Device device = device_option(options.step.config.device);
+  const ExampleSpec spec = examples_of(options.step);
   TrainConfig config = options.step.config;
-  const bool text = nn::is_language_model(config.model);
-  if (text) config.validation = default_config(config.model).validation;  // of no data
-  config.validate();
-  compile_options().deterministic |= config.deterministic;
+  if (nn::is_language_model(config.model)) config.validation = default_config(config.model).validation;
   compile_options().tuning = Tuning::off;
-  Shape input(options.step.input);
-  int64_t classes = options.step.classes > 0 ? options.step.classes : text ? 256 : 10;
-  if (text) {
-    input = {config.context > 0 ? config.context : nn::default_context(config.model)};
-  } else if (!options.step.data.empty()) {
-    const ExampleSpec spec = open_dataset(options.step.data, Split::train)->spec();
-    input = spec.input, classes = spec.classes;
-  }
   const std::optional<uint64_t> free = backend_of(device).free_memory(device.index);
   const uint64_t all = info_of(device).memory_bytes;
   const int64_t limit = options.step.memory_limit > 0
@@ -203,7 +193,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   if (limit <= 0)
     throw Error(ErrorCode::usage, fmt::format("{} does not say how much memory it has", to_string(device)),
                 "--memory-limit", "Give what may be used, such as 8GiB");
-  StepPlanner planner(config, input, classes, device);
+  StepPlanner planner(config, spec.input, spec.classes, device);
   Fitter fitter(planner, limit);
   FitResult result;
   for (const Precision precision : precisions_of(options, device, precision_was_given))
@@ -214,9 +204,10 @@ int fit(const FitOptions& options, bool precision_was_given) {
         fmt::format("not even a batch of one fits into {}", format_bytes(static_cast<uint64_t>(limit))),
         "--memory-limit", "Use a smaller model, or another device");
   result.advised = advice(options, result.points);
-  const FitUnit unit = text ? FitUnit{"tokens", input[0]} : FitUnit{};
-  const std::string examples =
-      text ? fmt::format("windows of {} tokens", input[0]) : "pictures of " + to_string(input);
+  const bool text = nn::is_language_model(config.model);
+  const FitUnit unit = text ? FitUnit{"tokens", spec.input[0]} : FitUnit{};
+  const std::string examples = text ? fmt::format("windows of {} tokens", spec.input[0])
+                                    : "pictures of " + to_string(spec.input);
   const std::string what =
       fmt::format("A training step of {} on {}, {}", config.model, to_string(device), examples);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),

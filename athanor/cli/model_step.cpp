@@ -18,7 +18,6 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
-#include "athanor/train/language_modelling.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor::cli {
@@ -61,9 +60,11 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
   suggest(command.add_option("--data", options.data, "take shape and classes from a dataset, as for train"),
           dataset_names())
       ->option_text("NAME|DIR");
-  add_numbers(command, "--input", options.input, "channels,height,width of the pictures (default 1,28,28)")
+  add_numbers(command, "--input", options.input,
+              "channels,height,width of the pictures (default 1,28,28; inception_v3 3,299,299)")
       ->option_text("C,H,W");
-  add_number(command, "--classes", options.classes, "or the vocabulary of a language model (default 10, 256)")
+  add_number(command, "--classes", options.classes,
+             "or the vocabulary of a language model (default 10, or bytes)")
       ->option_text("N");
   add_number(command, "--context", config.context, "tokens that a language model sees (default: the model's)")
       ->option_text("N");
@@ -87,24 +88,28 @@ void add_device_option(CLI::App& command, ModelStepOptions& options) {
   add_trust_option(command);
 }
 
-ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
+ExampleSpec examples_of(const ModelStepOptions& options) {
   TrainConfig checked = options.config;
-  if (nn::is_language_model(checked.model)) checked.validation = 0.1;  // of no data
+  const bool text = nn::is_language_model(checked.model);
+  if (text) checked.validation = default_config(checked.model).validation;  // of no data
   checked.validate();
   const auto implausible = [](int64_t extent) { return extent < 1 || extent > largest_extent; };
-  if (options.input.size() != 3 || std::ranges::any_of(options.input, implausible))
+  if (!options.input.empty() &&
+      (options.input.size() != 3 || std::ranges::any_of(options.input, implausible)))
     throw Error(ErrorCode::usage, fmt::format("'{}' is no shape of pictures", fmt::join(options.input, ",")),
                 "--input", "Give channels, height and width: --input 3,32,32");
-  compile_options().deterministic |= options.config.deterministic;
-  const TrainConfig& config = options.config;
-  const bool text = nn::is_language_model(config.model);
+  compile_options().deterministic |= checked.deterministic;
+  if (!text && !options.data.empty()) return open_dataset(options.data, Split::train)->spec();
   ExampleSpec spec;
-  spec.input = options.input;
-  spec.classes = options.classes > 0 ? options.classes : text ? 256 : 10;
-  if (text)
-    spec.input = {config.context > 0 ? config.context : nn::default_context(config.model)};
-  else if (!options.data.empty())
-    spec = open_dataset(options.data, Split::train)->spec();
+  spec.input = text || options.input.empty() ? nn::default_input(checked.model) : Shape(options.input);
+  if (text && checked.context > 0) spec.input = {checked.context};
+  spec.classes = options.classes > 0 ? options.classes : nn::default_classes(checked.model);
+  return spec;
+}
+
+ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
+  const ExampleSpec spec = examples_of(options);
+  const TrainConfig& config = options.config;
   set_cpu_threads(static_cast<int>(config.threads));
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   model_->to(device_).train(!options.inference);
@@ -113,30 +118,30 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
     optimizer_->offload_state();
   require_precision(device_, parse_precision(config.precision));
   if (config.precision == "f16") scaler_.emplace(device_);
-  inputs_ = {text ? DType::i64 : DType::f32, spec.input.insert(0, config.batch_size), device_};
-  labels_ = {DType::i64, text ? inputs_.shape : Shape{config.batch_size}, device_};
+  form_ = batch_form(config.model, spec.input, config.batch_size, device_);
   eval({});  // initial values are not part of the step
   compile_options().memory_limit = options.memory_limit;
 }
 
 std::vector<Tensor> ModelStep::outline() {
-  return step_on(Tensor::placeholder(inputs_), Tensor::placeholder(labels_));
+  return step_on(Tensor::placeholder(form_.inputs), Tensor::placeholder(form_.targets));
 }
 
 std::vector<Tensor> ModelStep::build() {
-  return step_on(Tensor::from(HostArray(inputs_.dtype, inputs_.shape), device_),
-                 Tensor::from(HostArray(labels_.dtype, labels_.shape), device_));
+  const auto zeros = [&](const TensorType& type) {
+    return Tensor::from(HostArray(type.dtype, type.shape), device_);
+  };
+  return step_on(zeros(form_.inputs), zeros(form_.targets));
 }
 
 std::vector<Tensor> ModelStep::step_on(const Tensor& inputs, const Tensor& labels) {
   const Precision precision = parse_precision(options_.config.precision);
   if (!options_.inference) {
-    const PendingStep step = training_step(
-        *model_, *optimizer_, inputs, labels,
-        {.loss = nn::is_language_model(options_.config.model) ? LossFunction(predict_next) : LossFunction(),
-         .clip_norm = options_.config.clip_norm,
-         .precision = precision,
-         .scaler = scaler_ ? &*scaler_ : nullptr});
+    const PendingStep step = training_step(*model_, *optimizer_, inputs, labels,
+                                           {.loss = form_.loss,
+                                            .clip_norm = options_.config.clip_norm,
+                                            .precision = precision,
+                                            .scaler = scaler_ ? &*scaler_ : nullptr});
     return {step.loss, step.correct};
   }
   const Autocast scope(precision);

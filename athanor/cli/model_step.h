@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "athanor/data/dataset.h"
 #include "athanor/device/device.h"
 #include "athanor/nn/module.h"
 #include "athanor/optim/grad_scaler.h"
 #include "athanor/optim/optimizer.h"
+#include "athanor/train/batch_form.h"
 #include "athanor/train/config.h"
 
 namespace CLI {
@@ -20,8 +22,8 @@ namespace athanor::cli {
 struct ModelStepOptions {
   TrainConfig config;
   std::string data;
-  std::vector<int64_t> input{1, 28, 28};
-  int64_t classes = 0;  // 0: 10, or of language models the 256 bytes
+  std::vector<int64_t> input;  // {}: nn::default_input()
+  int64_t classes = 0;         // 0: nn::default_classes()
   int64_t memory_limit = 0;
   bool inference = false;
 };
@@ -31,6 +33,10 @@ struct ModelStepOptions {
 void add_step_options(CLI::App& command, ModelStepOptions& options);
 /// --device and --trust
 void add_device_option(CLI::App& command, ModelStepOptions& options);
+
+/// The examples that the options ask for: those of a dataset, or made up. Checks the options, and applies
+/// them to compile_options(). Throws Error(usage) for options that make no sense.
+ExampleSpec examples_of(const ModelStepOptions& options);
 
 /// A model on a device, and batches for it.
 class ModelStep {
@@ -50,7 +56,7 @@ class ModelStep {
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::GradScaler> scaler_;  // for f16
-  TensorType inputs_, labels_;
+  BatchForm form_;
 };
 
 }  // namespace athanor::cli

@@ -68,7 +68,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
                  "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
-                 "(default fashion-mnist); for gpt2-... a text file",
+                 "(default fashion-mnist); for gpt2 and bert a text file",
                  "What to train"),
           dataset_names());
   option(
@@ -112,7 +112,7 @@ void add_options(CLI::App& command, TrainOptions& options) {
                      config.epochs),
          "How to train");
   option("--batch-size", config.batch_size, "N",
-         fmt::format("pictures, or windows of text, in a step (default {}; for text 32, gpt2-small 8)",
+         fmt::format("pictures, or windows of text, in a step (default {}; for text 32, the largest 8)",
                      config.batch_size),
          "How to train");
   option("--accumulate", config.accumulate, "N",
@@ -133,8 +133,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  "How to train"),
           optim::optimizer_names());
   option("--lr", config.lr, "X",
-         fmt::format("largest learning rate (default {:g} for sgd, {:g} for others, {:g} for gpt2-small)",
-                     default_lr("sgd"), default_lr("adam"), default_config("gpt2-small").learning_rate()),
+         fmt::format("largest learning rate (default {:g} for sgd, {:g} for others; transformers and "
+                     "inception_v3 have their own)",
+                     default_lr("sgd"), default_lr("adam")),
          "How to train");
   suggest(option("--schedule", config.schedule, "NAME",
                  names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule),
@@ -164,8 +165,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
         "The run");
   option("--checkpoint-every", options.checkpoint_every, "N|Ns",
          "save every N steps or N seconds (default 30s); also after each epoch", "The run");
-  option("--sample", config.sample, "N",
-         "tokens of text to show after each epoch of a language model (default 100)", "The run");
+  option("--sample", config.sample, "N", "tokens of text that gpt2-... shows after each epoch (default 100)",
+         "The run");
   option("--workers", config.workers, "N",
          fmt::format("threads that make batches (default {})", config.workers), "The run");
   suggest(option("--tune", config.tune, "NAME",

@@ -42,11 +42,18 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
 void require_pictures(const TrainedModel& trained) {
   if (!nn::is_language_model(trained.config.model)) return;
   throw Error(ErrorCode::usage, fmt::format("{} is a model of text", trained.config.model),
-              trained.path.string(), "Let it write with 'athanor sample'");
+              trained.path.string(),
+              nn::objective_of(trained.config.model) == nn::Objective::next_token
+                  ? "Let it write with 'athanor sample'"
+                  : "Test it on a text with 'athanor eval --data FILE.txt'");
 }
 
 void require_text(const TrainedModel& trained) {
-  if (nn::is_language_model(trained.config.model)) return;
+  if (nn::objective_of(trained.config.model) == nn::Objective::next_token) return;
+  if (nn::is_language_model(trained.config.model))
+    throw Error(ErrorCode::usage,
+                fmt::format("{} names hidden tokens, and writes no text", trained.config.model),
+                trained.path.string(), "Test it on a text with 'athanor eval --data FILE.txt'");
   throw Error(ErrorCode::usage, fmt::format("{} is a model of pictures", trained.config.model),
               trained.path.string(), "Classify pictures with 'athanor predict'");
 }

@@ -9,6 +9,16 @@
 
 namespace athanor::nn {
 
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads, bool causal) {
+  const int64_t n = q.size(0), d = q.size(2);
+  const auto by_head = [&](const Tensor& x) {
+    return transpose(reshape(x, {n, x.size(1), heads, d / heads}), 1, 2);
+  };
+  const Tensor mixed =
+      scaled_dot_product_attention(by_head(q), by_head(k), by_head(v), {}, {.causal = causal});
+  return reshape(transpose(mixed, 1, 2), {n, q.size(1), d});
+}
+
 MultiheadAttention::MultiheadAttention(int64_t dimensions, int64_t heads,
                                        const AttentionLayerOptions& options)
     : out_proj(add("out_proj", Linear(dimensions, dimensions, options.bias))),
@@ -28,13 +38,9 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
   if (x.rank() != 3 || x.size(2) != dimensions_)
     throw Error(ErrorCode::shape, fmt::format("{} was given {}", describe(), to_string(x.type())), {},
                 fmt::format("It takes [N, T, {}]", dimensions_));
-  const int64_t n = x.size(0), t = x.size(1);
   const Tensor projected = linear(x, in_proj_weight, options_.bias ? in_proj_bias.value() : Tensor());
-  std::vector<Tensor> qkv;
-  for (const Tensor& part : chunk(projected, 3, 2))
-    qkv.push_back(transpose(reshape(part, {n, t, heads_, dimensions_ / heads_}), 1, 2));
-  const Tensor mixed = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, {.causal = options_.causal});
-  return out_proj(reshape(transpose(mixed, 1, 2), {n, t, dimensions_}));
+  const std::vector<Tensor> qkv = chunk(projected, 3, 2);
+  return out_proj(attend(qkv[0], qkv[1], qkv[2], heads_, options_.causal));
 }
 
 std::string MultiheadAttention::describe() const {

@@ -4,6 +4,9 @@
 
 namespace athanor::nn {
 
+/// Attention of q, k and v, each [N, T, D], in `heads` heads of D / heads each: [N, T, D].
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads, bool causal);
+
 struct AttentionLayerOptions {
   bool bias = true;
   bool causal = false;  // a position sees those before it and itself

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "athanor/base/error.h"
+#include "athanor/nn/attention.h"
 #include "athanor/nn/function.h"
 #include "athanor/nn/init.h"
 #include "athanor/nn/linear.h"
@@ -44,12 +45,8 @@ class CausalAttention : public Module {
         c_attn_(add("c_attn", Conv1D(options.dimensions, 3 * options.dimensions, deviation))),
         c_proj_(add("c_proj", Conv1D(options.dimensions, options.dimensions, last_stddev))) {}
   Tensor forward(const Tensor& x) override {
-    const int64_t n = x.size(0), t = x.size(1), d = x.size(2);
-    std::vector<Tensor> qkv;
-    for (const Tensor& part : chunk(c_attn_(x), 3, 2))
-      qkv.push_back(transpose(reshape(part, {n, t, heads_, d / heads_}), 1, 2));
-    const Tensor mixed = scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, {.causal = true});
-    return c_proj_(reshape(transpose(mixed, 1, 2), {n, t, d}));
+    const std::vector<Tensor> qkv = chunk(c_attn_(x), 3, 2);
+    return c_proj_(attend(qkv[0], qkv[1], qkv[2], heads_, true));
   }
   std::string describe() const override { return fmt::format("CausalAttention({} heads)", heads_); }
 

@@ -8,10 +8,13 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/nn/bert.h"
 #include "athanor/nn/conv.h"
 #include "athanor/nn/gpt2.h"
+#include "athanor/nn/inception.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/resnet.h"
+#include "athanor/nn/vit.h"
 #include "athanor/ops/activations.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/pool.h"
@@ -53,6 +56,7 @@ struct Entry {
   std::string name;
   int64_t smallest;  // height and width; 0: the inputs are tokens
   std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes);
+  Objective objective = Objective::classes;
 };
 
 // Smaller images would be one pixel before the last stage with the stem of the paper.
@@ -75,7 +79,25 @@ std::unique_ptr<Module> make_gpt2(const Shape& input, int64_t classes) {
                                             .heads = Heads});
 }
 
+template <int64_t Layers, int64_t Dimensions>
+std::unique_ptr<Module> make_bert(const Shape& input, int64_t classes) {
+  constexpr int64_t head = 64;  // dimensions
+  return std::make_unique<BertForMaskedLM>(BertOptions{.vocabulary = classes,
+                                                       .positions = input[0],
+                                                       .layers = Layers,
+                                                       .dimensions = Dimensions,
+                                                       .heads = Dimensions / head});
+}
+
+constexpr int64_t small_patch = 4;
+
+std::unique_ptr<Module> make_vit_tiny(const Shape& input, int64_t classes) {
+  const bool small = std::min(input[1], input[2]) < small_image;
+  return std::make_unique<ViT>(input, classes, ViTOptions{.patch = small ? small_patch : 16});
+}
+
 const std::vector<Entry>& entries() {
+  using enum Objective;
   static const std::vector<Entry> all{
       {"mlp", 1,
        [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
@@ -88,38 +110,71 @@ const std::vector<Entry>& entries() {
       {"resnet18", 1, make_resnet<2, 2, 2, 2, false>},
       {"resnet34", 1, make_resnet<3, 4, 6, 3, false>},
       {"resnet50", 1, make_resnet<3, 4, 6, 3, true>},
-      {"gpt2-nano", 0, make_gpt2<3, 48, 3>},
-      {"gpt2-micro", 0, make_gpt2<4, 128, 4>},
-      {"gpt2-mini", 0, make_gpt2<6, 192, 6>},
-      {"gpt2-small", 0, make_gpt2<12, 768, 12>},
+      {"inception_v3", 75,
+       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
+         return std::make_unique<Inception3>(input[0], classes);
+       }},
+      {"vit-tiny", small_patch, make_vit_tiny},
+      {"gpt2-nano", 0, make_gpt2<3, 48, 3>, next_token},
+      {"gpt2-micro", 0, make_gpt2<4, 128, 4>, next_token},
+      {"gpt2-mini", 0, make_gpt2<6, 192, 6>, next_token},
+      {"gpt2-small", 0, make_gpt2<12, 768, 12>, next_token},
+      {"bert-tiny", 0, make_bert<2, 128>, masked_tokens},
+      {"bert-mini", 0, make_bert<4, 256>, masked_tokens},
+      {"bert-small", 0, make_bert<4, 512>, masked_tokens},
+      {"bert-medium", 0, make_bert<8, 512>, masked_tokens},
+      {"bert-base", 0, make_bert<12, 768>, masked_tokens},
   };
   return all;
+}
+
+const Entry& entry_of(const std::string& name) {
+  for (const auto& entry : entries())
+    if (entry.name == name) return entry;
+  const std::vector<std::string_view> names(model_names().begin(), model_names().end());
+  throw Error(ErrorCode::name, fmt::format("unknown model '{}'", name), {}, nearest_hint(name, names));
 }
 
 }  // namespace
 
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes) {
   if (classes < 1) throw Error(ErrorCode::value, fmt::format("a model with {} classes", classes));
-  for (const auto& entry : entries()) {
-    if (entry.name != name) continue;
-    if (entry.smallest == 0) {
-      if (input_shape.rank() == 1 && input_shape.size() > 0) return entry.make(input_shape, classes);
-      throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
-                  "It takes tokens [T]");
-    }
-    if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
-        input_shape[2] < entry.smallest)
-      throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
-                  fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", entry.smallest));
-    return entry.make(input_shape, classes);
+  const Entry& entry = entry_of(name);
+  if (entry.smallest == 0) {
+    if (input_shape.rank() == 1 && input_shape.size() > 0) return entry.make(input_shape, classes);
+    throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+                "It takes tokens [T]");
   }
-  std::vector<std::string_view> names(model_names().begin(), model_names().end());
-  throw Error(ErrorCode::name, fmt::format("unknown model '{}'", name), {}, nearest_hint(name, names));
+  if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
+      input_shape[2] < entry.smallest)
+    throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+                fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", entry.smallest));
+  return entry.make(input_shape, classes);
 }
+
+Objective objective_of(const std::string& name) { return entry_of(name).objective; }
 
 bool is_language_model(const std::string& name) {
   return std::ranges::any_of(entries(),
                              [&](const Entry& entry) { return entry.name == name && entry.smallest == 0; });
+}
+
+Shape default_input(const std::string& name) {
+  if (is_language_model(name)) return {default_context(name)};
+  return name == "inception_v3" ? Shape{3, 299, 299} : Shape{1, 28, 28};
+}
+
+int64_t default_classes(const std::string& name) {
+  constexpr int64_t bytes = 256;
+  switch (objective_of(name)) {
+    case Objective::next_token:
+      return bytes;
+    case Objective::masked_tokens:
+      return bytes + 1;  // the mask
+    case Objective::classes:
+      break;
+  }
+  return 10;
 }
 
 int64_t default_context(const std::string& name) {

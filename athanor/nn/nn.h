@@ -1,10 +1,13 @@
 // Includes all headers for building models.
 #pragma once
 #include "athanor/nn/attention.h"
+#include "athanor/nn/auxiliary.h"
+#include "athanor/nn/bert.h"
 #include "athanor/nn/checkpoint.h"
 #include "athanor/nn/conv.h"
 #include "athanor/nn/function.h"
 #include "athanor/nn/gpt2.h"
+#include "athanor/nn/inception.h"
 #include "athanor/nn/init.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/models.h"
@@ -12,3 +15,4 @@
 #include "athanor/nn/norm.h"
 #include "athanor/nn/resnet.h"
 #include "athanor/nn/sequential.h"
+#include "athanor/nn/vit.h"

@@ -165,16 +165,31 @@ const std::vector<std::string>& weight_decay_names() {
 TrainConfig default_config(const std::string& model) {
   TrainConfig config;
   config.model = model;
+  if (model == "vit-tiny") {  // as timm and torchvision train it
+    config.optimizer = "adamw";
+    config.lr = 1e-3;
+    config.weight_decay = 0.05;
+    config.weight_decay_on = "weights";
+    config.clip_norm = 1;
+  }
+  if (model == "inception_v3") {
+    config.batch_size = 32;
+    config.lr = 0.05;
+  }
   if (!nn::is_language_model(model)) return config;
   config.epochs = 10;
-  config.batch_size = model == "gpt2-small" ? 8 : 32;
+  const bool large = model == "gpt2-small" || model == "bert-base";
+  config.batch_size = large ? 8 : 32;
   config.optimizer = "adamw";
-  config.lr = model == "gpt2-small" ? 6e-4 : 3e-3;
+  config.lr = large ? 6e-4 : 3e-3;
   config.weight_decay = 0.1;
   config.weight_decay_on = "weights";
   config.clip_norm = 1;
   config.validation = 0.1;
-  config.sample = 100;
+  if (nn::objective_of(model) == nn::Objective::masked_tokens)
+    config.lr = large ? 1e-4 : 1e-3;
+  else
+    config.sample = 100;
   return config;
 }
 
@@ -225,6 +240,9 @@ void TrainConfig::validate() const {
            : sample > 0 ? "sample"
                         : "tokenizer",
            fmt::format("{} learns from pictures", model), "It is for language models, as gpt2-nano");
+  if (sample > 0 && nn::objective_of(model) == nn::Objective::masked_tokens)
+    refuse("sample", fmt::format("{} names hidden tokens, and writes no text", model),
+           "It is for models that write, as gpt2-nano");
   check_number("momentum", momentum, true);
   check_number("weight_decay", weight_decay, false);
   check_number("label_smoothing", label_smoothing, true);

@@ -8,7 +8,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
-#include "athanor/train/language_modelling.h"
+#include "athanor/train/batch_form.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor {
@@ -47,12 +47,10 @@ template <class Make>
 Tensor StepPlanner::step(const FitCase& of, const Make& make) {
   const int64_t part = of.batch_size / of.parts;
   std::vector<BatchPart> parts;
-  const bool text = nn::is_language_model(config_.model);
-  const TensorType inputs{text ? DType::i64 : DType::f32, input_.insert(0, part), device_};
-  const TensorType labels{DType::i64, text ? inputs.shape : Shape{part}, device_};
-  for (int64_t p = 0; p < make.parts(of); ++p) parts.push_back({make(inputs), make(labels), part});
+  const BatchForm form = batch_form(config_.model, input_, part, device_);
+  for (int64_t p = 0; p < make.parts(of); ++p) parts.push_back({make(form.inputs), make(form.targets), part});
   return training_step(*model_, *optimizer_, parts,
-                       {.loss = text ? LossFunction(predict_next) : LossFunction(),
+                       {.loss = form.loss,
                         .clip_norm = config_.clip_norm,
                         .precision = of.precision,
                         .scaler = scaler_ ? &*scaler_ : nullptr})

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,19 +11,18 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/train/foreign_names.h"
 
 namespace athanor {
 namespace {
 
-/// The name in the model of a tensor in a file; "" for one that no model has.
-std::string name_in_model(std::string name, bool is_checkpoint) {
-  if (is_checkpoint) return name.starts_with("model.") ? name.substr(6) : "";
-  for (const std::string_view prefix : {"_orig_mod.", "module.", "transformer."})
-    if (name.starts_with(prefix)) name.erase(0, prefix.size());
-  // Masks of older GPT-2 files; and the embedding again.
-  if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "lm_head.weight")
-    return "";
-  return name;
+/// The model's part of a checkpoint.
+std::map<std::string, HostArray> of_the_model(std::map<std::string, HostArray> tensors) {
+  constexpr std::string_view prefix = "model.";
+  std::map<std::string, HostArray> result;
+  for (auto& [name, array] : tensors)
+    if (name.starts_with(prefix)) result.emplace(name.substr(prefix.size()), std::move(array));
+  return result;
 }
 
 /// The first rows of a longer table.
@@ -34,7 +33,13 @@ HostArray first_rows(const HostArray& table, const Shape& shape) {
 }
 
 bool is_longer_table(const std::string& name, const Shape& in_file, const Shape& wanted) {
-  return name == "wpe.weight" && in_file.rank() == 2 && in_file[0] > wanted[0] && in_file[1] == wanted[1];
+  return (name == "wpe.weight" || name == "bert.embeddings.position_embeddings.weight") &&
+         in_file.rank() == 2 && in_file[0] > wanted[0] && in_file[1] == wanted[1];
+}
+
+/// The last layer of a model of pictures.
+bool is_of_classes(const std::string& name) {
+  return name.starts_with("fc.") || name.starts_with("AuxLogits.fc.") || name.starts_with("heads.head.");
 }
 
 }  // namespace
@@ -45,14 +50,14 @@ std::string load_initial_values(const nn::Module& model, const std::filesystem::
   const nn::StateDict drawn = model.state_dict();
   nn::StateDict values;
   std::vector<std::string> new_ones;
-  for (auto& [file_name, array] : file.tensors) {
-    const std::string name = name_in_model(file_name, is_checkpoint);
-    if (name.empty()) continue;
+  auto tensors =
+      is_checkpoint ? of_the_model(std::move(file.tensors)) : with_own_names(std::move(file.tensors));
+  for (auto& [name, array] : tensors) {
     const auto known = drawn.find(name);
     if (known != drawn.end() && known->second.shape != array.shape) {
       if (is_longer_table(name, array.shape, known->second.shape)) {
         array = first_rows(array, known->second.shape);
-      } else if (name == "fc.weight" || name == "fc.bias") {
+      } else if (is_of_classes(name)) {
         new_ones.push_back(name);
         array = known->second;
       }
@@ -62,16 +67,24 @@ std::string load_initial_values(const nn::Module& model, const std::filesystem::
   const size_t taken = values.size() - new_ones.size();
   for (const auto& [name, array] : drawn)
     if (name.ends_with("num_batches_tracked")) values.try_emplace(name, array);  // older files have none
+  // A BERT without a head, as a file of BertModel.
+  const bool headless =
+      values.contains("bert.embeddings.word_embeddings.weight") && !values.contains("cls.predictions.bias");
+  for (const auto& [name, array] : drawn)
+    if (headless && name.starts_with("cls.predictions.") && values.emplace(name, array).second)
+      new_ones.push_back(name);
   try {
     model.load_state_dict(values);
   } catch (const Error& error) {
     throw Error(
         error.code(), error.problem(), path.string(),
-        "--init takes files with torchvision's names for resnet18, 34, 50 and Hugging Face's for gpt2; "
+        "--init takes files with the names of torchvision (ResNets, Inception, ViT), timm (ViT) and Hugging "
+        "Face (ViT, GPT-2, BERT); "
         "--model, --data and --context decide the shapes");
   }
   std::string note = fmt::format("{} tensors of {}", taken, path.filename().string());
-  if (!new_ones.empty()) note += fmt::format("; {} are new, for other classes", join(new_ones));
+  if (!new_ones.empty())
+    note += fmt::format("; {} {} new", join(new_ones), new_ones.size() > 1 ? "are" : "is");
   return note;
 }
 

@@ -16,7 +16,6 @@
 #include "athanor/train/sampling.h"
 
 namespace athanor {
-namespace {
 
 LanguageModellingOptions text_options_of(const TrainConfig& config) {
   LanguageModellingOptions options;
@@ -33,10 +32,8 @@ LanguageModellingOptions text_options_of(const TrainConfig& config) {
   return options;
 }
 
-}  // namespace
-
 // The logits' handle ends here, so that they need not live longer than the plan.
-Forward predict_next(nn::Module& model, const Tensor& tokens, const Tensor& targets) {
+Forward name_tokens(nn::Module& model, const Tensor& tokens, const Tensor& targets) {
   const Tensor all = model(tokens);
   const int64_t count = targets.size();
   const Tensor logits = reshape(all, {count, all.size(-1)}), labels = reshape(targets, {count});

@@ -9,8 +9,8 @@
 
 namespace athanor {
 
-/// Cross-entropy of the model's logits [N, T, V] for the token after each, i64[N, T].
-Forward predict_next(nn::Module& model, const Tensor& tokens, const Tensor& targets);
+/// Cross-entropy of the model's logits [N, T, V] for tokens i64[N, T].
+Forward name_tokens(nn::Module& model, const Tensor& tokens, const Tensor& targets);
 
 /// Bits for each byte of text, and perplexity: exp of the loss, which is a mean over tokens.
 class TextScoring final : public Scoring {
@@ -39,6 +39,10 @@ struct LanguageModellingOptions {
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
 };
 
+/// The text of `--data` by the tokenizer of `--tokenizer`, and the model of `--model`. Throws what reading
+/// them throws.
+LanguageModellingOptions text_options_of(const TrainConfig& config);
+
 class LanguageModelling final : public Task {
  public:
   explicit LanguageModelling(LanguageModellingOptions options);
@@ -52,7 +56,7 @@ class LanguageModelling final : public Task {
   std::shared_ptr<const Scoring> scoring() const override;
   std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec_); }
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
-    return predict_next(model, inputs, targets);
+    return name_tokens(model, inputs, targets);
   }
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;

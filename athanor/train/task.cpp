@@ -9,6 +9,7 @@
 #include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
 #include "athanor/train/language_modelling.h"
+#include "athanor/train/masked_language_modelling.h"
 
 namespace athanor {
 
@@ -26,11 +27,13 @@ std::unique_ptr<const Task> open_task(const TrainConfig& config) {
       throw Error(ErrorCode::usage,
                   fmt::format("{} learns from a text file, and '{}' is none", config.model, config.data),
                   "--data", "Give one: --data FILE.txt");
+    if (nn::objective_of(config.model) == nn::Objective::masked_tokens)
+      return std::make_unique<MaskedLanguageModelling>(config);
     return std::make_unique<LanguageModelling>(config);
   }
   if (is_file && std::filesystem::path(config.data).extension() == ".txt")
     throw Error(ErrorCode::usage, fmt::format("{} learns from pictures, and the data is text", config.model),
-                "--data", "Models of text: --model gpt2-nano, gpt2-micro, gpt2-mini or gpt2-small");
+                "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
   return std::make_unique<Classification>(config);
 }
 

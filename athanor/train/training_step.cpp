@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "athanor/base/os/interrupt.h"
+#include "athanor/nn/auxiliary.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
@@ -28,7 +29,11 @@ Tensor classification_loss(const Tensor& logits, const Tensor& labels, double sm
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing) {
   const Tensor logits = model(inputs);
   const Tensor wanted = labels.dtype() == DType::f32 ? argmax(labels, 1) : labels;
-  return {.loss = classification_loss(logits, labels, label_smoothing),
+  Tensor loss = classification_loss(logits, labels, label_smoothing);
+  if (auto* second = dynamic_cast<nn::AuxiliaryLogits*>(&model))
+    if (const Tensor auxiliary = second->take_auxiliary(); auxiliary.defined())
+      loss = loss + second->auxiliary_weight() * classification_loss(auxiliary, labels, label_smoothing);
+  return {.loss = loss,
           .correct = sum(equal(argmax(logits.detach(), 1), wanted)),
           .scores = model.training() ? Tensor() : cast(logits.detach(), DType::f32)};
 }

@@ -32,7 +32,7 @@ struct Forward {
 using LossFunction = std::function<Forward(nn::Module& model, const Tensor& inputs, const Tensor& targets)>;
 
 /// Cross-entropy of the model's logits [N, C] for labels i64[N], or for the probabilities of classes, f32[N,
-/// C].
+/// C]. With the loss of nn::AuxiliaryLogits where the model gives some.
 Forward classify(nn::Module& model, const Tensor& inputs, const Tensor& labels, double label_smoothing = 0);
 
 struct StepOptions {

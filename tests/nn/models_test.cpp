@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "../support/expect_error.h"
+#include "athanor/nn/auxiliary.h"
+#include "athanor/nn/bert.h"
 #include "athanor/nn/gpt2.h"
 #include "athanor/ops/creation.h"
 
@@ -85,6 +87,52 @@ TEST(Models, Gpt2) {
   EXPECT_EQ(Gpt2({.layers = 24, .dimensions = 1024, .heads = 16}).parameter_count(), 354823168);
   expect_error(ErrorCode::value, {"7 heads", "divide"}, [] { Gpt2({.heads = 7}); });
   Gpt2 tiny({.vocabulary = 5, .positions = 4, .layers = 1, .dimensions = 2, .heads = 1});
+  expect_error(ErrorCode::shape, {"4 tokens"}, [&] { tiny(zeros({1, 5}, DType::i64)); });
+}
+
+// timm's count of vit_tiny_patch16_224. Small pictures have small patches, of fewer weights.
+TEST(Models, ViTTiny) {
+  EXPECT_EQ(make_model("vit-tiny", {3, 224, 224}, 1000)->parameter_count(), 5717416);
+  const auto small = make_model("vit-tiny", {1, 30, 28}, 10);
+  EXPECT_EQ(shapes_of(*small).at("conv_proj.weight"), "[192, 1, 4, 4]");
+  EXPECT_EQ(shapes_of(*small).at("encoder.pos_embedding"), "[1, 50, 192]");
+  EXPECT_EQ(to_string((*small)(zeros({2, 1, 30, 28})).shape()), "[2, 10]");
+  expect_error(ErrorCode::shape, {"28, 28", "30, 28"}, [&] { (*small)(zeros({2, 1, 28, 28})); });
+}
+
+// torchvision's count, with the auxiliary head.
+TEST(Models, InceptionV3) {
+  const auto model = make_model("inception_v3", {3, 299, 299}, 1000);
+  EXPECT_EQ(model->parameter_count(), 27161264);
+  EXPECT_EQ(shapes_of(*model).at("AuxLogits.fc.weight"), "[1000, 768]");
+  auto* second = dynamic_cast<AuxiliaryLogits*>(model.get());
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(to_string((*model)(zeros({2, 3, 75, 75})).shape()), "[2, 1000]");
+  EXPECT_EQ(to_string(second->take_auxiliary().shape()), "[2, 1000]");
+  EXPECT_FALSE(second->take_auxiliary().defined()) << "it is taken";
+  model->eval();
+  (*model)(zeros({2, 3, 75, 75}));
+  EXPECT_FALSE(second->take_auxiliary().defined()) << "in evaluation";
+  expect_error(ErrorCode::shape, {"75 x 75"}, [] { make_model("inception_v3", {3, 74, 75}, 10); });
+}
+
+// The counts of the published encoders with their poolers, and of Hugging Face's BertForMaskedLM without.
+TEST(Models, Bert) {
+  Bert base;
+  EXPECT_EQ(base.parameter_count(), 109482240);
+  EXPECT_EQ(shapes_of(base).size(), 199U);
+  EXPECT_EQ(shapes_of(base).at("encoder.layer.11.attention.output.LayerNorm.weight"), "[768]");
+  EXPECT_EQ(Bert({.layers = 4, .dimensions = 512, .heads = 8}).parameter_count(), 28763648);
+  const std::map<std::string, int64_t> counts{{"bert-tiny", 4416698},
+                                              {"bert-mini", 11201594},
+                                              {"bert-small", 28795194},
+                                              {"bert-medium", 41404730},
+                                              {"bert-base", 109514298}};
+  for (const auto& [name, count] : counts)
+    EXPECT_EQ(make_model(name, {512}, 30522)->parameter_count(), count) << name;
+  Bert tiny({.vocabulary = 7, .positions = 4, .layers = 1, .dimensions = 2, .heads = 1});
+  EXPECT_EQ(to_string(tiny.pooled(tiny(zeros({3, 4}, DType::i64))).shape()), "[3, 2]");
+  expect_error(ErrorCode::value, {"7 heads", "divide"}, [] { Bert({.heads = 7}); });
   expect_error(ErrorCode::shape, {"4 tokens"}, [&] { tiny(zeros({1, 5}, DType::i64)); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "athanor/base/file.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/nn/auxiliary.h"
 #include "athanor/nn/models.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
@@ -60,6 +61,11 @@ std::vector<json> references() {
   return json::parse(read_text_file(ATHANOR_SOURCE_DIR "/tests/train/data/init.json"));
 }
 
+void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, const std::string& what) {
+  ASSERT_EQ(got.size(), wanted.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 2e-4) << what << " " << i;
+}
+
 TEST(InitialValues, GiveWhatPyTorchComputes) {
   const TempFolder folder;
   for (const json& reference : references()) {
@@ -68,11 +74,20 @@ TEST(InitialValues, GiveWhatPyTorchComputes) {
     write_safetensors(folder / "a.safetensors", file_of(reference));
     load_initial_values(*model, folder / "a.safetensors");
     model->eval();
+    auto* second = dynamic_cast<nn::AuxiliaryLogits*>(model.get());
+    if (second != nullptr) {  // in training, and its parts not: by running statistics
+      model->train();
+      for (const auto& [name, child] : model->children()) child->eval();
+    }
     const NoGrad no_history;
     std::vector<float> got;
     if (shape.rank() == 3) {
-      const auto pixels = noise(2 * shape.size(), 999);
-      got = (*model)(Tensor::from(pixels, shape.insert(0, 2))).to_vector<float>();
+      const int64_t pictures = reference.at("pictures");
+      const auto pixels = noise(pictures * shape.size(), 999);
+      got = (*model)(Tensor::from(pixels, shape.insert(0, pictures))).to_vector<float>();
+      if (second != nullptr)
+        expect_near(second->take_auxiliary().to_vector<float>(),
+                    reference.at("auxiliary").get<std::vector<float>>(), "the auxiliary head");
     } else {
       std::vector<int64_t> tokens;
       for (const float value : noise(2 * shape.size(), 999))
@@ -82,10 +97,7 @@ TEST(InitialValues, GiveWhatPyTorchComputes) {
         got.insert(got.end(), all.begin() + static_cast<int64_t>(text * 16 + 15) * 256,
                    all.begin() + static_cast<int64_t>(text * 16 + 16) * 256);
     }
-    const auto wanted = reference.at("output").get<std::vector<float>>();
-    ASSERT_EQ(got.size(), wanted.size());
-    for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_NEAR(got[i], wanted[i], 2e-4) << reference.at("model") << " " << i;
+    expect_near(got, reference.at("output").get<std::vector<float>>(), reference.at("model"));
   }
 }
 
@@ -100,6 +112,28 @@ TEST(InitialValues, ALastLayerOfOtherClassesIsLeft) {
   const auto after = model->state_dict();
   EXPECT_EQ(after.at("fc.weight").bytes, before.at("fc.weight").bytes);
   EXPECT_NE(after.at("conv1.weight").bytes, before.at("conv1.weight").bytes);
+}
+
+TEST(InitialValues, ABertWithoutAHeadKeepsTheDrawnOne) {
+  const TempFolder folder;
+  const std::vector<json> all = references();
+  const json& reference = all[all.size() - 2];
+  ASSERT_EQ(reference.at("model"), "bert-tiny");
+  SafeTensors file = file_of(reference), headless;  // as BertModel is saved, in an older form
+  for (auto& [name, array] : file.tensors) {
+    if (!name.starts_with("bert.")) continue;
+    std::string older = name.substr(5);
+    if (const size_t at = older.find("LayerNorm.weight"); at != std::string::npos)
+      older.replace(at, 16, "LayerNorm.gamma");
+    headless.tensors[older] = array;
+  }
+  headless.tensors["pooler.dense.bias"] = HostArray::of<float>({128}, std::vector<float>(128));
+  write_safetensors(folder / "a.safetensors", headless);
+  const auto model = nn::make_model("bert-tiny", {16}, 256);
+  const std::string note = load_initial_values(*model, folder / "a.safetensors");
+  EXPECT_NE(note.find("cls.predictions.bias"), std::string::npos) << note;
+  EXPECT_EQ(model->state_dict().at("bert.embeddings.LayerNorm.weight").bytes,
+            file.tensors.at("bert.embeddings.LayerNorm.weight").bytes);
 }
 
 TEST(InitialValues, AFileOfAnotherModelIsNamedAndChangesNothing) {

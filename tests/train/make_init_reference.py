@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Writes tests/train/data/init.json: what torchvision's ResNet and Hugging Face's GPT-2 compute from weights that
-the test makes too, and the names and shapes of these weights.
+"""Writes tests/train/data/init.json: what torchvision's ResNet, Inception and ViT, timm's ViT and Hugging Face's ViT,
+BERT and GPT-2 compute from weights that the test makes too, and the names and shapes of these weights.
 
 Run by hand, with torch, torchvision and transformers installed:  python3 tests/train/make_init_reference.py
 """
 
 import json
 import pathlib
+import tempfile
 
 import numpy as np
 import torch
 import torchvision
-from transformers import GPT2Config, GPT2LMHeadModel
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional as F
+from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel, ViTConfig, ViTForImageClassification
 
 FOLDER = pathlib.Path(__file__).parent / "data"
 
@@ -27,10 +31,9 @@ def noise(count, seed):
     return (x / 2**31 - 1).astype(np.float32)
 
 
-def fill(model):
-    """The names and shapes, in the order of the seeds."""
+def fill(state):
+    """Fills tensors; gives names and shapes, in the order of the seeds."""
     shapes = []
-    state = model.state_dict()
     for seed, name in enumerate(sorted(state)):
         tensor = state[name]
         if tensor.dtype != torch.float32 or name == "lm_head.weight":
@@ -47,24 +50,108 @@ def fill(model):
     return shapes
 
 
-def resnet(make, name, pixels):
-    model = make(num_classes=7).eval()
-    shapes = fill(model)
-    picture = torch.from_numpy(noise(2 * 3 * pixels * pixels, 999).reshape(2, 3, pixels, pixels))
-    return {"model": name, "input": [3, pixels, pixels], "classes": 7, "tensors": shapes,
-            "output": model(picture).flatten().tolist()}
+def through_file(model):
+    """Fills a model of Hugging Face's under the names that its file has, which can differ from those in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        file = f"{folder}/model.safetensors"
+        state = load_file(file)
+        shapes = fill(state)
+        save_file(state, file, metadata={"format": "pt"})
+        return type(model).from_pretrained(folder).eval(), shapes
+
+
+def picture(count, pixels):
+    return torch.from_numpy(noise(count * 3 * pixels * pixels, 999).reshape(count, 3, pixels, pixels))
+
+
+class TimmAttention(nn.Module):
+    def __init__(self, size, heads):
+        super().__init__()
+        self.heads, self.qkv, self.proj = heads, nn.Linear(size, 3 * size), nn.Linear(size, size)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = self.qkv(x).reshape(n, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        return self.proj(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(n, t, d))
+
+
+class TimmBlock(nn.Module):
+    def __init__(self, size, heads):
+        super().__init__()
+        self.norm1, self.attn = nn.LayerNorm(size, 1e-6), TimmAttention(size, heads)
+        self.norm2, self.mlp = nn.LayerNorm(size, 1e-6), nn.Module()
+        self.mlp.fc1, self.mlp.fc2 = nn.Linear(size, 4 * size), nn.Linear(4 * size, size)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp.fc2(F.gelu(self.mlp.fc1(self.norm2(x))))
+
+
+class TimmViT(nn.Module):
+    """timm's vit_tiny_patch16, with its names of parameters."""
+
+    def __init__(self, pixels, classes, size=192, heads=3):
+        super().__init__()
+        self.cls_token = nn.Parameter(torch.zeros(1, 1, size))
+        self.pos_embed = nn.Parameter(torch.zeros(1, 1 + (pixels // 16) ** 2, size))
+        self.patch_embed = nn.Module()
+        self.patch_embed.proj = nn.Conv2d(3, size, 16, 16)
+        self.blocks = nn.Sequential(*(TimmBlock(size, heads) for _ in range(12)))
+        self.norm, self.head = nn.LayerNorm(size, 1e-6), nn.Linear(size, classes)
+
+    def forward(self, x):
+        x = self.patch_embed.proj(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.cls_token.expand(len(x), -1, -1), x], 1) + self.pos_embed
+        return self.head(self.norm(self.blocks(x))[:, 0])
+
+
+def of_pictures(model, name, pixels, shapes=None):
+    shapes = shapes or fill(model.eval().state_dict())
+    output = model(picture(2, pixels))
+    return {"model": name, "input": [3, pixels, pixels], "classes": 7, "pictures": 2, "tensors": shapes,
+            "output": getattr(output, "logits", output).flatten().tolist()}
+
+
+def inception():
+    model = torchvision.models.inception_v3(init_weights=False, num_classes=7)
+    shapes = fill(model.eval().state_dict())
+    model.training = True  # and none of its parts: the auxiliary head is computed, with running statistics
+    output, auxiliary = model(picture(1, 299))
+    return {"model": "inception_v3", "input": [3, 299, 299], "classes": 7, "pictures": 1, "tensors": shapes,
+            "output": output.flatten().tolist(), "auxiliary": auxiliary.flatten().tolist()}
+
+
+def tiny_vit_of_hugging_face():
+    config = ViTConfig(hidden_size=192, num_hidden_layers=12, num_attention_heads=3, intermediate_size=768,
+                       image_size=64, layer_norm_eps=1e-6, num_labels=7)
+    model, shapes = through_file(ViTForImageClassification(config))
+    return of_pictures(model, "vit-tiny", 64, shapes)
+
+
+def of_text(model, name, shapes):
+    tokens = torch.from_numpy(((noise(2 * 16, 999) + 1) * 127).astype(np.int64).reshape(2, 16))
+    return {"model": name, "input": [16], "classes": 256, "tensors": shapes,
+            "output": model(tokens).logits[:, -1].flatten().tolist()}
+
+
+def bert():
+    config = BertConfig(vocab_size=256, hidden_size=128, num_hidden_layers=2, num_attention_heads=2,
+                        intermediate_size=512, max_position_embeddings=32)
+    model, shapes = through_file(BertForMaskedLM(config))
+    return of_text(model, "bert-tiny", shapes)
 
 
 def gpt2():
     config = GPT2Config(vocab_size=256, n_positions=32, n_embd=48, n_layer=3, n_head=3)
     model = GPT2LMHeadModel(config).eval()
-    shapes = fill(model)
-    tokens = torch.from_numpy(((noise(2 * 16, 999) + 1) * 127).astype(np.int64).reshape(2, 16))
-    return {"model": "gpt2-nano", "input": [16], "classes": 256, "tensors": shapes,
-            "output": model(tokens).logits[:, -1].flatten().tolist()}
+    return of_text(model, "gpt2-nano", fill(model.state_dict()))
 
 
 with torch.no_grad():
-    cases = [resnet(torchvision.models.resnet18, "resnet18", 64), gpt2()]
+    vit = torchvision.models.VisionTransformer(64, 16, num_layers=12, num_heads=3, hidden_dim=192, mlp_dim=768, num_classes=7)
+    cases = [of_pictures(torchvision.models.resnet18(num_classes=7), "resnet18", 64), inception(),
+             of_pictures(vit, "vit-tiny", 64), of_pictures(TimmViT(64, 7), "vit-tiny", 64), tiny_vit_of_hugging_face(),
+             bert(), gpt2()]
 FOLDER.mkdir(exist_ok=True)
 (FOLDER / "init.json").write_text(json.dumps(cases) + "\n")

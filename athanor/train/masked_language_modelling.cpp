@@ -1,0 +1,95 @@
+#include "athanor/train/masked_language_modelling.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "athanor/base/error.h"
+
+namespace athanor {
+namespace {
+
+Masking masking_of(const Tokenizer& tokenizer, uint64_t seed) {
+  Masking masking{.mask = tokenizer.vocabulary(), .vocabulary = tokenizer.vocabulary(), .seed = seed};
+  for (const char* name : {"[MASK]", "<mask>"})
+    if (const auto tokens = tokenizer.encode(name); tokens.size() == 1) masking.mask = tokens.front();
+  return masking;
+}
+
+}  // namespace
+
+Unit MaskedTextScoring::unit() const {
+  return {.one = "token",
+          .many = "tokens",
+          .rate = "tokens/s",
+          .rate_field = "tokens_per_second",
+          .in_example = context_};
+}
+
+std::vector<Measure> MaskedTextScoring::measures(double mean_loss, double accuracy) const {
+  const double perplexity = std::exp(mean_loss);
+  return {{"accuracy", accuracy, fmt::format("accuracy {:.1f} %", 100 * accuracy)},
+          {"perplexity", perplexity, fmt::format("perplexity {:.2f}", perplexity)}};
+}
+
+std::string MaskedTextScoring::bar(double /*mean_loss*/, double accuracy) const {
+  return fmt::format("acc {:4.1f} %", 100 * accuracy);
+}
+
+ResultText MaskedTextScoring::in_words(double mean_loss, double accuracy, int64_t count) const {
+  return {fmt::format("{:.1f} %", 100 * accuracy),
+          fmt::format(" of {} hidden tokens of test text are named, perplexity {:.2f}", grouped(count),
+                      std::exp(mean_loss))};
+}
+
+MaskedLanguageModelling::MaskedLanguageModelling(const TrainConfig& config)
+    : MaskedLanguageModelling(text_options_of(config)) {
+  try {
+    (void)training_batches();
+    (void)tests(config.batch_size);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::value) throw;
+    throw Error(ErrorCode::usage, error.problem(), config.data, error.hint());
+  }
+}
+
+MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options)
+    : options_(std::move(options)), masking_(masking_of(*options_.tokenizer, options_.windows.seed)) {
+  const bool has_mask = masking_.mask < masking_.vocabulary;
+  spec_ = {.input = {options_.windows.context},
+           .classes = masking_.vocabulary + (has_mask ? 0 : 1),
+           .class_names = {},
+           .normalization = {{0}, {1}},
+           .columns = {},
+           .fingerprint = options_.text->fingerprint};
+}
+
+std::string MaskedLanguageModelling::describe() const {
+  const SplitText& text = *options_.text;
+  return fmt::format("{} training and {} test tokens ({}), windows of {} with {} hidden",
+                     grouped(std::ssize(text.train.tokens)), grouped(std::ssize(text.test.tokens)),
+                     options_.tokenizer->describe(), options_.windows.context,
+                     hidden_in(options_.windows.context, masking_));
+}
+
+std::unique_ptr<Batches> MaskedLanguageModelling::training_batches() const {
+  return std::make_unique<MaskedTextBatches>(part(options_.text->train), options_.windows, masking_);
+}
+
+MaskedTextTestBatches MaskedLanguageModelling::tests(int64_t batch_size) const {
+  return {part(options_.text->test), options_.windows.context, batch_size, masking_,
+          options_.most_test_windows};
+}
+
+std::unique_ptr<Batches> MaskedLanguageModelling::test_batches(int64_t batch_size) const {
+  return std::make_unique<MaskedTextTestBatches>(tests(batch_size));
+}
+
+int64_t MaskedLanguageModelling::test_count() const { return tests(1).count(); }
+
+TensorType MaskedLanguageModelling::input_type(int64_t batch_size) const {
+  return {DType::i64, {batch_size, options_.windows.context}, {}};
+}
+
+}  // namespace athanor
