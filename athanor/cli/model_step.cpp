@@ -42,7 +42,8 @@ void take_defaults_of_model(const CLI::App& command, TrainConfig& config) {
 void add_step_options(CLI::App& command, ModelStepOptions& options) {
   TrainConfig& config = options.config;
   suggest(command.add_option("--model", config.model,
-                             names_of(nn::model_names()) + fmt::format(" (default {})", config.model)),
+                             names_of(nn::model_names()) +
+                                 fmt::format(", or a library, as ./mine.so (default {})", config.model)),
           nn::model_names())
       ->option_text("NAME");
   add_number(command, "--batch-size", config.batch_size,

@@ -64,7 +64,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
       return group(add_number(command, name, value, text), section)->option_text(type);
   };
   suggest(option("--model", config.model, "NAME",
-                 names_of(nn::model_names()) + fmt::format(" (default {})", config.model), "What to train"),
+                 names_of(nn::model_names()) +
+                     fmt::format(", or a library with a model of one's own, as ./mine.so (default {})",
+                                 config.model),
+                 "What to train"),
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
                  "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
@@ -374,6 +377,8 @@ int train(const CLI::App& command, TrainOptions options) {
   options.config.init = from_any_folder(options.config.init);
   if (!options.find_lr.empty()) return find_lr(options);
   const RunFolder folder = choose_run(given, options);
+  if (nn::is_own_model(options.config.model))
+    options.config.model = std::filesystem::absolute(options.config.model).lexically_normal().string();
 
   Progress progress(std::cout, screen_of_stdout());
   KeepSummary silent;

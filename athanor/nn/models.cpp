@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 #include "athanor/base/error.h"
@@ -13,6 +16,7 @@
 #include "athanor/nn/gpt2.h"
 #include "athanor/nn/inception.h"
 #include "athanor/nn/linear.h"
+#include "athanor/nn/own_model.h"
 #include "athanor/nn/resnet.h"
 #include "athanor/nn/vit.h"
 #include "athanor/ops/activations.h"
@@ -128,7 +132,18 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
+/// Of libraries, which are loaded when they are asked for.
+const Entry& own_entry(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, Entry> known;
+  const OwnModel& own = load_own_model(name);
+  const std::lock_guard lock(mutex);
+  const int64_t smallest = own.objective == Objective::classes ? std::max<int64_t>(1, own.smallest) : 0;
+  return known.try_emplace(name, Entry{name, smallest, own.make, own.objective}).first->second;
+}
+
 const Entry& entry_of(const std::string& name) {
+  if (is_own_model(name)) return own_entry(name);
   for (const auto& entry : entries())
     if (entry.name == name) return entry;
   const std::vector<std::string_view> names(model_names().begin(), model_names().end());
@@ -140,8 +155,14 @@ const Entry& entry_of(const std::string& name) {
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes) {
   if (classes < 1) throw Error(ErrorCode::value, fmt::format("a model with {} classes", classes));
   const Entry& entry = entry_of(name);
+  const auto make = [&] {
+    auto model = entry.make(input_shape, classes);
+    if (model == nullptr)
+      throw Error(ErrorCode::usage, "the library made no model", name, "Its function returned nothing");
+    return model;
+  };
   if (entry.smallest == 0) {
-    if (input_shape.rank() == 1 && input_shape.size() > 0) return entry.make(input_shape, classes);
+    if (input_shape.rank() == 1 && input_shape.size() > 0) return make();
     throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
                 "It takes tokens [T]");
   }
@@ -149,12 +170,21 @@ std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_s
       input_shape[2] < entry.smallest)
     throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
                 fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", entry.smallest));
-  return entry.make(input_shape, classes);
+  return make();
+}
+
+bool is_own_model(const std::string& name) {
+  return name.find('/') != std::string::npos || name.ends_with(".so");
+}
+
+std::string model_title(const std::string& name) {
+  return is_own_model(name) ? std::filesystem::path(name).stem().string() : name;
 }
 
 Objective objective_of(const std::string& name) { return entry_of(name).objective; }
 
 bool is_language_model(const std::string& name) {
+  if (is_own_model(name)) return own_entry(name).smallest == 0;
   return std::ranges::any_of(entries(),
                              [&](const Entry& entry) { return entry.name == name && entry.smallest == 0; });
 }

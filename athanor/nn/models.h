@@ -31,9 +31,17 @@ enum class Objective { classes, next_token, masked_tokens };
 /// - "bert-tiny", "bert-mini", "bert-small", "bert-medium", "bert-base": BertForMaskedLM of 2 layers of 128
 ///   dimensions, 4 of 256, 4 of 512, 8 of 512, 12 of 768, with a head for each 64, for at most T tokens.
 ///
+/// A name can also be the path of a library, see is_own_model().
+///
 /// Initial values come from default_generator(). Throws Error(name) with the nearest match for an unknown
 /// name, and Error(shape|value) if the input is too small or there are no classes.
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
+
+/// Whether a name is the path of a library with a model of one's own (see own_model.h): it has a '/', or ends
+/// with ".so". All that is here works with it.
+bool is_own_model(const std::string& name);
+/// What a model is called where a path would be too long.
+std::string model_title(const std::string& name);
 
 /// Throws Error(name) for an unknown name.
 Objective objective_of(const std::string& name);

@@ -152,6 +152,8 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path) {
   try {
+  if (nn::is_own_model(checkpoint.config.model))
+    (void)nn::objective_of(checkpoint.config.model);  // its own errors
     auto model = nn::make_model(checkpoint.config.model, checkpoint.data.input, checkpoint.data.classes);
     nn::StateDict values = checkpoint.model;
     for (const auto& [name, array] : checkpoint.average) values[name] = array;

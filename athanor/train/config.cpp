@@ -18,6 +18,7 @@
 #include "athanor/data/augmentation.h"
 #include "athanor/graph/precision.h"
 #include "athanor/nn/models.h"
+#include "athanor/nn/own_model.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
 
@@ -196,7 +197,10 @@ TrainConfig default_config(const std::string& model) {
 double TrainConfig::learning_rate() const { return lr.value_or(default_lr(optimizer)); }
 
 void TrainConfig::validate() const {
-  check_name("model", model, nn::model_names());
+  if (nn::is_own_model(model))
+    nn::load_own_model(model);
+  else
+    check_name("model", model, nn::model_names());
   check_name("optimizer", optimizer, optim::optimizer_names());
   check_name("schedule", schedule, optim::schedule_names());
   check_name("precision", precision, precision_names());

@@ -13,6 +13,7 @@
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "athanor/data/open_dataset.h"
+#include "athanor/nn/models.h"
 
 namespace athanor {
 namespace {
@@ -108,8 +109,8 @@ void RunFolder::check_space(uint64_t bytes) const {
 
 RunFolder new_run_folder(const TrainConfig& config) {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  const std::string name =
-      fmt::format("{}-{}-{:%Y-%m-%d-%H%M%S}", config.model, dataset_title(config.data), fmt::localtime(now));
+  const std::string name = fmt::format("{}-{}-{:%Y-%m-%d-%H%M%S}", nn::model_title(config.model),
+                                       dataset_title(config.data), fmt::localtime(now));
   fs::path path = runs / name;
   for (int number = 2; is_there(path); ++number) path = runs / fmt::format("{}-{}", name, number);
   return {path};

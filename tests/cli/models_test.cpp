@@ -65,5 +65,52 @@ TEST_F(ModelsProgram, BertIsTrainedAndTested) {
   }
 }
 
+#ifdef ATHANOR_OWN_MODEL
+TEST_F(ModelsProgram, ALibraryIsServedAsAnyModel) {
+  HostArray images(DType::u8, {12, 8, 8}), labels(DType::i64, {12});
+  for (size_t i = 0; i < 12; ++i) labels.as<int64_t>()[i] = static_cast<int64_t>(i % 3);
+  for (const char* split : {"train", "test"}) {
+    write_npy(folder_ / fmt::format("{}_images.npy", split), images);
+    write_npy(folder_ / fmt::format("{}_labels.npy", split), labels);
+  }
+  std::filesystem::copy_file(ATHANOR_OWN_MODEL, folder_ / "mine.so");
+  const Words train{"train", "--model",      "mine.so", "--data",      ".", "--device", "cpu", "--threads",
+                    "1",     "--batch-size", "4",       "--max-steps", "2", "--out",    "run", "--json"};
+  const testing::Outcome trained = run(train);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(json::parse(trained.out)["parameters"], 16 * 9 + 16 + 16 * 16 * 9 + 16 + 16 * 3 + 3);
+  EXPECT_EQ(json::parse(text("run/config.json"))["model"], (folder_ / "mine.so").string());
+  const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
+  ASSERT_EQ(tested.exit_code, 0) << tested.err;
+  EXPECT_EQ(json::parse(tested.out)["pictures"], 12);
+  for (const Words& words : {Words{"explain", "--batch-size", "2"}, Words{"tune", "--batch-size", "2"},
+                             Words{"fit", "--batch-size", "2"}}) {
+    Words all = words;
+    all.insert(all.end(), {"--model", "./mine.so", "--input", "1,8,8", "--device", "cpu", "--threads", "1"});
+    const testing::Outcome outcome = run(all);
+    EXPECT_EQ(outcome.exit_code, 0) << words.front() << outcome.err;
+  }
+  std::filesystem::remove(folder_ / "mine.so");
+  const testing::Outcome gone = run({"eval", "run", "--device", "cpu"});
+  EXPECT_EQ(gone.exit_code, 2);
+  EXPECT_THAT(gone.err, HasSubstr("there is no such library"));
+}
+
+TEST_F(ModelsProgram, ALibraryThatIsNoneIsRefused) {
+  write_file_atomically(folder_ / "text.so", "no library");
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {"./none.so", "there is no such library"},
+      {"text.so", "cannot be loaded"},
+      {ATHANOR_MODEL_WITHOUT_A_MODEL, "holds no model"},
+      {ATHANOR_MODEL_OF_ANOTHER_VERSION, "another version of Athanor"},
+      {ATHANOR_MODEL_OF_NOTHING, "made no model"}};
+  for (const auto& [file, problem] : refused) {
+    const testing::Outcome outcome = run({"explain", "--model", file, "--device", "cpu"});
+    EXPECT_EQ(outcome.exit_code, 2) << file;
+    EXPECT_THAT(outcome.err, HasSubstr(problem)) << file;
+  }
+}
+#endif
+
 }  // namespace
 }  // namespace athanor

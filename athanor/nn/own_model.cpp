@@ -1,0 +1,48 @@
+#include "athanor/nn/own_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/library.h"
+
+namespace athanor::nn {
+namespace {
+
+constexpr const char* how_to_build =
+    "It is compiled with athanor::athanor and has ATHANOR_MODEL(...): see examples/own_model.cpp";
+
+}  // namespace
+
+const OwnModel& load_own_model(const std::string& file) {
+  static std::mutex mutex;
+  static std::map<std::string, const OwnModel*> loaded;
+  const std::lock_guard lock(mutex);
+  // A name without a folder would be looked for where the system's libraries are.
+  const std::string path = std::filesystem::absolute(file).lexically_normal().string();
+  const OwnModel*& model = loaded[path];
+  if (model != nullptr) return *model;
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    throw Error(ErrorCode::usage, "there is no such library of a model", path, "Give its path, as ./mine.so");
+  const os::Library library({path});
+  if (!library)
+    throw Error(ErrorCode::usage,
+                fmt::format("the library of the model cannot be loaded: {}", library.error()), path,
+                how_to_build);
+  void* const function = library.find("athanor_own_model");
+  if (function == nullptr) throw Error(ErrorCode::usage, "the library holds no model", path, how_to_build);
+  const OwnModel* found = reinterpret_cast<const OwnModel* (*)()>(function)();
+  if (found == nullptr || found->form != OwnModel::current_form || found->sizes != OwnModel::current_sizes)
+    throw Error(ErrorCode::usage, "the library was compiled with another version of Athanor", path,
+                "Compile it again with the headers of this one");
+  if (found->make == nullptr)
+    throw Error(ErrorCode::usage, "the library makes no model: its function is null", path, how_to_build);
+  model = found;
+  return *model;
+}
+
+}  // namespace athanor::nn
