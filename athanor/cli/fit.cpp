@@ -206,8 +206,8 @@ int fit(const FitOptions& options, bool precision_was_given) {
   result.advised = advice(options, result.points);
   const bool text = nn::is_language_model(config.model);
   const FitUnit unit = text ? FitUnit{"tokens", spec.input[0]} : FitUnit{};
-  const std::string examples = text ? fmt::format("windows of {} tokens", spec.input[0])
-                                    : "pictures of " + to_string(spec.input);
+  const std::string examples =
+      text ? fmt::format("windows of {} tokens", spec.input[0]) : "pictures of " + to_string(spec.input);
   const std::string what =
       fmt::format("A training step of {} on {}, {}", config.model, to_string(device), examples);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),

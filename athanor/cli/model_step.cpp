@@ -18,6 +18,7 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
+#include "athanor/train/param_groups.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor::cli {
@@ -76,6 +77,8 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
   suggest(command.add_option("--offload", config.offload, "optimizer: keep its state in the host's memory"),
           {"optimizer"})
       ->option_text("NAME");
+  add_number(command, "--lora", config.lora, "train adapters of this rank, as for train (default: none)")
+      ->option_text("RANK");
   command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
   command.parse_complete_callback([&command, &config] { take_defaults_of_model(command, config); });
@@ -113,6 +116,7 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   const TrainConfig& config = options.config;
   set_cpu_threads(static_cast<int>(config.threads));
   model_ = nn::make_model(config.model, spec.input, spec.classes);
+  add_adapters(*model_, config);
   model_->to(device_).train(!options.inference);
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device_).shares_host_memory(device_.index))

@@ -98,6 +98,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "What to train");
   option("--freeze", config.freeze, "PATTERN", "do not train these parameters: 'conv1.*,layer1.*'",
          "What to train");
+  option("--lora", config.lora, "RANK",
+         "train adapters of this rank beside a transformer's layers, and not these (default: none)",
+         "What to train");
+  option("--lora-alpha", config.lora_alpha, "X", "adapters count X / RANK (default: once)", "What to train");
   suggest(option("--device", config.device, "NAME",
                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
           device_words);
@@ -367,18 +371,18 @@ int train(const CLI::App& command, TrainOptions options) {
   if (!options.checkpoint_every.empty())
     options.config.checkpoint_every = parse_checkpoint_interval(options.checkpoint_every);
   at_least_one(command, {"--epochs", "--image-size", "--batch-size", "--accumulate", "--threads",
-                         "--max-steps", "--eval-examples", "--context", "--patience"});
+                         "--max-steps", "--eval-examples", "--context", "--patience", "--lora"});
   const nlohmann::json given = given_fields(command, options);
   options.config = with_fields(default_config(model_of(given, options)), given);
   check_tuning(given, options.config);
   options.config.validate();
+  if (nn::is_own_model(options.config.model))
+    options.config.model = std::filesystem::absolute(options.config.model).lexically_normal().string();
   options.config.data = from_any_folder(options.config.data);
   options.config.tokenizer = from_any_folder(options.config.tokenizer);
   options.config.init = from_any_folder(options.config.init);
   if (!options.find_lr.empty()) return find_lr(options);
   const RunFolder folder = choose_run(given, options);
-  if (nn::is_own_model(options.config.model))
-    options.config.model = std::filesystem::absolute(options.config.model).lexically_normal().string();
 
   Progress progress(std::cout, screen_of_stdout());
   KeepSummary silent;

@@ -12,6 +12,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuning_cache.h"
+#include "athanor/nn/lora.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/run_folder.h"
 
@@ -27,6 +28,7 @@ TrainedModel load_trained_model(const std::string& path, const std::string& devi
   compile_options().deterministic |= checkpoint.config.deterministic;
   compile_options().tuning = Tuning::quick;  // using a model takes too short for timing kernels of a GPU
   auto model = restore_model(checkpoint, file);
+  nn::merge_lora(*model);  // adapters would cost time
   model->to(choice.device).eval();
   auto tokenizer = parse_tokenizer(checkpoint.tokenizer, file.string());
   return {.path = file,

@@ -38,7 +38,8 @@ Tensor MultiheadAttention::forward(const Tensor& x) {
   if (x.rank() != 3 || x.size(2) != dimensions_)
     throw Error(ErrorCode::shape, fmt::format("{} was given {}", describe(), to_string(x.type())), {},
                 fmt::format("It takes [N, T, {}]", dimensions_));
-  const Tensor projected = linear(x, in_proj_weight, options_.bias ? in_proj_bias.value() : Tensor());
+  const Tensor projected =
+      with_adapter(linear(x, in_proj_weight, options_.bias ? in_proj_bias.value() : Tensor()), x);
   const std::vector<Tensor> qkv = chunk(projected, 3, 2);
   return out_proj(attend(qkv[0], qkv[1], qkv[2], heads_, options_.causal));
 }

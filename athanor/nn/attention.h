@@ -16,7 +16,7 @@ struct AttentionLayerOptions {
 ///
 /// Parameters have the names and layout of PyTorch's MultiheadAttention: in_proj_weight [3 D, D] (queries,
 /// keys, values; Xavier uniform), in_proj_bias [3 D], out_proj.weight [D, D], out_proj.bias [D].
-class MultiheadAttention : public Module {
+class MultiheadAttention : public LoraLayer {
  public:
   /// Throws Error(value) when heads does not divide dimensions.
   MultiheadAttention(int64_t dimensions, int64_t heads, const AttentionLayerOptions& options = {});
@@ -25,6 +25,9 @@ class MultiheadAttention : public Module {
 
   Parameter in_proj_weight, in_proj_bias;
   Linear& out_proj;
+
+ protected:
+  const Parameter& adapted_weight() const override { return in_proj_weight; }
 
  private:
   int64_t dimensions_, heads_;

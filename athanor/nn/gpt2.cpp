@@ -10,6 +10,7 @@
 #include "athanor/nn/function.h"
 #include "athanor/nn/init.h"
 #include "athanor/nn/linear.h"
+#include "athanor/nn/lora.h"
 #include "athanor/nn/norm.h"
 #include "athanor/nn/sequential.h"
 #include "athanor/ops/activations.h"
@@ -24,15 +25,21 @@ namespace {
 constexpr double deviation = 0.02;
 
 // A linear layer whose weight is stored transposed, [inputs, outputs], as the published files have it.
-class Conv1D : public Module {
+class Conv1D : public LoraLayer {
  public:
   Conv1D(int64_t inputs, int64_t outputs, double stddev)
       : weight_(add_parameter("weight", init::normal({inputs, outputs}, 0, stddev))),
         bias_(add_parameter("bias", init::zeros({outputs}))) {}
-  Tensor forward(const Tensor& x) override { return linear(x, transpose(weight_, 0, 1), bias_); }
+  Tensor forward(const Tensor& x) override {
+    return with_adapter(linear(x, transpose(weight_, 0, 1), bias_), x);
+  }
   std::string describe() const override {
     return fmt::format("Conv1D({} -> {})", weight_.shape()[0], weight_.shape()[1]);
   }
+
+ protected:
+  const Parameter& adapted_weight() const override { return weight_; }
+  bool transposed() const override { return true; }
 
  private:
   Parameter weight_, bias_;

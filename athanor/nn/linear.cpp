@@ -15,7 +15,7 @@ Linear::Linear(int64_t inputs, int64_t outputs, bool with_bias) {
 }
 
 Tensor Linear::forward(const Tensor& x) {
-  return linear(x, weight, bias.defined() ? bias.value() : Tensor());
+  return with_adapter(linear(x, weight, bias.defined() ? bias.value() : Tensor()), x);
 }
 
 std::string Linear::describe() const {

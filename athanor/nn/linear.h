@@ -1,17 +1,20 @@
 // Dense layers and look-up tables.
 #pragma once
-#include "athanor/nn/module.h"
+#include "athanor/nn/lora.h"
 
 namespace athanor::nn {
 
 /// x [..., I] -> x weight^T + bias [..., O]. weight [O, I], bias [O]: uniform in ± 1 / sqrt(I).
-class Linear : public Module {
+class Linear : public LoraLayer {
  public:
   Linear(int64_t inputs, int64_t outputs, bool with_bias = true);
   Tensor forward(const Tensor& x) override;
   std::string describe() const override;
 
   Parameter weight, bias;
+
+ protected:
+  const Parameter& adapted_weight() const override { return weight; }
 };
 
 /// Integers [...] in [0, V) -> rows of weight [V, D]: [..., D]. weight: normal.

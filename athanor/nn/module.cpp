@@ -119,6 +119,10 @@ Buffer Module::add_buffer(const std::string& name, Tensor initial) {
   return buffer;
 }
 
+void Module::remove_parameter(const std::string& name) {
+  std::erase_if(parameters_, [&](const auto& entry) { return entry.first == name; });
+}
+
 void Module::adopt(const std::string& name, std::unique_ptr<Module> child) {
   check_name(name);
   child->set_path(path_ + name + ".");

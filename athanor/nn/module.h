@@ -88,6 +88,7 @@ class Module {
   }
   Parameter add_parameter(const std::string& name, Parameter parameter);
   Buffer add_buffer(const std::string& name, Tensor initial);
+  void remove_parameter(const std::string& name);
 
  private:
   void adopt(const std::string& name, std::unique_ptr<Module> child);

@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/formats/safetensors.h"
 #include "athanor/nn/models.h"
+#include "athanor/train/param_groups.h"
 
 namespace athanor {
 namespace {
@@ -151,10 +152,11 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
 }
 
 std::unique_ptr<nn::Module> restore_model(const Checkpoint& checkpoint, const std::filesystem::path& path) {
-  try {
   if (nn::is_own_model(checkpoint.config.model))
     (void)nn::objective_of(checkpoint.config.model);  // its own errors
+  try {
     auto model = nn::make_model(checkpoint.config.model, checkpoint.data.input, checkpoint.data.classes);
+    add_adapters(*model, checkpoint.config);
     nn::StateDict values = checkpoint.model;
     for (const auto& [name, array] : checkpoint.average) values[name] = array;
     model->load_state_dict(values);

@@ -46,6 +46,8 @@ void for_each_field(Config& config, F&& f) {
   f("validation", config.validation, keep);
   f("init", config.init, keep);
   f("freeze", config.freeze, keep);
+  f("lora", config.lora, keep);
+  f("lora_alpha", config.lora_alpha, keep);
   f("device", config.device, may_change);
   f("epochs", config.epochs, config.schedule == "constant" ? may_change : keep);
   f("batch_size", config.batch_size, keep);
@@ -79,10 +81,11 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 20> later_fields{
+constexpr std::array<std::string_view, 22> later_fields{
     "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size", "max_broken",
     "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",       "freeze",
-    "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload"};
+    "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload",    "lora",
+    "lora_alpha"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -232,6 +235,9 @@ void TrainConfig::validate() const {
   check_range("sample", sample, 0, 1'000'000);
   check_number("validation", validation, true);
   check_number("ema", ema, true);
+  check_range("lora", lora, 0, 1 << 16);
+  check_number("lora_alpha", lora_alpha, false);
+  if (lora_alpha > 0 && lora == 0) refuse("lora_alpha", "there are no adapters", "Give their rank: --lora 8");
   const bool text = nn::is_language_model(model);
   if (text && validation == 0)
     refuse("validation", "a text has no part to test on but what is held back", "Give a share: 0.1");

@@ -33,6 +33,8 @@ struct TrainConfig {
   double validation = 0;               // share of the training data that is held back, and tested on
   std::string init;                    // safetensors file with the first values; "": drawn
   std::string freeze;                  // patterns of parameters that are not trained, with commas between
+  int64_t lora = 0;                    // the rank of adapters, which alone are trained; 0: none
+  double lora_alpha = 0;               // they count lora_alpha / lora; 0: once
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;

@@ -9,6 +9,7 @@
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/batch_form.h"
+#include "athanor/train/param_groups.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor {
@@ -34,6 +35,7 @@ class LimitScope {
 
 StepPlanner::StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device)
     : config_(config), input_(input), device_(device), model_(nn::make_model(config.model, input, classes)) {
+  add_adapters(*model_, config);
   model_->to(device).train();
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))

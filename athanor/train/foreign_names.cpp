@@ -1,5 +1,7 @@
 #include "athanor/train/foreign_names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <span>
@@ -103,7 +105,10 @@ void join_projections(std::map<std::string, HostArray>& tensors) {
   for (const std::string& query : queries) {
     const size_t at = query.find(first);
     const std::string layer = query.substr(0, at), kind = query.substr(at + first.size());
-    const auto key = tensors.find(layer + ".key." + kind), value = tensors.find(layer + ".value." + kind);
+    const auto part_called = [&](std::string_view part) {
+      return tensors.find(fmt::format("{}.{}.{}", layer, part, kind));
+    };
+    const auto key = part_called("key"), value = part_called("value");
     HostArray all = std::move(tensors.extract(query).mapped());
     for (const auto& part : {key, value}) {
       if (part == tensors.end() || part->second.dtype != all.dtype || part->second.shape.rank() < 1) continue;
@@ -111,7 +116,7 @@ void join_projections(std::map<std::string, HostArray>& tensors) {
       all.bytes.insert(all.bytes.end(), part->second.bytes.begin(), part->second.bytes.end());
       tensors.erase(part);
     }
-    tensors.emplace(layer + ".self_attention.in_proj_" + kind, std::move(all));
+    tensors.emplace(fmt::format("{}.self_attention.in_proj_{}", layer, kind), std::move(all));
   }
 }
 
@@ -122,7 +127,7 @@ bool is_nobodys(const std::string& name) {
 
 }  // namespace
 
-std::map<std::string, HostArray> with_own_names(std::map<std::string, HostArray> tensors) {
+std::map<std::string, HostArray> with_own_names(std::map<std::string, HostArray>&& tensors) {
   const std::span<const Renaming> rules = rules_for(tensors);
   std::map<std::string, HostArray> result;
   for (auto& [name, array] : tensors)

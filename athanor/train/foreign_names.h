@@ -13,6 +13,6 @@ namespace athanor {
 ///
 /// Understood are prefixes ("module.", "_orig_mod.", "transformer."), timm's and Hugging Face's ViT, Hugging
 /// Face's BERT of any age and with or without a head.
-std::map<std::string, HostArray> with_own_names(std::map<std::string, HostArray> tensors);
+std::map<std::string, HostArray> with_own_names(std::map<std::string, HostArray>&& tensors);
 
 }  // namespace athanor

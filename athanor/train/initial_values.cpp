@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -11,13 +12,14 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/nn/lora.h"
 #include "athanor/train/foreign_names.h"
 
 namespace athanor {
 namespace {
 
 /// The model's part of a checkpoint.
-std::map<std::string, HostArray> of_the_model(std::map<std::string, HostArray> tensors) {
+std::map<std::string, HostArray> of_the_model(std::map<std::string, HostArray>&& tensors) {
   constexpr std::string_view prefix = "model.";
   std::map<std::string, HostArray> result;
   for (auto& [name, array] : tensors)
@@ -37,16 +39,25 @@ bool is_longer_table(const std::string& name, const Shape& in_file, const Shape&
          in_file.rank() == 2 && in_file[0] > wanted[0] && in_file[1] == wanted[1];
 }
 
-/// The last layer of a model of pictures.
-bool is_of_classes(const std::string& name) {
-  return name.starts_with("fc.") || name.starts_with("AuxLogits.fc.") || name.starts_with("heads.head.");
+/// The options of a checkpoint's adapters; a rank of 0: it has none.
+nn::LoraOptions adapters_of(const std::string& config) {
+  const auto json = nlohmann::json::parse(config, nullptr, false);
+  if (!json.is_object()) return {.rank = 0};
+  const auto number = [&](const char* name) {
+    const auto found = json.find(name);
+    return found != json.end() && found->is_number() ? found->get<double>() : 0;
+  };
+  return {.rank = static_cast<int64_t>(number("lora")), .alpha = number("lora_alpha")};
 }
 
 }  // namespace
 
-std::string load_initial_values(const nn::Module& model, const std::filesystem::path& path) {
+std::string load_initial_values(nn::Module& model, const std::filesystem::path& path) {
   SafeTensors file = read_safetensors(path);
   const bool is_checkpoint = file.metadata["format"].starts_with("athanor-checkpoint");
+  const nn::LoraOptions adapters =
+      is_checkpoint ? adapters_of(file.metadata["config"]) : nn::LoraOptions{.rank = 0};
+  if (adapters.rank > 0) nn::add_lora(model, adapters);
   const nn::StateDict drawn = model.state_dict();
   nn::StateDict values;
   std::vector<std::string> new_ones;
@@ -57,7 +68,7 @@ std::string load_initial_values(const nn::Module& model, const std::filesystem::
     if (known != drawn.end() && known->second.shape != array.shape) {
       if (is_longer_table(name, array.shape, known->second.shape)) {
         array = first_rows(array, known->second.shape);
-      } else if (is_of_classes(name)) {
+      } else if (nn::is_of_classes(name)) {
         new_ones.push_back(name);
         array = known->second;
       }
@@ -75,7 +86,9 @@ std::string load_initial_values(const nn::Module& model, const std::filesystem::
       new_ones.push_back(name);
   try {
     model.load_state_dict(values);
+    nn::merge_lora(model);
   } catch (const Error& error) {
+    nn::merge_lora(model);
     throw Error(
         error.code(), error.problem(), path.string(),
         "--init takes files with the names of torchvision (ResNets, Inception, ViT), timm (ViT) and Hugging "

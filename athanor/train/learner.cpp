@@ -7,6 +7,7 @@
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/initial_values.h"
+#include "athanor/train/param_groups.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor {
@@ -14,6 +15,7 @@ namespace athanor {
 Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task), config_(config), device_(device), model_(task.make_model()) {
   if (!config.init.empty()) init_note_ = load_initial_values(*model_, config.init);
+  adapter_note_ = add_adapters(*model_, config);
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))

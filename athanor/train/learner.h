@@ -29,6 +29,8 @@ class Learner {
   const nn::Module& model() const { return *model_; }
   /// What load_initial_values() says; "" without --init.
   const std::string& init_note() const { return init_note_; }
+  /// What add_adapters() says; "" without --lora.
+  const std::string& adapter_note() const { return adapter_note_; }
   bool scales_loss() const { return scaler_.has_value(); }
 
   /// Builds a step and has it computed. When interrupted before it has changed anything, all is as before;
@@ -66,7 +68,7 @@ class Learner {
   std::optional<WeightAverage> average_;     // for --ema
   std::optional<StepMark> mark_;             // of the step under way
   bool whole_ = true;
-  std::string init_note_;
+  std::string init_note_, adapter_note_;
 };
 
 }  // namespace athanor

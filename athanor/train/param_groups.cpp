@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/nn/lora.h"
+#include "athanor/train/scoring.h"
 
 namespace athanor {
 namespace {
+
+bool is_trained_with_adapters(const nn::Parameter& one) {
+  return nn::is_lora(one.name()) || nn::is_of_classes(one.name());
+}
 
 std::vector<nn::Parameter> without_frozen(const std::string& patterns,
                                           const std::vector<nn::Parameter>& parameters) {
@@ -36,6 +43,7 @@ std::vector<nn::Parameter> without_frozen(const std::string& patterns,
 std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
                                             const std::vector<nn::Parameter>& parameters) {
   std::vector<nn::Parameter> trained = without_frozen(config.freeze, parameters);
+  if (config.lora > 0) std::erase_if(trained, std::not_fn(is_trained_with_adapters));
   if (config.weight_decay_on == "all") return {{.parameters = std::move(trained)}};
   optim::ParamGroup weights, others{.parameters = {}, .weight_decay = 0};
   for (const nn::Parameter& parameter : trained)
@@ -44,6 +52,23 @@ std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
   for (optim::ParamGroup* group : {&weights, &others})
     if (!group->parameters.empty()) groups.push_back(std::move(*group));
   return groups;
+}
+
+std::string add_adapters(nn::Module& model, const TrainConfig& config) {
+  if (config.lora == 0) return {};
+  try {
+    if (const int64_t layers = nn::add_lora(model, {.rank = config.lora, .alpha = config.lora_alpha})) {
+      int64_t trained = 0;
+      for (const nn::Parameter& one : model.parameters())
+        if (is_trained_with_adapters(one)) trained += one.size();
+      return fmt::format("adapters of rank {} beside {} layers; {} of {} parameters are trained", config.lora,
+                         layers, grouped(trained), grouped(model.parameter_count()));
+    }
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, error.problem(), "--lora", error.hint());
+  }
+  throw Error(ErrorCode::usage, fmt::format("{} has no layers for adapters", config.model), "--lora",
+              "They are for transformers: gpt2-..., bert-..., vit-tiny");
 }
 
 void keep_gradients_of(const std::vector<nn::Parameter>& trained, const nn::Module& model) {

@@ -1,5 +1,6 @@
 // Which parameters a run trains, and which of them decay.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "athanor/optim/optimizer.h"
@@ -7,10 +8,16 @@
 
 namespace athanor {
 
-/// The parameters that `config.freeze` leaves, in groups by `config.weight_decay_on`. Throws Error(usage) for
-/// a pattern that fits none, and where nothing is left to train.
+/// The parameters that `config.freeze` leaves (with adapters, only these and a last layer of classes), in
+/// groups by `config.weight_decay_on`. Throws Error(usage) for a pattern that fits none, and where nothing
+/// is left to train.
 std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
                                             const std::vector<nn::Parameter>& parameters);
+
+/// Gives the model adapters where `config.lora` asks for them, and says what is trained then: "adapters of
+/// rank 8 beside 12 layers; 13,824 of 117,168 parameters are trained". "" where it does not. Throws
+/// Error(usage) where there are no layers for them, or the rank is too large.
+std::string add_adapters(nn::Module& model, const TrainConfig& config);
 
 /// Drops the gradients of other parameters, so that they are not computed.
 void keep_gradients_of(const std::vector<nn::Parameter>& trained, const nn::Module& model);

@@ -102,6 +102,7 @@ void Progress::started(const RunFacts& facts) {
   const TrainConfig& config = facts.config;
   line(fmt::format("{}  {}, {} parameters", strong("model "), config.model, grouped(facts.parameters)));
   if (!facts.init_note.empty()) line(fmt::format("{}  {}", strong("init  "), facts.init_note));
+  if (!facts.adapter_note.empty()) line(fmt::format("{}  {}", strong("lora  "), facts.adapter_note));
   line(fmt::format("{}  {}, {}", strong("data  "), config.data, facts.data));
   line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
                    facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));

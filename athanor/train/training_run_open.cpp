@@ -122,6 +122,7 @@ RunFacts TrainingRun::facts() const {
           .threads = cpu_threads(),
           .parameters = learner_ ? learner_->model().parameter_count() : 0,
           .init_note = learner_ ? learner_->init_note() : "",
+          .adapter_note = learner_ ? learner_->adapter_note() : "",
           .data = task_->describe(),
           .test_count = task_->test_count(),
           .scoring = scoring_,

@@ -1,0 +1,52 @@
+// LoRA: small adapters beside the dense layers of a model that is trained already.
+//
+// Hu and others: LoRA: Low-Rank Adaptation of Large Language Models (2022).
+#pragma once
+#include <string>
+
+#include "athanor/nn/module.h"
+
+namespace athanor::nn {
+
+struct LoraOptions {
+  int64_t rank = 8;
+  double alpha = 0;  // adapters count alpha / rank; 0: the rank, so that they count once
+};
+
+/// A layer x W^T that can have an adapter: x W^T + alpha / rank (x A^T) B^T, with parameters lora_A [rank,
+/// inputs], uniform in ± 1 / sqrt(inputs), and lora_B [outputs, rank], zero. So it begins as the layer alone
+/// (to rounding).
+class LoraLayer : public Module {
+ public:
+  /// Throws Error(value) for a rank that is not from 1 up to the layer's own, and Error(usage) where it has
+  /// an adapter.
+  void add_adapter(const LoraOptions& options);
+  /// Adds the adapter to the weight, and removes it. Nothing where there is none.
+  void merge_adapter();
+
+ protected:
+  /// [outputs, inputs], or transposed().
+  virtual const Parameter& adapted_weight() const = 0;
+  virtual bool transposed() const { return false; }
+  /// What the layer computes, y, with what the adapter does.
+  Tensor with_adapter(const Tensor& y, const Tensor& x) const;
+
+ private:
+  Parameter a_, b_;
+  double scale_ = 0;
+};
+
+/// Gives an adapter to each such layer of a model but the last of classes, which is trained as it is. Do this
+/// before you make an optimizer, of the parameters for which is_lora() is true. Throws Error(value) where a
+/// layer is smaller than the rank. Returns how many layers have one now.
+int64_t add_lora(Module& model, const LoraOptions& options = {});
+/// LoraLayer::merge_adapter() of all layers: the model computes the same (to rounding) and is as before.
+void merge_lora(Module& model);
+
+/// Whether a parameter is part of an adapter, by its name.
+bool is_lora(const std::string& parameter);
+/// Whether a parameter belongs to the last layer of a model of pictures in classes, by its name: of "fc",
+/// "AuxLogits.fc" or "heads.head".
+bool is_of_classes(const std::string& parameter);
+
+}  // namespace athanor::nn
