@@ -31,6 +31,19 @@ void check_groups(const char* layer, int64_t inputs, int64_t outputs, int64_t gr
                 {}, "Channels must be positive and divide by the groups");
 }
 
+std::string text(const Triple& t) {
+  return t.depth == t.height && t.height == t.width ? fmt::format("{}", t.depth)
+                                                    : fmt::format("{}x{}x{}", t.depth, t.height, t.width);
+}
+
+// ", stride 2" unless it is the default.
+std::string unless(int64_t usual, const char* name, const Triple& value) {
+  const bool same = value.depth == usual && value.height == usual && value.width == usual;
+  return same ? "" : fmt::format(", {} {}", name, text(value));
+}
+
+Tensor value_or_none(const Parameter& p) { return p.defined() ? p.value() : Tensor(); }
+
 }  // namespace
 
 Conv2d::Conv2d(int64_t inputs, int64_t outputs, Pair kernel, const ConvOptions& options) : options_(options) {
@@ -77,6 +90,50 @@ std::string ConvTranspose2d::describe() const {
                            options_.bias};
   return fmt::format("ConvTranspose2d({} -> {}, {}x{}{})", w[0], w[1] * options_.groups, w[2], w[3],
                      text(shared));
+}
+
+Conv1d::Conv1d(int64_t inputs, int64_t outputs, int64_t kernel, const Conv1dLayerOptions& options)
+    : options_(options) {
+  check_groups("Conv1d", inputs, outputs, options.groups);
+  const Shape shape{outputs, inputs / options.groups, kernel};
+  weight = add_parameter("weight", init::layer_weight(shape));
+  if (options.bias) bias = add_parameter("bias", init::layer_bias({outputs}, shape));
+}
+
+Tensor Conv1d::forward(const Tensor& x) {
+  const auto& o = options_;
+  return conv1d(x, weight, value_or_none(bias), {o.stride, o.padding, o.dilation, o.groups});
+}
+
+std::string Conv1d::describe() const {
+  const Shape& w = weight.shape();
+  const auto& o = options_;
+  return fmt::format("Conv1d({} -> {}, {}{}{}{}{}{})", w[1] * o.groups, w[0], w[2],
+                     unless(1, "stride", o.stride), unless(0, "padding", o.padding),
+                     unless(1, "dilation", o.dilation), unless(1, "groups", o.groups),
+                     o.bias ? "" : ", no bias");
+}
+
+Conv3d::Conv3d(int64_t inputs, int64_t outputs, Triple kernel, const Conv3dLayerOptions& options)
+    : options_(options) {
+  check_groups("Conv3d", inputs, outputs, options.groups);
+  const Shape shape{outputs, inputs / options.groups, kernel.depth, kernel.height, kernel.width};
+  weight = add_parameter("weight", init::layer_weight(shape));
+  if (options.bias) bias = add_parameter("bias", init::layer_bias({outputs}, shape));
+}
+
+Tensor Conv3d::forward(const Tensor& x) {
+  const auto& o = options_;
+  return conv3d(x, weight, value_or_none(bias), {o.stride, o.padding, o.dilation, o.groups});
+}
+
+std::string Conv3d::describe() const {
+  const Shape& w = weight.shape();
+  const auto& o = options_;
+  return fmt::format("Conv3d({} -> {}, {}x{}x{}{}{}{}{}{})", w[1] * o.groups, w[0], w[2], w[3], w[4],
+                     unless(1, "stride", o.stride), unless(0, "padding", o.padding),
+                     unless(1, "dilation", o.dilation), unless(1, "groups", o.groups),
+                     o.bias ? "" : ", no bias");
 }
 
 }  // namespace athanor::nn

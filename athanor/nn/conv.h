@@ -50,4 +50,42 @@ class ConvTranspose2d : public Module {
   ConvTransposeOptions options_;
 };
 
+struct Conv1dLayerOptions {
+  int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool bias = true;
+};
+
+/// x [N, C, L] -> [N, O, OL], see athanor::conv1d. weight [O, C/groups, K], bias [O]: as Conv2d's.
+class Conv1d : public Module {
+ public:
+  Conv1d(int64_t inputs, int64_t outputs, int64_t kernel, const Conv1dLayerOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;
+
+ private:
+  Conv1dLayerOptions options_;
+};
+
+struct Conv3dLayerOptions {
+  Triple stride = 1, padding = 0, dilation = 1;
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+/// x [N, C, D, H, W] -> [N, O, OD, OH, OW], see athanor::conv3d. weight [O, C/groups, KD, KH, KW], bias [O]:
+/// as Conv2d's.
+class Conv3d : public Module {
+ public:
+  Conv3d(int64_t inputs, int64_t outputs, Triple kernel, const Conv3dLayerOptions& options = {});
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight, bias;
+
+ private:
+  Conv3dLayerOptions options_;
+};
+
 }  // namespace athanor::nn

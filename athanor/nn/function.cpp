@@ -57,6 +57,18 @@ AdaptiveMaxPool2d::AdaptiveMaxPool2d(Pair output)
     : Function(text("AdaptiveMaxPool2d", output),
                [output](const Tensor& x) { return adaptive_max_pool2d(x, output); }) {}
 
+Upsample::Upsample(Pair factor, const InterpolateOptions& options)
+    : Function(text("Upsample", factor), [factor, options](const Tensor& x) {
+        if (x.rank() != 4)
+          throw Error(ErrorCode::shape, fmt::format("Upsample was given {}", to_string(x.type())), {},
+                      "It takes [N, C, H, W]");
+        return interpolate(x, {x.size(2) * factor.height, x.size(3) * factor.width}, options);
+      }) {
+  if (factor.height < 1 || factor.width < 1)
+    throw Error(ErrorCode::value, fmt::format("Upsample by {}x{}", factor.height, factor.width), {},
+                "Factors are at least 1; interpolate() makes pictures smaller");
+}
+
 Dropout::Dropout(double probability) : probability_(probability) {
   if (!(probability >= 0 && probability < 1))
     throw Error(ErrorCode::value, fmt::format("Dropout with probability {}", probability), {},

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "athanor/nn/module.h"
+#include "athanor/ops/interpolate.h"
 #include "athanor/ops/pool.h"
 
 namespace athanor::nn {
@@ -78,6 +79,11 @@ struct AdaptiveAvgPool2d : Function {
 };
 struct AdaptiveMaxPool2d : Function {
   explicit AdaptiveMaxPool2d(Pair output);
+};
+
+/// [N, C, H, W] to [N, C, factor.height H, factor.width W]: see athanor/ops/interpolate.h.
+struct Upsample : Function {
+  explicit Upsample(Pair factor, const InterpolateOptions& options = {});
 };
 
 /// In training, sets each element to zero with a probability and scales up the others to keep the mean. In

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "athanor/nn/init.h"
+#include "athanor/ops/activations.h"
 #include "athanor/ops/indexing.h"
 #include "athanor/ops/linalg.h"
 
@@ -21,6 +22,18 @@ Tensor Linear::forward(const Tensor& x) {
 std::string Linear::describe() const {
   return fmt::format("Linear({} -> {}{})", weight.shape()[1], weight.shape()[0],
                      bias.defined() ? "" : ", no bias");
+}
+
+SwiGLU::SwiGLU(int64_t dimensions, int64_t hidden, bool with_bias)
+    : gate_proj(add("gate_proj", Linear(dimensions, hidden, with_bias))),
+      up_proj(add("up_proj", Linear(dimensions, hidden, with_bias))),
+      down_proj(add("down_proj", Linear(hidden, dimensions, with_bias))) {}
+
+Tensor SwiGLU::forward(const Tensor& x) { return down_proj(swiglu(gate_proj(x), up_proj(x))); }
+
+std::string SwiGLU::describe() const {
+  const Shape& w = gate_proj.weight.shape();
+  return fmt::format("SwiGLU({} -> {} -> {})", w[1], w[0], w[1]);
 }
 
 Embedding::Embedding(int64_t entries, int64_t dimensions) {

@@ -17,6 +17,17 @@ class Linear : public LoraLayer {
   const Parameter& adapted_weight() const override { return weight; }
 };
 
+/// A feed-forward layer with a gate: x [..., D] -> down_proj(silu(gate_proj x) * up_proj x) [..., D], with
+/// `hidden` elements between. Names as in LLaMA: gate_proj, up_proj, down_proj; no biases unless asked for.
+class SwiGLU : public Module {
+ public:
+  SwiGLU(int64_t dimensions, int64_t hidden, bool with_bias = false);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Linear &gate_proj, &up_proj, &down_proj;
+};
+
 /// Integers [...] in [0, V) -> rows of weight [V, D]: [..., D]. weight: normal.
 class Embedding : public Module {
  public:

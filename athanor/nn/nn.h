@@ -15,6 +15,7 @@
 #include "athanor/nn/module.h"
 #include "athanor/nn/norm.h"
 #include "athanor/nn/own_model.h"
+#include "athanor/nn/recurrent.h"
 #include "athanor/nn/resnet.h"
 #include "athanor/nn/sequential.h"
 #include "athanor/nn/vit.h"

@@ -80,6 +80,20 @@ Tensor LayerNorm::forward(const Tensor& x) {
 
 std::string LayerNorm::describe() const { return fmt::format("LayerNorm({})", to_string(shape_)); }
 
+RMSNorm::RMSNorm(int64_t features, double eps, bool affine) : features_(features), eps_(eps) {
+  if (features < 1) throw Error(ErrorCode::value, fmt::format("RMSNorm of {} features", features));
+  if (affine) weight = add_parameter("weight", init::ones({features}));
+}
+
+Tensor RMSNorm::forward(const Tensor& x) {
+  if (x.rank() < 1 || x.size(-1) != features_)
+    throw Error(ErrorCode::shape, fmt::format("{} was given {}", describe(), to_string(x.type())), {},
+                fmt::format("It takes [..., {}]", features_));
+  return rms_norm(x, value_of(weight), eps_);
+}
+
+std::string RMSNorm::describe() const { return fmt::format("RMSNorm({})", features_); }
+
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps, bool affine)
     : groups_(groups), channels_(channels), eps_(eps) {
   if (groups < 1 || channels < 1 || channels % groups != 0)

@@ -66,6 +66,21 @@ class LayerNorm : public Module {
   double eps_;
 };
 
+/// Divides each row of x [..., features] by its root of the mean square, and multiplies by weight [features]
+/// (ones); see athanor::rms_norm.
+class RMSNorm : public Module {
+ public:
+  explicit RMSNorm(int64_t features, double eps = 1e-6, bool affine = true);
+  Tensor forward(const Tensor& x) override;
+  std::string describe() const override;
+
+  Parameter weight;
+
+ private:
+  int64_t features_;
+  double eps_;
+};
+
 /// Normalises each of `groups` groups of channels of x [N, C, ...]; weight [C] (ones), bias [C] (zeros).
 class GroupNorm : public Module {
  public:

@@ -29,9 +29,14 @@ Tensor einsum(const std::string& subscripts, const TensorList& operands);
 struct AttentionOptions {
   bool causal = false;  // query i sees keys up to i + (S - T)
   double scale = 0;     // 0: 1 / sqrt(D)
+  int64_t window = 0;   // query i sees keys less than this from i + (S - T), on both sides; 0: all
+  Tensor lengths = {};  // integers [N]: of the first axis' n-th entry, the first lengths[n] keys are seen
 };
 /// softmax(q k^T * scale + mask) v: q [..., T, D], k [..., S, D], v [..., S, E] -> [..., T, E]. A mask [...,
 /// T, S] is bool (true: is seen) or is added. Vaswani et al., Attention Is All You Need (2017).
+///
+/// k and v may have fewer heads (axis -3) than q, if they divide q's: each then serves as many neighbouring
+/// heads of q. Ainslie et al., GQA (2023). A query that sees no key gives NaN.
 Tensor scaled_dot_product_attention(Operand q, Operand k, Operand v, const Tensor& mask = {},
                                     const AttentionOptions& options = {});
 

@@ -20,6 +20,9 @@ Tensor batch_norm(Operand x, const Tensor& scale, const Tensor& shift, const Ten
 /// Normalises over the last `axes` axes; scale and shift have their shape, or are {}. Ba, Kiros, Hinton
 /// (2016).
 Tensor layer_norm(Operand x, int axes, const Tensor& scale = {}, const Tensor& shift = {}, double eps = 1e-5);
+/// x / sqrt(mean(x^2) + eps) over the last axis, times scale, which has its extent or is {}. Zhang, Sennrich
+/// (2019).
+Tensor rms_norm(Operand x, const Tensor& scale = {}, double eps = 1e-6);
 /// Normalises each of `groups` groups of channels of x [N, C, ...]; scale [C], shift [C] or {}. Throws
 /// Error(value) if the groups do not divide the channels. Wu, He (2018).
 Tensor group_norm(Operand x, int64_t groups, const Tensor& scale = {}, const Tensor& shift = {},

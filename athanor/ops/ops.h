@@ -13,4 +13,6 @@
 #include "athanor/ops/norm.h"
 #include "athanor/ops/pool.h"
 #include "athanor/ops/random.h"
+#include "athanor/ops/recurrent.h"
 #include "athanor/ops/reduction.h"
+#include "athanor/ops/rotary.h"

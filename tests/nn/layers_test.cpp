@@ -3,7 +3,11 @@
 
 #include "../support/expect_error.h"
 #include "athanor/nn/nn.h"
+#include "athanor/ops/creation.h"
 #include "athanor/ops/elementwise.h"
+#include "athanor/ops/indexing.h"
+#include "athanor/ops/movement.h"
+#include "athanor/ops/random.h"
 #include "athanor/ops/reduction.h"
 #include "reference.h"
 
@@ -71,6 +75,45 @@ TEST(Layers, MultiheadAttention) {
   check_layer("attention", MultiheadAttention(6, 2));
   check_layer("attention_causal", MultiheadAttention(6, 3, {.causal = true}));
 }
+TEST(Layers, GroupedAttentionInAWindow) {
+  check_layer("attention_grouped",
+              MultiheadAttention(8, 4, {.causal = true, .kv_heads = 2, .window = 3, .rotary = true}));
+}
+TEST(Layers, RMSNorm) { check_layer("rms_norm", RMSNorm(5)); }
+TEST(Layers, SwiGLU) { check_layer("swiglu", SwiGLU(4, 6)); }
+TEST(Layers, Conv1d) {
+  check_layer("conv1d", Conv1d(4, 6, 3, {.stride = 2, .padding = 1, .dilation = 2, .groups = 2}));
+}
+TEST(Layers, Conv3d) {
+  check_layer("conv3d", Conv3d(2, 3, {2, 3, 1}, {.stride = {1, 2, 1}, .padding = {1, 0, 1}}));
+}
+TEST(Layers, Upsample) { check_layer("upsample", Upsample({2, 3}, {.mode = Interpolation::linear})); }
+TEST(Layers, LSTM) {
+  check_layer("lstm", LSTM(3, 4));
+  check_layer("lstm_deep", LSTM(3, 4, {.layers = 2, .bias = false, .bidirectional = true}));
+}
+TEST(Layers, GRU) {
+  check_layer("gru", GRU(3, 4));
+  check_layer("gru_deep", GRU(3, 4, {.layers = 2, .bidirectional = true}));
+}
+
+TEST(Layers, RecurrenceGoesOnFromAState) {
+  manual_seed(1);
+  const Tensor x = normal({2, 7, 3});
+  const auto parts = split(x, {3, 4}, 1);
+  LSTM lstm(3, 4, {.layers = 2});
+  LstmState state;
+  const Tensor first = lstm.forward(parts[0], state);
+  EXPECT_EQ(state.c.shape(), (Shape{2, 2, 4}));
+  const Tensor second = lstm.forward(parts[1], state);
+  expect_near(concat({first, second}, 1), lstm(x).to_host(), 1e-6, "LSTM in two parts");
+  expect_near(slice(state.h, {1}), slice(second, {Slice(), -1}).to_host(), 0, "LSTM's last state");
+  GRU gru(3, 4);
+  Tensor h;
+  const Tensor begun = gru.forward(parts[0], h);
+  expect_near(concat({begun, gru.forward(parts[1], h)}, 1), gru(x).to_host(), 1e-6, "GRU in two parts");
+}
+
 TEST(Layers, BasicBlock) {
   check_layer("block", BasicBlock(4, 6, 2));
   check_layer("block_straight", BasicBlock(3, 3));
@@ -127,6 +170,19 @@ TEST(Layers, ErrorsNameTheModuleAndTheUsersLine) {
   expect_error(ErrorCode::shape, {"LayerNorm([4])"}, [&] { LayerNorm(4)(x); });
   expect_error(ErrorCode::value, {"groups"}, [] { Conv2d(3, 4, 3, {.groups = 2}); });
   expect_error(ErrorCode::value, {"heads"}, [] { MultiheadAttention(6, 4); });
+  expect_error(ErrorCode::value, {"4 heads of queries and 3 of keys", "must divide"},
+               [] { MultiheadAttention(8, 4, {.kv_heads = 3}); });
+  expect_error(ErrorCode::value, {"heads of 3 elements", "even size"},
+               [] { MultiheadAttention(6, 2, {.rotary = true}); });
+  expect_error(ErrorCode::shape, {"LSTM(3 -> 4) was given f32[2, 3]", "[N, T, 3]"}, [&] { LSTM(3, 4)(x); });
+  expect_error(ErrorCode::shape, {"GRU(3 -> 4) was given a state f32[2, 4]", "[1, 2, 4]"}, [] {
+    Tensor h = zeros({2, 4});
+    GRU(3, 4).forward(zeros({2, 5, 3}), h);
+  });
+  expect_error(ErrorCode::value, {"LSTM(3 -> 0)", "at least 1"}, [] { LSTM(3, 0); });
+  expect_error(ErrorCode::value, {"dropout of 1", "[0, 1)"}, [] { GRU(3, 4, {.dropout = 1}); });
+  expect_error(ErrorCode::shape, {"RMSNorm(4) was given", "[..., 4]"}, [&] { RMSNorm(4)(x); });
+  expect_error(ErrorCode::shape, {"Upsample was given f32[2, 3]", "[N, C, H, W]"}, [&] { Upsample(2)(x); });
 }
 
 }  // namespace

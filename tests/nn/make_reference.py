@@ -120,6 +120,56 @@ class SelfAttention(nn.Module):
         return self.inner(x, x, x, attn_mask=mask, need_weights=False)[0]
 
 
+class SwiGLU(nn.Module):
+    def __init__(self, dimensions, hidden):
+        super().__init__()
+        self.gate_proj = nn.Linear(dimensions, hidden, bias=False)
+        self.up_proj = nn.Linear(dimensions, hidden, bias=False)
+        self.down_proj = nn.Linear(hidden, dimensions, bias=False)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class States(nn.Module):
+    """The states of a recurrent layer at every time."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)[0]
+
+
+class GroupedAttention(nn.Module):
+    """Causal attention within a window, with fewer heads of keys than of queries, and rotary positions."""
+
+    def __init__(self, dimensions, heads, kv_heads, window):
+        super().__init__()
+        self.heads, self.kv_heads, self.window, self.each = heads, kv_heads, window, dimensions // heads
+        rows = dimensions + 2 * kv_heads * self.each
+        self.in_proj_weight = nn.Parameter(torch.empty(rows, dimensions))
+        self.in_proj_bias = nn.Parameter(torch.empty(rows))
+        self.out_proj = nn.Linear(dimensions, dimensions)
+
+    def turned(self, x):
+        t, d = x.shape[-2:]
+        angle = torch.arange(t)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+        first, second = x.chunk(2, -1)
+        return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        keys = self.kv_heads * self.each
+        q, k, v = (p.unflatten(2, (-1, self.each)).transpose(1, 2)
+                   for p in F.linear(x, self.in_proj_weight, self.in_proj_bias).split([d, keys, keys], 2))
+        distance = torch.arange(t)[:, None] - torch.arange(t)
+        seen = (distance >= 0) & (distance < self.window)
+        mixed = F.scaled_dot_product_attention(self.turned(q), self.turned(k), v, attn_mask=seen, enable_gqa=True)
+        return self.out_proj(mixed.transpose(1, 2).reshape(n, t, d))
+
+
 class Conv1D(nn.Module):
     """A linear layer with its weight transposed, as in the published GPT-2."""
 
@@ -202,6 +252,25 @@ def layers():
             nn.Conv2d(4, 6, 3, padding=1), nn.GELU(), nn.AvgPool2d(2),
             nn.Flatten(), nn.Linear(24, 5)), torch.randn(4, 2, 8, 8)),
     }
+    record(out, cases)
+    with torch.random.fork_rng():  # so that new layers leave the numbers of all that follows
+        torch.manual_seed(1)
+        record(out, {
+            "rms_norm": (nn.RMSNorm(5, eps=1e-6), torch.randn(2, 3, 5)),
+            "conv1d": (nn.Conv1d(4, 6, 3, stride=2, padding=1, dilation=2, groups=2), torch.randn(2, 4, 9)),
+            "conv3d": (nn.Conv3d(2, 3, (2, 3, 1), stride=(1, 2, 1), padding=(1, 0, 1)), torch.randn(2, 2, 3, 5, 4)),
+            "upsample": (nn.Upsample(scale_factor=(2, 3), mode="bilinear"), torch.randn(2, 3, 3, 4)),
+            "swiglu": (SwiGLU(4, 6), torch.randn(2, 3, 4)),
+            "lstm": (States(nn.LSTM(3, 4, batch_first=True)), torch.randn(2, 5, 3)),
+            "lstm_deep": (States(nn.LSTM(3, 4, num_layers=2, bidirectional=True, bias=False, batch_first=True)), torch.randn(3, 4, 3)),
+            "gru": (States(nn.GRU(3, 4, batch_first=True)), torch.randn(2, 5, 3)),
+            "gru_deep": (States(nn.GRU(3, 4, num_layers=2, bidirectional=True, batch_first=True)), torch.randn(3, 4, 3)),
+            "attention_grouped": (GroupedAttention(8, 4, 2, 3), torch.randn(2, 6, 8)),
+        })
+    integers(out)
+
+
+def record(out, cases):
     for name, (module, x) in cases.items():
         randomize(module)
         x.requires_grad_()
@@ -218,11 +287,14 @@ def layers():
             out[f"{name}/buffer/{key}"] = value
         if list(module.buffers()):
             out[f"{name}/eval"] = module.eval()(x)
-    integers = {
+
+
+def integers(out):
+    cases = {
         "embedding": (nn.Embedding(7, 3), torch.tensor([[1, 6, 1], [0, 2, 6]])),
         "gpt2": (Gpt2(11, 8, 2, 6, 2), torch.randint(0, 11, (3, 7))),
     }
-    for name, (module, x) in integers.items():
+    for name, (module, x) in cases.items():
         randomize(module)
         y = module(x)
         weights = torch.randn_like(y)

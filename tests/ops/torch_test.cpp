@@ -193,6 +193,43 @@ const std::vector<TorchCase> cases = {
      [](const Inputs& in) {
        return interpolate(in[0], {4, 2, 5}, {.mode = Interpolation::linear});
      }},
+    {"rms_norm", [](const Inputs& in) { return rms_norm(in[0], in[1], 1e-6); }},
+    {"swiglu", [](const Inputs& in) { return swiglu(in[0], in[1]); }},
+    {"rotary", [](const Inputs& in) { return rotary_embedding(in[0]); }},
+    {"rotary_interleaved",
+     [](const Inputs& in) { return rotary_embedding(in[0], in[1], {.base = 500, .interleaved = true}); }},
+    {"attention_grouped",
+     [](const Inputs& in) {
+       return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.causal = true});
+     }},
+    {"attention_window",
+     [](const Inputs& in) { return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.window = 3}); }},
+    {"attention_causal_window",
+     [](const Inputs& in) {
+       return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.causal = true, .window = 3});
+     }},
+    {"attention_lengths",
+     [](const Inputs& in) {
+       return scaled_dot_product_attention(in[0], in[1], in[2], {}, {.lengths = in[3]});
+     }},
+    {"conv1d",
+     [](const Inputs& in) {
+       return conv1d(in[0], in[1], in[2], {.stride = 2, .padding = 3, .dilation = 2, .groups = 2});
+     }},
+    {"conv3d_plain", [](const Inputs& in) { return conv3d(in[0], in[1], in[2]); }},
+    {"conv3d_full",
+     [](const Inputs& in) {
+       return conv3d(in[0], in[1], {},
+                     {.stride = {2, 1, 2}, .padding = {1, 2, 0}, .dilation = {1, 2, 1}, .groups = 2});
+     }},
+    {"unfold",
+     [](const Inputs& in) {
+       return unfold2d(in[0], {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
+     }},
+    {"fold",
+     [](const Inputs& in) {
+       return fold2d(in[0], {5, 6}, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
+     }},
     {"norm", [](const Inputs& in) { return norm(in[0], 1, false, 3); }},
 };
 

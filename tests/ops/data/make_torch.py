@@ -105,5 +105,41 @@ case("bicubic_antialias", lambda x: up(x, size=(4, 9), mode="bicubic", antialias
 case("linear_signal", lambda x: up(x, size=9, mode="linear"), r(2, 3, 5))
 case("trilinear", lambda x: up(x, size=(4, 2, 5), mode="trilinear"), r(1, 2, 2, 3, 3))
 
+# Transformers: norms, gates, positions, attention with few heads of keys, windows and lengths
+case("rms_norm", lambda x, g: F.rms_norm(x, (5,), g, eps=1e-6), r(4, 3, 5), r(5))
+case("swiglu", lambda g, u: F.silu(g) * u, r(3, 4), r(3, 4))
+
+
+def rotary(x, positions, base, interleaved):
+    d = x.shape[-1]
+    angle = positions[:, None].double() * base ** (-torch.arange(0, d, 2).double() / d)
+    if interleaved:
+        turned = torch.view_as_complex(x.unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angle), angle)
+        return torch.view_as_real(turned).flatten(-2)
+    c, s = torch.cat([angle.cos()] * 2, -1), torch.cat([angle.sin()] * 2, -1)
+    first, second = x.chunk(2, -1)
+    return x * c + torch.cat([-second, first], -1) * s
+
+
+case("rotary", lambda x, p: rotary(x, p, 10000, False), r(2, 3, 4, 6), torch.arange(4))
+case("rotary_interleaved", lambda x, p: rotary(x, p, 500, True), r(2, 4, 6), torch.tensor([3, 4, 5, 11]))
+case("attention_grouped", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+     r(2, 6, 4, 5), r(2, 2, 4, 5), r(2, 2, 4, 3))
+near = (torch.arange(5)[:, None] + 2 - torch.arange(7)).abs() < 3
+case("attention_window", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=near), r(2, 5, 4), r(2, 7, 4), r(2, 7, 4))
+near = near & (torch.arange(5)[:, None] + 2 >= torch.arange(7))
+case("attention_causal_window", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=near, enable_gqa=True),
+     r(1, 4, 5, 4), r(1, 2, 7, 4), r(1, 2, 7, 4))
+lengths = torch.tensor([3, 6, 1])
+case("attention_lengths", lambda q, k, v, n: F.scaled_dot_product_attention(
+         q, k, v, attn_mask=(torch.arange(6) < n[:, None])[:, None, None]), r(3, 2, 5, 4), r(3, 2, 6, 4), r(3, 2, 6, 4), lengths)
+# Signals and volumes
+case("conv1d", lambda x, w, b: F.conv1d(x, w, b, stride=2, padding=3, dilation=2, groups=2), r(2, 4, 11), r(6, 2, 3), r(6))
+case("conv3d_plain", lambda x, w, b: F.conv3d(x, w, b), r(2, 3, 4, 5, 3), r(4, 3, 2, 3, 2), r(4))
+case("conv3d_full", lambda x, w: F.conv3d(x, w, None, stride=(2, 1, 2), padding=(1, 2, 0), dilation=(1, 2, 1), groups=2),
+     r(1, 4, 5, 4, 6), r(6, 2, 3, 2, 3))
+case("unfold", lambda x: F.unfold(x, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), r(2, 3, 5, 6))
+case("fold", lambda x: F.fold(x, (5, 6), (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), r(2, 18, 12))
+
 save_file({k: v.contiguous() for k, v in tensors.items()}, pathlib.Path(__file__).with_name("torch.safetensors"))
 print(len(tensors), "tensors")

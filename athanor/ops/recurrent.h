@@ -1,0 +1,25 @@
+// Recurrence over the second axis of [N, T, ...], of floats. What the inputs give to the gates is a product
+// for all times, and computed before: linear(x, weight_ih, bias). Gates stand one after another, in PyTorch's
+// order.
+//
+// A plan has kernels for every time, so many times make a long plan. All throw Error(shape), naming what does
+// not fit, and Error(dtype).
+#pragma once
+#include "athanor/graph/tensor.h"
+
+namespace athanor {
+
+struct LstmStates {
+  Tensor hidden, cell;  // at every time, [N, T, H]
+};
+/// Long short-term memory: gates [N, T, 4 H] (input, forget, cell, output), weight [4 H, H], first states [N,
+/// H] or {} (zeros). c = sigmoid(f) c + sigmoid(i) tanh(g), h = sigmoid(o) tanh(c), where each gate is the
+/// given one plus weight h. Hochreiter, Schmidhuber (1997); Gers et al. (2000).
+LstmStates lstm(Operand gates, Operand weight, const Tensor& hidden = {}, const Tensor& cell = {});
+
+/// Gated recurrent unit: gates [N, T, 3 H] (reset, update, new), weight [3 H, H], bias [3 H] or {} (zeros),
+/// first state [N, H] or {} (zeros) -> [N, T, H]. With u = weight h + bias: r = sigmoid(r + u_r), z =
+/// sigmoid(z + u_z), h = (1 - z) tanh(n + r u_n) + z h. Cho et al. (2014), as in cuDNN and PyTorch.
+Tensor gru(Operand gates, Operand weight, const Tensor& bias = {}, const Tensor& hidden = {});
+
+}  // namespace athanor

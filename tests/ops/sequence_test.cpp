@@ -1,0 +1,133 @@
+// Norms, positions, attention and recurrence of sequences, convolutions of signals and volumes: errors, and
+// what PyTorch's results (torch_test.cpp) do not cover.
+#include <gtest/gtest.h>
+
+#include "tests/ops/values.h"
+#include "tests/support/expect_error.h"
+
+namespace athanor {
+namespace {
+
+using testing::count;
+using testing::Doubles;
+using testing::expect_error;
+using testing::values;
+
+TEST(Rotary, ProductsDependOnDistance) {
+  manual_seed(3);
+  const Tensor q = normal({1, 6}, 0, 1, DType::f64), k = normal({1, 6}, 0, 1, DType::f64);
+  const auto product = [&](int64_t m, int64_t n, bool interleaved) {
+    const RotaryOptions options{.interleaved = interleaved};
+    return sum(rotary_embedding(q, Tensor::from<int64_t>({m}, {1}), options) *
+               rotary_embedding(k, Tensor::from<int64_t>({n}, {1}), options))
+        .item();
+  };
+  for (const bool interleaved : {false, true}) {
+    EXPECT_NEAR(product(3, 1, interleaved), product(102, 100, interleaved), 1e-10);
+    EXPECT_NEAR(product(7, 7, interleaved), sum(q * k).item(), 1e-12);
+  }
+}
+
+TEST(Rotary, Errors) {
+  expect_error(ErrorCode::shape, {"rotary_embedding(f32[4, 5], i64[4])", "even D", "sequence_test.cpp"}, [] {
+    rotary_embedding(zeros({4, 5}));
+  });
+  expect_error(ErrorCode::shape, {"the positions are i64[3]", "i64[4]"}, [] {
+    rotary_embedding(zeros({4, 6}), zeros({3}, DType::i64));
+  });
+  expect_error(ErrorCode::shape, {"the positions are f32[4]", "i64[4]"}, [] {
+    rotary_embedding(zeros({4, 6}), zeros({4}));
+  });
+  expect_error(ErrorCode::value, {"a base of 0"}, [] { rotary_embedding(zeros({4, 6}), {}, {.base = 0}); });
+  expect_error(ErrorCode::shape, {"rotary_embedding", "[..., T, D]"}, [] { rotary_embedding(zeros({6})); });
+}
+
+TEST(RmsNorm, Errors) {
+  expect_error(ErrorCode::shape, {"rms_norm(f32[2, 3])", "the scale is [2]", "It is [3]"}, [] {
+    rms_norm(zeros({2, 3}), zeros({2}));
+  });
+  expect_error(ErrorCode::shape, {"no axes"}, [] { rms_norm(zeros({})); });
+  expect_error(ErrorCode::shape, {"swiglu", "one shape"}, [] { swiglu(zeros({2, 3}), zeros({2, 4})); });
+}
+
+TEST(GroupedAttention, IsThatOfRepeatedHeads) {
+  manual_seed(5);
+  const Tensor q = normal({2, 6, 3, 4}, 0, 1, DType::f64), k = normal({2, 3, 5, 4}, 0, 1, DType::f64),
+               v = normal({2, 3, 5, 2}, 0, 1, DType::f64), mask = normal({3, 5}, 0, 1, DType::f64);
+  const Tensor lengths = Tensor::from<int64_t>({5, 4}, {2});
+  const AttentionOptions options{.causal = true, .window = 4, .lengths = lengths};
+  EXPECT_EQ(values(scaled_dot_product_attention(q, k, v, mask, options)),
+            values(scaled_dot_product_attention(q, repeat_interleave(k, 2, 1), repeat_interleave(v, 2, 1),
+                                                mask, options)));
+}
+
+TEST(GroupedAttention, Errors) {
+  const Tensor q = zeros({2, 6, 3, 4}), k = zeros({2, 4, 5, 4});
+  expect_error(ErrorCode::shape, {"q has 6 heads (axis -3), k has 4", "divide"},
+               [&] { scaled_dot_product_attention(q, k, k); });
+  expect_error(ErrorCode::value, {"a window of -1"},
+               [&] { scaled_dot_product_attention(q, q, q, {}, {.window = -1}); });
+  expect_error(ErrorCode::shape, {"the lengths are i64[3]", "integers [N]"},
+               [&] { scaled_dot_product_attention(q, q, q, {}, {.lengths = zeros({3}, DType::i64)}); });
+  expect_error(ErrorCode::shape, {"the lengths are f32[2]"},
+               [&] { scaled_dot_product_attention(q, q, q, {}, {.lengths = zeros({2})}); });
+}
+
+TEST(Recurrence, Errors) {
+  const Tensor gates = zeros({2, 5, 12}), weight = zeros({12, 3});
+  expect_error(ErrorCode::shape,
+               {"lstm(f32[2, 5, 13], f32[12, 3]", "the gates are [2, 5, 13]", "[N, T, 4 H]"}, [&] {
+                 lstm(zeros({2, 5, 13}), weight);
+               });
+  expect_error(ErrorCode::shape, {"the weight is [12, 4]", "it is [12, 3]"}, [&] {
+    lstm(gates, zeros({12, 4}), zeros({2, 3}), zeros({2, 3}));
+  });
+  expect_error(ErrorCode::shape, {"the first cell state is [2, 4]", "It is [2, 3]"}, [&] {
+    lstm(gates, weight, {}, zeros({2, 4}));
+  });
+  expect_error(ErrorCode::shape, {"gru", "the bias is [4], not [12]"}, [&] {
+    gru(gates, zeros({12, 4}), zeros({4}));
+  });
+  expect_error(ErrorCode::shape, {"gru", "gates [12, 3]"}, [&] { gru(weight, weight); });
+  expect_error(ErrorCode::shape, {"T at least 1"}, [&] { lstm(zeros({2, 0, 12}), weight); });
+}
+
+TEST(ConvOtherRanks, Errors) {
+  const Tensor x = zeros({2, 4, 9}), volume = zeros({2, 4, 3, 5, 5});
+  expect_error(ErrorCode::shape,
+               {"conv1d(f32[2, 4, 9], f32[6, 3, 3])", "the input has 4 channels, the weight takes 3",
+                "[O, 4, kernel...]", "sequence_test.cpp"},
+               [&] {
+                 conv1d(x, zeros({6, 3, 3}));
+               });
+  expect_error(ErrorCode::shape, {"conv1d", "spans 10 does not fit an input of 9"}, [&] {
+    conv1d(x, zeros({6, 4, 10}));
+  });
+  expect_error(ErrorCode::value, {"3 groups for 4 channels"}, [&] {
+    conv1d(x, zeros({6, 1, 3}), {}, {.groups = 3});
+  });
+  expect_error(ErrorCode::shape, {"[N, C, L]", "each of 3 axes"}, [&] { conv1d(volume, zeros({6, 4, 3})); });
+  expect_error(ErrorCode::shape, {"the bias is [4], not [6]"}, [&] {
+    conv1d(x, zeros({6, 4, 3}), zeros({4}));
+  });
+  expect_error(ErrorCode::shape, {"conv3d", "[N, C, D, H, W]"}, [&] { conv3d(x, zeros({6, 4, 3})); });
+  expect_error(ErrorCode::shape, {"conv3d", "spans 4 does not fit an input of 3"}, [&] {
+    conv3d(volume, zeros({6, 4, 4, 1, 1}));
+  });
+  expect_error(ErrorCode::value, {"conv3d", "stride 0"}, [&] {
+    conv3d(volume, zeros({6, 4, 1, 1, 1}), {}, {.stride = {1, 0, 1}});
+  });
+  expect_error(ErrorCode::shape, {"unfold2d", "x has 3 axes"}, [&] { unfold2d(x, 3); });
+  expect_error(ErrorCode::shape, {"fold2d", "the columns are [2, 4, 9]", "they are [N, C 4, 16]"},
+               [&] { fold2d(x, 5, 2); });
+  EXPECT_EQ(conv3d(zeros({0, 4, 3, 5, 5}), zeros({6, 4, 3, 3, 3})).shape(), (Shape{0, 6, 1, 3, 3}));
+}
+
+TEST(Windows, FoldOfUnfoldCountsTheWindows) {
+  EXPECT_EQ(values(fold2d(unfold2d(ones({1, 1, 3, 3}, DType::f64), 2), 3, 2)),
+            (Doubles{1, 2, 1, 2, 4, 2, 1, 2, 1}));
+  EXPECT_EQ(values(unfold2d(reshape(count({4}), {1, 1, 2, 2}), 2)), (Doubles{0, 1, 2, 3}));
+}
+
+}  // namespace
+}  // namespace athanor
