@@ -1,8 +1,10 @@
 // Einstein summation.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <map>
+#include <optional>
 
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"
@@ -153,14 +155,53 @@ std::string labels_beside(const std::vector<Factor>& factors, size_t i, size_t j
   return wanted;
 }
 
-double result_size(const std::vector<Factor>& factors, size_t i, size_t j, const std::string& output,
-                   const Extents& extents) {
-  const std::string wanted = labels_beside(factors, i, j, output);
-  double size = 1;
-  for (const auto& [label, extent] : extents)
-    if (contains(wanted, label) && (contains(factors[i].labels, label) || contains(factors[j].labels, label)))
-      size *= static_cast<double>(extent);
-  return size;
+// Which factors are contracted first, as far as costs depend on it: their labels are enough.
+struct Path {
+  double multiplications = 0;
+  std::vector<std::pair<size_t, size_t>> pairs;  // the result takes the first's place, the second is erased
+};
+
+// Tries every order of all, or only the cheapest pair at each step.
+Path cheapest_path(const std::vector<std::string>& terms, const std::string& output, const Extents& extents,
+                   bool all_orders) {
+  if (terms.size() < 2) return {};
+  struct Step {
+    size_t first, second;
+    std::string result;
+    double cost;
+  };
+  std::vector<Step> steps;
+  for (size_t i = 0; i < terms.size(); ++i)
+    for (size_t j = i + 1; j < terms.size(); ++j) {
+      std::string wanted = output;
+      for (size_t k = 0; k < terms.size(); ++k)
+        if (k != i && k != j) wanted += terms[k];
+      Step step{i, j, {}, 1};
+      for (const auto& [label, extent] : extents) {
+        if (!contains(terms[i], label) && !contains(terms[j], label)) continue;
+        // What only one has, and nobody else wants, is summed before.
+        const bool both = contains(terms[i], label) && contains(terms[j], label);
+        if (both || contains(wanted, label)) step.cost *= static_cast<double>(extent);
+        if (contains(wanted, label)) step.result += label;
+      }
+      steps.push_back(std::move(step));
+    }
+  if (!all_orders) {
+    const auto best = std::ranges::min_element(steps, {}, &Step::cost);
+    steps = {*best};
+  }
+  std::optional<Path> cheapest;
+  for (const Step& step : steps) {
+    if (cheapest && step.cost >= cheapest->multiplications) continue;
+    std::vector<std::string> rest = terms;
+    rest[step.first] = step.result;
+    rest.erase(rest.begin() + static_cast<int64_t>(step.second));
+    Path path = cheapest_path(rest, output, extents, all_orders);
+    path.multiplications += step.cost;
+    path.pairs.insert(path.pairs.begin(), {step.first, step.second});
+    if (!cheapest || path.multiplications < cheapest->multiplications) cheapest = std::move(path);
+  }
+  return *cheapest;
 }
 
 Extents extents_of(const std::vector<Factor>& factors) {
@@ -234,13 +275,11 @@ Tensor einsum(const std::string& subscripts, const TensorList& operands) {
       f = without_repeats(without_singles(f, extents));
       f.value = cast(f.value, dtype);
     }
-    while (factors.size() > 1) {
-      size_t first = 0, second = 1;
-      for (size_t i = 0; i < factors.size(); ++i)
-        for (size_t j = i + 1; j < factors.size(); ++j)
-          if (result_size(factors, i, j, output, extents) <
-              result_size(factors, first, second, output, extents))
-            first = i, second = j;
+    std::vector<std::string> labels;
+    for (const Factor& f : factors) labels.push_back(f.labels);
+    constexpr size_t most_to_try = 6;  // 2,700 orders
+    for (const auto& [first, second] :
+         cheapest_path(labels, output, extents, factors.size() <= most_to_try).pairs) {
       factors[first] =
           contracted(factors[first], factors[second], labels_beside(factors, first, second, output));
       factors.erase(factors.begin() + static_cast<int64_t>(second));

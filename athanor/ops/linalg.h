@@ -22,8 +22,9 @@ Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
 Tensor dot_general(Operand a, Operand b, const Ints& contract_a, const Ints& contract_b,
                    const Ints& batch_a = {}, const Ints& batch_b = {});
 /// Einstein summation: einsum("bij,bjk->bik", {a, b}). Any number of operands, repeated indices (diagonals),
-/// "..." and results without "->" (indices that appear once, in alphabetical order) as in NumPy. Pairs with
-/// the smallest result are contracted first.
+/// "..." and results without "->" (indices that appear once, in alphabetical order) as in NumPy. Operands
+/// are contracted in pairs, in the order with the fewest multiplications (of more than six, the cheapest pair
+/// at each step).
 Tensor einsum(const std::string& subscripts, const TensorList& operands);
 
 struct AttentionOptions {

@@ -30,4 +30,15 @@ Tensor l1_loss(Operand x, Operand target);
 /// The mean of -(t log(sigmoid(x)) + (1 - t) log(1 - sigmoid(x))), without overflow; targets in [0, 1].
 Tensor binary_cross_entropy_with_logits(Operand x, Operand target);
 
+struct CtcOptions {
+  int64_t blank = 0;           // the class that stands for no label
+  bool zero_infinity = false;  // whether a target that cannot be emitted in its time counts as a loss of 0
+};
+/// Connectionist temporal classification: the mean over the batch of -log P(target) / max(1, length of the
+/// target), where P sums over all ways to emit the target's labels in order, with blanks and repeats. Log-
+/// probabilities [T, N, C] (of log_softmax), integer targets [N, S], and how many times [N] and labels [N]
+/// count of each. As PyTorch's; a plan has kernels for every time. Graves et al. (2006).
+Tensor ctc_loss(Operand log_probabilities, Operand targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CtcOptions& options = {});
+
 }  // namespace athanor

@@ -16,3 +16,5 @@
 #include "athanor/ops/recurrent.h"
 #include "athanor/ops/reduction.h"
 #include "athanor/ops/rotary.h"
+#include "athanor/ops/sampling.h"
+#include "athanor/ops/sparse.h"

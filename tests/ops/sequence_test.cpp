@@ -2,6 +2,7 @@
 // what PyTorch's results (torch_test.cpp) do not cover.
 #include <gtest/gtest.h>
 
+#include "athanor/runtime/evaluate.h"
 #include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
 
@@ -127,6 +128,76 @@ TEST(Windows, FoldOfUnfoldCountsTheWindows) {
   EXPECT_EQ(values(fold2d(unfold2d(ones({1, 1, 3, 3}, DType::f64), 2), 3, 2)),
             (Doubles{1, 2, 1, 2, 4, 2, 1, 2, 1}));
   EXPECT_EQ(values(unfold2d(reshape(count({4}), {1, 1, 2, 2}), 2)), (Doubles{0, 1, 2, 3}));
+}
+
+TEST(Ctc, WhatCannotBeEmitted) {
+  const Tensor x = log_softmax(zeros({2, 1, 3}), 2);
+  const Tensor target = Tensor::from<int64_t>({1, 1}, {1, 2}), times = Tensor::from<int64_t>({2}, {1});
+  Tensor free = x.detach();
+  free.requires_grad();
+  EXPECT_EQ(ctc_loss(x, target, times, times).item(), testing::infinity);  // needs a blank between
+  const Tensor loss = ctc_loss(free, target, times, times, {.zero_infinity = true});
+  EXPECT_EQ(loss.item(), 0);
+  loss.backward();
+  EXPECT_EQ(values(free.grad()), Doubles(6, 0));
+}
+
+TEST(Ctc, Errors) {
+  const Tensor x = zeros({4, 2, 3}), targets = zeros({2, 2}, DType::i64);
+  const auto lengths = [](int64_t a, int64_t b) { return Tensor::from<int64_t>({a, b}, {2}); };
+  expect_error(
+      ErrorCode::value,
+      {"ctc_loss(f32[4, 2, 3], i64[2, 2])", "input length 5 of example 1", "at most 4", "sequence_test.cpp"},
+      [&] { ctc_loss(x, targets, lengths(4, 5), lengths(1, 1)); });
+  expect_error(ErrorCode::value, {"target length 3 of example 0", "at most 2"},
+               [&] { ctc_loss(x, targets, lengths(4, 4), lengths(3, 1)); });
+  expect_error(ErrorCode::value, {"the target lengths are undefined"},
+               [&] { ctc_loss(x, targets, lengths(4, 4), {}); });
+  expect_error(ErrorCode::value, {"class 3 as the blank"},
+               [&] { ctc_loss(x, targets, lengths(4, 4), lengths(1, 1), {.blank = 3}); });
+  expect_error(ErrorCode::shape, {"[T, N, C] and [N, S]"},
+               [&] { ctc_loss(x, zeros({2}, DType::i64), lengths(1, 1), lengths(1, 1)); });
+  expect_error(ErrorCode::dtype, {"lengths of integers, not f32"},
+               [&] { ctc_loss(x, targets, zeros({2}), lengths(1, 1)); });
+}
+
+TEST(Csr, Errors) {
+  const auto indices = [](std::vector<int64_t> list) {
+    const auto n = static_cast<int64_t>(list.size());
+    return Tensor::from(std::move(list), {n});
+  };
+  const Tensor dense = ones({3, 2}), values_of_two = ones({2});
+  EXPECT_EQ(values(csr_matmul({indices({0, 1, 2}), indices({2, 0}), values_of_two, 3}, dense)),
+            Doubles(4, 1));
+  expect_error(
+      ErrorCode::value,
+      {"csr_matmul(", "the row starts go from 0 to 3", "the number of elements, 2", "sequence_test.cpp"},
+      [&] {
+        csr_matmul({indices({0, 1, 3}), indices({2, 0}), values_of_two, 3}, dense);
+      });
+  expect_error(ErrorCode::value, {"row 2 starts at 1, before row 1 at 2", "Sort"}, [&] {
+    csr_matmul({indices({0, 2, 1, 2}), indices({2, 0}), values_of_two, 3}, dense);
+  });
+  expect_error(ErrorCode::value, {"element 0 is in column 3, of 3"}, [&] {
+    csr_matmul({indices({0, 1, 2}), indices({3, 0}), values_of_two, 3}, dense);
+  });
+  expect_error(ErrorCode::shape, {"the dense matrix is [3, 2]", "[4, N]"}, [&] {
+    csr_matmul({indices({0, 1, 2}), indices({2, 0}), values_of_two, 4}, dense);
+  });
+  expect_error(ErrorCode::shape, {"values [3]"}, [&] {
+    csr_matmul({indices({0, 1, 2}), indices({2, 0}), ones({3}), 3}, dense);
+  });
+}
+
+TEST(Einsum, TakesThePathWithTheFewestMultiplications) {
+  // (a b) c takes 2 * 50 * 40 + 2 * 40 * 3 multiplications; a c, whose result is the smallest, takes more.
+  const Tensor a = ones({2, 50}), b = ones({50, 40}), c = ones({40, 3});
+  const auto flops = [](const Tensor& x) { return plan_for({x})->flops(); };
+  const int64_t least = flops(matmul(matmul(a, b), c));
+  EXPECT_EQ(flops(einsum("ij,jk,kl->il", {a, b, c})), least);
+  EXPECT_EQ(flops(einsum("kl,ij,jk->il", {c, a, b})), least);
+  const Tensor d = ones({40, 1});
+  EXPECT_EQ(flops(einsum("ij,jk,kl->il", {a, b, d})), flops(matmul(a, matmul(b, d))));
 }
 
 }  // namespace

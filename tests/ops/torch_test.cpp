@@ -230,6 +230,43 @@ const std::vector<TorchCase> cases = {
      [](const Inputs& in) {
        return fold2d(in[0], {5, 6}, {3, 2}, {.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}});
      }},
+    {"grid_sample", [](const Inputs& in) { return grid_sample(in[0], in[1]); }},
+    {"grid_sample_corners",
+     [](const Inputs& in) {
+       return grid_sample(in[0], in[1], {.border = Border::border, .align_corners = true});
+     }},
+    {"grid_sample_mirrored",
+     [](const Inputs& in) { return grid_sample(in[0], in[1], {.border = Border::reflection}); }},
+    {"grid_sample_nearest",
+     [](const Inputs& in) {
+       return grid_sample(
+           in[0], in[1],
+           {.mode = Interpolation::nearest, .border = Border::reflection, .align_corners = true});
+     }},
+    {"affine_grid",
+     [](const Inputs& in) {
+       return affine_grid(in[0], {4, 5});
+     }},
+    {"affine_grid_corners",
+     [](const Inputs& in) {
+       return affine_grid(in[0], {1, 5}, true);
+     }},
+    {"roi_align",
+     [](const Inputs& in) {
+       return roi_align(in[0], Tensor::from(dump().tensors.at("roi_align.boxes")), {2, 3});
+     }},
+    {"roi_align_aligned",
+     [](const Inputs& in) {
+       return roi_align(in[0], Tensor::from(dump().tensors.at("roi_align.boxes")), 2,
+                        {.scale = 0.5, .samples = 3, .aligned = true});
+     }},
+    {"ctc", [](const Inputs& in) { return ctc_loss(log_softmax(in[0], 2), in[1], in[2], in[3]); }},
+    {"ctc_empty",
+     [](const Inputs& in) { return ctc_loss(log_softmax(in[0], 2), in[1], in[2], in[3], {.blank = 4}); }},
+    {"csr",
+     [](const Inputs& in) {
+       return csr_matmul({in[0], in[1], in[2], 5}, in[3]);
+     }},
     {"norm", [](const Inputs& in) { return norm(in[0], 1, false, 3); }},
 };
 

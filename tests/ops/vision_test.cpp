@@ -59,5 +59,57 @@ TEST(Interpolate, Errors) {
                [] { interpolate(Tensor(), {8}); });
 }
 
+TEST(GridSample, OfTheIdentityIsThePicture) {
+  const Tensor x = reshape(count({12}), {1, 1, 3, 4});
+  const Tensor theta = Tensor::from<double>({1, 0, 0, 0, 1, 0}, {1, 2, 3});
+  for (const bool corners : {false, true}) {
+    const Doubles got =
+        values(grid_sample(x, affine_grid(theta, {3, 4}, corners), {.align_corners = corners}));
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], static_cast<double>(i), 1e-12);
+  }
+}
+
+TEST(GridSample, FarOutside) {
+  const Tensor x = ones({1, 1, 2, 2});
+  const Tensor far = full({1, 1, 1, 2}, 1e30);
+  EXPECT_EQ(values(grid_sample(x, far)), (Doubles{0}));
+  EXPECT_EQ(values(grid_sample(x, far, {.border = Border::border})), (Doubles{1}));
+}
+
+TEST(GridSample, Errors) {
+  const Tensor x = zeros({2, 3, 5, 4});
+  expect_error(ErrorCode::shape,
+               {"grid_sample(f32[2, 3, 5, 4], f32[2, 2, 2])", "[N, OH, OW, 2]", "vision_test.cpp"}, [&] {
+                 grid_sample(x, zeros({2, 2, 2}));
+               });
+  expect_error(ErrorCode::shape, {"the grid [1, 2, 2, 2]"}, [&] { grid_sample(x, zeros({1, 2, 2, 2})); });
+  expect_error(ErrorCode::dtype, {"one dtype"}, [&] { grid_sample(x, zeros({2, 2, 2, 2}, DType::f64)); });
+  expect_error(ErrorCode::value, {"linearly or the nearest"}, [&] {
+    grid_sample(x, zeros({2, 2, 2, 2}), {.mode = Interpolation::cubic});
+  });
+  expect_error(ErrorCode::shape, {"nothing to sample"}, [] {
+    grid_sample(zeros({2, 3, 0, 4}), zeros({2, 2, 2, 2}));
+  });
+  expect_error(ErrorCode::shape, {"affine_grid", "theta is [2, 3]", "[N, 2, 3]"}, [] {
+    affine_grid(zeros({2, 3}), 4);
+  });
+  expect_error(ErrorCode::value, {"a picture of [0, 4]"}, [] { affine_grid(zeros({1, 2, 3}), {0, 4}); });
+}
+
+TEST(RoiAlign, Errors) {
+  const Tensor x = zeros({2, 3, 5, 4});
+  expect_error(ErrorCode::shape,
+               {"roi_align(f32[2, 3, 5, 4], f32[1, 4])", "the boxes are [1, 4]", "picture's number"}, [&] {
+                 roi_align(x, zeros({1, 4}), 2);
+               });
+  expect_error(ErrorCode::value, {"0 samples", "at least 1"}, [&] {
+    roi_align(x, zeros({1, 5}), 2, {.samples = 0});
+  });
+  expect_error(ErrorCode::shape, {"x is [2, 3, 5]"}, [] { roi_align(zeros({2, 3, 5}), zeros({1, 5}), 2); });
+  expect_error(ErrorCode::value, {"outside an axis of extent 40", "vision_test.cpp"}, [&] {
+    values(roi_align(x, full({1, 5}, 2), 2));
+  });
+}
+
 }  // namespace
 }  // namespace athanor

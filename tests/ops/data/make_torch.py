@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Writes torch.safetensors: inputs, results and gradients of PyTorch's own ops, in float64, for torch_test.cpp.
 
-Run by hand with a Python that has torch and safetensors. Each case NAME holds NAME.in0, NAME.in1, ..., NAME.out (for
+Run by hand with a Python that has torch, torchvision and safetensors. Each case NAME holds NAME.in0, NAME.in1, ..., NAME.out (for
 some NAME.out1), NAME.seed (the output's gradient) and NAME.grad0, ... for the inputs that have one.
 """
 import pathlib
 import torch
 import torch.nn.functional as F
+import torchvision
 from safetensors.torch import save_file
 
 torch.manual_seed(0)
@@ -140,6 +141,35 @@ case("conv3d_full", lambda x, w: F.conv3d(x, w, None, stride=(2, 1, 2), padding=
      r(1, 4, 5, 4, 6), r(6, 2, 3, 2, 3))
 case("unfold", lambda x: F.unfold(x, (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), r(2, 3, 5, 6))
 case("fold", lambda x: F.fold(x, (5, 6), (3, 2), stride=(2, 1), padding=(1, 0), dilation=(1, 2)), r(2, 18, 12))
+# Sampling
+grid = lambda *shape: 1.3 * r(*shape)
+case("grid_sample", lambda x, g: F.grid_sample(x, g, align_corners=False), r(2, 3, 5, 4), grid(2, 3, 4, 2))
+case("grid_sample_corners", lambda x, g: F.grid_sample(x, g, padding_mode="border", align_corners=True), r(1, 2, 5, 4), grid(1, 3, 4, 2))
+case("grid_sample_mirrored", lambda x, g: F.grid_sample(x, g, padding_mode="reflection", align_corners=False), r(1, 2, 5, 4), grid(1, 3, 4, 2))
+case("grid_sample_nearest", lambda x, g: F.grid_sample(x, g, mode="nearest", padding_mode="reflection", align_corners=True),
+     r(1, 2, 5, 4), grid(1, 3, 4, 2))
+case("affine_grid", lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), r(2, 2, 3))
+case("affine_grid_corners", lambda t: F.affine_grid(t, (2, 3, 1, 5), align_corners=True), r(2, 2, 3))
+boxes = torch.tensor([[0, 0.5, 1.2, 5.1, 6.3], [1, -2.2, 0.1, 3.0, 9.7], [1, 4.0, 4.0, 4.2, 3.5]], dtype=torch.float64)
+roi_align = torchvision.ops.roi_align
+case("roi_align", lambda x: roi_align(x, boxes, (2, 3), sampling_ratio=2), r(2, 3, 7, 6))
+case("roi_align_aligned", lambda x: roi_align(x, boxes, 2, spatial_scale=0.5, sampling_ratio=3, aligned=True), r(2, 3, 7, 6))
+tensors["roi_align.boxes"] = boxes
+# Sequences without alignment, and sparse matrices
+ctc_targets = torch.tensor([[1, 2, 2], [3, 1, 0], [2, 0, 0]])
+ctc_lengths = torch.tensor([8, 6, 5]), torch.tensor([3, 2, 1])
+case("ctc", lambda x, t, n, m: F.ctc_loss(F.log_softmax(x, 2), t, n, m), r(8, 3, 5), ctc_targets, *ctc_lengths)
+case("ctc_empty", lambda x, t, n, m: F.ctc_loss(F.log_softmax(x, 2), t, n, m, blank=4), r(6, 2, 5), ctc_targets[:2],
+     torch.tensor([6, 4]), torch.tensor([0, 2]))
+
+
+def csr(starts, columns, values, dense):
+    rows = torch.repeat_interleave(torch.arange(len(starts) - 1), starts.diff())
+    matrix = torch.zeros(len(starts) - 1, dense.shape[0], dtype=dense.dtype).index_put((rows, columns), values, accumulate=True)
+    return matrix @ dense
+
+
+case("csr", csr, torch.tensor([0, 2, 2, 5, 6]), torch.tensor([4, 1, 0, 2, 3, 3]), r(6), r(5, 3))
 
 save_file({k: v.contiguous() for k, v in tensors.items()}, pathlib.Path(__file__).with_name("torch.safetensors"))
 print(len(tensors), "tensors")

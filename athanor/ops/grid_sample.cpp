@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "athanor/ops/creation.h"
+#include "athanor/ops/define.h"
+#include "athanor/ops/elementwise.h"
+#include "athanor/ops/indexing.h"
+#include "athanor/ops/movement.h"
+#include "athanor/ops/sampling.h"
+
+namespace athanor {
+namespace {
+
+constexpr std::array border_names = {"zeros", "border", "reflection"};
+
+Border border_of(const Attrs& attrs) {
+  return static_cast<Border>(std::ranges::find(border_names, attrs.text("border")) - border_names.begin());
+}
+
+TensorType sampled_type(std::span<const TensorType> in, const Attrs& attrs) {
+  const Shape &x = in[0].shape, &grid = in[1].shape;
+  check_dtype(in[0], Accept::floats);
+  if (in[1].dtype != in[0].dtype)
+    throw Error(ErrorCode::dtype, "takes x and a grid of one dtype", {}, "Cast one of them");
+  if (x.rank() != 4 || grid.rank() != 4 || grid[3] != 2 || grid[0] != x[0])
+    throw Error(ErrorCode::shape, fmt::format("x is {} and the grid {}", to_string(x), to_string(grid)), {},
+                "They are [N, C, H, W] and [N, OH, OW, 2]");
+  if (x[2] < 1 || x[3] < 1)
+    throw Error(ErrorCode::shape, fmt::format("x is {}: there is nothing to sample", to_string(x)));
+  if (attrs.text("mode") != "linear" && attrs.text("mode") != "nearest")
+    throw Error(ErrorCode::value, "it samples linearly or the nearest element", {},
+                "Take Interpolation::linear or nearest");
+  return {in[0].dtype, {x[0], x[1], grid[1], grid[2]}, {}};
+}
+
+// ---- Decomposition ----
+
+// From [-1, 1] to elements of an axis, where it lies in the picture unless the border is zeros.
+Tensor position_in(const Tensor& g, int64_t extent, const Attrs& attrs) {
+  const bool corners = attrs.flag("align_corners");
+  const auto n = static_cast<double>(extent);
+  Tensor p = corners ? (g + 1) * ((n - 1) / 2) : (g + 1) * (n / 2) - 0.5;
+  const Border border = border_of(attrs);
+  if (border == Border::zeros) return p;
+  if (border == Border::reflection) {
+    const double low = corners ? 0 : -0.5, span = corners ? n - 1 : n;
+    if (span == 0) return p * 0;
+    const Tensor from = abs(p - low), turns = floor(from / span);
+    const Tensor rest = from - turns * span;
+    p = where(equal(turns - 2 * floor(turns / 2), 0), rest, span - rest) + low;
+  }
+  return clamp(p, 0, n - 1);
+}
+
+// x [N, C, H, W] at whole positions (as floats) [N, P], times a weight [N, P]; 0 outside. [N, C, P]
+Tensor sampled_at(const Tensor& x, const Tensor& row, const Tensor& column, const Tensor& weight) {
+  const int64_t height = x.size(2), width = x.size(3);
+  const Tensor inside = greater_equal(row, 0) & less(row, static_cast<double>(height)) &
+                        greater_equal(column, 0) & less(column, static_cast<double>(width));
+  // Far outside a float may not fit i64, so it is cut before.
+  const auto whole = [](const Tensor& p, int64_t extent) {
+    return clamp(cast(clamp(p, 0, static_cast<double>(extent - 1)), DType::i64), 0,
+                 static_cast<double>(extent - 1));
+  };
+  const Tensor index = whole(row, height) * width + whole(column, width);
+  const Tensor flat = reshape(x, {x.size(0), x.size(1), height * width});
+  return gather(flat, unsqueeze(index, 1), 2) * unsqueeze(where(inside, weight, 0), 1);
+}
+
+Tensor grid_sample_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor x = widened(in[0]), grid = widened(in[1]);
+  const int64_t n = x.size(0), height = grid.size(1), width = grid.size(2);
+  const auto part = [&](int64_t which) {
+    return reshape(slice(grid, {Index::ellipsis, which}), {n, height * width});
+  };
+  const Tensor column = position_in(part(0), x.size(3), attrs), row = position_in(part(1), x.size(2), attrs);
+  Tensor y;
+  if (attrs.text("mode") == "nearest") {
+    y = sampled_at(x, round(row), round(column), ones_like(row));
+  } else {
+    const Tensor top = floor(row), left = floor(column), down = row - top, right = column - left;
+    y = sampled_at(x, top, left, (1 - down) * (1 - right)) +
+        sampled_at(x, top, left + 1, (1 - down) * right) + sampled_at(x, top + 1, left, down * (1 - right)) +
+        sampled_at(x, top + 1, left + 1, down * right);
+  }
+  return cast(reshape(y, {n, x.size(1), height, width}), in[0].dtype());
+}
+
+// ---- Reference ----
+
+double reference_position(double g, int64_t extent, const Attrs& attrs) {
+  const bool corners = attrs.flag("align_corners");
+  const auto n = static_cast<double>(extent);
+  double p = corners ? (g + 1) / 2 * (n - 1) : ((g + 1) * n - 1) / 2;
+  if (border_of(attrs) == Border::reflection) {
+    const double low = corners ? 0 : -0.5, high = corners ? n - 1 : n - 0.5;
+    while (low < high && (p < low || p > high)) p = p < low ? 2 * low - p : 2 * high - p;
+  }
+  return border_of(attrs) == Border::zeros ? p : std::clamp(p, 0.0, n - 1);
+}
+
+RefArray reference_grid_sample(std::span<const RefArray> in, const Attrs& attrs) {
+  const Shape &x = in[0].shape, &grid = in[1].shape;
+  RefArray y({x[0], x[1], grid[1], grid[2]});
+  for_each_index(y.shape, [&](const Ints& i) {
+    const int64_t at = ((i[0] * grid[1] + i[2]) * grid[2] + i[3]) * 2;
+    const double column = reference_position(in[1][at], x[3], attrs),
+                 row = reference_position(in[1][at + 1], x[2], attrs);
+    double total = 0;
+    for (int64_t h = 0; h < x[2]; ++h)
+      for (int64_t w = 0; w < x[3]; ++w) {
+        const double far_h = std::abs(row - static_cast<double>(h)),
+                     far_w = std::abs(column - static_cast<double>(w));
+        const double share = attrs.text("mode") == "nearest"
+                                 ? (std::nearbyint(row) == static_cast<double>(h) &&
+                                            std::nearbyint(column) == static_cast<double>(w)
+                                        ? 1
+                                        : 0)
+                                 : std::max(0.0, 1 - far_h) * std::max(0.0, 1 - far_w);
+        total += share * in[0][((i[0] * x[1] + i[1]) * x[2] + h) * x[3] + w];
+      }
+    y[offset_of(y.shape, i)] = total;
+  });
+  return y;
+}
+
+Attrs grid_attrs(const GridSampleOptions& o) {
+  const bool nearest = o.mode == Interpolation::nearest, linear = o.mode == Interpolation::linear;
+  return {{"mode", std::string(nearest  ? "nearest"
+                               : linear ? "linear"
+                                        : "another")},
+          {"border", std::string(border_names.at(static_cast<size_t>(o.border)))},
+          {"align_corners", o.align_corners}};
+}
+
+// ---- Affine grids ----
+
+Attrs affine_attrs(Pair size, bool corners) { return {{"size", size.ints()}, {"align_corners", corners}}; }
+
+TensorType affine_type(std::span<const TensorType> in, const Attrs& attrs) {
+  check_dtype(in[0], Accept::floats);
+  const Shape& theta = in[0].shape;
+  const Ints& size = attrs.ints("size");
+  if (theta.rank() != 3 || theta[1] != 2 || theta[2] != 3)
+    throw Error(ErrorCode::shape, fmt::format("theta is {}", to_string(theta)), {}, "It is [N, 2, 3]");
+  if (size[0] < 1 || size[1] < 1)
+    throw Error(ErrorCode::value, fmt::format("a picture of [{}, {}]", size[0], size[1]), {},
+                "Both are at least 1");
+  return {in[0].dtype, {theta[0], size[0], size[1], 2}, {}};
+}
+
+// Positions of an axis' elements in [-1, 1].
+Tensor even_positions(int64_t extent, bool corners, const Ints& shape, DType dtype, Device device) {
+  const Tensor i = cast(reshape(iota({extent}, 0, device), shape), dtype);
+  if (!corners) return (2 * i + (1 - static_cast<double>(extent))) / static_cast<double>(extent);
+  return extent == 1 ? i : (2 * i) / static_cast<double>(extent - 1) - 1;
+}
+
+Tensor affine_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor theta = widened(in[0]);
+  const Ints& size = attrs.ints("size");
+  const bool corners = attrs.flag("align_corners");
+  const Tensor x = even_positions(size[1], corners, {1, 1, size[1], 1}, theta.dtype(), theta.device());
+  const Tensor y = even_positions(size[0], corners, {1, size[0], 1, 1}, theta.dtype(), theta.device());
+  const auto column = [&](int64_t which) {
+    return reshape(slice(theta, {Slice(), Slice(), which}), {theta.size(0), 1, 1, 2});
+  };
+  return cast(column(0) * x + column(1) * y + column(2), in[0].dtype());
+}
+
+RefArray reference_affine(std::span<const RefArray> in, const Attrs& attrs) {
+  const Ints& size = attrs.ints("size");
+  RefArray grid({in[0].shape[0], size[0], size[1], 2});
+  const auto position = [&](int64_t i, int64_t extent) {
+    const auto n = static_cast<double>(extent), at = static_cast<double>(i);
+    if (attrs.flag("align_corners")) return extent == 1 ? 0 : -1 + 2 * at / (n - 1);
+    return -1 + (2 * at + 1) / n;
+  };
+  for_each_index(grid.shape, [&](const Ints& i) {
+    const int64_t row = (i[0] * 2 + i[3]) * 3;
+    grid[offset_of(grid.shape, i)] =
+        in[0][row] * position(i[2], size[1]) + in[0][row + 1] * position(i[1], size[0]) + in[0][row + 2];
+  });
+  return grid;
+}
+
+}  // namespace
+
+ATHANOR_OPS(grid_sample) {
+  const auto of = [](const Shape& x, const Shape& grid, const GridSampleOptions& options) {
+    return OpCase{{{x}, {grid, -1.5, 1.5}}, grid_attrs(options)};
+  };
+  const auto nearest = Interpolation::nearest;
+  define_op(
+      {.name = "grid_sample",
+       .doc = "x [N, C, H, W] at the positions (x, y) in [-1, 1] of grid [N, OH, OW, 2] -> [N, C, OH, OW]",
+       .arity = 2,
+       .infer = sampled_type,
+       .decompose = grid_sample_decompose,
+       .reference = reference_grid_sample,
+       .cases = {of({2, 3, 5, 4}, {2, 3, 2, 2}, {}),
+                 of({1, 2, 3, 7}, {1, 4, 3, 2}, {.border = Border::border, .align_corners = true}),
+                 of({1, 1, 4, 3}, {1, 5, 3, 2}, {.border = Border::reflection}),
+                 of({1, 2, 1, 5}, {1, 2, 3, 2}, {.border = Border::reflection, .align_corners = true}),
+                 of({2, 1, 4, 5}, {2, 3, 3, 2}, {.mode = nearest}), of({0, 1, 4, 5}, {0, 3, 3, 2}, {})},
+       .flops = [](auto, const TensorType& y, const auto&) { return 8 * y.shape.size(); },
+       // A position's rounding error, times the extent and the step between elements.
+       .tolerance = 16});
+  define_op(
+      {.name = "affine_grid",
+       .doc = "theta [N, 2, 3] -> theta (x, y, 1) for each position in [-1, 1] of a picture, [N, H, W, 2]",
+       .infer = affine_type,
+       .decompose = affine_decompose,
+       .reference = reference_affine,
+       .cases = {{{{{2, 2, 3}}}, affine_attrs({3, 5}, false)}, {{{{1, 2, 3}}}, affine_attrs({1, 4}, true)}},
+       .flops = [](auto, const TensorType& y, const auto&) { return 4 * y.shape.size(); },
+       .tolerance = 4});
+}
+
+Tensor grid_sample(Operand x, Operand grid, const GridSampleOptions& options) {
+  static const Op& op = find_op("grid_sample");
+  return apply(op, {x, grid}, grid_attrs(options));
+}
+
+Tensor affine_grid(Operand theta, Pair size, bool align_corners) {
+  static const Op& op = find_op("affine_grid");
+  return apply(op, {theta}, affine_attrs(size, align_corners));
+}
+
+}  // namespace athanor
