@@ -35,5 +35,31 @@ TEST(Interrupt, OneSignalIsOnlyNoted) {
   EXPECT_NO_THROW(throw_if_interrupted());
 }
 
+// The stack pointer may point into the heap when a signal comes: in oneDNN's products.
+TEST(Interrupt, HandlesSignalsOnAStackOfTheirOwn) {
+  static uintptr_t handled_at;
+  struct sigaction before {
+  }, during{}, after{};
+  sigaction(SIGTERM, nullptr, &before);
+  {
+    const InterruptScope held;
+    sigaction(SIGTERM, nullptr, &during);
+    EXPECT_NE(during.sa_flags & SA_ONSTACK, 0);
+    struct sigaction probe = during;
+    probe.sa_handler = [](int) {
+      const char here = 0;
+      handled_at = reinterpret_cast<uintptr_t>(&here);
+    };
+    sigaction(SIGTERM, &probe, nullptr);
+    std::raise(SIGTERM);
+    stack_t stack{};
+    ASSERT_EQ(sigaltstack(nullptr, &stack), 0);
+    EXPECT_EQ(stack.ss_flags & SS_DISABLE, 0);
+    EXPECT_LT(handled_at - reinterpret_cast<uintptr_t>(stack.ss_sp), stack.ss_size);
+  }
+  sigaction(SIGTERM, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
 }  // namespace
 }  // namespace athanor

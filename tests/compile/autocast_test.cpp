@@ -168,13 +168,20 @@ TEST(Autocast, MarksProductsOfTf32AndChangesNoType) {
 
 // PyTorch 2.x, "CUDA Op-Specific Behavior" in its documentation of torch.amp, for the ops that both have.
 TEST(Autocast, PoliciesAreThoseOfPyTorch) {
-  const std::set<std::string> low = {
-      "batch_matmul",       "conv2d",           "conv2d_input_grad",
-      "conv2d_weight_grad", "attention_grad_q", "attention_grad_k",
-      "attention_grad_v",   "attention_lse",    "scaled_dot_product_attention"};
-  const std::set<std::string> full = {"cross_entropy", "cumsum",      "exp",     "expm1",   "log",
-                                      "log1p",         "log_softmax", "pow",     "prod",    "rsqrt",
-                                      "sum",           "reciprocal",  "softmax", "softplus"};
+  const std::set<std::string> low = {"batch_matmul",
+                                     "conv2d",
+                                     "conv2d_input_grad",
+                                     "conv2d_weight_grad",
+                                     "attention_grad_q",
+                                     "attention_grad_k",
+                                     "attention_grad_v",
+                                     "attention_lse",
+                                     "scaled_dot_product_attention",
+                                     "gru",
+                                     "lstm"};
+  const std::set<std::string> full = {"cross_entropy", "ctc_loss", "cumsum",      "exp",     "expm1",
+                                      "log",           "log1p",    "log_softmax", "pow",     "prod",
+                                      "rsqrt",         "sum",      "reciprocal",  "softmax", "softplus"};
   // Not in its lists, for they are no ops of a model: what changes parameters and running statistics.
   const std::set<std::string> own = {"running_average", "adam_mean", "adam_square",      "adam_step",
                                      "sgd_momentum",    "sgd_step",  "sgd_nesterov_step"};

@@ -6,6 +6,8 @@
 #include <ctime>
 #include <string_view>
 
+#include "athanor/base/os/signal_stack.h"
+
 #ifndef _WIN32
 #include <unistd.h>
 #endif
@@ -22,12 +24,16 @@ constexpr int hang_up = SIGHUP, broken_pipe = SIGPIPE;
 #endif
 constexpr std::time_t one_hang_up = 2;  // seconds
 
-using Handler = void (*)(int);
+#ifdef _WIN32
+using Handling = void (*)(int);
+#else
+using Handling = struct sigaction;
+#endif
 volatile std::sig_atomic_t noted = 0;
 volatile std::sig_atomic_t asked = 0;  // the first signal that a person or the system sent
 volatile std::time_t asked_at = 0;
 std::atomic<int> depth{0};
-std::array<Handler, held.size()> before{};
+std::array<Handling, held.size()> before{};
 
 /// What may hang is told how it can be left. By write(), which a signal's handler may call.
 void say_how_to_end_at_once() {
@@ -55,6 +61,29 @@ extern "C" void note_signal(int signal) {
   }
 }
 
+/// How a signal was handled before.
+Handling note(int signal) {
+#ifdef _WIN32
+  const Handling earlier = std::signal(signal, note_signal);
+  if (earlier == SIG_IGN) std::signal(signal, SIG_IGN);
+#else
+  Handling earlier{}, own{};
+  own.sa_handler = note_signal;
+  own.sa_flags = SA_ONSTACK | SA_RESTART;
+  sigaction(signal, nullptr, &earlier);
+  if (earlier.sa_handler != SIG_IGN) sigaction(signal, &own, nullptr);
+#endif
+  return earlier;
+}
+
+void restore(int signal, const Handling& earlier) {
+#ifdef _WIN32
+  std::signal(signal, earlier);
+#else
+  sigaction(signal, &earlier, nullptr);
+#endif
+}
+
 }  // namespace
 
 static thread_local int finishing = 0;
@@ -63,15 +92,13 @@ InterruptScope::InterruptScope() {
   if (depth++ > 0) return;
   noted = 0;
   asked = 0;
-  for (size_t i = 0; i < held.size(); ++i) {
-    before[i] = std::signal(held[i], note_signal);
-    if (before[i] == SIG_IGN) std::signal(held[i], SIG_IGN);
-  }
+  os::use_signal_stack();
+  for (size_t i = 0; i < held.size(); ++i) before[i] = note(held[i]);
 }
 
 InterruptScope::~InterruptScope() {
   if (--depth > 0) return;
-  for (size_t i = 0; i < held.size(); ++i) std::signal(held[i], before[i]);
+  for (size_t i = 0; i < held.size(); ++i) restore(held[i], before[i]);
 }
 
 int interrupt_signal() { return noted; }

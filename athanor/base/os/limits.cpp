@@ -1,5 +1,7 @@
 #include "athanor/base/os/limits.h"
 
+#include "athanor/base/os/signal_stack.h"
+
 #if __has_include(<sys/resource.h>)
 #include <sys/resource.h>
 #include <unistd.h>
@@ -38,11 +40,7 @@ void make_file_size_an_error() { std::signal(SIGXFSZ, SIG_IGN); }
 
 void say_when_crashing(const std::string& message) {
   last_words() = message;
-  static char stack[1 << 16];  // the crash may be of the stack
-  stack_t alternate{};
-  alternate.ss_sp = stack;
-  alternate.ss_size = sizeof(stack);
-  sigaltstack(&alternate, nullptr);
+  use_signal_stack();  // the crash may be of the stack
   struct sigaction action {};
   action.sa_handler = say_last_words;
   action.sa_flags = SA_ONSTACK | static_cast<int>(SA_RESETHAND);
