@@ -108,7 +108,7 @@ Tensor LSTM::one_way(const Tensor& x, const Weights& w, States& states) const {
 
 Tensor LSTM::forward(const Tensor& x, LstmState& state) const {
   std::vector<Tensor> states{state.h, state.c};
-  const Tensor y = run(x, states);
+  Tensor y = run(x, states);
   state = {states[0], states[1]};
   return y;
 }
@@ -117,15 +117,15 @@ GRU::GRU(int64_t inputs, int64_t features, const RecurrentOptions& options)
     : Recurrent("GRU", 3, 1, inputs, features, options) {}
 
 Tensor GRU::one_way(const Tensor& x, const Weights& w, States& states) const {
-  const Tensor y = gru(linear(x, w.input, tensor_or_none(w.input_bias)), w.hidden,
-                       tensor_or_none(w.hidden_bias), states[0]);
+  Tensor y = gru(linear(x, w.input, tensor_or_none(w.input_bias)), w.hidden, tensor_or_none(w.hidden_bias),
+                 states[0]);
   states = {slice(y, {Slice(), -1})};
   return y;
 }
 
 Tensor GRU::forward(const Tensor& x, Tensor& state) const {
   std::vector<Tensor> states{state};
-  const Tensor y = run(x, states);
+  Tensor y = run(x, states);
   state = states[0];
   return y;
 }

@@ -69,7 +69,7 @@ Tensor rms_norm(Operand x, const Tensor& scale, double eps) {
       [&] {
         const Autocast exact(Precision::f32);
         const Tensor value = as_float(x);
-        const Tensor y = apply(op, {value}, {{"eps", eps}});
+        Tensor y = apply(op, {value}, {{"eps", eps}});
         if (!scale.defined()) return y;
         if (scale.shape() != Shape{value.size(-1)})
           throw Error(ErrorCode::shape, fmt::format("the scale is {}", to_string(scale.shape())), {},

@@ -162,9 +162,8 @@ TEST(Ctc, Errors) {
 }
 
 TEST(Csr, Errors) {
-  const auto indices = [](std::vector<int64_t> list) {
-    const auto n = static_cast<int64_t>(list.size());
-    return Tensor::from(std::move(list), {n});
+  const auto indices = [](const std::vector<int64_t>& list) {
+    return Tensor::from(list, {static_cast<int64_t>(list.size())});
   };
   const Tensor dense = ones({3, 2}), values_of_two = ones({2});
   EXPECT_EQ(values(csr_matmul({indices({0, 1, 2}), indices({2, 0}), values_of_two, 3}, dense)),
