@@ -10,6 +10,7 @@
 #include "athanor/base/clock.h"
 #include "athanor/kernels/waiting.h"
 #include "athanor/optim/schedule.h"
+#include "athanor/runtime/evaluate.h"
 #include "athanor/train/batches_ahead.h"
 #include "athanor/train/checkpoint_writer.h"
 #include "athanor/train/learner.h"
@@ -85,6 +86,7 @@ class TrainingRun {
   [[noreturn]] void stop_without_memory(const Error& error);
   [[noreturn]] void stop_at_nan(const StepMetrics& metrics);
 
+  const EvaluationStats before_ = evaluation_stats();  // of what this thread did before the run
   TrainConfig config_;
   RunFolder folder_;
   std::optional<os::Lock> lock_;

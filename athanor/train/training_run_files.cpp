@@ -94,8 +94,8 @@ void TrainingRun::finish() {
       .planned_memory_bytes = plan_->planned_memory_bytes(),
       .kernels_total = static_cast<int64_t>(plan_->steps.size()),
       .kernels_off_device = plan_->kernels_off_device(),
-      .plans_compiled = evaluation_stats().plans_compiled,
-      .compile_seconds = evaluation_stats().compile_seconds,
+      .plans_compiled = evaluation_stats().plans_compiled - before_.plans_compiled,
+      .compile_seconds = evaluation_stats().compile_seconds - before_.compile_seconds,
       .compilations = compilations()};
   if (!record_->metrics().empty()) summary.loss_scale = record_->metrics().back().loss_scale;
   record_->fill_in_times(summary, config_.batch_size * unit.in_example);
