@@ -68,30 +68,43 @@ ResultText TextScoring::in_words(double mean_loss, double accuracy, int64_t coun
   return {found[0].text, fmt::format(", {}, over {} tokens of test text", found[1].text, grouped(count))};
 }
 
-LanguageModelling::LanguageModelling(const TrainConfig& config) : LanguageModelling(text_options_of(config)) {
+void check_text_is_long_enough(const TrainConfig& config, const std::function<void()>& make_batches) {
   try {
-    const TextBatches train(part(options_.text->train), options_.windows);
-    const TextTestBatches test(part(options_.text->test), options_.windows.context, config.batch_size);
+    make_batches();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::value) throw;
     throw Error(ErrorCode::usage, error.problem(), config.data, error.hint());
   }
 }
 
-LanguageModelling::LanguageModelling(LanguageModellingOptions options) : options_(std::move(options)) {
+TextTask::TextTask(LanguageModellingOptions options, int64_t classes) : options_(std::move(options)) {
   spec_ = {.input = {options_.windows.context},
-           .classes = options_.tokenizer->vocabulary(),
+           .classes = classes,
            .class_names = {},
            .normalization = {{0}, {1}},
            .columns = {},
            .fingerprint = options_.text->fingerprint};
 }
 
-std::string LanguageModelling::describe() const {
+std::string TextTask::describe() const {
   const SplitText& text = *options_.text;
   return fmt::format("{} training and {} test tokens ({}), windows of {}",
                      grouped(std::ssize(text.train.tokens)), grouped(std::ssize(text.test.tokens)),
                      options_.tokenizer->describe(), options_.windows.context);
+}
+
+TensorType TextTask::input_type(int64_t batch_size) const {
+  return {DType::i64, {batch_size, options_.windows.context}, {}};
+}
+
+LanguageModelling::LanguageModelling(LanguageModellingOptions options)
+    : TextTask(options, options.tokenizer->vocabulary()) {}
+
+LanguageModelling::LanguageModelling(const TrainConfig& config) : LanguageModelling(text_options_of(config)) {
+  check_text_is_long_enough(config, [&] {
+    (void)training_batches();
+    (void)test_batches(config.batch_size);
+  });
 }
 
 std::shared_ptr<const Scoring> LanguageModelling::scoring() const {
@@ -113,10 +126,6 @@ std::unique_ptr<Batches> LanguageModelling::test_batches(int64_t batch_size) con
 int64_t LanguageModelling::test_count() const {
   return TextTestBatches(part(options_.text->test), options_.windows.context, 1, options_.most_test_windows)
       .count();
-}
-
-TensorType LanguageModelling::input_type(int64_t batch_size) const {
-  return {DType::i64, {batch_size, options_.windows.context}, {}};
 }
 
 std::string LanguageModelling::sample(nn::Module& model, Device device, int64_t tokens, uint64_t seed) const {

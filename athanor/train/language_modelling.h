@@ -43,33 +43,44 @@ struct LanguageModellingOptions {
 /// them throws.
 LanguageModellingOptions text_options_of(const TrainConfig& config);
 
-class LanguageModelling final : public Task {
+/// What tasks on a text share: windows of its tokens, and a model that names tokens.
+class TextTask : public Task {
+ public:
+  const ExampleSpec& spec() const override { return spec_; }
+  std::string tokenizer() const override { return options_.tokenizer->source(); }
+  std::string describe() const override;
+  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec_); }
+  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
+    return name_tokens(model, inputs, targets);
+  }
+  TensorType input_type(int64_t batch_size) const override;
+  TensorType target_type(int64_t batch_size) const override { return input_type(batch_size); }
+
+ protected:
+  /// `classes`: tokens that the model tells apart.
+  TextTask(LanguageModellingOptions options, int64_t classes);
+  std::shared_ptr<const TokenText> part(const TokenText& text) const { return {options_.text, &text}; }
+
+  LanguageModellingOptions options_;
+  ExampleSpec spec_;
+};
+
+/// Makes batches of the text of `--data`. Throws Error(usage) where it is too short for them.
+void check_text_is_long_enough(const TrainConfig& config, const std::function<void()>& make_batches);
+
+class LanguageModelling final : public TextTask {
  public:
   explicit LanguageModelling(LanguageModellingOptions options);
   /// The text of `--data` by the tokenizer of `--tokenizer`, and the model of `--model`. Throws what reading
   /// them throws, and Error(usage) for a text that is too short.
   explicit LanguageModelling(const TrainConfig& config);
 
-  const ExampleSpec& spec() const override { return spec_; }
-  std::string tokenizer() const override { return options_.tokenizer->source(); }
-  std::string describe() const override;
   std::shared_ptr<const Scoring> scoring() const override;
-  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec_); }
-  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
-    return name_tokens(model, inputs, targets);
-  }
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
   int64_t test_count() const override;
-  TensorType input_type(int64_t batch_size) const override;
-  TensorType target_type(int64_t batch_size) const override { return input_type(batch_size); }
   /// Goes on with the beginning of the text that is held back.
   std::string sample(nn::Module& model, Device device, int64_t tokens, uint64_t seed) const override;
-
- private:
-  std::shared_ptr<const TokenText> part(const TokenText& text) const { return {options_.text, &text}; }
-  LanguageModellingOptions options_;
-  ExampleSpec spec_;
 };
 
 }  // namespace athanor

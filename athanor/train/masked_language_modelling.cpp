@@ -45,31 +45,21 @@ ResultText MaskedTextScoring::in_words(double mean_loss, double accuracy, int64_
 
 MaskedLanguageModelling::MaskedLanguageModelling(const TrainConfig& config)
     : MaskedLanguageModelling(text_options_of(config)) {
-  try {
+  check_text_is_long_enough(config, [&] {
     (void)training_batches();
     (void)tests(config.batch_size);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::value) throw;
-    throw Error(ErrorCode::usage, error.problem(), config.data, error.hint());
-  }
+  });
 }
 
 MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options)
-    : options_(std::move(options)), masking_(masking_of(*options_.tokenizer, options_.windows.seed)) {
-  const bool has_mask = masking_.mask < masking_.vocabulary;
-  spec_ = {.input = {options_.windows.context},
-           .classes = masking_.vocabulary + (has_mask ? 0 : 1),
-           .class_names = {},
-           .normalization = {{0}, {1}},
-           .columns = {},
-           .fingerprint = options_.text->fingerprint};
-}
+    : MaskedLanguageModelling(options, masking_of(*options.tokenizer, options.windows.seed)) {}
+
+MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options, const Masking& masking)
+    : TextTask(std::move(options), masking.vocabulary + (masking.mask < masking.vocabulary ? 0 : 1)),
+      masking_(masking) {}
 
 std::string MaskedLanguageModelling::describe() const {
-  const SplitText& text = *options_.text;
-  return fmt::format("{} training and {} test tokens ({}), windows of {} with {} hidden",
-                     grouped(std::ssize(text.train.tokens)), grouped(std::ssize(text.test.tokens)),
-                     options_.tokenizer->describe(), options_.windows.context,
+  return fmt::format("{} with {} hidden", TextTask::describe(),
                      hidden_in(options_.windows.context, masking_));
 }
 
@@ -87,9 +77,5 @@ std::unique_ptr<Batches> MaskedLanguageModelling::test_batches(int64_t batch_siz
 }
 
 int64_t MaskedLanguageModelling::test_count() const { return tests(1).count(); }
-
-TensorType MaskedLanguageModelling::input_type(int64_t batch_size) const {
-  return {DType::i64, {batch_size, options_.windows.context}, {}};
-}
 
 }  // namespace athanor

@@ -26,35 +26,25 @@ class MaskedTextScoring final : public Scoring {
 };
 
 /// The mask is the tokenizer's [MASK] or <mask> where it has one, else a token of its own after all others.
-class MaskedLanguageModelling final : public Task {
+class MaskedLanguageModelling final : public TextTask {
  public:
   explicit MaskedLanguageModelling(LanguageModellingOptions options);
   /// As LanguageModelling. Throws Error(usage) for a text that is too short.
   explicit MaskedLanguageModelling(const TrainConfig& config);
 
-  const ExampleSpec& spec() const override { return spec_; }
-  std::string tokenizer() const override { return options_.tokenizer->source(); }
   std::string describe() const override;
   std::shared_ptr<const Scoring> scoring() const override {
     return std::make_shared<MaskedTextScoring>(options_.windows.context);
   }
-  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec_); }
-  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
-    return name_tokens(model, inputs, targets);
-  }
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
   int64_t test_count() const override;
-  TensorType input_type(int64_t batch_size) const override;
-  TensorType target_type(int64_t batch_size) const override { return input_type(batch_size); }
 
  private:
-  std::shared_ptr<const TokenText> part(const TokenText& text) const { return {options_.text, &text}; }
+  MaskedLanguageModelling(LanguageModellingOptions options, const Masking& masking);
   MaskedTextTestBatches tests(int64_t batch_size) const;
 
-  LanguageModellingOptions options_;
   Masking masking_;
-  ExampleSpec spec_;
 };
 
 }  // namespace athanor

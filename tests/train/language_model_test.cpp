@@ -20,20 +20,7 @@ using testing::expect_error;
 
 class LanguageModelRun : public testing::TrainerTest {
  protected:
-  LanguageModelRun() {
-    std::string text;
-    for (int i = 0; i < 300; ++i) text += "abcabd, " + std::to_string(i % 7) + "\n";
-    write_file_atomically(folder_ / "text.txt", text);
-    config_ = default_config("gpt2-nano");
-    config_.data = (folder_ / "text.txt").string();
-    config_.context = 16;
-    config_.batch_size = 8;
-    config_.epochs = 1;
-    config_.threads = 1;
-    config_.lr = 0.01;
-    config_.sample = 0;
-    config_.device = "cpu";
-  }
+  LanguageModelRun() { use_text("gpt2-nano", testing::repeating_text("abcabd")); }
 };
 
 TEST_F(LanguageModelRun, LearnsAText) {

@@ -15,27 +15,14 @@ using testing::expect_error;
 class LoraRun : public testing::TrainerTest {
  protected:
   LoraRun() {
-    std::string text;
-    for (int i = 0; i < 300; ++i) text += "abcabd, " + std::to_string(i % 7) + "\n";
-    write_file_atomically(folder_ / "text.txt", text);
-    config_ = default_config("gpt2-nano");
-    config_.data = (folder_ / "text.txt").string();
-    config_.context = 16;
-    config_.batch_size = 8;
-    config_.epochs = 1;
-    config_.threads = 1;
-    config_.sample = 0;
-    config_.device = "cpu";
-    config_.lr = 0.01;
+    use_text("gpt2-nano", testing::repeating_text("abcabd"));
     train("base");
     config_.max_steps = 60;
     config_.init = run_folder("base").checkpoint().string();
     config_.lora = 2;
     config_.lora_alpha = 4;
-    text.clear();
-    for (int i = 0; i < 300; ++i) text += "bacdab, " + std::to_string(i % 7) + "\n";
     config_.data = (folder_ / "other.txt").string();
-    write_file_atomically(config_.data, text);
+    write_file_atomically(config_.data, testing::repeating_text("bacdab"));
   }
 };
 

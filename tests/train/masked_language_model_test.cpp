@@ -19,15 +19,9 @@ class MaskedLanguageModelRun : public testing::TrainerTest {
   MaskedLanguageModelRun() {
     std::string text;
     for (int i = 0; i < 800; ++i) text += "abcde";
-    write_file_atomically(folder_ / "text.txt", text);
-    config_ = default_config("bert-tiny");
-    config_.data = (folder_ / "text.txt").string();
-    config_.context = 16;
-    config_.batch_size = 8;
+    use_text("bert-tiny", text);
     config_.epochs = 4;
-    config_.threads = 1;
     config_.lr = 0.001;
-    config_.device = "cpu";
   }
 };
 

@@ -31,6 +31,13 @@ inline void write_pictures(const std::filesystem::path& folder, const std::strin
   write_npy(folder / (split + "_labels.npy"), labels);
 }
 
+/// Lines with little news.
+inline std::string repeating_text(const std::string& word) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += word + ", " + std::to_string(i % 7) + "\n";
+  return text;
+}
+
 class TrainerTest : public ::testing::Test {
  protected:
   TrainerTest() {
@@ -44,6 +51,20 @@ class TrainerTest : public ::testing::Test {
     config_.threads = 1;
     config_.seed = 3;
     config_.lr = 0.02;
+  }
+
+  /// A language model for the text, in windows of 16.
+  void use_text(const std::string& model, const std::string& text) {
+    config_ = default_config(model);
+    config_.data = (folder_ / "text.txt").string();
+    write_file_atomically(config_.data, text);
+    config_.context = 16;
+    config_.batch_size = 8;
+    config_.epochs = 1;
+    config_.threads = 1;
+    config_.lr = 0.01;
+    config_.sample = 0;
+    config_.device = "cpu";
   }
 
   RunFolder run_folder(const std::string& name) const { return {folder_ / name}; }
