@@ -14,6 +14,7 @@
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/runtime/executor.h"
+#include "athanor/runtime/thread_owned.h"
 
 namespace athanor {
 namespace {
@@ -188,10 +189,7 @@ struct State {
   std::shared_ptr<const Plan> last;
   EvaluationStats stats;
 };
-State& state() {
-  thread_local State instance;
-  return instance;
-}
+State& state() { return owned_by_thread<State>(); }
 
 CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
   State& s = state();

@@ -13,6 +13,7 @@
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/host_op.h"
+#include "athanor/runtime/thread_owned.h"
 
 namespace athanor {
 namespace {
@@ -21,8 +22,10 @@ thread_local std::map<const Plan*, std::vector<StepTime>>* profile = nullptr;
 
 // One arena for each device and thread, as large as the largest plan needs. Plans run one after another.
 const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
-  thread_local std::map<Device, std::shared_ptr<Storage>> arenas;
-  auto& storage = arenas[device];
+  struct Arenas {
+    std::map<Device, std::shared_ptr<Storage>> of;
+  };
+  auto& storage = owned_by_thread<Arenas>().of[device];
   if (!storage || static_cast<int64_t>(storage->bytes()) < bytes) {
     storage = nullptr;  // released first, so that both never exist at the same time
     storage = allocate(device, static_cast<size_t>(bytes));

@@ -97,7 +97,7 @@ TensorType TextTask::input_type(int64_t batch_size) const {
   return {DType::i64, {batch_size, options_.windows.context}, {}};
 }
 
-LanguageModelling::LanguageModelling(LanguageModellingOptions options)
+LanguageModelling::LanguageModelling(const LanguageModellingOptions& options)
     : TextTask(options, options.tokenizer->vocabulary()) {}
 
 LanguageModelling::LanguageModelling(const TrainConfig& config) : LanguageModelling(text_options_of(config)) {

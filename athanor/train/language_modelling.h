@@ -70,7 +70,7 @@ void check_text_is_long_enough(const TrainConfig& config, const std::function<vo
 
 class LanguageModelling final : public TextTask {
  public:
-  explicit LanguageModelling(LanguageModellingOptions options);
+  explicit LanguageModelling(const LanguageModellingOptions& options);
   /// The text of `--data` by the tokenizer of `--tokenizer`, and the model of `--model`. Throws what reading
   /// them throws, and Error(usage) for a text that is too short.
   explicit LanguageModelling(const TrainConfig& config);

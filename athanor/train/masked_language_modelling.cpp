@@ -51,7 +51,7 @@ MaskedLanguageModelling::MaskedLanguageModelling(const TrainConfig& config)
   });
 }
 
-MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options)
+MaskedLanguageModelling::MaskedLanguageModelling(const LanguageModellingOptions& options)
     : MaskedLanguageModelling(options, masking_of(*options.tokenizer, options.windows.seed)) {}
 
 MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options, const Masking& masking)

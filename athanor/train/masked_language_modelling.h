@@ -28,7 +28,7 @@ class MaskedTextScoring final : public Scoring {
 /// The mask is the tokenizer's [MASK] or <mask> where it has one, else a token of its own after all others.
 class MaskedLanguageModelling final : public TextTask {
  public:
-  explicit MaskedLanguageModelling(LanguageModellingOptions options);
+  explicit MaskedLanguageModelling(const LanguageModellingOptions& options);
   /// As LanguageModelling. Throws Error(usage) for a text that is too short.
   explicit MaskedLanguageModelling(const TrainConfig& config);
 
