@@ -7,9 +7,9 @@
 
 namespace athanor {
 
-/// This thread's T, made at the first call. It owns memory or captured work of devices, so it is not destroyed
-/// when its thread ends: drivers keep variables of threads too, and may have destroyed theirs by then. The next
-/// thread that calls this destroys it; at the end of the process nobody does.
+/// This thread's T, made at the first call. It owns memory or captured work of devices, so it is not
+/// destroyed when its thread ends: drivers keep variables of threads too, and may have destroyed theirs by
+/// then. The next thread that calls this destroys it; at the end of the process nobody does.
 template <class T>
 T& owned_by_thread() {
   struct Ended {
