@@ -108,10 +108,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
   group(command.add_flag_callback(
             "--trust", [] { set_trusting(true); }, "use the device whatever its examination said of it"),
         "What to train");
-  option("--threads", config.threads, "N", "of the CPU's kernels (default: one for each core)",
-         "What to train");
+  option("--threads", config.threads, "N",
+         "of the CPU's kernels (default: one for each core that other programs leave)", "What to train");
   option("--seed", config.seed, "N",
-         "the same seed gives the same numbers by the same kernels, see --choices (default 0)",
+         "the same seed gives the same numbers by the same kernels and threads, see --choices (default 0)",
          "What to train");
 
   option("--epochs", config.epochs, "N",

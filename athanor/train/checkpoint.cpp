@@ -115,11 +115,14 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
                       {"config", athanor::to_json(checkpoint.config).dump()},
                       {"device", checkpoint.device},
                       {"threads", std::to_string(checkpoint.threads)},
+                      {"most_threads", std::to_string(checkpoint.most_threads)},
                       {"data", to_json(checkpoint.data).dump()},
                       {"state", to_json(checkpoint.state).dump()},
                       {"kernels", json(checkpoint.kernels).dump()}};
   if (!checkpoint.kernels_to_come.empty())
     content.metadata["kernels_to_come"] = json(checkpoint.kernels_to_come).dump();
+  if (!checkpoint.threads_to_come.empty())
+    content.metadata["threads_to_come"] = json(checkpoint.threads_to_come).dump();
   if (!checkpoint.tokenizer.empty()) content.metadata["tokenizer"] = checkpoint.tokenizer;
   write_safetensors(path, content);
 }
@@ -134,11 +137,15 @@ Checkpoint read_checkpoint(const std::filesystem::path& path) {
     checkpoint.config = train_config_from_json(part("config"), path.string());
     checkpoint.device = content.metadata["device"];  // older files have none
     checkpoint.threads = part("threads");
+    checkpoint.most_threads = checkpoint.threads;  // older files do not say
+    if (content.metadata.contains("most_threads")) checkpoint.most_threads = part("most_threads");
     checkpoint.data = spec_from_json(part("data"));
     checkpoint.state = state_from_json(part("state"));
     part("kernels").get_to(checkpoint.kernels);
     if (content.metadata.contains("kernels_to_come"))
       part("kernels_to_come").get_to(checkpoint.kernels_to_come);
+    if (content.metadata.contains("threads_to_come"))
+      part("threads_to_come").get_to(checkpoint.threads_to_come);
   } catch (const std::exception& error) {
     throw Error(ErrorCode::format, fmt::format("the checkpoint is damaged: {}", error.what()), path.string(),
                 hint);

@@ -33,12 +33,14 @@ struct RunState {
 /// safetensors.numpy.load_file(path)["model.fc1.weight"].
 struct Checkpoint {
   TrainConfig config;
-  std::string device = {};  // the run's device, like "cpu": results depend on it
-  int64_t threads = 0;      // the kernels' number of threads: results depend on it
-  ExampleSpec data;         // what the model was trained on: shape, classes, normalisation
+  std::string device = {};   // the run's device, like "cpu": results depend on it
+  int64_t threads = 0;       // the kernels' number of threads: results depend on it
+  int64_t most_threads = 0;  // of them, on a quiet machine
+  ExampleSpec data;          // what the model was trained on: shape, classes, normalisation
   RunState state;
   std::map<std::string, std::string> kernels;           // the tuner's choices, for TuningCache::restore()
   std::map<int64_t, StepKernels> kernels_to_come = {};  // of a run that is repeated, by step
+  std::map<int64_t, int64_t> threads_to_come = {};      // likewise
   nn::StateDict model, optimizer;
   nn::StateDict scaler = {};   // of the loss; {} without one
   nn::StateDict average = {};  // of the parameters over steps (--ema); {} without one

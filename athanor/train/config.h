@@ -52,7 +52,7 @@ struct TrainConfig {
   double ema = 0;        // decay of an average of the weights, which is tested and used; 0: none
   int64_t patience = 0;  // stop after so many epochs that were not better than the best; 0: never
   uint64_t seed = 0;
-  int64_t threads = 0;        // of CPU kernels; 0: one for each core
+  int64_t threads = 0;        // of CPU kernels; 0: one for each core that other programs leave
   int64_t workers = 1;        // threads that make batches
   int64_t max_steps = 0;      // stop after so many steps; 0: after the epochs. Schedules do not see it
   int64_t eval_examples = 0;  // test on the first so many test pictures; 0: on all

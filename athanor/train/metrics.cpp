@@ -19,6 +19,7 @@ std::string to_line(const StepMetrics& metrics) {
                               {"accuracy", metrics.accuracy},
                               {"lr", metrics.lr}};
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale, line["skipped"] = metrics.skipped;
+  if (metrics.threads > 0) line["threads"] = metrics.threads;
   if (!metrics.kernels.empty()) line["kernels"] = metrics.kernels;
   return line.dump();
 }
@@ -37,6 +38,7 @@ StepMetrics step_in(std::string_view text) {
     step.loss_scale = line.at("loss_scale").get<double>();
     line.at("skipped").get_to(step.skipped);
   }
+  step.threads = line.value("threads", int64_t{0});
   if (line.contains("kernels")) line.at("kernels").get_to(step.kernels);
   return step;
 }

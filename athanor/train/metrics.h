@@ -24,6 +24,7 @@ struct StepMetrics {
   // With loss scaling (f16):
   std::optional<double> loss_scale = {};  // what the loss was multiplied by
   bool skipped = false;                   // a gradient overflowed: there was no update
+  int64_t threads = 0;  // of the CPU, from this step on, where there were others before; of step 1: always
   StepKernels kernels = {};  // that run from this step on, where others ran before; of step 1: all
   bool operator==(const StepMetrics&) const = default;
 };

@@ -143,6 +143,15 @@ void Progress::tuned(const TuningFacts& facts) {
                            change.now, change.speedup, facts.state.timed, facts.state.problems)));
 }
 
+void Progress::threads_changed(const ThreadFacts& facts) {
+  const std::string count = fmt::format("{} thread{}", facts.threads, facts.threads == 1 ? "" : "s");
+  const std::string why = facts.threads < facts.most
+                              ? fmt::format(" of {}: other programs use the cores (--threads {} keeps all)",
+                                            facts.most, facts.most)
+                              : std::string();
+  line(faint(fmt::format("from step {} on: {}{}", grouped(facts.step), count, why)));
+}
+
 void Progress::stepped(const StepMetrics& metrics, double seconds) {
   if (++steps_ > 1) step_seconds_.push_back(seconds);  // the first one compiles
   if (step_seconds_.size() > rate_steps) step_seconds_.pop_front();

@@ -26,6 +26,7 @@ class Progress : public Reporter {
   void started(const RunFacts& facts) override;
   void compiled(const StepFacts& facts) override;
   void tuned(const TuningFacts& facts) override;
+  void threads_changed(const ThreadFacts& facts) override;
   void stepped(const StepMetrics& metrics, double seconds) override;
   void tested(int64_t done, int64_t of) override;
   void epoch_ended(const EpochMetrics& epoch) override;

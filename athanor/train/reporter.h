@@ -47,6 +47,13 @@ struct TuningFacts {
   TuningState state;
 };
 
+/// A number of CPU threads that follows from what other programs do.
+struct ThreadFacts {
+  int64_t step = 0;               // that comes next
+  int64_t threads = 0, most = 0;  // from this step on, and on a quiet machine
+  double others = 0;              // cores that other programs use
+};
+
 /// Calls come from the training thread, which waits for them.
 class Reporter {
  public:
@@ -58,6 +65,7 @@ class Reporter {
   virtual void compiled(const StepFacts&) {}
   /// A problem was timed, or kernels change.
   virtual void tuned(const TuningFacts&) {}
+  virtual void threads_changed(const ThreadFacts&) {}
   virtual void stepped(const StepMetrics&, double /*seconds*/) {}
   virtual void tested(int64_t /*done*/, int64_t /*of*/) {}
   virtual void epoch_ended(const EpochMetrics&) {}

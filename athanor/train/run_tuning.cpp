@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -26,6 +27,10 @@ StepKernels kernels_of(const Plan& plan, Device device) {
 
 }  // namespace
 
+std::vector<StepMetrics> metrics_of(const std::filesystem::path& run) {
+  return read_metrics(std::filesystem::is_directory(run) ? RunFolder{run}.metrics() : run);
+}
+
 KernelRecord record_in(const std::vector<StepMetrics>& steps) {
   KernelRecord record;
   for (const StepMetrics& step : steps)
@@ -43,16 +48,31 @@ void RunTuning::begin() {
   if (tunes) session_.emplace();
 }
 
-void RunTuning::repeat_another() {
-  const std::filesystem::path path = repeated_;
-  const bool is_run = std::filesystem::is_directory(path);
-  const RunFolder run{path};
-  KernelRecord record = record_in(read_metrics(is_run ? run.metrics() : path));
+TuningState RunTuning::state() const {
+  TuningState state = session_ ? session_->state() : TuningState{};
+  state.problems += earlier_.timed;
+  state.timed += earlier_.timed;
+  state.seconds += earlier_.seconds;
+  return state;
+}
+
+void RunTuning::begin_anew() {
+  if (!session_) return;
+  earlier_ = state();
+  session_.reset();
+  TuningBudget rest;
+  rest.seconds = std::max(0.0, rest.seconds - earlier_.seconds);
+  session_.emplace(rest);
+}
+
+void RunTuning::repeat_another(const std::vector<StepMetrics>& steps) {
+  const RunFolder run{repeated_};
+  KernelRecord record = record_in(steps);
   if (!record.contains(1))
     throw Error(ErrorCode::format, "there is no record of kernels in the run's metrics", repeated_,
                 "Give the folder of a run of this version of Athanor, or its metrics.jsonl");
   // What the metrics do not have: the kernels of its tests.
-  if (is_run && std::filesystem::exists(run.checkpoint()))
+  if (std::filesystem::exists(run.checkpoint()))
     TuningCache::instance().restore(read_checkpoint(run.checkpoint()).kernels);
   expected_ = record.at(1);
   restore(expected_);
@@ -92,7 +112,7 @@ void RunTuning::before_step(int64_t step, const std::shared_ptr<const Plan>& pla
   }
   if (!session_ || !to_come_.empty()) return;
   TuningFacts facts{.step = step, .changes = session_->between_steps(plan, settle), .state = {}};
-  facts.state = session_->state();
+  facts.state = state();
   if (facts.changes.empty() && facts.state.timed == reported_timed_) return;
   reported_timed_ = facts.state.timed;
   reporter.tuned(facts);

@@ -1,6 +1,7 @@
 // The kernels of a run: tuned while it goes on, recorded, and repeated.
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +19,9 @@ namespace athanor {
 /// By step: the kernels that a run takes from this step on, where others ran before. The first step has all.
 using KernelRecord = std::map<int64_t, StepKernels>;
 
+/// The metrics of a run, given by its folder or by its metrics.jsonl. Throws Error(io|format).
+std::vector<StepMetrics> metrics_of(const std::filesystem::path& run);
+
 /// What these steps' metrics say of kernels.
 KernelRecord record_in(const std::vector<StepMetrics>& steps);
 
@@ -26,9 +30,10 @@ class RunTuning {
  public:
   RunTuning(const TrainConfig& config, Device device);
 
-  /// For a new run that repeats another's kernels (TrainConfig::choices): takes those of its first step now,
-  /// and the changes when their steps come. Throws Error(io|format) for a record that cannot be read.
-  void repeat_another();
+  /// For a new run that repeats another's kernels (TrainConfig::choices), by the other's metrics: takes those
+  /// of its first step now, and the changes when their steps come. Throws Error(io|format) for a record that
+  /// cannot be read.
+  void repeat_another(const std::vector<StepMetrics>& steps);
   /// Changes that are made again when their steps come: of steps that came after the last checkpoint.
   void repeat(const KernelRecord& changes);
   /// For the checkpoint: those that have not come.
@@ -55,7 +60,10 @@ class RunTuning {
   /// The kernels of a step that differ from those of the step before. Throws Error(value) where a run that
   /// repeats another has others than that.
   StepKernels news(int64_t step, const std::shared_ptr<const Plan>& plan);
-  TuningState state() const { return session_ ? session_->state() : TuningState{}; }
+  /// Where other kernels will run from now on, as with another number of threads: what was found out so far
+  /// says nothing about them.
+  void begin_anew();
+  TuningState state() const;
 
  private:
   void begin();
@@ -69,6 +77,7 @@ class RunTuning {
   StepKernels expected_;              // of a run that repeats another, from the present step on
   std::shared_ptr<const Plan> plan_;  // of the last step
   size_t reported_timed_ = 0;
+  TuningState earlier_;  // of sessions before the present one
   std::optional<TuningSession> session_;
 };
 

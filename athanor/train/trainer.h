@@ -43,7 +43,8 @@ struct TrainerCallbacks {
 ///
 /// Numbers depend on the options that resume_config() protects, on the data and on the number of threads: not
 /// on workers, nor on whether, when and how often the run was killed and resumed. Which kernels run is part
-/// of that: they are chosen by timing when a plan is first made, and stored with the run.
+/// of that: they are chosen by timing, at recorded steps. So is the number of threads where the options leave
+/// it open: see RunThreads.
 class Trainer {
  public:
   /// Opens everything. A new run starts in `folder`, which is made; with `resume`, the run there goes on from

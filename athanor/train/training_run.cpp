@@ -168,7 +168,12 @@ void TrainingRun::run_to_end() {
 
 void TrainingRun::step() {
   const TraceScope trace("step");
-  tuning_->before_step(launched() + 1, plan_, reporter_, [this] { settle(0); });
+  const auto settle_all = [this] { settle(0); };
+  if (threads_->before_step(launched() + 1, reporter_, settle_all)) {
+    plan_ = nullptr;
+    tuning_->begin_anew();
+  }
+  tuning_->before_step(launched() + 1, plan_, reporter_, settle_all);
   if (in_flight_.empty()) settled_at_ = Clock::now();
   const EvaluationStats before = evaluation_stats();
   StepInFlight made;
@@ -186,6 +191,7 @@ void TrainingRun::step() {
   plan_ = last_plan();
   tested_.reset();
   made.compiled = after.plans_compiled > before.plans_compiled;
+  made.metrics.threads = threads_->news();
   made.metrics.kernels = tuning_->news(made.metrics.step, plan_);
   made.rebuild_seconds = after.rebuild_seconds - before.rebuild_seconds;
   in_flight_.push_back(std::move(made));

@@ -17,6 +17,7 @@
 #include "athanor/train/run_device.h"
 #include "athanor/train/run_record.h"
 #include "athanor/train/run_status.h"
+#include "athanor/train/run_threads.h"
 #include "athanor/train/run_tuning.h"
 #include "athanor/train/tensorboard_log.h"
 #include "athanor/train/trainer.h"
@@ -55,6 +56,8 @@ class TrainingRun {
   RunFacts facts() const;
   void open_device(const std::optional<Checkpoint>& checkpoint);
   void go_on_from(Checkpoint checkpoint);
+  /// TrainConfig::choices.
+  void repeat_another();
   void check_same_data(const ExampleSpec& stored) const;
 
   int64_t last_step() const;
@@ -103,6 +106,7 @@ class TrainingRun {
   std::optional<RunRecord> record_;
   RunState state_;
   std::map<std::string, std::string> kernels_;  // the tuner's choices, of this process and earlier ones
+  std::optional<RunThreads> threads_;
   std::optional<RunTuning> tuning_;
   std::shared_ptr<const Plan> plan_;  // of the last step
   std::optional<TestResult> tested_;  // after the last step, when it was

@@ -23,10 +23,12 @@ Checkpoint TrainingRun::checkpoint() const {
   return {.config = config_,
           .device = to_string(device_.device),
           .threads = cpu_threads(),
+          .most_threads = threads_->most(),
           .data = task_->spec(),
           .state = state_,
           .kernels = kernels_,
           .kernels_to_come = tuning_->to_come(),
+          .threads_to_come = threads_->to_come(),
           .model = {},
           .optimizer = {},
           .tokenizer = task_->tokenizer()};

@@ -52,7 +52,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   if (checkpoint)
     go_on_from(std::move(*checkpoint));
   else if (!config_.choices.empty())
-    tuning_->repeat_another();
+    repeat_another();
   throw_if_interrupted();
 
   folder_.create();
@@ -60,10 +60,15 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   folder_.check_space(learner_->bytes());
   write_json(folder_.config(), to_json(config_));
   write_file_atomically(folder_.config_toml(), to_toml(config_));
-  if (resume) tuning_->repeat(record_in(read_lost_steps(folder_.metrics(), state_.metrics_bytes)));
+  if (resume) {
+    const std::vector<StepMetrics> lost = read_lost_steps(folder_.metrics(), state_.metrics_bytes);
+    tuning_->repeat(record_in(lost));
+    threads_->repeat(threads_in(lost));
+  }
   record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many,
                   task_->spec().class_names);
   tuning_->go_on_from(record_->metrics());
+  threads_->go_on_from(record_->metrics());
   saved_at_ = Clock::now();
   saved_step_ = state_.step;
   reporter_.started(facts());
@@ -79,7 +84,8 @@ void TrainingRun::open_device(const std::optional<Checkpoint>& checkpoint) {
   device_ = choose_run_device(config_.device, checkpoint ? checkpoint->device : "");
   precision_note_ = require_precision(device_.device, parse_precision(config_.precision));
   // The number of threads decides how sums are split, so a resumed run keeps it wherever it goes on.
-  set_cpu_threads(static_cast<int>(checkpoint ? checkpoint->threads : config_.threads));
+  threads_.emplace(config_, device_.device, checkpoint ? checkpoint->threads : 0,
+                   checkpoint ? checkpoint->most_threads : 0);
   reset_peak_memory(device_.device);
 }
 
@@ -96,7 +102,14 @@ void TrainingRun::go_on_from(Checkpoint checkpoint) {
   TuningCache::instance().restore(checkpoint.kernels);
   kernels_ = std::move(checkpoint.kernels);
   tuning_->repeat(checkpoint.kernels_to_come);
+  threads_->repeat(checkpoint.threads_to_come);
   state_ = std::move(checkpoint.state);
+}
+
+void TrainingRun::repeat_another() {
+  const std::vector<StepMetrics> steps = metrics_of(config_.choices);
+  if (config_.threads == 0) threads_->repeat_another(threads_in(steps));
+  tuning_->repeat_another(steps);  // kernels are known by the number of threads
 }
 
 void TrainingRun::check_same_data(const ExampleSpec& stored) const {

@@ -3,11 +3,15 @@
 #include <string>
 
 #ifdef __linux__
+#include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #endif
 
 namespace athanor::os {
@@ -42,12 +46,40 @@ std::optional<double> waited_for_cores(int64_t thread) {
   return waited_in(std::filesystem::path(threads_folder) / std::to_string(thread));
 }
 
+std::optional<CoreTime> core_time() {
+  cpu_set_t mine;
+  timespec own{};
+  if (sched_getaffinity(0, sizeof(mine), &mine) != 0 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own) != 0)
+    return std::nullopt;
+  const bool low_priority = getpriority(PRIO_PROCESS, 0) > 0;
+  const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  std::ifstream file("/proc/stat");
+  std::optional<CoreTime> time;
+  for (std::string line; std::getline(file, line);) {
+    // "cpu1 user nice system idle iowait irq softirq steal ...", in ticks; man 5 proc.
+    std::istringstream words(line);
+    std::string name;
+    double user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, steal = 0;
+    words >> name;
+    if (!name.starts_with("cpu")) break;
+    if (name == "cpu" || !(words >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal))
+      continue;
+    const size_t core = std::stoul(name.substr(3));
+    if (core >= CPU_SETSIZE || !CPU_ISSET(core, &mine)) continue;
+    if (!time)
+      time = CoreTime{.own = static_cast<double>(own.tv_sec) + 1e-9 * static_cast<double>(own.tv_nsec)};
+    time->all += (user + (low_priority ? nice : 0) + system + irq + softirq + steal) / ticks;
+  }
+  return time;
+}
+
 int64_t thread_id() { return syscall(SYS_gettid); }
 
 #else
 
 std::optional<double> waited_for_cores() { return std::nullopt; }
 std::optional<double> waited_for_cores(int64_t) { return std::nullopt; }
+std::optional<CoreTime> core_time() { return std::nullopt; }
 int64_t thread_id() { return 0; }
 
 #endif

@@ -11,6 +11,15 @@ std::optional<double> waited_for_cores();
 
 /// The same of one of them, by its thread_id().
 std::optional<double> waited_for_cores(int64_t thread);
+/// Seconds that cores have worked since the system began.
+struct CoreTime {
+  double all = 0;  // of the cores that this process may use, for whatever program
+  double own = 0;  // for this process
+};
+/// Programs with a lower priority than this process do not count: they leave it the cores. What other virtual
+/// machines take of the cores counts. Exact to 0.01 s a core. std::nullopt if the system does not say.
+std::optional<CoreTime> core_time();
+
 /// The system's number of the calling thread; 0 if it has none.
 int64_t thread_id();
 

@@ -1,0 +1,129 @@
+#include "athanor/train/run_threads.h"
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "athanor/base/threads.h"
+#include "tests/train/trainer_fixture.h"
+
+namespace athanor {
+namespace {
+
+TEST(FreeCores, LosesAThreadAfterThreeLooksAndGetsItBackAfterTen) {
+  FreeCores free(2, 2);
+  EXPECT_EQ(free(0.6), 2);
+  EXPECT_EQ(free(0.6), 2);
+  EXPECT_EQ(free(0.6), 1);
+  for (int look = 0; look < 5; ++look) EXPECT_EQ(free(1.0), 1);
+  for (int look = 0; look < 9; ++look) EXPECT_EQ(free(0.1), 1);
+  EXPECT_EQ(free(0.1), 2);
+}
+
+TEST(FreeCores, IsNotMovedByWhatDoesNotLast) {
+  FreeCores free(4, 4);
+  for (int look = 0; look < 20; ++look) EXPECT_EQ(free(look % 3 == 0 ? 0.0 : 3.0), 4);
+  for (int look = 0; look < 20; ++look) EXPECT_EQ(free(0.3), 4);
+}
+
+TEST(FreeCores, TakesTheLeastChangeThatAllLooksWant) {
+  FreeCores free(8, 8);
+  free(4.0), free(2.0);
+  EXPECT_EQ(free(6.0), 6);
+  for (int look = 0; look < 9; ++look) free(look == 4 ? 1.0 : 0.0);
+  EXPECT_EQ(free(0.0), 7);
+}
+
+TEST(FreeCores, LeavesAThread) {
+  FreeCores free(2, 2);
+  EXPECT_EQ(free.at_once(64), 1);
+  EXPECT_EQ(free.at_once(0), 1);  // a run that goes on with one thread waits until it may have more
+}
+
+class RunThreadsTest : public testing::TrainerTest {
+ protected:
+  RunThreadsTest() {
+    config_.threads = 0;
+    config_.device = "cpu";
+    set_cpu_threads(0);
+  }
+  ~RunThreadsTest() override { set_cpu_threads(0); }
+};
+
+// The first look comes soon, so that a short run beside a busy program is no slower than a long one.
+TEST_F(RunThreadsTest, LooksAtTheMachineBeforeTheFirstStep) {
+  if (cpu_threads() == 1) GTEST_SKIP() << "needs two cores";
+  const int most = cpu_threads();
+  double all = 100;
+  RunThreads threads(config_, Device{}, 0, 0, [&] { return os::CoreTime{.all = all, .own = 50}; });
+  EXPECT_EQ(threads.most(), most);
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  all += 1000;  // more than there are cores
+  Reporter nobody;
+  int settled = 0;
+  EXPECT_TRUE(threads.before_step(1, nobody, [&] { ++settled; }));
+  EXPECT_EQ(settled, 1);
+  EXPECT_EQ(cpu_threads(), 1);
+  EXPECT_EQ(threads.news(), 1);
+  EXPECT_FALSE(threads.before_step(2, nobody, [&] { ++settled; }));
+  EXPECT_EQ(threads.news(), 0);
+}
+
+TEST_F(RunThreadsTest, LeavesTheNumberAloneWhereItIsAskedForOrKernelsMustNotChange) {
+  const auto looks = [&](const TrainConfig& config) {
+    bool looked = false;
+    const RunThreads threads(config, Device{}, 0, 0, [&] {
+      looked = true;
+      return std::nullopt;
+    });
+    set_cpu_threads(0);
+    return looked;
+  };
+  EXPECT_EQ(looks(config_), cpu_threads() > 1);
+  TrainConfig fixed = config_;
+  fixed.threads = 2;
+  EXPECT_FALSE(looks(fixed));
+  fixed = config_;
+  fixed.deterministic = true;
+  EXPECT_FALSE(looks(fixed));
+  fixed = config_;
+  fixed.tune = "off";
+  EXPECT_FALSE(looks(fixed));
+}
+
+// The steps of a record, made twice, and by a run that stops between two changes and goes on.
+TEST_F(RunThreadsTest, AnotherRunsChangesAreRepeatedToTheBit) {
+  if (cpu_threads() == 1) GTEST_SKIP() << "needs two cores";
+  config_.deterministic = true;
+  config_.max_steps = 16;
+  config_.threads = 1;
+  train("one");
+  config_.threads = 0;
+  train("first");
+  std::vector<StepMetrics> steps = read_metrics(run_folder("first").metrics());
+  ASSERT_EQ(steps.size(), 16U);
+  EXPECT_EQ(threads_in(steps), (ThreadRecord{{1, cpu_threads()}}));
+  steps[4].threads = 1;
+  steps[4].kernels = read_metrics(run_folder("one").metrics()).front().kernels;
+  steps[11].threads = 2;
+  steps[11].kernels = steps[0].kernels;
+  std::string record;
+  for (const StepMetrics& step : steps) record += to_line(step) + "\n";
+  const auto file = folder_ / "record.jsonl";
+  write_file_atomically(file, record);
+
+  config_.choices = file.string();
+  train("repeated");
+  const auto repeated = read_metrics(run_folder("repeated").metrics());
+  EXPECT_EQ(threads_in(repeated), threads_in(steps));
+  train("again");
+  EXPECT_EQ(metrics("again"), metrics("repeated"));
+  config_.max_steps = 8;
+  train("stopped");
+  config_.max_steps = 16;
+  train("stopped", true);
+  EXPECT_EQ(metrics("stopped"), metrics("repeated"));
+}
+
+}  // namespace
+}  // namespace athanor
