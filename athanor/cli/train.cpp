@@ -86,6 +86,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  "docs/data.md) (default none)",
                  "What to train"),
           augmentation_words());
+  option("--augment-on", config.augment_on, "WHERE",
+         "loader: its threads make the changes (default); device: the step does, see docs/data.md",
+         "What to train");
   option("--context", config.context, "N",
          "tokens that a language model sees (default 128; gpt2-mini 256, gpt2-small 1024)", "What to train");
   option("--tokenizer", config.tokenizer, "FILE",

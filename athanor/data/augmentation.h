@@ -36,6 +36,7 @@ class Augmentation {
     size_t kind;  // in augmentation_kinds()
     std::vector<double> values;
   };
+  const std::vector<Step>& steps() const { return steps_; }
 
  private:
   std::vector<Step> steps_;

@@ -43,6 +43,7 @@ ClassificationOptions options_of(const TrainConfig& config) {
   options.label_smoothing = config.label_smoothing;
   options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
       with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
+  if (config.augment_on == "device") options.on_device.emplace(*std::exchange(options.augmentation, nullptr));
   return options;
 }
 
@@ -97,17 +98,20 @@ const ExampleSpec& Classification::spec() const {
 
 std::string Classification::describe() const {
   const Shape& input = spec().input;
-  const bool augmented = options_.augmentation && !options_.augmentation->empty();
+  std::string changes;
+  if (options_.augmentation && !options_.augmentation->empty()) changes = options_.augmentation->to_string();
+  if (options_.on_device) changes = options_.on_device->to_string() + " on the device";
   return fmt::format("{} training and {} test pictures of {}x{}x{}, {} classes{}",
                      grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
-                     input[2], spec().classes,
-                     augmented ? ", augmented by " + options_.augmentation->to_string() : "");
+                     input[2], spec().classes, changes.empty() ? "" : ", augmented by " + changes);
 }
 
 std::unique_ptr<nn::Module> Classification::make_model() const { return options_.model(spec()); }
 
 Forward Classification::forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const {
-  return classify(model, inputs, targets, model.training() ? options_.label_smoothing : 0);
+  if (!model.training()) return classify(model, inputs, targets, 0);
+  const Tensor seen = options_.on_device ? (*options_.on_device)(inputs, spec().normalization) : inputs;
+  return classify(model, seen, targets, options_.label_smoothing);
 }
 
 std::unique_ptr<Batches> Classification::training_batches() const {

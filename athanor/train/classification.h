@@ -2,9 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "athanor/data/augmentation.h"
+#include "athanor/train/device_augmentation.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -19,6 +21,7 @@ struct ClassificationOptions {
   int workers = 0;                                        // threads that make batches
   double label_smoothing = 0;                             // in training
   std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures
+  std::optional<DeviceAugmentation> on_device = {};       // likewise, as part of the step
 };
 
 /// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each

@@ -21,6 +21,7 @@
 #include "athanor/nn/own_model.h"
 #include "athanor/optim/optimizer.h"
 #include "athanor/optim/schedule.h"
+#include "athanor/train/device_augmentation.h"
 
 namespace athanor {
 namespace {
@@ -41,6 +42,7 @@ void for_each_field(Config& config, F&& f) {
   f("image_size", config.image_size, keep);
   f("max_broken", config.max_broken, may_change);
   f("augment", config.augment, keep);
+  f("augment_on", config.augment_on, keep);
   f("context", config.context, keep);
   f("tokenizer", config.tokenizer, keep);
   f("validation", config.validation, keep);
@@ -81,11 +83,11 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 22> later_fields{
-    "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size", "max_broken",
-    "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",       "freeze",
-    "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload",    "lora",
-    "lora_alpha"};
+constexpr std::array<std::string_view, 23> later_fields{
+    "augment_on", "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size",
+    "max_broken", "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",
+    "freeze",     "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload",
+    "lora",       "lora_alpha"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -210,7 +212,9 @@ void TrainConfig::validate() const {
   check_name("tune", tune, tuning_names());
   check_range("image_size", image_size, 0, 16384);
   check_range("max_broken", max_broken, 0, INT64_MAX);
-  (void)Augmentation::parse(with_standard(augment, "crop"));
+  const Augmentation changes = Augmentation::parse(with_standard(augment, "crop"));
+  check_name("augment_on", augment_on, {"loader", "device"});
+  if (augment_on == "device") (void)DeviceAugmentation(changes);
   check_range("epochs", epochs, 1, 1'000'000);
   check_range("batch_size", batch_size, 1, INT32_MAX);
   check_range("accumulate", accumulate, 1, batch_size);

@@ -28,6 +28,7 @@ struct TrainConfig {
   int64_t image_size = 0;              // of picture files, see DataOptions; 0: what these suggest
   int64_t max_broken = 10;             // so many pictures that cannot be read are passed over
   std::string augment = "none";        // as Augmentation::parse() takes it, with "standard"
+  std::string augment_on = "loader";   // its threads, or "device": part of the step, see DeviceAugmentation
   int64_t context = 0;                 // tokens that a language model sees; 0: nn::default_context()
   std::string tokenizer;               // a tokenizer.json; "": each byte is a token
   double validation = 0;               // share of the training data that is held back, and tested on

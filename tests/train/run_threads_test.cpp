@@ -105,7 +105,7 @@ TEST_F(RunThreadsTest, AnotherRunsChangesAreRepeatedToTheBit) {
   EXPECT_EQ(threads_in(steps), (ThreadRecord{{1, cpu_threads()}}));
   steps[4].threads = 1;
   steps[4].kernels = read_metrics(run_folder("one").metrics()).front().kernels;
-  steps[11].threads = 2;
+  steps[11].threads = steps[0].threads;
   steps[11].kernels = steps[0].kernels;
   std::string record;
   for (const StepMetrics& step : steps) record += to_line(step) + "\n";

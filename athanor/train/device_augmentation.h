@@ -1,0 +1,30 @@
+// Augmentation as part of a training step's graph, on the device that computes it.
+#pragma once
+#include <string>
+
+#include "athanor/data/augmentation.h"
+#include "athanor/data/dataset.h"
+#include "athanor/graph/tensor.h"
+
+namespace athanor {
+
+/// Does the transforms of an Augmentation to a batch, with random parameters from default_generator() for
+/// each picture. Unlike loader threads it does "jitter" in one order: brightness, contrast, saturation, hue.
+class DeviceAugmentation {
+ public:
+  /// Throws Error(usage) for kinds that only loader threads do: resized-crop, rand, trivial, mixup, cutmix,
+  /// and blur with a sigma above most_sigma.
+  explicit DeviceAugmentation(const Augmentation& augmentation);
+
+  /// Of normalised pictures [B, C, H, W].
+  Tensor operator()(const Tensor& x, const Normalization& normalization) const;
+
+  std::string to_string() const { return augmentation_.to_string(); }
+
+  static constexpr double most_sigma = 5;  // pixels: every pixel reads 21 neighbours along each axis
+
+ private:
+  Augmentation augmentation_;
+};
+
+}  // namespace athanor
