@@ -159,17 +159,17 @@ class Copies {
     renamed_.push_back(add(std::move(node), std::move(view)));
   }
 
-  /// Kernels of primitives accept any strides; kernels of whole ops need dense memory. Ops of the same inputs
-  /// read the same copies: they may run together.
+  /// Kernels of primitives accept any strides; kernels of whole ops need dense memory, and so do copies to
+  /// other devices, which are of bytes. Ops of the same inputs read the same copies: they may run together.
   std::vector<int> readable(const std::vector<int>& inputs, Prim prim) {
-    if (const auto found = copied_.find(inputs); prim == Prim::none && found != copied_.end())
-      return found->second;
+    const bool only_dense = prim == Prim::none || prim == Prim::to;
+    if (const auto found = copied_.find(inputs); only_dense && found != copied_.end()) return found->second;
     std::vector<int> read = inputs;
     for (int& input : read) {
       const bool in_memory = views_[static_cast<size_t>(input)].kind == View::Kind::memory;
-      if (prim == Prim::none || !in_memory) input = dense(input);
+      if (only_dense || !in_memory) input = dense(input);
     }
-    if (prim == Prim::none) copied_.emplace(inputs, read);
+    if (only_dense) copied_.emplace(inputs, read);
     return read;
   }
 

@@ -115,6 +115,31 @@ TEST_F(SeveralDevices, ToCopiesThereAndBack) {
   EXPECT_EQ(ramp({0, 4}, Device{}).to(gpu).to_vector<float>().size(), 0u);
 }
 
+// What is copied is memory: a value that is read from another one's with strides is put in order before.
+TEST_F(SeveralDevices, ToCopiesViewsInTheirOrder) {
+  for (const auto& [from, to] : {std::pair(Device{}, gpu), std::pair(gpu, Device{})}) {
+    const Tensor x = ramp({3, 4}, from);
+    const auto all = x.to_vector<float>();
+    const auto expected = [&](auto place, int64_t rows, int64_t columns) {
+      std::vector<float> values;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < columns; ++c) values.push_back(all[static_cast<size_t>(place(r, c))]);
+      return values;
+    };
+    const auto part = [](int64_t r, int64_t c) { return r * 4 + c + 1; };
+    const auto turned = [](int64_t r, int64_t c) { return c * 4 + r; };
+    const auto last_row = [](int64_t, int64_t c) { return 8 + c; };
+    // Of memory that is there, and of what the same plan computes before.
+    for (const Tensor& y : {x, neg(neg(x))}) {
+      EXPECT_EQ(slice(y, 1, 1, 3).to(to).to_vector<float>(), expected(part, 3, 2));
+      EXPECT_EQ(permute(y, {1, 0}).to(to).to_vector<float>(), expected(turned, 4, 3));
+      EXPECT_EQ(slice(y, 0, 2, 3).to(to).to_vector<float>(), expected(last_row, 1, 4));
+      EXPECT_EQ(broadcast_to(slice(y, 0, 2, 3), {2, 4}).to(to).to_vector<float>(), expected(last_row, 2, 4));
+      EXPECT_EQ(reshape(permute(y, {1, 0}), {2, 6}).to(to).to_vector<float>(), expected(turned, 4, 3));
+    }
+  }
+}
+
 TEST_F(SeveralDevices, ViewsAndNumbersMoveToo) {
   const Tensor x = ramp({3, 5}, Device{});
   const Tensor turned = transpose(x, 0, 1);
