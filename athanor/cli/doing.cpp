@@ -11,20 +11,27 @@ namespace athanor::cli {
 Doing::Doing(std::string work, Elsewhere elsewhere)
     : work_(std::move(work)),
       terminal_(os::stderr_is_terminal() && !is_dumb_terminal()),
-      silent_(!terminal_ && elsewhere == Elsewhere::nothing),
-      each_(terminal_ || elsewhere == Elsewhere::lines) {}
+      each_(terminal_ || elsewhere == Elsewhere::lines) {
+  constexpr double seconds_apart = 10;
+  if (!terminal_ && elsewhere != Elsewhere::nothing)
+    lines_.emplace(seconds_apart, [](const std::string& line) { std::cerr << line + '\n' << std::flush; });
+}
 
 void Doing::say(const std::string& what, const std::string& how_far) {
-  constexpr double lines_apart = 10, redrawn_after = 0.1;  // seconds
+  if (!terminal_ && !lines_) return;
+  constexpr double redrawn_after = 0.1;  // seconds
   const bool next = each_ && what != what_;
-  if (silent_ || (!next && seconds_since(said_) < (terminal_ ? redrawn_after : lines_apart))) return;
+  if (terminal_ && !next && seconds_since(drawn_) < redrawn_after) return;
   what_ = what;
-  said_ = Clock::now();
   const std::string text = work_ + ": " + what + (how_far.empty() ? "" : ", " + how_far);
-  if (terminal_)
+  if (terminal_) {
+    drawn_ = Clock::now();
     std::cerr << "\r\x1b[K  " << text << std::flush;
-  else
-    std::cerr << text << '\n' << std::flush;
+  } else if (next) {
+    lines_->say_at_once(text);
+  } else {
+    lines_->say(text);
+  }
 }
 
 ScopedWaitListener shown_as(Doing& doing) {
@@ -33,7 +40,7 @@ ScopedWaitListener shown_as(Doing& doing) {
 }
 
 Doing::~Doing() {
-  if (terminal_ && !silent_) std::cerr << "\r\x1b[K" << std::flush;
+  if (terminal_) std::cerr << "\r\x1b[K" << std::flush;
 }
 
 }  // namespace athanor::cli
