@@ -61,7 +61,7 @@ class HostDriver final : public gpu::Driver {
     no("compile " + name);
   }
   gpu::Module load(const std::string&) override { return nullptr; }
-  gpu::Function find(gpu::Module, const std::string& name) override { no("find " + name); }
+  gpu::Function find(gpu::Module, const GpuLaunch& launch) override { no("find " + launch.name); }
   void unload(gpu::Module, gpu::Function) noexcept override {}
 
  private:

@@ -31,10 +31,12 @@ class Writer {
       : folder_(std::move(folder)),
         target_(target),
         most_candidates_(most_candidates),
-        traits_(gpu_access(parse_device("offline")).value().traits) {
+        traits_(gpu_access(parse_device("offline")).value().traits),
+        own_(traits_) {
     if (architecture.empty()) return;
     add_architecture(traits_, target, architecture);
-    own_local_bytes_ = target == GpuTarget::cuda ? 48 * 1024 : 64 * 1024;
+    own_ = traits_;
+    set_local_memory(own_, target, architecture);
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,
@@ -50,11 +52,9 @@ class Writer {
       request.with.push_back(&find_op(with));
       request.outputs.push_back(desc(output));
     }
-    GpuTraits traits = traits_;
-    if (request.op->name == "batch_matmul" || request.op->name.find("attention") != std::string::npos ||
-        !title.empty())
-      traits.local_bytes = own_local_bytes_;
-    auto candidates = gpu_candidates(request, traits);
+    const bool all_memory = request.op->name == "batch_matmul" ||
+                            request.op->name.find("attention") != std::string::npos || !title.empty();
+    auto candidates = gpu_candidates(request, all_memory ? own_ : traits_);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
     for (const GpuCandidate& candidate : candidates)
       for (const GpuLaunch& launch : candidate.launches) {
@@ -78,8 +78,7 @@ class Writer {
   GpuTarget target_;
   size_t most_candidates_;
   nlohmann::json list_ = nlohmann::json::array();
-  GpuTraits traits_;
-  int64_t own_local_bytes_ = 32 * 1024;  // what the architecture has; other templates are looked at with less
+  GpuTraits traits_, own_;  // with the local memory that the architecture has; other templates get less
   std::set<std::string> seen_;
 };
 

@@ -31,7 +31,8 @@ StreamApi load() {
                                .warp_size = 10,
                                .multiprocessors = 16,
                                .max_threads_per_multiprocessor = 39,
-                               .integrated = 18}};
+                               .integrated = 18,
+                               .shared_memory_at_launch = 97}};
   if (!library) {
     api.missing = "no CUDA driver library: " + library.error();
     return api;
@@ -68,6 +69,7 @@ StreamApi load() {
       .find(api.peer_enable, "cuCtxEnablePeerAccess")
       .find(api.fill, "cuMemsetD8Async")
       .find(api.launch, "cuLaunchKernel")
+      .find(api.function_allow, "cuFuncSetAttribute")
       .find(api.module_load, "cuModuleLoadData")
       .find(api.module_function, "cuModuleGetFunction")
       .find(api.module_unload, "cuModuleUnload");

@@ -60,6 +60,7 @@ struct Launch {
   const std::string& name;  // of the kernel, for errors
   Function function = nullptr;
   std::array<size_t, 3> groups{}, group_size{};
+  size_t local_at_launch = 0;  // bytes of a group, that the kernel does not declare itself
   std::span<const Place> buffers;
   /// For kernels that may report a fault: where to, and as which number. Code 0: the kernel takes neither.
   Place fault = {};
@@ -133,10 +134,11 @@ class Driver {
   virtual Module compile(const std::string& source, const std::string& name, std::string* binary) = 0;
   /// nullptr where the driver refuses: it may after an update.
   virtual Module load(const std::string& binary) = 0;
-  virtual Function find(Module module, const std::string& name) = 0;
+  /// The launch's kernel, which may then have the local memory that it needs.
+  virtual Function find(Module module, const GpuLaunch& launch) = 0;
   virtual void unload(Module module, Function function) noexcept = 0;
-  /// Of a kernel in groups of `items`.
-  virtual KernelResources resources(Function, int64_t /*items*/) { return {}; }
+  /// Of a kernel as it is launched.
+  virtual KernelResources resources(Function, const GpuLaunch&) { return {}; }
 
  protected:
   Driver() = default;

@@ -56,6 +56,7 @@ class GpuKernel final : public Kernel {
       order.groups[d] = static_cast<size_t>(launch.groups[d]);
       order.group_size[d] = static_cast<size_t>(launch.group_size[d]);
     }
+    if (launch.local_at_launch) order.local_at_launch = static_cast<size_t>(launch.local_bytes);
     if (launch.can_fault) {
       const Faults::Report report = device_.faults.expect(site_, site);
       order.fault = report.place;
@@ -77,9 +78,8 @@ class GpuKernel final : public Kernel {
 std::vector<KernelResources> resources_of(GpuDevice& device, const GpuCandidate& candidate) {
   std::vector<KernelResources> all;
   for (const GpuLaunch& launch : candidate.launches) {
-    const int64_t items = launch.group_size[0] * launch.group_size[1] * launch.group_size[2];
     const auto program = program_for(device, launch);
-    all.push_back(device.driver().resources(program->function(), items));
+    all.push_back(device.driver().resources(program->function(), launch));
   }
   return all;
 }

@@ -27,7 +27,7 @@ Program::Program(GpuDevice& device, const GpuLaunch& launch, const std::string& 
     }
   }
   try {
-    function_ = driver.find(module_, launch.name);
+    function_ = driver.find(module_, launch);
   } catch (...) {
     driver.unload(module_, nullptr);
     throw;

@@ -15,6 +15,7 @@ namespace athanor::gpu {
 struct StreamAttributes {
   int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors,
       max_threads_per_multiprocessor, integrated;
+  int shared_memory_at_launch = 0;  // that a launch can ask for, if function_allow() has set it
 };
 
 struct StreamApi {
@@ -78,6 +79,9 @@ struct StreamApi {
   int (*module_function)(void**, void* module, const char* name) = nullptr;
   int (*module_unload)(void*) = nullptr;
 
+  /// Lets launches of a kernel ask for more shared memory than kernels may declare. nullptr: kernels may
+  /// declare all that there is, and launches ask for none.
+  int (*function_allow)(void* function, int attribute, int value) = nullptr;
   /// Of a compiled kernel. Both are there, or neither.
   int (*function_attribute)(int*, int attribute, void* function) = nullptr;
   int (*groups_at_once)(int*, void* function, int items, size_t dynamic_shared_bytes) = nullptr;

@@ -5,6 +5,7 @@
 
 #include "athanor/backends/gpu/stream_driver.h"
 #include "athanor/base/error.h"
+#include "athanor/base/text.h"
 
 namespace athanor::gpu {
 
@@ -49,10 +50,17 @@ Module StreamDriver::compile(const std::string& source, const std::string& name,
       {}, compiler_.refused(compiler_, version_));
 }
 
-Function StreamDriver::find(Module module, const std::string& name) {
+Function StreamDriver::find(Module module, const GpuLaunch& launch) {
   enter();
   Function function = nullptr;
-  check(api_.module_function(&function, module, name.c_str()), fmt::format("find the kernel '{}'", name));
+  check(api_.module_function(&function, module, launch.name.c_str()),
+        fmt::format("find the kernel '{}'", launch.name));
+  if (launch.local_at_launch && launch.local_bytes > facts_.traits.local_bytes) {
+    enum : int { most_local_bytes = 8 };
+    check(api_.function_allow(function, most_local_bytes, static_cast<int>(launch.local_bytes)),
+          fmt::format("give the kernel '{}' {} of local memory", launch.name,
+                      format_bytes(static_cast<uint64_t>(launch.local_bytes))));
+  }
   return function;
 }
 

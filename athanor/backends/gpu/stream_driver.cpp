@@ -184,10 +184,10 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   if (code != 0) arguments.push_back(&code);
   const auto extent = [](size_t value) { return static_cast<unsigned>(value); };
   spanned(stream, span, [&] {
-    const int failed =
-        api_.launch(launch.function, extent(launch.groups[0]), extent(launch.groups[1]),
-                    extent(launch.groups[2]), extent(launch.group_size[0]), extent(launch.group_size[1]),
-                    extent(launch.group_size[2]), 0, stream, arguments.data(), nullptr);
+    const int failed = api_.launch(
+        launch.function, extent(launch.groups[0]), extent(launch.groups[1]), extent(launch.groups[2]),
+        extent(launch.group_size[0]), extent(launch.group_size[1]), extent(launch.group_size[2]),
+        extent(local_at_launch(launch.local_at_launch)), stream, arguments.data(), nullptr);
     if (failed != 0) check(failed, fmt::format("launch the kernel '{}'", launch.name));
   });
 }

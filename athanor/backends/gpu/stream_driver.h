@@ -45,11 +45,13 @@ class StreamDriver final : public Driver {
   Interval interval(const Span& span) override;
   Module compile(const std::string& source, const std::string& name, std::string* binary) override;
   Module load(const std::string& binary) override;
-  Function find(Module module, const std::string& name) override;
+  Function find(Module module, const GpuLaunch& launch) override;
   void unload(Module module, Function function) noexcept override;
-  KernelResources resources(Function function, int64_t items) override;
+  KernelResources resources(Function function, const GpuLaunch& launch) override;
 
  private:
+  /// What a launch has to ask for, in bytes; 0 where kernels declare all themselves.
+  size_t local_at_launch(size_t wanted) const { return api_.function_allow != nullptr ? wanted : 0; }
   /// Calls belong to the device that is current in their thread.
   void enter() const;
   /// Gives something back. A device that is lost has nothing to give back.

@@ -42,6 +42,9 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
                                    attribute(api.attributes.max_block_x, 256));
   traits.local_bytes = attribute(api.attributes.shared_memory_per_block, 32 * 1024);
+  // Where a launch can ask for more.
+  if (api.function_allow != nullptr)
+    traits.local_bytes_at_launch = attribute(api.attributes.shared_memory_at_launch, 0);
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   add_architecture(traits, api.target, architecture_);
@@ -76,18 +79,21 @@ int StreamDriver::attribute(int which, int otherwise) const {
   return api_.device_attribute(&value, which, number_) == 0 && value > 0 ? value : otherwise;
 }
 
-KernelResources StreamDriver::resources(Function function, int64_t items) {
+KernelResources StreamDriver::resources(Function function, const GpuLaunch& launch) {
   enter();
+  const int64_t items = launch.group_size[0] * launch.group_size[1] * launch.group_size[2];
+  const size_t asked = launch.local_at_launch ? local_at_launch(static_cast<size_t>(launch.local_bytes)) : 0;
   enum : int { shared_size = 1, local_size = 3, register_count = 4 };  // the same in both
   const auto tell = [&](int which) {
     int value = 0;
     return api_.function_attribute(&value, which, function) == 0 ? value : 0;
   };
-  KernelResources found{
-      .registers = tell(register_count), .private_bytes = tell(local_size), .local_bytes = tell(shared_size)};
+  KernelResources found{.registers = tell(register_count),
+                        .private_bytes = tell(local_size),
+                        .local_bytes = tell(shared_size) + static_cast<int>(asked)};
   const int wave = attribute(api_.attributes.warp_size, 0);
   int groups = 0;
-  if (wave > 0 && api_.groups_at_once(&groups, function, static_cast<int>(items), 0) == 0) {
+  if (wave > 0 && api_.groups_at_once(&groups, function, static_cast<int>(items), asked) == 0) {
     found.waves = groups * static_cast<int>(ceil_div(items, wave));
     found.most_waves = attribute(api_.attributes.max_threads_per_multiprocessor, 0) / wave;
   }

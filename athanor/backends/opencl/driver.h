@@ -36,7 +36,7 @@ class OpenClDriver final : public gpu::Driver {
   gpu::Interval interval(const gpu::Span& span) override;
   gpu::Module compile(const std::string& source, const std::string& name, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;
-  gpu::Function find(gpu::Module module, const std::string& name) override;
+  gpu::Function find(gpu::Module module, const GpuLaunch& launch) override;
   void unload(gpu::Module module, gpu::Function function) noexcept override;
 
  private:

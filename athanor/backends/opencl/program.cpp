@@ -59,10 +59,10 @@ gpu::Module OpenClDriver::compile(const std::string& source, const std::string& 
   return program;
 }
 
-gpu::Function OpenClDriver::find(gpu::Module module, const std::string& name) {
+gpu::Function OpenClDriver::find(gpu::Module module, const GpuLaunch& launch) {
   cl_int code = CL_SUCCESS;
-  const cl_kernel kernel = api().CreateKernel(static_cast<cl_program>(module), name.c_str(), &code);
-  if (code != CL_SUCCESS) check(code, fmt::format("make the kernel '{}'", name));
+  const cl_kernel kernel = api().CreateKernel(static_cast<cl_program>(module), launch.name.c_str(), &code);
+  if (code != CL_SUCCESS) check(code, fmt::format("make the kernel '{}'", launch.name));
   return kernel;
 }
 

@@ -21,6 +21,25 @@ void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view arch
   traits.async_copies = has_async_copies(target, architecture);
 }
 
+void set_local_memory(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
+  constexpr int64_t kib = 1024;
+  traits.local_bytes_at_launch = 0;
+  if (target != GpuTarget::cuda) {
+    traits.local_bytes = (architecture.starts_with("gfx950") ? 160 : 64) * kib;
+    return;
+  }
+  traits.local_bytes = 48 * kib;
+  // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+  struct Most {
+    std::string_view architecture;
+    int64_t kib;
+  };
+  constexpr Most known[] = {{"sm_75", 64},  {"sm_80", 163},  {"sm_86", 99},   {"sm_87", 163}, {"sm_89", 99},
+                            {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
+  for (const Most& one : known)
+    if (architecture == one.architecture) traits.local_bytes_at_launch = one.kib * kib;
+}
+
 std::optional<GpuAccess> gpu_access(Device device) {
   auto* backend = dynamic_cast<KernelLanguageBackend*>(&provider_of(device));
   return backend == nullptr ? std::nullopt : std::optional(backend->access(device.index));

@@ -1,6 +1,7 @@
 // Kernels for devices that run the kernel language (OpenCL, CUDA, HIP): their source and launches, as data.
 // docs/kernel-language.md describes the language.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -17,8 +18,9 @@ namespace athanor {
 
 /// What the generator and the templates need to know about a device, as its driver reports it.
 struct GpuTraits {
-  int64_t max_group_size = 256;     // work-items in a work-group
-  int64_t local_bytes = 32 * 1024;  // local (CUDA: shared) memory of a work-group
+  int64_t max_group_size = 256;       // work-items in a work-group
+  int64_t local_bytes = 32 * 1024;    // local (CUDA: shared) memory of a work-group, as kernels declare it
+  int64_t local_bytes_at_launch = 0;  // the most that a launch can ask for; 0: what kernels may declare
   int compute_units = 1;
   int64_t max_buffers = 64;          // that a kernel takes
   const Grain* grain = &fine_grain;  // how work is cut for this kind of device
@@ -29,6 +31,9 @@ struct GpuTraits {
   std::span<const MatrixUnit> lane_units = {};    // what does the same in their place
   bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
+
+  /// Of a work-group, for kernels whose launch says what they need (LOCAL_AT_LAUNCH).
+  int64_t most_local_bytes() const { return std::max(local_bytes, local_bytes_at_launch); }
 };
 
 /// One launch of one kernel. The source has every extent of the problem as a constant. Its only parameters
@@ -38,7 +43,8 @@ struct GpuLaunch {
   std::string source;  // in the kernel language; render() adds what a target's compiler needs
   std::array<int64_t, 3> groups = {1, 1, 1};
   std::array<int64_t, 3> group_size = {1, 1, 1};
-  int64_t local_bytes = 0;  // local memory of a work-group, which the source declares
+  int64_t local_bytes = 0;       // local memory of a work-group, which the source declares
+  bool local_at_launch = false;  // it declares it by LOCAL_AT_LAUNCH
   /// What a parameter of the entry point is bound to: one of the Kernel's buffers (inputs, output, scratch),
   /// and an offset into it in bytes.
   struct Argument {

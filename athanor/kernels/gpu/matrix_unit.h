@@ -23,8 +23,8 @@ struct LaneLayout {
     bool operator==(const Cell&) const = default;
   };
   int elements = 1;  // that a lane holds
-  std::array<Cell, 6> lane{};
-  std::array<Cell, 5> element{};
+  std::array<Cell, 7> lane{};
+  std::array<Cell, 7> element{};
 
   Cell at(int of_lane, int of_element) const;
 };

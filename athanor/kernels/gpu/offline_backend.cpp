@@ -20,9 +20,6 @@ GpuTraits& traits() {
   return instance;
 }
 
-// Of a work-group: what CUDA and HIP report of today's cards.
-constexpr int64_t cuda_local_bytes = 48 * 1024, hip_local_bytes = 64 * 1024;
-
 class OfflineKernel final : public Kernel {
  public:
   explicit OfflineKernel(GpuCandidate candidate) : candidate_(std::move(candidate)) {}
@@ -96,7 +93,7 @@ class OfflineBackend final : public KernelLanguageBackend {
 
 void set_offline_architecture(GpuTarget target, std::string_view architecture) {
   add_architecture(traits(), target, architecture);
-  traits().local_bytes = target == GpuTarget::cuda ? cuda_local_bytes : hip_local_bytes;
+  set_local_memory(traits(), target, architecture);
 }
 
 }  // namespace athanor

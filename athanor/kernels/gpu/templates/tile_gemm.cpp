@@ -57,7 +57,7 @@ GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, 
         static_cast<size_t>(point.splits * problem.batch * problem.m * problem.n) * sizeof(float);
     candidate.name += fmt::format(" split {}", point.splits);
   }
-  candidate.launches.push_back(kernel.launch(c));
+  candidate.launches.push_back(kernel.launch(c, traits));
   if (point.splits > 1) candidate.launches.push_back(kernel.sum(c, traits));
   return candidate;
 }

@@ -37,7 +37,7 @@ int64_t TileKernel::local_bytes() const {
 
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
-  if (point_.items() > traits.max_group_size || local_bytes() > traits.local_bytes) return false;
+  if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
   const int64_t reach = (row_.even() ? point_.m * std::abs(row_.stride()) : row_.reach()) +
@@ -223,7 +223,7 @@ void TileKernel::loop_of_registers() {
 
 // ---- The whole ----
 
-void TileKernel::begin() {
+void TileKernel::begin(bool local_at_launch) {
   const bool splits = point_.splits > 1, bias = p_.bias_buffer >= 0 && !splits;
   const std::string in = fmt::format("const {}", stored(p_.input));
   const std::string out = splits ? "f32" : stored(p_.output);
@@ -263,15 +263,19 @@ void TileKernel::begin() {
   if (row_.even()) c += fmt::format(" + m0 * (i64){}", row_.stride());
   if (column_.even()) c += fmt::format(" + n0 * (i64){}", column_.stride());
   code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
-  code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.input),
-                         point_.stages * (a_.elements() + b_.elements())));
+  code_.line(
+      fmt::format(fmt::runtime(local_at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
+                                               : "LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];"),
+                  language_name(p_.input), point_.stages * (a_.elements() + b_.elements())));
   code_.line("const int item = LOCAL_ID(0);");
   code_.line(fmt::format("const int lane = item % {0}, wave_m = item / {0} % {1}, wave_n = item / {2};",
                          unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));
 }
 
-GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
-  begin();
+GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
+  // Compilers do better with addresses that they know.
+  const bool local_at_launch = local_bytes() > traits.local_bytes;
+  begin(local_at_launch);
   a_.declare(code_, "m0");
   b_.declare(code_, "n0");
   a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
@@ -302,6 +306,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c) {
       .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
       .group_size = {point_.items(), 1, 1},
       .local_bytes = local_bytes(),
+      .local_at_launch = local_at_launch,
       .arguments = {p_.a.memory, p_.b.memory}};
   if (bias) launch.arguments.push_back({p_.bias_buffer});
   launch.arguments.push_back(c);

@@ -18,7 +18,7 @@ class TileKernel {
   bool fits(const GpuTraits& traits) const;
   int64_t local_bytes() const;
   /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in f32.
-  GpuLaunch launch(GpuLaunch::Argument c);
+  GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits);
   /// Adds those parts and applies the epilogue.
   GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;
 
@@ -30,7 +30,7 @@ class TileKernel {
   int64_t fragment_n() const { return unit_.form == MatrixUnit::Form::mma ? 2 * unit_.n : unit_.n; }
   int64_t part_k() const;
 
-  void begin();
+  void begin(bool local_at_launch);
   void load(bool edge);
   void copy(const std::string& at, bool edge);
   void fetch(const std::string& at);
