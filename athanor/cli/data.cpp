@@ -28,6 +28,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct DataCommandOptions {
+  std::string target;
+  bool numbers = false;
   std::string path, augment = "standard", sheet;
   int64_t image_size = 0, workers = 0;
   uint64_t seed = 0;
@@ -70,7 +72,10 @@ OpenedData open_both(const DataCommandOptions& options) {
   Doing doing("looking at " + dataset_title(options.path), Doing::Elsewhere::nothing);
   doing.say("opening", "");
   OpenedData data;
-  DataOptions how{.image_size = options.image_size, .most_broken = INT64_MAX};
+  DataOptions how{.image_size = options.image_size,
+                  .numbers = options.numbers,
+                  .target = options.target,
+                  .most_broken = INT64_MAX};
   data.train = open_dataset(options.path, Split::train, how);
   how.like = data.train->spec();
   data.test = open_dataset(options.path, Split::test, how);
@@ -104,7 +109,10 @@ ordered_json to_json(const OpenedData& data, const std::string& path) {
     result["mean"] = spec.normalization.mean;
     result["stddev"] = spec.normalization.stddev;
   }
-  for (size_t label = 0; label < static_cast<size_t>(spec.classes); ++label)
+  for (size_t i = 0; i < spec.targets.size(); ++i)
+    result["targets"].push_back(
+        {{"name", class_text(spec, i)}, {"mean", spec.targets[i].mean}, {"stddev", spec.targets[i].stddev}});
+  for (size_t label = 0; spec.targets.empty() && label < static_cast<size_t>(spec.classes); ++label)
     result["classes"].push_back({{"name", class_text(spec, label)},
                                  {"train", data.train_survey.by_class[label]},
                                  {"test", data.test_survey.by_class[label]}});
@@ -171,8 +179,11 @@ void print_columns(const ExampleSpec& spec) {
 void print_text(const OpenedData& data, const DataCommandOptions& options) {
   const ExampleSpec& spec = data.train->spec();
   std::cout << fmt::format("data     {}\n", options.path);
-  std::cout << fmt::format("examples {} for training, {} for testing, {} classes\n",
-                           grouped(data.train->size()), grouped(data.test->size()), spec.classes);
+  std::cout << fmt::format("examples {} for training, {} for testing, {} {}\n", grouped(data.train->size()),
+                           grouped(data.test->size()), spec.classes,
+                           spec.targets.empty() ? "classes"
+                           : spec.classes == 1  ? "number to predict"
+                                                : "numbers to predict");
   if (spec.columns.empty())
     std::cout << fmt::format("input    {}x{}x{}, mean {}, standard deviation {}\n", spec.input[0],
                              spec.input[1], spec.input[2], numbers_text(spec.normalization.mean),
@@ -180,10 +191,13 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
   else
     std::cout << fmt::format("input    {} numbers\n", spec.input[2]);
   print_columns(spec);
+  for (size_t i = 0; i < spec.targets.size(); ++i)
+    std::cout << fmt::format("target   {}: mean {:g}, standard deviation {:g}\n", class_text(spec, i),
+                             spec.targets[i].mean, spec.targets[i].stddev);
   print_files("training", data.train_survey);
   print_files("test", data.test_survey);
   print_broken(data, options.whole);
-  print_classes(data);
+  if (spec.targets.empty()) print_classes(data);
 }
 
 void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
@@ -234,6 +248,9 @@ void add_data(CLI::App& program, int& exit_code) {
   command
       ->add_option("--augment", options->augment, "of the sheet: standard, none or a list (default standard)")
       ->option_text("LIST");
+  command->add_option("--target", options->target, "the column of a table to predict, as in 'athanor train'")
+      ->option_text("COLUMN");
+  command->add_flag("--regression", options->numbers, "targets are numbers, as with --task regression");
   add_number(*command, "--image-size", options->image_size, "of picture files, as in 'athanor train'")
       ->option_text("N");
   add_number(*command, "--seed", options->seed, "of the augmentation (default 0)")->option_text("N");

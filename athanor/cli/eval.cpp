@@ -21,6 +21,7 @@
 #include "athanor/train/classification.h"
 #include "athanor/train/confusion_svg.h"
 #include "athanor/train/masked_language_modelling.h"
+#include "athanor/train/regression.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -35,7 +36,7 @@ struct EvalOptions {
 void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::string& name) {
   if (model.input == data.input && data.classes <= model.classes) return;
   throw Error(ErrorCode::shape,
-              fmt::format("the pictures are {} of {} classes, the model takes {} of {}",
+              fmt::format("the examples are {} of {} classes, the model takes {} of {}",
                           to_string(data.input), data.classes, to_string(model.input), model.classes),
               name, "Give the data it was trained on, or alike");
 }
@@ -55,7 +56,7 @@ TestResult tested(const TrainedModel& trained, const Task& task, int64_t batch_s
 std::string classes_line(const TestResult& test, const std::vector<std::string>& names) {
   if (!test.classes) return {};
   std::vector<std::string> parts;
-  for (const Measure& measure : class_measures(*test.classes)) parts.push_back(measure.text);
+  for (const Measure& measure : test.measures) parts.push_back(measure.text);
   if (const std::string mistake = worst_mistake(*test.classes, names); !mistake.empty())
     parts.push_back(mistake);
   return join(parts) + "\n";
@@ -66,7 +67,7 @@ void write_confusion(const std::string& file, const TrainedModel& trained, const
   if (!test.classes || test.classes->classes() > most_drawn_classes)
     throw Error(ErrorCode::usage,
                 test.classes ? fmt::format("{} classes are too many for a picture", test.classes->classes())
-                             : "a model of text has no classes",
+                             : "the model's task has no classes",
                 "--confusion", "Leave it out");
   write_file_atomically(
       file, draw_confusion(
@@ -81,7 +82,8 @@ std::string result_line(const Task& task, const std::string& data, const TestRes
     return fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
                        100 * sum.accuracy(), sum.count, data, sum.mean_loss()) +
            classes_line(sum, task.spec().class_names);
-  const ResultText words = task.scoring()->in_words(sum.mean_loss(), sum.accuracy(), sum.count);
+  ResultText words = task.scoring()->in_words(sum.mean_loss(), sum.accuracy(), sum.count);
+  for (const Measure& measure : sum.measures) words.rest += ", " + measure.text;
   return fmt::format("{}{} ({}), mean loss {:.4f}\n", words.figure, words.rest, data, sum.mean_loss());
 }
 
@@ -99,10 +101,21 @@ std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptio
       return std::make_unique<MaskedLanguageModelling>(std::move(of));
     return std::make_unique<LanguageModelling>(std::move(of));
   }
-  auto dataset = first_examples(open_dataset(data, Split::test, {.like = trained.data}), options.examples);
+  const bool numbers = !trained.data.targets.empty();
+  auto dataset = first_examples(
+      open_dataset(data, Split::test,
+                   {.like = trained.data, .numbers = numbers, .target = trained.config.target}),
+      options.examples);
   check_shapes(trained.data, dataset->spec(), data);
-  return std::make_unique<Classification>(ClassificationOptions{
-      .train = {}, .test = std::move(dataset), .workers = static_cast<int>(trained.config.workers)});
+  const auto workers = static_cast<int>(trained.config.workers);
+  if (numbers)
+    return std::make_unique<Regression>(
+        RegressionOptions{.train = {},
+                          .test = std::move(dataset),
+                          .loss = trained.config.loss.empty() ? "mse" : trained.config.loss,
+                          .workers = workers});
+  return std::make_unique<Classification>(
+      ClassificationOptions{.train = {}, .test = std::move(dataset), .workers = workers});
 }
 
 int evaluate(const EvalOptions& options) {
@@ -114,15 +127,18 @@ int evaluate(const EvalOptions& options) {
   const auto scoring = task->scoring();
   if (!options.confusion.empty()) write_confusion(options.confusion, trained, data, sum);
   if (options.json) {
-    nlohmann::ordered_json result{{"checkpoint", trained.path.string()}, {"data", data},
-                                  {"device", to_string(trained.device)}, {"steps", trained.steps},
-                                  {scoring->unit().many, sum.count},     {"correct", sum.correct},
-                                  {"test_loss", sum.mean_loss()},        {"test_accuracy", sum.accuracy()}};
+    nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
+                                  {"data", data},
+                                  {"device", to_string(trained.device)},
+                                  {"steps", trained.steps},
+                                  {scoring->unit().many, sum.count}};
+    const std::string quality = scoring->quality().field;
+    if (quality == "accuracy") result["correct"] = static_cast<int64_t>(sum.correct);
+    result["test_loss"] = sum.mean_loss();
+    result["test_" + quality] = sum.accuracy();
     for (const Measure& measure : scoring->measures(sum.mean_loss(), sum.accuracy()))
       result["test_" + measure.name] = measure.value;
-    if (sum.classes)
-      for (const Measure& measure : class_measures(*sum.classes))
-        result["test_" + measure.name] = measure.value;
+    for (const Measure& measure : sum.measures) result["test_" + measure.name] = measure.value;
     if (const std::string note = trust_note(trained.device); !note.empty()) result["trust"] = note;
     std::cout << result.dump() << '\n';
   } else {
@@ -137,7 +153,7 @@ int evaluate(const EvalOptions& options) {
 
 void add_eval(CLI::App& program, int& exit_code) {
   CLI::App* command =
-      program.add_subcommand("eval", "Test a trained model on test pictures, or on text that was held back");
+      program.add_subcommand("eval", "Test a trained model on test examples, or on text that was held back");
   const auto options = std::make_shared<EvalOptions>();
   command
       ->add_option("checkpoint,--checkpoint", options->checkpoint,

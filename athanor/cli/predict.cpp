@@ -16,9 +16,12 @@
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/fit_image.h"
+#include "athanor/data/numbers.h"
 #include "athanor/data/table.h"
 #include "athanor/formats/csv.h"
 #include "athanor/formats/image.h"
+#include "athanor/formats/npy.h"
+#include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 
 namespace athanor::cli {
@@ -33,15 +36,15 @@ struct PredictOptions {
 
 struct Picture {
   std::string file;
-  HostArray input;     // f32 [C, H, W]
-  bool light = false;  // its background
-  std::vector<float> probabilities;
-  std::string problem;  // why there are none
+  HostArray input;             // f32 [C, H, W]
+  bool light = false;          // its background
+  std::vector<float> results;  // probabilities of classes, or numbers
+  std::string problem;         // why there are none
 };
 
 /// One that cannot be read says so, and costs the others nothing.
 Picture read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
-  Picture picture{.file = file, .input = {}, .probabilities = {}, .problem = {}};
+  Picture picture{.file = file, .input = {}, .results = {}, .problem = {}};
   try {
     const HostArray image = read_image(file);
     const double border = border_brightness(image);
@@ -53,21 +56,38 @@ Picture read_picture(const std::string& file, const ExampleSpec& spec, bool inve
   return picture;
 }
 
+/// The same of rows of numbers.
+void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vector<Picture>& rows) {
+  try {
+    const HostArray all = encode_number_rows(read_npy(file), spec, file);
+    const auto width = static_cast<size_t>(spec.input.size());
+    for (int64_t row = 0; row < all.shape[0]; ++row) {
+      HostArray input(DType::f32, spec.input);
+      std::ranges::copy(all.as<float>().subspan(static_cast<size_t>(row) * width, width),
+                        input.as<float>().begin());
+      rows.push_back({.file = fmt::format("{}, example {}", file, row + 1),
+                      .input = std::move(input),
+                      .results = {},
+                      .problem = {}});
+    }
+  } catch (const Error& error) {
+    rows.push_back({.file = file, .input = {}, .results = {}, .problem = error.what()});
+  }
+}
+
 /// Each row of a table is what a picture is to other models.
 void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Picture>& rows) {
   try {
     const CsvTable table = read_csv(file);
     for (size_t row = 0; row < table.rows.size(); ++row) {
-      Picture one{.file = fmt::format("{}, example {}", file, row + 1),
-                  .input = {},
-                  .probabilities = {},
-                  .problem = {}};
+      Picture one{
+          .file = fmt::format("{}, example {}", file, row + 1), .input = {}, .results = {}, .problem = {}};
       one.input = encode_rows(table, {row}, spec, file);
       one.input.shape = spec.input;
       rows.push_back(std::move(one));
     }
   } catch (const Error& error) {
-    rows.push_back({.file = file, .input = {}, .probabilities = {}, .problem = error.what()});
+    rows.push_back({.file = file, .input = {}, .results = {}, .problem = error.what()});
   }
 }
 
@@ -75,8 +95,12 @@ void predict(const TrainedModel& trained, Picture& picture) {
   const NoGrad no_history;
   const Autocast scope(parse_precision(trained.config.precision));
   picture.input.shape = picture.input.shape.insert(0, 1);
-  picture.probabilities =
-      softmax((*trained.model)(Tensor::from(picture.input, trained.device))).to_vector<float>();
+  const Tensor made = (*trained.model)(Tensor::from(picture.input, trained.device));
+  const std::vector<TargetScale>& scales = trained.data.targets;
+  picture.results = (scales.empty() ? softmax(made) : cast(made, DType::f32)).to_vector<float>();
+  for (size_t i = 0; i < scales.size(); ++i)
+    picture.results[i] =
+        static_cast<float>(static_cast<double>(picture.results[i]) * scales[i].stddev + scales[i].mean);
 }
 
 /// The classes, the most likely first.
@@ -99,11 +123,16 @@ void print_json(const std::vector<Picture>& pictures, const ExampleSpec& spec, i
       result.push_back({{"image", picture.file}, {"error", picture.problem}});
       continue;
     }
+    if (!spec.targets.empty()) {
+      nlohmann::ordered_json numbers;
+      for (size_t i = 0; i < picture.results.size(); ++i) numbers[class_name(spec, i)] = picture.results[i];
+      result.push_back({{spec.columns.empty() ? "image" : "example", picture.file}, {"numbers", numbers}});
+      continue;
+    }
     auto classes = nlohmann::ordered_json::array();
-    for (const size_t label : ranked(picture.probabilities, top))
-      classes.push_back({{"class", label},
-                         {"name", class_name(spec, label)},
-                         {"probability", picture.probabilities[label]}});
+    for (const size_t label : ranked(picture.results, top))
+      classes.push_back(
+          {{"class", label}, {"name", class_name(spec, label)}, {"probability", picture.results[label]}});
     result.push_back({{"image", picture.file}, {"predictions", classes}});
   }
   std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
@@ -118,9 +147,12 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
   for (const Picture& picture : pictures) {
     if (!picture.problem.empty()) continue;
     std::cout << fmt::format("{:<{}}", picture.file, file_width);
-    for (const size_t label : ranked(picture.probabilities, top))
-      std::cout << fmt::format("   {:<{}} {:5.1f} %", class_name(spec, label), name_width,
-                               100 * picture.probabilities[label]);
+    if (spec.targets.empty())
+      for (const size_t label : ranked(picture.results, top))
+        std::cout << fmt::format("   {:<{}} {:5.1f} %", class_name(spec, label), name_width,
+                                 100 * picture.results[label]);
+    for (size_t i = 0; i < spec.targets.size(); ++i)
+      std::cout << fmt::format("   {} {:<10.6g}", class_name(spec, i), picture.results[i]);
     std::cout << '\n';
   }
 }
@@ -132,6 +164,8 @@ int predict(const PredictOptions& options) {
   for (const std::string& file : options.images) {
     if (trained.data.columns.empty())
       pictures.push_back(read_picture(file, trained.data, options.invert));
+    else if (file.ends_with(".npy"))
+      read_number_rows(file, trained.data, pictures);
     else
       read_rows(file, trained.data, pictures);
   }
@@ -161,12 +195,12 @@ int predict(const PredictOptions& options) {
 }  // namespace
 
 void add_predict(CLI::App& program, int& exit_code) {
-  CLI::App* command =
-      program.add_subcommand("predict", "Classify pictures, or rows of a table, with a trained model");
+  CLI::App* command = program.add_subcommand(
+      "predict", "Classify pictures or rows of a table, or predict numbers, with a trained model");
   const auto options = std::make_shared<PredictOptions>();
   command
       ->add_option("IMAGE", options->images,
-                   "PNG, JPEG or WebP files of any size; CSV files, for models of tables")
+                   "PNG, JPEG or WebP files of any size; CSV or .npy files, for models of tables and rows")
       ->required()
       ->option_text("...");
   command

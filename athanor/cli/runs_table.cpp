@@ -78,12 +78,17 @@ struct ResultRow {
 
 std::string percent_text(const json& value) { return fmt::format("{:.2f} %", 100 * value.get<double>()); }
 std::string number_text(const json& value) { return fmt::format("{:.4f}", value.get<double>()); }
+std::string plain_text(const json& value) { return fmt::format("{:.5g}", value.get<double>()); }
 std::string rate_text(const json& value) { return grouped(static_cast<int64_t>(value.get<double>())); }
 std::string bytes_text(const json& value) { return format_bytes(value.get<uint64_t>()); }
 
 const std::vector<ResultRow>& result_rows() {
   static const std::vector<ResultRow> rows{
       {"test accuracy", "test_accuracy", percent_text},
+      {"mean IoU", "test_mean_iou", percent_text},
+      {"R2", "test_r2", number_text},
+      {"RMSE", "test_rmse", plain_text},
+      {"MAE", "test_mae", plain_text},
       {"F1", "test_f1", percent_text},
       {"top-5", "test_top5_accuracy", percent_text},
       {"bits per byte", "test_bits_per_byte", number_text},
@@ -95,6 +100,7 @@ const std::vector<ResultRow>& result_rows() {
       {"ms a step", "step_ms_median",
        [](const json& value) { return fmt::format("{:.2f}", value.get<double>()); }},
       {"pictures a second", "images_per_second", rate_text},
+      {"examples a second", "examples_per_second", rate_text},
       {"tokens a second", "tokens_per_second", rate_text},
       {"memory", "peak_memory_bytes", bytes_text},
       {"kernels", "kernels_total", value_text}};
@@ -128,7 +134,7 @@ ordered_json run_facts(const RunInfo& run) {
   facts["best"] = status.best;
   facts["best_epoch"] = status.best_epoch;
   facts["best_loss"] = status.best_loss;
-  facts["best_accuracy"] = status.best_accuracy;
+  facts["best_" + status.quality] = status.best_accuracy;
   facts["steps"] = status.steps;
   facts["steps_in_all"] = status.steps_in_all;
   facts["train_seconds"] = status.train_seconds;

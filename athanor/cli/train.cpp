@@ -71,9 +71,19 @@ void add_options(CLI::App& command, TrainOptions& options) {
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
                  "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
-                 "(default fashion-mnist); for gpt2 and bert a text file",
+                 "(default fashion-mnist), a table (CSV); for gpt2 and bert a text file",
                  "What to train"),
           dataset_names());
+  suggest(option("--task", config.task, "NAME",
+                 "what to learn: auto (what the model is for), classification, or regression: numbers of a "
+                 "table or of arrays, by mlp unless --model is given (default auto)",
+                 "What to train"),
+          task_names());
+  option(
+      "--target", config.target, "COLUMN",
+      "the column of a table to predict, for regression also several: 'a,b' (default: called label, class, "
+      "target or y, or the last)",
+      "What to train");
   option(
       "--image-size", config.image_size, "N",
       "picture files are cut and scaled to N x N (default: 224, or their own size if all have one up to 256)",
@@ -165,6 +175,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "How to train");
   option("--label-smoothing", config.label_smoothing, "X",
          "share of a label spread over all classes (default 0)", "How to train");
+  suggest(
+      option("--loss", config.loss, "NAME", "of regression: mse, l1 or huber (default mse)", "How to train"),
+      loss_names());
   option("--clip-norm", config.clip_norm, "X",
          "largest norm of all gradients together (default: not clipped, for text 1)", "How to train");
 
@@ -245,12 +258,17 @@ nlohmann::json given_fields(const CLI::App& command, const TrainOptions& options
   return fields;
 }
 
-/// The model of the run, new or gone on with: other defaults hang on it.
-std::string model_of(const nlohmann::json& given, const TrainOptions& options) {
-  if (given.contains("model")) return given["model"];
+/// The defaults of the run, new or gone on with: they hang on its model and its task.
+TrainConfig defaults_of(const nlohmann::json& given, const TrainOptions& options) {
   const RunFolder folder{options.out};
   const bool goes_on = options.resume && !options.out.empty() && folder.has_run();
-  return goes_on ? stored_config(folder).model : options.config.model;
+  TrainConfig known = goes_on ? stored_config(folder) : options.config;
+  if (given.contains("task")) known.task = given["task"];
+  if (given.contains("model"))
+    known.model = given["model"];
+  else if (!goes_on && known.task == "regression")
+    known.model = "mlp";
+  return default_config(known.model, known.task);
 }
 
 /// The folder and the options of the run: a new one, or the one that is gone on with.
@@ -376,7 +394,7 @@ int train(const CLI::App& command, TrainOptions options) {
   at_least_one(command, {"--epochs", "--image-size", "--batch-size", "--accumulate", "--threads",
                          "--max-steps", "--eval-examples", "--context", "--patience", "--lora"});
   const nlohmann::json given = given_fields(command, options);
-  options.config = with_fields(default_config(model_of(given, options)), given);
+  options.config = with_fields(defaults_of(given, options), given);
   check_tuning(given, options.config);
   options.config.validate();
   if (nn::is_own_model(options.config.model))

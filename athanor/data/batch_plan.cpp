@@ -57,6 +57,8 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
   const int64_t first = batch * options_.batch_size;
   const int64_t count = std::min(options_.batch_size, dataset_->size() - first);
   Batch result{HostArray(DType::f32, spec.input.insert(0, count)), HostArray(DType::i64, {count})};
+  const size_t outputs = spec.targets.size();
+  HostArray numbers(DType::f32, {count, static_cast<int64_t>(outputs)});
   const auto inputs = result.inputs.as<float>();
   const auto labels = result.labels.as<int64_t>();
   const auto stride = static_cast<size_t>(spec.input.size());
@@ -64,6 +66,7 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
     const auto slot = static_cast<size_t>(i);
     const int64_t index = order ? (*order)[static_cast<size_t>(first + i)] : first + i;
     read(epoch, index, inputs.data() + slot * stride, labels[slot]);
+    if (outputs > 0) dataset_->numbers(index, numbers.as<float>().data() + slot * outputs);
     if (labels[slot] < 0 || labels[slot] >= spec.classes)
       throw Error(ErrorCode::value,
                   fmt::format("label {} of example {} is out of range: there are {} classes", labels[slot],
@@ -75,6 +78,7 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
                         for_mixing);
     options_.augmentation->mix(result.inputs, result.labels, spec.classes, random);
   }
+  if (outputs > 0) result.labels = std::move(numbers);
   return result;
 }
 

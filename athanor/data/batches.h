@@ -8,7 +8,8 @@
 namespace athanor {
 
 /// Examples that are used together: pictures f32[B, C, H, W] with labels i64[B] (or where pictures are mixed,
-/// the probabilities of classes, f32[B, classes]), or tokens i64[B, T] with the token after each, i64[B, T].
+/// the probabilities of classes, f32[B, classes]; or numbers to predict, f32[B, K]), or tokens i64[B, T] with
+/// the token after each, i64[B, T].
 struct Batch {
   HostArray inputs;
   HostArray labels;

@@ -16,6 +16,11 @@ struct DataOptions {
   /// Picture files are cut and scaled to this height and width; 0: to 224, or to their own size where all are
   /// of one size up to 256.
   int64_t image_size = 0;
+  /// Whether the targets are numbers, which regression predicts, and not classes.
+  bool numbers = false;
+  /// The column of a table with the class, or the columns with the numbers ("width,height"). "": called
+  /// label, class, target or y, or the last.
+  std::string target = {};
   /// How many examples that cannot be read are passed over before it is an error.
   int64_t most_broken = 10;
 };

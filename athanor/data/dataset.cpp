@@ -8,6 +8,10 @@ HostArray Dataset::picture(int64_t /*index*/, int64_t& /*label_out*/) const {
   throw Error(ErrorCode::usage, "these examples are no pictures: they cannot be augmented or shown");
 }
 
+void Dataset::numbers(int64_t /*index*/, float* /*out*/) const {
+  throw Error(ErrorCode::usage, "the targets of these examples are no numbers");
+}
+
 int64_t Dataset::label(int64_t index) const {
   std::vector<float> input(static_cast<size_t>(spec().input.size()));
   int64_t label = 0;

@@ -24,6 +24,12 @@ struct ColumnEncoding {
   std::vector<std::string> categories = {};  // sorted; {} for a number
 };
 
+/// A number that is to be predicted: what a network gives is (number - mean) / stddev.
+struct TargetScale {
+  double mean = 0, stddev = 1;
+  bool operator==(const TargetScale&) const = default;
+};
+
 /// What all examples of a dataset have in common.
 struct ExampleSpec {
   Shape input;                           // [C, H, W]; of tables [1, 1, F], of text [T]
@@ -32,6 +38,9 @@ struct ExampleSpec {
   Normalization normalization;           // already applied by read()
   std::vector<ColumnEncoding> columns;   // of a table; {} for pictures
   std::string fingerprint = {};          // of the data, where all else here may be the same for other data
+  /// Where the targets are numbers: a scale for each of the `classes`, whose names are class_names. Labels
+  /// are then 0.
+  std::vector<TargetScale> targets = {};
 };
 
 /// Examples that can be read in any order, from several threads at once.
@@ -47,6 +56,9 @@ class Dataset {
   /// The picture as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
   /// size, and its label. Throws Error(usage) where the examples are no pictures.
   virtual HostArray picture(int64_t index, int64_t& label_out) const;
+  /// Writes the targets to the spec().targets.size() floats at `out`, scaled. Throws Error(usage) where
+  /// targets are no numbers.
+  virtual void numbers(int64_t index, float* out) const;
   /// The label as it is stored, without reading the example where that is possible.
   virtual int64_t label(int64_t index) const;
   /// The examples that were asked for and could not be read, each with the reason. Other examples took their

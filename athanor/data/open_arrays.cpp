@@ -31,9 +31,12 @@ std::vector<std::string> file_names(Split split, bool labels) {
   const std::string idx =
       fmt::format("{}-{}", split == Split::train ? "train" : "t10k", labels ? "labels" : "images");
   const std::string_view kind = labels ? "idx1-ubyte" : "idx3-ubyte";
-  return {fmt::format("{}-{}", idx, kind), fmt::format("{}-{}.gz", idx, kind),
-          fmt::format("{}.{}", idx, kind), fmt::format("{}.{}.gz", idx, kind),
-          fmt::format("{}_{}.npy", split == Split::train ? "train" : "test", labels ? "labels" : "images")};
+  return {fmt::format("{}-{}", idx, kind),
+          fmt::format("{}-{}.gz", idx, kind),
+          fmt::format("{}.{}", idx, kind),
+          fmt::format("{}.{}.gz", idx, kind),
+          fmt::format("{}_{}.npy", split == Split::train ? "train" : "test", labels ? "labels" : "images"),
+          fmt::format("{}_{}.npy", split == Split::train ? "train" : "test", labels ? "targets" : "inputs")};
 }
 
 /// The reader of NumPy files knows more element types than are of use here: what it advises would be refused

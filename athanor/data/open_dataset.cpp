@@ -104,7 +104,10 @@ std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, cons
 }
 
 std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split, const DataOptions& options) {
-  if (has_array_files(folder)) return open_arrays(array_files(folder, folder_hint), split, {}, options);
+  if (has_array_files(folder)) {
+    const ReadArray read = array_files(folder, folder_hint);
+    return options.numbers ? open_number_arrays(read, split, options) : open_arrays(read, split, {}, options);
+  }
   if (const auto cifar = find_cifar(folder)) return open_cifar(*cifar, split, options);
   if (const auto parts = emnist_parts(folder); parts.size() == 1)
     return open_emnist(folder, parts.front(), split, options);
@@ -216,6 +219,11 @@ void check_names(const ExampleSpec& spec, const std::string& place) {
 std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, Split split,
                                             const DataOptions& options) {
   std::shared_ptr<const Dataset> dataset = open_any(name_or_folder, split, options);
+  if (options.numbers && dataset->spec().targets.empty())
+    throw Error(
+        ErrorCode::usage, "the dataset has classes, and regression predicts numbers", name_or_folder,
+        "Give a table (--data FILE.csv --target COLUMN), or arrays of inputs and targets in an .npz, a "
+        ".safetensors or train_inputs.npy, train_targets.npy, test_inputs.npy and test_targets.npy");
   check_names(dataset->spec(), name_or_folder);
   return dataset;
 }

@@ -22,13 +22,13 @@ using Arrays = std::map<std::string, HostArray>;
 /// What the arrays may be called: as athanor's files, as Keras' archives; and where there is one split.
 std::vector<std::string> array_names(Split split, bool labels) {
   const std::string side = split == Split::train ? "train" : "test";
-  if (labels) return {side + "_labels", "y_" + side, side + "_y"};
-  return {side + "_images", "x_" + side, side + "_x"};
+  if (labels) return {side + "_labels", "y_" + side, side + "_y", side + "_targets"};
+  return {side + "_images", "x_" + side, side + "_x", side + "_inputs"};
 }
 
 std::vector<std::string> only_names(bool labels) {
   if (labels) return {"labels", "label", "y", "targets"};
-  return {"images", "x", "X", "data"};
+  return {"images", "x", "X", "data", "inputs"};
 }
 
 std::string first_of(const Arrays& arrays, const std::vector<std::string>& names) {
@@ -67,22 +67,22 @@ HostArray chosen_rows(const HostArray& array, const std::vector<bool>& chosen, b
 
 /// One split in the file: which examples are kept for testing depends on their numbers.
 ReadArray one_split(const fs::path& file, const std::shared_ptr<const Arrays>& arrays,
-                    const std::string& images, const std::string& labels) {
+                    const std::string& images, const std::string& labels, bool are_classes) {
   const HostArray numbers = flat_labels(arrays->at(labels));
-  if (!is_int(numbers.dtype) || numbers.shape.rank() != 1)
+  if (are_classes && (!is_int(numbers.dtype) || numbers.shape.rank() != 1))
     throw Error(ErrorCode::dtype,
                 fmt::format("the labels are {} {}", to_string(numbers.dtype), to_string(numbers.shape)),
-                (file / labels).string(), "They must be whole numbers, [N]");
+                (file / labels).string(), "They must be whole numbers, [N]; or give --task regression");
+  const int64_t count = numbers.shape.rank() > 0 ? numbers.shape[0] : 0;
   std::vector<std::string> names;
-  std::vector<int64_t> classes;
-  for (const double label : to_doubles(numbers)) {
-    names.push_back(std::to_string(names.size()));
-    classes.push_back(static_cast<int64_t>(label));
-  }
-  if (arrays->at(images).shape.rank() < 1 || arrays->at(images).shape[0] != numbers.shape[0])
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  std::vector<int64_t> classes(static_cast<size_t>(count));
+  if (are_classes)
+    std::ranges::transform(to_doubles(numbers), classes.begin(),
+                           [](double label) { return static_cast<int64_t>(label); });
+  if (arrays->at(images).shape.rank() < 1 || arrays->at(images).shape[0] != count)
     throw Error(ErrorCode::shape,
-                fmt::format("pictures of shape {} but {} labels", to_string(arrays->at(images).shape),
-                            numbers.shape[0]),
+                fmt::format("pictures of shape {} but {} labels", to_string(arrays->at(images).shape), count),
                 file.string());
   return [=, tested = held_out(names, classes)](Split split, bool want_labels) {
     const std::string& name = want_labels ? labels : images;
@@ -92,12 +92,12 @@ ReadArray one_split(const fs::path& file, const std::shared_ptr<const Arrays>& a
   };
 }
 
-ReadArray reader_of(const fs::path& file, Arrays content) {
+ReadArray reader_of(const fs::path& file, Arrays content, bool are_classes) {
   const auto arrays = std::make_shared<const Arrays>(std::move(content));
   const std::string images = first_of(*arrays, only_names(false)),
                     labels = first_of(*arrays, only_names(true));
   if (first_of(*arrays, array_names(Split::train, false)).empty() && !images.empty() && !labels.empty())
-    return one_split(file, arrays, images, labels);
+    return one_split(file, arrays, images, labels, are_classes);
   return [file, arrays](Split split, bool want_labels) {
     const std::vector<std::string> names = array_names(split, want_labels);
     const std::string name = first_of(*arrays, names);
@@ -107,15 +107,19 @@ ReadArray reader_of(const fs::path& file, Arrays content) {
   };
 }
 
+std::shared_ptr<const Dataset> open_either(const ReadArray& read, Split split, const DataOptions& options) {
+  return options.numbers ? open_number_arrays(read, split, options) : open_arrays(read, split, {}, options);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> open_npz(const fs::path& file, Split split, const DataOptions& options) {
-  return open_arrays(reader_of(file, read_npz(file)), split, {}, options);
+  return open_either(reader_of(file, read_npz(file), !options.numbers), split, options);
 }
 
 std::shared_ptr<const Dataset> open_safetensors(const fs::path& file, Split split,
                                                 const DataOptions& options) {
-  return open_arrays(reader_of(file, read_safetensors(file).tensors), split, {}, options);
+  return open_either(reader_of(file, read_safetensors(file).tensors, !options.numbers), split, options);
 }
 
 }  // namespace athanor

@@ -27,6 +27,10 @@ using ReadArray = std::function<FileArray(Split split, bool labels)>;
 std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
                                            std::vector<std::string> class_names, const DataOptions& options);
 
+/// The same with numbers as targets: inputs are pictures, or rows of numbers.
+std::shared_ptr<const Dataset> open_number_arrays(const ReadArray& read, Split split,
+                                                  const DataOptions& options);
+
 /// Throws Error(usage) where a size is asked for, of what is not scaled.
 void refuse_image_size(const DataOptions& options);
 

@@ -11,6 +11,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/data/numbers.h"
 
 namespace athanor {
 namespace {
@@ -87,6 +88,21 @@ void encode(const ColumnEncoding& column, const std::string& field, float* out, 
   out[0] = static_cast<float>((*number - column.mean) / column.stddev);
 }
 
+/// Of all columns but `left_out`.
+void learn_columns(const CsvTable& table, const std::vector<size_t>& rows,
+                   const std::vector<size_t>& left_out, const std::string& name, ExampleSpec& spec) {
+  size_t width = 0;
+  for (size_t column = 0; column < table.columns.size(); ++column) {
+    if (std::ranges::find(left_out, column) != left_out.end()) continue;
+    spec.columns.push_back(learn_column(table, rows, column, name));
+    width += width_of(spec.columns.back());
+  }
+  if (width == 0)
+    throw Error(ErrorCode::value, "there is no column but the target", name, "Give columns to learn from");
+  spec.input = {1, 1, static_cast<int64_t>(width)};
+  spec.normalization = {{0.0F}, {1.0F}};
+}
+
 }  // namespace
 
 bool is_missing(const std::string& field) {
@@ -104,6 +120,27 @@ size_t label_column(const CsvTable& table) {
   return table.columns.size() - 1;
 }
 
+std::vector<size_t> columns_named(const CsvTable& table, const std::vector<std::string>& names,
+                                  const std::string& place) {
+  std::vector<size_t> columns;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(table.columns, name);
+    if (found == table.columns.end())
+      throw Error(ErrorCode::usage, fmt::format("there is no column '{}'", name), place,
+                  fmt::format("The table has {}", join(table.columns)));
+    columns.push_back(static_cast<size_t>(found - table.columns.begin()));
+  }
+  return columns;
+}
+
+std::vector<size_t> target_columns(const CsvTable& table, const std::string& names,
+                                   const std::string& place) {
+  if (names.empty()) return {label_column(table)};
+  std::vector<std::string> each;
+  for (const std::string& name : split(names, ',')) each.push_back(trim(name));
+  return columns_named(table, each, place);
+}
+
 ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
                         const std::string& name) {
   ExampleSpec spec;
@@ -116,16 +153,33 @@ ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, 
                 name, "Call the column of the class 'label', or put it last");
   spec.class_names.assign(classes.begin(), classes.end());
   spec.classes = static_cast<int64_t>(classes.size());
-  size_t width = 0;
-  for (size_t column = 0; column < table.columns.size(); ++column) {
-    if (column == label) continue;
-    spec.columns.push_back(learn_column(table, rows, column, name));
-    width += width_of(spec.columns.back());
-  }
-  if (width == 0)
-    throw Error(ErrorCode::value, "there is no column but the class", name, "Give columns to learn from");
-  spec.input = {1, 1, static_cast<int64_t>(width)};
-  spec.normalization = {{0.0F}, {1.0F}};
+  learn_columns(table, rows, {label}, name, spec);
+  return spec;
+}
+
+std::vector<double> numbers_in(const CsvTable& table, const std::vector<size_t>& rows,
+                               const std::vector<size_t>& columns, const std::string& name) {
+  std::vector<double> numbers;
+  for (const size_t row : rows)
+    for (const size_t column : columns) {
+      const auto number = number_in(table.rows[row][column]);
+      if (!number)
+        throw Error(ErrorCode::value,
+                    fmt::format("'{}' is no number, which the target '{}' must be", table.rows[row][column],
+                                table.columns[column]),
+                    example_place(name, row), "Mend the field, or take the row out");
+      numbers.push_back(*number);
+    }
+  return numbers;
+}
+
+ExampleSpec learn_number_table(const CsvTable& table, const std::vector<size_t>& rows,
+                               const std::vector<size_t>& targets, const std::string& name) {
+  ExampleSpec spec;
+  spec.classes = std::ssize(targets);
+  for (const size_t column : targets) spec.class_names.push_back(table.columns[column]);
+  spec.targets = target_scales(numbers_in(table, rows, targets, name), targets.size());
+  learn_columns(table, rows, targets, name, spec);
   return spec;
 }
 

@@ -40,10 +40,23 @@ HostArray encode_rows(const CsvTable& table, const std::vector<size_t>& rows, co
 ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
                         const std::string& name);
 
+/// The same with numbers in columns `targets`. Throws Error(value).
+ExampleSpec learn_number_table(const CsvTable& table, const std::vector<size_t>& rows,
+                               const std::vector<size_t>& targets, const std::string& name);
+
+/// The numbers [rows, columns] in these columns. Throws Error(value) for a field that is none.
+std::vector<double> numbers_in(const CsvTable& table, const std::vector<size_t>& rows,
+                               const std::vector<size_t>& columns, const std::string& name);
+
 /// "", "NA", "nan", "?" and the like.
 bool is_missing(const std::string& field);
 
 /// The column that holds the class: called label, class, target or y, or the last.
 size_t label_column(const CsvTable& table);
+/// The columns of these names. Throws Error(usage) for a name that is none.
+std::vector<size_t> columns_named(const CsvTable& table, const std::vector<std::string>& names,
+                                  const std::string& place);
+/// Those of names with commas between; {label_column()} for "".
+std::vector<size_t> target_columns(const CsvTable& table, const std::string& names, const std::string& place);
 
 }  // namespace athanor

@@ -38,13 +38,17 @@ ColumnEncoding column_from_json(const json& source) {
 json to_json(const ExampleSpec& spec) {
   json columns = json::array();
   for (const ColumnEncoding& column : spec.columns) columns.push_back(to_json(column));
+  json targets = json::array();
+  for (const TargetScale& scale : spec.targets)
+    targets.push_back({{"mean", scale.mean}, {"stddev", scale.stddev}});
   return {{"columns", columns},
           {"input", spec.input.to_ints()},
           {"classes", spec.classes},
           {"class_names", spec.class_names},
           {"mean", spec.normalization.mean},
           {"stddev", spec.normalization.stddev},
-          {"fingerprint", spec.fingerprint}};
+          {"fingerprint", spec.fingerprint},
+          {"targets", targets}};
 }
 
 ExampleSpec spec_from_json(const json& source) {
@@ -56,12 +60,16 @@ ExampleSpec spec_from_json(const json& source) {
   source.at("stddev").get_to(spec.normalization.stddev);
   for (const json& column : source.value("columns", json::array()))  // older files have none
     spec.columns.push_back(column_from_json(column));
-  spec.fingerprint = source.value("fingerprint", "");  // older files have none
+  spec.fingerprint = source.value("fingerprint", "");               // older files have none
+  for (const json& scale : source.value("targets", json::array()))  // older files have none
+    spec.targets.push_back({.mean = scale.at("mean"), .stddev = scale.at("stddev")});
   const bool text = spec.input.rank() == 1;
   const size_t channels = static_cast<size_t>(text ? 1 : spec.input.rank() == 3 ? spec.input[0] : 0);
   const auto fits = [&](const std::vector<float>& values) {
     return values.size() == 1 || values.size() == channels;
   };
+  if (!spec.targets.empty() && std::ssize(spec.targets) != spec.classes)
+    throw Error(ErrorCode::format, "the description of the targets is inconsistent");
   if (channels == 0 || spec.classes < 1 || !fits(spec.normalization.mean) || !fits(spec.normalization.stddev))
     throw Error(ErrorCode::format, "the description of the training data is inconsistent");
   return spec;

@@ -119,6 +119,12 @@ std::vector<Measure> class_measures(const ClassCounts& counts) {
   return measures;
 }
 
+TestMeasures by_name(const std::vector<Measure>& measures) {
+  TestMeasures named;
+  for (const Measure& measure : measures) named[measure.name] = measure.value;
+  return named;
+}
+
 std::string class_name(const std::vector<std::string>& names, int64_t label) {
   const auto at = static_cast<size_t>(label);
   return at < names.size() ? names[at] : fmt::format("class {}", label);

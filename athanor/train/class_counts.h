@@ -67,6 +67,7 @@ struct TestExample {
 
 /// What a test gives.
 struct TestResult : MetricsSum {
+  std::vector<Measure> measures = {};         // what only a test gives: F1, mean IoU, RMSE
   std::optional<ClassCounts> classes = {};    // where the task has classes
   std::vector<TestExample> mistakes = {};     // those that the model was surest of, the surest first
   std::vector<TestExample> first_right = {};  // of those that are right
@@ -75,6 +76,9 @@ struct TestResult : MetricsSum {
 /// Keeps of a tested batch what `mistakes` and `first_right` are to show.
 void keep_examples(TestResult& result, const HostArray& scores, const HostArray& inputs,
                    const HostArray& targets);
+
+/// By their names.
+TestMeasures by_name(const std::vector<Measure>& measures);
 
 /// "F1 91.2 %" and "top-5 99.8 %".
 std::vector<Measure> class_measures(const ClassCounts& counts);

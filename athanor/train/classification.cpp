@@ -13,27 +13,14 @@
 #include "athanor/data/held_back.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/nn/models.h"
+#include "athanor/train/full_batches.h"
 
 namespace athanor {
 namespace {
 
 ClassificationOptions options_of(const TrainConfig& config) {
   ClassificationOptions options{.train = {}, .test = {}, .data_name = config.data};
-  DataOptions data{.image_size = config.image_size, .most_broken = config.max_broken};
-  try {
-    options.train = open_dataset(config.data, Split::train, data);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::name) throw;
-    throw Error(ErrorCode::usage, error.problem(), "--data", error.hint());
-  }
-  throw_if_interrupted();
-  data.like = options.train->spec();
-  if (config.validation > 0)
-    std::tie(options.train, options.test) = held_back(options.train, config.validation, config.seed);
-  else
-    options.test = open_dataset(config.data, Split::test, data);
-  options.test = first_examples(options.test, config.eval_examples);
-  throw_if_interrupted();
+  std::tie(options.train, options.test) = open_both_splits(config, {.target = config.target});
   options.model = [name = config.model](const ExampleSpec& spec) {
     return nn::make_model(name, spec.input, spec.classes);
   };
@@ -47,49 +34,13 @@ ClassificationOptions options_of(const TrainConfig& config) {
   return options;
 }
 
-/// Pictures in their order; the last batch is filled up with black ones whose labels do not count.
-class FullBatches final : public Batches {
- public:
-  FullBatches(std::shared_ptr<const Dataset> dataset, int64_t batch_size, int workers)
-      : size_(std::min(batch_size, dataset->size())),
-        loader_(std::move(dataset), {.batch_size = size_, .workers = workers}) {}
-
-  std::optional<Batch> next() override {
-    std::optional<Batch> batch = loader_.next();
-    if (!batch || batch->labels.shape[0] == size_) return batch;
-    Batch full{HostArray(DType::f32, batch->inputs.shape.with(0, size_)), HostArray(DType::i64, {size_})};
-    std::copy(batch->inputs.bytes.begin(), batch->inputs.bytes.end(), full.inputs.bytes.begin());
-    const auto labels = full.labels.as<int64_t>();
-    std::fill(labels.begin(), labels.end(), ignored_target);
-    std::ranges::copy(std::as_const(batch->labels).as<int64_t>(), labels.begin());
-    return full;
-  }
-  int64_t batches() const override { return loader_.batches(); }
-  LoaderState state() const override { return loader_.state(); }
-  void restore(const LoaderState& state) override { loader_.restore(state); }
-
- private:
-  int64_t size_;
-  DataLoader loader_;
-};
-
 }  // namespace
 
 Classification::Classification(const TrainConfig& config) : Classification(options_of(config)) {}
 
 Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {
-  if (!options_.train) return;
-  const Shape &train = options_.train->spec().input, &test = options_.test->spec().input;
-  if (test != train)
-    throw Error(
-        ErrorCode::shape,
-        fmt::format("the test pictures are {}, the training pictures {}", to_string(test), to_string(train)),
-        options_.data_name, "Make them of one size");
-  if (options_.batch_size > options_.train->size())
-    throw Error(ErrorCode::usage,
-                fmt::format("a batch of {} is larger than the {} training pictures", options_.batch_size,
-                            options_.train->size()),
-                "--batch-size", fmt::format("Give at most {}", options_.train->size()));
+  if (options_.train)
+    check_splits(*options_.train, *options_.test, options_.batch_size, "pictures", options_.data_name);
 }
 
 const ExampleSpec& Classification::spec() const {

@@ -39,6 +39,9 @@ void for_each_field(Config& config, F&& f) {
   using enum OnResume;
   f("model", config.model, keep);
   f("data", config.data, keep);
+  f("task", config.task, keep);
+  f("target", config.target, keep);
+  f("loss", config.loss, keep);
   f("image_size", config.image_size, keep);
   f("max_broken", config.max_broken, may_change);
   f("augment", config.augment, keep);
@@ -83,11 +86,11 @@ void for_each_field(Config& config, F&& f) {
 }
 
 // Which older runs do not have.
-constexpr std::array<std::string_view, 23> later_fields{
+constexpr std::array<std::string_view, 26> later_fields{
     "augment_on", "tensorboard",     "eval_examples", "precision", "tune",      "choices",    "image_size",
     "max_broken", "augment",         "memory_limit",  "context",   "tokenizer", "validation", "init",
     "freeze",     "weight_decay_on", "ema",           "patience",  "sample",    "accumulate", "offload",
-    "lora",       "lora_alpha"};
+    "lora",       "lora_alpha",      "task",          "target",    "loss"};
 
 template <class T>
 json field_to_json(const T& value) {
@@ -168,9 +171,29 @@ const std::vector<std::string>& weight_decay_names() {
   return names;
 }
 
-TrainConfig default_config(const std::string& model) {
+const std::vector<std::string>& task_names() {
+  static const std::vector<std::string> names{"auto", "classification", "regression"};
+  return names;
+}
+
+const std::vector<std::string>& loss_names() {
+  static const std::vector<std::string> names{"mse", "l1", "huber"};
+  return names;
+}
+
+TrainConfig default_config(const std::string& model, const std::string& task) {
   TrainConfig config;
   config.model = model;
+  config.task = task;
+  if (task == "regression") {
+    config.epochs = 20;
+    config.batch_size = 32;
+    config.optimizer = "adamw";
+    config.lr = 1e-3;
+    config.weight_decay = 0.01;
+    config.weight_decay_on = "weights";
+    config.clip_norm = 1;
+  }
   if (model == "vit-tiny") {  // as timm and torchvision train it
     config.optimizer = "adamw";
     config.lr = 1e-3;
@@ -201,11 +224,26 @@ TrainConfig default_config(const std::string& model) {
 
 double TrainConfig::learning_rate() const { return lr.value_or(default_lr(optimizer)); }
 
+void TrainConfig::check_task() const {
+  check_name("task", task, task_names());
+  const bool text = nn::is_language_model(model);
+  if (text && task != "auto")
+    refuse("task", fmt::format("{} is a model of text, and its task is known", model), "Leave it out");
+  if (text && !target.empty())
+    refuse("target", fmt::format("{} learns from text, which has no columns", model), "Leave it out");
+  if (!loss.empty() && task != "regression")
+    refuse("loss", "only regression has a choice of losses", "Leave it out, or give --task regression");
+  if (!loss.empty()) check_name("loss", loss, loss_names());
+  if (task == "regression" && label_smoothing > 0)
+    refuse("label_smoothing", "numbers have no labels to smooth", "Leave it out");
+}
+
 void TrainConfig::validate() const {
   if (nn::is_own_model(model))
     nn::load_own_model(model);
   else
     check_name("model", model, nn::model_names());
+  check_task();
   check_name("optimizer", optimizer, optim::optimizer_names());
   check_name("schedule", schedule, optim::schedule_names());
   check_name("precision", precision, precision_names());

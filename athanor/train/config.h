@@ -25,6 +25,9 @@ std::string to_string(const CheckpointInterval& interval);
 struct TrainConfig {
   std::string model = "cnn";           // see nn::model_names()
   std::string data = "fashion-mnist";  // as open_dataset() takes it; of language models a text file
+  std::string task = "auto";           // see task_names(); auto: what the model is for
+  std::string target;                  // the column of a table to predict (DataOptions); "": by its name
+  std::string loss;                    // of regression: mse, l1 or huber; "": mse
   int64_t image_size = 0;              // of picture files, see DataOptions; 0: what these suggest
   int64_t max_broken = 10;             // so many pictures that cannot be read are passed over
   std::string augment = "none";        // as Augmentation::parse() takes it, with "standard"
@@ -72,16 +75,24 @@ struct TrainConfig {
   /// Throws Error(usage) naming the first option that is out of range or unknown, with the nearest match.
   void validate() const;
   bool operator==(const TrainConfig&) const = default;
+
+ private:
+  void check_task() const;
 };
 
 double default_lr(const std::string& optimizer);
+
+/// "auto", "classification", "regression"
+const std::vector<std::string>& task_names();
+/// The losses of regression: "mse", "l1", "huber"
+const std::vector<std::string>& loss_names();
 
 /// "all", or "weights": parameters of two and more dimensions, so not biases and norms.
 const std::vector<std::string>& weight_decay_names();
 
 /// The options of a model where nothing else is asked for: TrainConfig's own, and for language models AdamW
-/// with clipping and a tenth of the text held back.
-TrainConfig default_config(const std::string& model);
+/// with clipping and a tenth of the text held back; for regression AdamW.
+TrainConfig default_config(const std::string& model, const std::string& task = "auto");
 
 nlohmann::json to_json(const TrainConfig& config);
 /// Throws Error(format) naming `source` if a field is missing, unknown or of another type.

@@ -22,7 +22,9 @@ class TextScoring final : public Scoring {
   std::vector<Measure> measures(double mean_loss, double accuracy) const override;
   std::string bar(double mean_loss, double accuracy) const override;
   ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
-  double score(double mean_loss, double /*accuracy*/) const override { return -mean_loss; }
+  double score(double mean_loss, double /*accuracy*/, const TestMeasures& /*more*/) const override {
+    return -mean_loss;
+  }
   std::string use() const override { return "sample --prompt TEXT"; }
 
  private:

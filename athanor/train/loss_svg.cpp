@@ -202,12 +202,13 @@ std::string draw_curves(const Curves& curves) {
     loss_top = std::max(loss_top, std::min(test.point.value, 2 * loss_top));
   double accuracy_low = quantile(accuracies, 0.04);
   for (const Test& test : test_accuracies) accuracy_low = std::min(accuracy_low, test.point.value);
-  accuracy_low = std::clamp(std::floor(accuracy_low * 10 - 0.2) / 10, 0.0, 0.9);
+  const bool share = curves.quality.field == "accuracy";  // others may be below 0
+  accuracy_low = std::clamp(std::floor(accuracy_low * 10 - 0.2) / 10, share ? 0.0 : -1.0, 0.9);
 
   const Panel loss{"Loss", "loss", 122,    346,        0, std::max(loss_top * 1.04, 1e-9),
                    false,  steps,  losses, test_losses};
-  const Panel accuracy{"Accuracy", "accuracy", 396,   600,        accuracy_low,
-                       1,          true,       steps, accuracies, test_accuracies};
+  const Panel accuracy{curves.quality.title, curves.quality.field, 396, 600, accuracy_low, 1, share, steps,
+                       accuracies,           test_accuracies};
   svg += draw_legend(test_losses.empty() ? "" : curves.tested);
   for (const Panel* panel : {&loss, &accuracy}) {
     svg += draw_axes(*panel, curves.epochs, panel == &accuracy);

@@ -1,10 +1,11 @@
-// A picture of a run: loss and accuracy, step by step.
+// A picture of a run: loss and accuracy (or its Quality), step by step.
 #pragma once
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "athanor/train/metrics.h"
+#include "athanor/train/scoring.h"
 
 namespace athanor {
 
@@ -20,6 +21,7 @@ struct Curves {
   std::vector<EpochMetrics> epochs;    // drawn as points: the test data
   std::optional<TestPoint> last_test;  // drawn as one more
   int64_t steps_in_all = 0;            // the width of the picture, when more than there are
+  Quality quality = {};                // what the accuracies are
   std::string tested = "pictures";     // what the test data is made of
 };
 

@@ -16,7 +16,7 @@ std::string to_line(const StepMetrics& metrics) {
   nlohmann::ordered_json line{{"step", metrics.step},
                               {"epoch", metrics.epoch},
                               {"loss", metrics.loss},
-                              {"accuracy", metrics.accuracy},
+                              {metrics.quality, metrics.accuracy},
                               {"lr", metrics.lr}};
   if (metrics.loss_scale) line["loss_scale"] = *metrics.loss_scale, line["skipped"] = metrics.skipped;
   if (metrics.threads > 0) line["threads"] = metrics.threads;
@@ -26,14 +26,20 @@ std::string to_line(const StepMetrics& metrics) {
 
 namespace {
 
+/// The quality whose field, after the prefix, a document has.
+std::string quality_in(const json& source, const std::string& prefix) {
+  return source.contains(prefix + "r2") ? "r2" : "accuracy";
+}
+
 // Throws json::exception.
 StepMetrics step_in(std::string_view text) {
   const json line = json::parse(text);
   StepMetrics step{.step = line.at("step"),
                    .epoch = line.at("epoch"),
                    .loss = line.at("loss"),
-                   .accuracy = line.at("accuracy"),
-                   .lr = line.at("lr")};
+                   .accuracy = line.at(quality_in(line, "")),
+                   .lr = line.at("lr"),
+                   .quality = quality_in(line, "")};
   if (line.contains("loss_scale")) {
     step.loss_scale = line.at("loss_scale").get<double>();
     line.at("skipped").get_to(step.skipped);
@@ -79,7 +85,7 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
   return steps;
 }
 
-void MetricsSum::add(double mean, int64_t correct_ones, int64_t counted) {
+void MetricsSum::add(double mean, double correct_ones, int64_t counted) {
   loss += mean * static_cast<double>(counted);
   correct += correct_ones;
   count += counted;
@@ -91,10 +97,9 @@ json to_json(const MetricsSum& sum) {
 
 json to_json(const EpochMetrics& epoch) {
   json result{{"epoch", epoch.epoch},           {"step", epoch.step},
-              {"train_loss", epoch.train_loss}, {"train_accuracy", epoch.train_accuracy},
-              {"test_loss", epoch.test_loss},   {"test_accuracy", epoch.test_accuracy}};
-  if (epoch.test_f1) result["test_f1"] = *epoch.test_f1;
-  if (epoch.test_top5_accuracy) result["test_top5_accuracy"] = *epoch.test_top5_accuracy;
+              {"train_loss", epoch.train_loss}, {"train_" + epoch.quality, epoch.train_accuracy},
+              {"test_loss", epoch.test_loss},   {"test_" + epoch.quality, epoch.test_accuracy}};
+  for (const auto& [name, value] : epoch.test_more) result["test_" + name] = value;
   return result;
 }
 
@@ -111,12 +116,13 @@ EpochMetrics epoch_metrics_from_json(const json& source) {
   source.at("epoch").get_to(epoch.epoch);
   source.at("step").get_to(epoch.step);
   source.at("train_loss").get_to(epoch.train_loss);
-  source.at("train_accuracy").get_to(epoch.train_accuracy);
+  epoch.quality = quality_in(source, "test_");
+  source.at("train_" + epoch.quality).get_to(epoch.train_accuracy);
   source.at("test_loss").get_to(epoch.test_loss);
-  source.at("test_accuracy").get_to(epoch.test_accuracy);
-  if (source.contains("test_f1")) epoch.test_f1 = source.at("test_f1").get<double>();
-  if (source.contains("test_top5_accuracy"))
-    epoch.test_top5_accuracy = source.at("test_top5_accuracy").get<double>();
+  source.at("test_" + epoch.quality).get_to(epoch.test_accuracy);
+  for (const auto& [name, value] : source.items())
+    if (name.starts_with("test_") && name != "test_loss" && name != "test_" + epoch.quality)
+      epoch.test_more[name.substr(std::string_view("test_").size())] = value;
   return epoch;
 }
 

@@ -19,12 +19,13 @@ struct StepMetrics {
   int64_t step = 0;     // from 1
   int64_t epoch = 0;    // from 1
   double loss = 0;      // of the step's batch, before the update
-  double accuracy = 0;  // share of the batch that was correct, before the update
+  double accuracy = 0;  // share of the batch that was correct, before the update; or its Quality
   double lr = 0;        // learning rate of the update
   // With loss scaling (f16):
   std::optional<double> loss_scale = {};  // what the loss was multiplied by
   bool skipped = false;                   // a gradient overflowed: there was no update
   int64_t threads = 0;  // of the CPU, from this step on, where there were others before; of step 1: always
+  std::string quality = "accuracy";       // Quality::field, by which `accuracy` is stored
   StepKernels kernels = {};  // that run from this step on, where others ran before; of step 1: all
   bool operator==(const StepMetrics&) const = default;
 };
@@ -40,13 +41,12 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
 
 /// Sums over steps, for means.
 struct MetricsSum {
-  double loss = 0;                 // weighted by what is counted
-  int64_t correct = 0, count = 0;  // of pictures, or of tokens
-  void add(double mean_loss, int64_t correct_ones, int64_t counted);
+  double loss = 0;     // weighted by what is counted
+  double correct = 0;  // how many are right: a whole number, but of regression (Quality)
+  int64_t count = 0;   // of pictures, or of tokens
+  void add(double mean_loss, double correct_ones, int64_t counted);
   double mean_loss() const { return count > 0 ? loss / static_cast<double>(count) : 0; }
-  double accuracy() const {
-    return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
-  }
+  double accuracy() const { return count > 0 ? correct / static_cast<double>(count) : 0; }
   bool operator==(const MetricsSum&) const = default;
 };
 
@@ -54,7 +54,8 @@ struct MetricsSum {
 struct EpochMetrics {
   int64_t epoch = 0, step = 0;  // its number, from 1, and its last step
   double train_loss = 0, train_accuracy = 0, test_loss = 0, test_accuracy = 0;
-  std::optional<double> test_f1 = {}, test_top5_accuracy = {};  // as ClassCounts has them
+  std::map<std::string, double> test_more = {};  // what only a test gives: {"f1", 0.91}
+  std::string quality = "accuracy";              // as StepMetrics has it
   bool operator==(const EpochMetrics&) const = default;
 };
 

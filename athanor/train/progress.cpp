@@ -189,17 +189,20 @@ void Progress::tested(int64_t done, int64_t of) {
 }
 
 // "loss 0.412, accuracy 85.3 %"
-std::string Progress::result(double loss, double accuracy, bool stressed) const {
+std::string Progress::result(double loss, double accuracy, const TestMeasures* test) const {
   std::string text = fmt::format("loss {:.3f}", loss);
-  for (const Measure& measure : facts_.scoring->measures(loss, accuracy))
-    text += ", " + (stressed ? strong(measure.text) : measure.text);
-  return text;
+  const std::vector<Measure> measures = facts_.scoring->measures(loss, accuracy);
+  for (const Measure& measure : measures)
+    text += ", " + (test != nullptr ? strong(measure.text) : measure.text);
+  if (test == nullptr) return text;
+  const std::string best = facts_.scoring->best(loss, accuracy, *test);
+  return best == measures.front().text ? text : text + ", " + strong(best);
 }
 
 void Progress::epoch_ended(const EpochMetrics& epoch) {
   line(fmt::format("epoch {}/{}  train {}  test {}", epoch.epoch, facts_.config.epochs,
-                   result(epoch.train_loss, epoch.train_accuracy, false),
-                   result(epoch.test_loss, epoch.test_accuracy, true)));
+                   result(epoch.train_loss, epoch.train_accuracy, nullptr),
+                   result(epoch.test_loss, epoch.test_accuracy, &epoch.test_more)));
 }
 
 void Progress::sampled(int64_t /*step*/, const std::string& text) {
@@ -221,10 +224,13 @@ void Progress::ended(const Summary& summary) {
   line("");
   const ResultText words =
       facts_.scoring->in_words(summary.test_loss, summary.test_accuracy, facts_.test_count);
-  line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), words.rest));
+  std::string rest = words.rest;
+  if (!summary.classes)
+    for (const Measure& measure : summary.more) rest += ", " + measure.text;
+  line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), rest));
   if (summary.classes) {
     std::string text;
-    for (const Measure& measure : class_measures(*summary.classes)) text += measure.text + ", ";
+    for (const Measure& measure : summary.more) text += measure.text + ", ";
     const std::string mistake = worst_mistake(*summary.classes, summary.class_names);
     line(fmt::format("{}  {}{}", strong("classes"), text, mistake.empty() ? "no mistakes" : mistake));
   }

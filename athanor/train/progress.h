@@ -38,7 +38,7 @@ class Progress : public Reporter {
  private:
   void line(const std::string& text);
   void show(const std::string& head, double share, const std::string& tail);
-  std::string result(double loss, double accuracy, bool stressed) const;
+  std::string result(double loss, double accuracy, const TestMeasures* test) const;
   std::string where_time_went(const Summary& summary) const;
   std::string bar(double share, int cells) const;
   std::string strong(const std::string& text) const;

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -85,7 +86,15 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   const bool text = summary.is_object() && summary.contains("test_perplexity");
   number("test_bits_per_byte", plain, "bits per byte of test text");
   number("test_perplexity", plain, "perplexity");
-  if (!text) number("test_accuracy", percent, "of test pictures right");
+  const auto short_form = [](double value) { return fmt::format("{:.5g}", value); };
+  number("test_mean_iou", percent, "mean IoU over classes");
+  if (!text)
+    number("test_accuracy", percent,
+           summary.is_object() && summary.contains("test_mean_iou") ? "of test pixels right"
+                                                                    : "of test pictures right");
+  number("test_r2", plain, "R\u00b2 of test examples");
+  number("test_rmse", short_form, "RMSE");
+  number("test_mae", short_form, "mean absolute error");
   number("test_f1", percent, "F1, mean over classes");
   number("test_top5_accuracy", percent, "among the first five");
   number("test_loss", plain, "test loss");
@@ -94,6 +103,7 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   html += figure(fmt::format("{} of {}", grouped(status.steps), grouped(status.steps_in_all)), "steps");
   html += figure(format_duration(status.train_seconds), "training time");
   number("images_per_second", count, "pictures a second");
+  number("examples_per_second", count, "examples a second");
   number("tokens_per_second", count, "tokens a second");
   number(
       "step_ms_median", [](double value) { return fmt::format("{:.2f} ms", value); }, "a step (median)");
@@ -104,21 +114,45 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   return html + "</div>\n";
 }
 
+/// Of what only a test gives: how it is called and shown.
+struct MoreColumn {
+  const char *field, *name;
+  bool percent;
+};
+constexpr std::array<MoreColumn, 4> more_columns{
+    MoreColumn{"f1", "F1", true}, MoreColumn{"mean_iou", "mean IoU", true}, MoreColumn{"rmse", "RMSE", false},
+    MoreColumn{"mae", "mean absolute error", false}};
+
 std::string epochs_of(const RunInfo& run) {
   if (run.status.epochs.empty()) return {};
-  std::string html =
+  const EpochMetrics& last = run.status.epochs.back();
+  const bool share = last.quality == "accuracy";
+  const auto quality_text = [&](double value) {
+    return share ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4f}", value);
+  };
+  std::string html = fmt::format(
       "<div class=\"table\"><table><tr><th>epoch</th><th class=\"n\">training loss</th><th "
-      "class=\"n\">training "
-      "accuracy</th><th class=\"n\">test loss</th><th class=\"n\">test accuracy</th><th "
-      "class=\"n\">F1</th></tr>\n";
-  for (const EpochMetrics& epoch : run.status.epochs)
+      "class=\"n\">training {0}</th><th class=\"n\">test loss</th><th class=\"n\">test {0}</th>",
+      share ? "accuracy" : "R\u00b2");
+  for (const MoreColumn& column : more_columns)
+    if (last.test_more.contains(column.field)) html += fmt::format("<th class=\"n\">{}</th>", column.name);
+  html += "</tr>\n";
+  for (const EpochMetrics& epoch : run.status.epochs) {
     html += fmt::format(
-        "<tr><td>{}{}</td><td class=\"n\">{:.4f}</td><td class=\"n\">{:.2f} %</td><td "
-        "class=\"n\">{:.4f}</td><td "
-        "class=\"n\">{:.2f} %</td><td class=\"n\">{}</td></tr>\n",
+        "<tr><td>{}{}</td><td class=\"n\">{:.4f}</td><td class=\"n\">{}</td><td "
+        "class=\"n\">{:.4f}</td><td class=\"n\">{}</td>",
         epoch.epoch, epoch.epoch == run.status.best_epoch ? " (best)" : "", epoch.train_loss,
-        100 * epoch.train_accuracy, epoch.test_loss, 100 * epoch.test_accuracy,
-        epoch.test_f1 ? fmt::format("{:.2f} %", 100 * *epoch.test_f1) : "");
+        quality_text(epoch.train_accuracy), epoch.test_loss, quality_text(epoch.test_accuracy));
+    for (const auto& [field, name, percent] : more_columns)
+      if (last.test_more.contains(field)) {
+        const auto found = epoch.test_more.find(field);
+        const double value = found == epoch.test_more.end() ? 0 : found->second;
+        html += fmt::format("<td class=\"n\">{}</td>", found == epoch.test_more.end() ? ""
+                                                       : percent ? fmt::format("{:.2f} %", 100 * value)
+                                                                 : fmt::format("{:.5g}", value));
+      }
+    html += "</tr>\n";
+  }
   return fmt::format("<details><summary>{} epoch{}</summary>{}</table></div></details>\n",
                      run.status.epochs.size(), run.status.epochs.size() == 1 ? "" : "s", html);
 }
@@ -200,7 +234,8 @@ std::string plan_of(const RunFolder& folder) {
 std::string options_of(const RunInfo& run) {
   if (!run.config) return {};
   std::string rows;
-  const json defaults = to_json(default_config(run.config->model)), options = to_json(*run.config);
+  const json defaults = to_json(default_config(run.config->model, run.config->task)),
+             options = to_json(*run.config);
   for (const auto& [name, value] : options.items()) {
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_xml(name),

@@ -19,10 +19,11 @@ constexpr double seconds_between_drawings = 10;
 }  // namespace
 
 RunRecord::RunRecord(const TrainConfig& config, RunFolder folder, int64_t steps, uint64_t metrics_bytes,
-                     std::string tested, std::vector<std::string> class_names)
+                     std::string tested, Quality quality, std::vector<std::string> class_names)
     : config_(config),
       folder_(std::move(folder)),
       tested_(std::move(tested)),
+      quality_(std::move(quality)),
       class_names_(std::move(class_names)),
       log_(folder_.metrics(), metrics_bytes) {
   if (steps > 0) metrics_ = read_metrics(folder_.metrics());
@@ -61,6 +62,7 @@ void RunRecord::draw(Draw when, const std::vector<EpochMetrics>& epochs,
                    .epochs = epochs,
                    .last_test = last_test,
                    .steps_in_all = steps_in_all,
+                   .quality = quality_,
                    .tested = tested_}));
   drawn_at_ = Clock::now();
 }

@@ -22,7 +22,7 @@ class RunRecord {
   /// Goes on with the metrics of `steps` steps, which are the first `metrics_bytes` of the file; what comes
   /// after them is cut off. Throws Error(format) where the file has another number of steps.
   RunRecord(const TrainConfig& config, RunFolder folder, int64_t steps, uint64_t metrics_bytes,
-            std::string tested, std::vector<std::string> class_names);
+            std::string tested, Quality quality, std::vector<std::string> class_names);
 
   /// Of the whole run.
   const std::vector<StepMetrics>& metrics() const { return metrics_; }
@@ -47,6 +47,7 @@ class RunRecord {
   TrainConfig config_;
   RunFolder folder_;
   std::string tested_;
+  Quality quality_;
   std::vector<std::string> class_names_;
   LineLog log_;
   std::vector<StepMetrics> metrics_;

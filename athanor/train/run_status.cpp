@@ -48,7 +48,7 @@ RunStatus status_by_summary(const json& summary) {
       status.epochs.push_back(epoch_metrics_from_json(epoch));
   if (summary.contains("test_perplexity"))
     status.best = fmt::format("perplexity {:.2f}", summary.at("test_perplexity").get<double>());
-  else
+  else if (summary.contains("test_accuracy"))
     status.best = fmt::format("accuracy {:.1f} %", 100 * summary.value("test_accuracy", 0.0));
   status.best_loss = summary.value("test_loss", 0.0);
   status.best_accuracy = summary.value("test_accuracy", 0.0);
@@ -87,7 +87,7 @@ nlohmann::ordered_json to_json(const RunStatus& status) {
                               {"best_epoch", status.best_epoch},
                               {"best", status.best},
                               {"best_loss", status.best_loss},
-                              {"best_accuracy", status.best_accuracy},
+                              {"best_" + status.quality, status.best_accuracy},
                               {"epoch_metrics", epochs}};
   if (!status.error.empty()) json["error"] = status.error;
   return json;
@@ -110,7 +110,8 @@ RunStatus run_status_from_json(const json& json) {
   status.best_epoch = json.at("best_epoch");
   status.best = json.at("best");
   status.best_loss = json.at("best_loss");
-  status.best_accuracy = json.at("best_accuracy");
+  status.quality = json.contains("best_r2") ? "r2" : "accuracy";
+  status.best_accuracy = json.at("best_" + status.quality);
   status.error = json.value("error", "");
   for (const auto& epoch : json.at("epoch_metrics")) status.epochs.push_back(epoch_metrics_from_json(epoch));
   return status;

@@ -18,10 +18,11 @@ std::string to_string(RunStateName state);
 struct RunStatus {
   /// In the file never `crashed`: what a process that has died leaves is "running".
   RunStateName state = RunStateName::running;
-  std::string error;                // why it failed
-  std::string version;              // of Athanor
-  std::string device, device_name;  // "cpu", "AMD Ryzen 9 7950X"
-  std::string data;                 // "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  std::string error;                 // why it failed
+  std::string version;               // of Athanor
+  std::string device, device_name;   // "cpu", "AMD Ryzen 9 7950X"
+  std::string data;                  // "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  std::string quality = "accuracy";  // Quality::field
   int64_t threads = 0, parameters = 0;
   int64_t started = 0, ended = 0;  // seconds since 1970; when a process last began and ended work; 0: unknown
   int64_t steps = 0, steps_in_all = 0;
@@ -29,7 +30,7 @@ struct RunStatus {
   std::vector<EpochMetrics> epochs;         // those that are done
   int64_t best_epoch = 0;                   // 0: none is done
   std::string best;                         // the best test in words: "accuracy 91.2 %"; "" before the first
-  double best_loss = 0, best_accuracy = 0;  // of that test
+  double best_loss = 0, best_accuracy = 0;  // of that test; or its Quality
 };
 
 nlohmann::ordered_json to_json(const RunStatus& status);

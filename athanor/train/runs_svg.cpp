@@ -121,8 +121,9 @@ std::string lines_of(const RunsPanel& panel, const std::vector<RunCurve>& runs) 
 using OfStep = std::function<double(const StepMetrics&)>;
 using OfEpoch = std::function<double(const EpochMetrics&)>;
 
-RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, bool percent, double top,
-                   const OfStep& of_step, const OfEpoch& of_epoch) {
+/// `quality`: at most 1, which is best; else at least 0.
+RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, bool quality, bool percent,
+                   double top, const OfStep& of_step, const OfEpoch& of_epoch) {
   RunsPanel panel{.name = name, .percent = percent, .top = top, .low = 0, .high = 1, .steps = 1, .runs = {}};
   double low = 1, high = 0;
   for (const RunCurve& run : runs) {
@@ -139,11 +140,24 @@ RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, b
     }
     panel.runs.push_back(std::move(lines));
   }
-  if (percent)
-    panel.low = std::clamp(std::floor(low * 10) / 10, 0.0, 0.9);
+  if (quality)
+    panel.low = std::clamp(std::floor(low * 10) / 10, percent ? 0.0 : -1.0, 0.9);
   else
     panel.high = std::max(high * 1.04, 1e-9);
   return panel;
+}
+
+bool is_share(const std::vector<RunCurve>& runs) {
+  return std::ranges::all_of(
+      runs, [](const RunCurve& run) { return run.steps.empty() || run.steps.front().quality == "accuracy"; });
+}
+
+/// Of regression R2; of runs of both kinds what each has.
+std::string quality_title(const std::vector<RunCurve>& runs) {
+  if (is_share(runs)) return "Accuracy";
+  const bool all = std::ranges::all_of(
+      runs, [](const RunCurve& run) { return run.steps.empty() || run.steps.front().quality == "r2"; });
+  return all ? "R\u00b2" : "Accuracy, or R\u00b2";
 }
 
 }  // namespace
@@ -171,10 +185,11 @@ std::string draw_runs(const std::string& title, const std::vector<RunCurve>& run
         escape_xml(runs[i].note));
   }
   const RunsPanel loss = panel_of(
-      runs, "Loss", false, first, [](const StepMetrics& step) { return step.loss; },
+      runs, "Loss", false, false, first, [](const StepMetrics& step) { return step.loss; },
       [](const EpochMetrics& epoch) { return epoch.test_loss; });
   const RunsPanel accuracy = panel_of(
-      runs, "Accuracy", true, second, [](const StepMetrics& step) { return step.accuracy; },
+      runs, quality_title(runs), true, is_share(runs), second,
+      [](const StepMetrics& step) { return step.accuracy; },
       [](const EpochMetrics& epoch) { return epoch.test_accuracy; });
   for (const RunsPanel* panel : {&loss, &accuracy}) svg += axes_of(*panel) + lines_of(*panel, runs);
   svg += fmt::format(

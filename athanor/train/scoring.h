@@ -1,12 +1,20 @@
 // How the results of a task are counted and said.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "athanor/train/metrics.h"
 
 namespace athanor {
+
+/// A number from 0 (bad) to 1 (perfect) for each target, whose mean says how good a model is beside its loss:
+/// 1 for a right answer and 0 for a wrong one; or of regression 1 less the squared error over the variance,
+/// whose mean is R2.
+struct Quality {
+  std::string field = "accuracy", title = "Accuracy";  // in files; in pictures
+};
 
 /// What is counted: losses are means over these.
 struct Unit {
@@ -22,6 +30,9 @@ struct Measure {
   double value = 0;
   std::string text;  // "accuracy 91.2 %"
 };
+
+/// What only a test gives, by name: {"f1", 0.91}.
+using TestMeasures = std::map<std::string, double>;
 
 /// A result in words: "91.2 %" and " of 10,000 test pictures are right".
 struct ResultText {
@@ -40,8 +51,13 @@ class Scoring {
   /// The same for a progress bar: "acc 91.2 %".
   virtual std::string bar(double mean_loss, double accuracy) const = 0;
   virtual ResultText in_words(double mean_loss, double accuracy, int64_t count) const = 0;
-  /// How good a result is; more is better.
-  virtual double score(double mean_loss, double accuracy) const = 0;
+  /// How good a test's result is; more is better.
+  virtual double score(double mean_loss, double accuracy, const TestMeasures& more) const = 0;
+  /// The most important measure of a test: "accuracy 91.2 %".
+  virtual std::string best(double mean_loss, double accuracy, const TestMeasures& /*more*/) const {
+    return measures(mean_loss, accuracy).front().text;
+  }
+  virtual Quality quality() const { return {}; }
   /// The command, without "athanor", that uses the model: "predict IMAGE".
   virtual std::string use() const = 0;
 };
@@ -53,7 +69,9 @@ class PictureScoring final : public Scoring {
   std::vector<Measure> measures(double mean_loss, double accuracy) const override;
   std::string bar(double mean_loss, double accuracy) const override;
   ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
-  double score(double /*mean_loss*/, double accuracy) const override { return accuracy; }
+  double score(double /*mean_loss*/, double accuracy, const TestMeasures& /*more*/) const override {
+    return accuracy;
+  }
   std::string use() const override { return "predict IMAGE"; }
 };
 

@@ -20,7 +20,7 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"epochs", summary.epochs.size()},
                               {"train_loss", summary.train_loss},
                               {"test_loss", summary.test_loss},
-                              {"test_accuracy", summary.test_accuracy},
+                              {"test_" + summary.quality.field, summary.test_accuracy},
                               {summary.unit.rate_field, summary.per_second},
                               {"step_ms_median", summary.step_ms_median},
                               {"rebuild_ms_median", summary.rebuild_ms_median},
@@ -41,9 +41,6 @@ nlohmann::ordered_json to_json(const Summary& summary) {
                               {"compilations", summary.compilations},
                               {"epoch_metrics", epochs}};
   for (const Measure& measure : summary.measures) json["test_" + measure.name] = measure.value;
-  if (summary.classes)
-    for (const Measure& measure : class_measures(*summary.classes))
-      json["test_" + measure.name] = measure.value;
   if (summary.best_epoch > 0) json["best_epoch"] = summary.best_epoch;
   if (summary.stopped_early) json["stopped_early"] = true;
   if (summary.loss_scale) {

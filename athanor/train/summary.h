@@ -23,6 +23,8 @@ struct Summary {
   double train_loss = 0;   // mean over the last epoch, or over what was made of it
   double test_loss = 0, test_accuracy = 0;  // after the last step
   std::vector<Measure> measures = {};       // of the test
+  Quality quality = {};                     // what test_accuracy is
+  std::vector<Measure> more = {};           // of the measures, what only a test gives
   std::optional<ClassCounts> classes = {};  // of the test, where the task has classes
   std::vector<std::string> class_names = {};
   Unit unit = {};                         // what is counted

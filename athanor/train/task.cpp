@@ -10,13 +10,34 @@
 #include "athanor/train/classification.h"
 #include "athanor/train/language_modelling.h"
 #include "athanor/train/masked_language_modelling.h"
+#include "athanor/train/regression.h"
 
 namespace athanor {
 
 int64_t counted(const HostArray& targets) {
-  if (targets.dtype != DType::i64) return targets.shape.rank() > 0 ? targets.shape[0] : 1;
+  if (targets.dtype != DType::i64) {
+    const int64_t examples = targets.shape.rank() > 0 ? targets.shape[0] : 1;
+    const auto numbers = targets.as<float>();
+    const size_t width = numbers.size() / static_cast<size_t>(std::max<int64_t>(1, examples));
+    int64_t ignored = 0;
+    for (size_t i = 0; i < numbers.size(); i += width) ignored += numbers[i] >= ignored_number ? 1 : 0;
+    return examples - ignored;
+  }
   const auto labels = targets.as<int64_t>();
   return static_cast<int64_t>(labels.size()) - std::ranges::count(labels, ignored_target);
+}
+
+TaskKind task_kind(const TrainConfig& config) {
+  if (config.task == "regression") return TaskKind::regression;
+  switch (nn::objective_of(config.model)) {
+    case nn::Objective::next_token:
+      return TaskKind::next_token;
+    case nn::Objective::masked_tokens:
+      return TaskKind::masked_tokens;
+    case nn::Objective::classes:
+      break;
+  }
+  return TaskKind::classification;
 }
 
 std::unique_ptr<const Task> open_task(const TrainConfig& config) {
@@ -34,6 +55,7 @@ std::unique_ptr<const Task> open_task(const TrainConfig& config) {
   if (is_file && std::filesystem::path(config.data).extension() == ".txt")
     throw Error(ErrorCode::usage, fmt::format("{} learns from pictures, and the data is text", config.model),
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
+  if (task_kind(config) == TaskKind::regression) return std::make_unique<Regression>(config);
   return std::make_unique<Classification>(config);
 }
 

@@ -9,16 +9,17 @@
 #include "athanor/nn/module.h"
 #include "athanor/train/config.h"
 #include "athanor/train/scoring.h"
+#include "athanor/train/tally.h"
 #include "athanor/train/training_step.h"
 
 namespace athanor {
 
 /// Gives a training run its data, as batches; a model for them; and the loss. The Trainer does the rest, and
-/// knows neither pictures nor text. Classification (pictures) and LanguageModelling (text) are tasks; derive
-/// others from this.
+/// knows neither pictures nor text. Classification, Regression, Segmentation and LanguageModelling are tasks;
+/// derive others from this.
 ///
-/// Batches have one shape throughout, so that all steps run one plan. Targets are f32 or i64; those of -100
-/// do not count.
+/// Batches have one shape throughout, so that all steps run one plan. Targets are i64, of which those of
+/// ignored_target do not count, or f32 [B, ...], of which examples that begin with ignored_number do not.
 class Task {
  public:
   virtual ~Task() = default;
@@ -28,6 +29,8 @@ class Task {
   /// "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
   virtual std::string describe() const = 0;
   virtual std::shared_ptr<const Scoring> scoring() const = 0;
+  /// For a test. Called where forward() gives scores.
+  virtual std::unique_ptr<Tally> tally() const { return std::make_unique<ClassTally>(spec().classes); }
 
   /// A new model, with initial values from default_generator().
   virtual std::unique_ptr<nn::Module> make_model() const = 0;
@@ -59,6 +62,12 @@ class Task {
   }
 };
 
+enum class TaskKind { classification, regression, segmentation, next_token, masked_tokens };
+/// What `config.task` and `config.model` ask for.
+TaskKind task_kind(const TrainConfig& config);
+
+/// Numbers from this one on are no targets.
+inline constexpr float ignored_number = 1e30F;
 /// How many of a batch's targets count.
 int64_t counted(const HostArray& targets);
 

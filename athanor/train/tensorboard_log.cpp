@@ -49,16 +49,16 @@ void TensorBoardLog::write(int64_t step, const std::vector<TensorBoardValue>& va
 
 void TensorBoardLog::add(const StepMetrics& step) {
   std::vector<TensorBoardValue> values{
-      {"loss/train", step.loss}, {"accuracy/train", step.accuracy}, {"learning_rate", step.lr}};
+      {"loss/train", step.loss}, {step.quality + "/train", step.accuracy}, {"learning_rate", step.lr}};
   if (step.loss_scale) values.push_back({"loss_scale", *step.loss_scale});
   write(step.step, values);
 }
 
 void TensorBoardLog::add(const EpochMetrics& epoch, const std::vector<Measure>& measures) {
   std::vector<TensorBoardValue> values{{"loss/test", epoch.test_loss},
-                                       {"accuracy/test", epoch.test_accuracy}};
+                                       {epoch.quality + "/test", epoch.test_accuracy}};
   for (const Measure& measure : measures)
-    if (measure.name != "accuracy") values.push_back({measure.name + "/test", measure.value});
+    if (measure.name != epoch.quality) values.push_back({measure.name + "/test", measure.value});
   write(epoch.step, values);
 }
 

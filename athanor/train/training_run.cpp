@@ -89,6 +89,7 @@ void TrainingRun::write_status(RunStateName state, const std::string& error) {
                    .device = to_string(known.device.device),
                    .device_name = known.device.name,
                    .data = known.data,
+                   .quality = scoring_->quality().field,
                    .threads = known.threads,
                    .parameters = known.parameters,
                    .started = started_,
@@ -99,26 +100,29 @@ void TrainingRun::write_status(RunStateName state, const std::string& error) {
                    .epochs = state_.epochs,
                    .best_epoch = 0,
                    .best = {}};
-  const auto is_best = [&](double loss, double accuracy) {
-    status.best = scoring_->measures(loss, accuracy).front().text;
+  double best_score = 0;
+  const auto is_best = [&](double loss, double accuracy, const TestMeasures& more) {
+    status.best = scoring_->best(loss, accuracy, more);
     status.best_loss = loss, status.best_accuracy = accuracy;
+    best_score = scoring_->score(loss, accuracy, more);
   };
-  const auto score_so_far = [&] { return scoring_->score(status.best_loss, status.best_accuracy); };
   if (!state_.epochs.empty()) {
     status.best_epoch = std::ssize(state_.epochs) - epochs_since_best();
     const EpochMetrics& best = state_.epochs[static_cast<size_t>(status.best_epoch - 1)];
-    is_best(best.test_loss, best.test_accuracy);
+    is_best(best.test_loss, best.test_accuracy, best.test_more);
   }
   // A run may be tested in the middle of an epoch.
-  if (tested_ &&
-      (status.best.empty() || scoring_->score(tested_->mean_loss(), tested_->accuracy()) > score_so_far()))
-    is_best(tested_->mean_loss(), tested_->accuracy());
+  if (tested_) {
+    const TestMeasures more = by_name(tested_->measures);
+    if (status.best.empty() || scoring_->score(tested_->mean_loss(), tested_->accuracy(), more) > best_score)
+      is_best(tested_->mean_loss(), tested_->accuracy(), more);
+  }
   write_json(folder_.state(), to_json(status));
 }
 
 int64_t TrainingRun::epochs_since_best() const {
   const auto score = [&](const EpochMetrics& epoch) {
-    return scoring_->score(epoch.test_loss, epoch.test_accuracy);
+    return scoring_->score(epoch.test_loss, epoch.test_accuracy, epoch.test_more);
   };
   const auto best = std::ranges::max_element(state_.epochs, {}, score);  // the first of equals
   return best == state_.epochs.end() ? 0 : std::distance(best, state_.epochs.end()) - 1;
@@ -219,8 +223,9 @@ void TrainingRun::settle_oldest() {
     metrics.loss = oldest.results.loss.item();
   }
   if (!std::isfinite(metrics.loss)) stop_at_nan(metrics);
-  const auto correct = static_cast<int64_t>(oldest.results.correct.item());
-  metrics.accuracy = static_cast<double>(correct) / static_cast<double>(oldest.counted);
+  const double correct = oldest.results.correct.item();
+  metrics.accuracy = correct / static_cast<double>(oldest.counted);
+  metrics.quality = scoring_->quality().field;
   if (learner_->scales_loss()) {
     metrics.loss_scale = oldest.results.loss_scale.item();
     const auto skipped = static_cast<int64_t>(oldest.results.skipped.item());
@@ -278,8 +283,7 @@ TestResult TrainingRun::test() {
 
 std::vector<Measure> TrainingRun::measures_of(const TestResult& test) const {
   std::vector<Measure> measures = scoring_->measures(test.mean_loss(), test.accuracy());
-  if (test.classes)
-    for (Measure& measure : class_measures(*test.classes)) measures.push_back(std::move(measure));
+  measures.insert(measures.end(), test.measures.begin(), test.measures.end());
   return measures;
 }
 
@@ -290,11 +294,9 @@ void TrainingRun::finish_epoch() {
                      .train_loss = state_.epoch_sum.mean_loss(),
                      .train_accuracy = state_.epoch_sum.accuracy(),
                      .test_loss = tested_->mean_loss(),
-                     .test_accuracy = tested_->accuracy()};
-  if (tested_->classes) {
-    epoch.test_f1 = tested_->classes->macro_f1();
-    epoch.test_top5_accuracy = tested_->classes->top5();
-  }
+                     .test_accuracy = tested_->accuracy(),
+                     .test_more = by_name(tested_->measures),
+                     .quality = scoring_->quality().field};
   state_.epochs.push_back(epoch);
   if (tensorboard_) tensorboard_->add(epoch, measures_of(*tested_));
   state_.epoch_sum = {};

@@ -78,7 +78,9 @@ void TrainingRun::finish() {
                                                           : state_.epochs.back().train_loss,
       .test_loss = tested_->mean_loss(),
       .test_accuracy = tested_->accuracy(),
-      .measures = scoring_->measures(tested_->mean_loss(), tested_->accuracy()),
+      .measures = measures_of(*tested_),
+      .quality = scoring_->quality(),
+      .more = tested_->measures,
       .classes = tested_->classes,
       .class_names = task_->spec().class_names,
       .unit = unit,
@@ -103,9 +105,11 @@ void TrainingRun::finish() {
   record_->fill_in_times(summary, config_.batch_size * unit.in_example);
   record_->write_confusion(*tested_, state_.step);
   if (const auto last = last_test(); tensorboard_ && last)
-    tensorboard_->add(
-        EpochMetrics{.step = last->step, .test_loss = last->loss, .test_accuracy = last->accuracy},
-        measures_of(*tested_));
+    tensorboard_->add(EpochMetrics{.step = last->step,
+                                   .test_loss = last->loss,
+                                   .test_accuracy = last->accuracy,
+                                   .quality = scoring_->quality().field},
+                      measures_of(*tested_));
   write_examples(folder_.examples(), *tested_, task_->spec());
   record_->write_plan(*plan_, kernels_);
   record_->write_summary(summary);

@@ -66,7 +66,7 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
     threads_->repeat(threads_in(lost));
   }
   record_.emplace(config_, folder_, state_.step, state_.metrics_bytes, scoring_->unit().many,
-                  task_->spec().class_names);
+                  scoring_->quality(), task_->spec().class_names);
   tuning_->go_on_from(record_->metrics());
   threads_->go_on_from(record_->metrics());
   saved_at_ = Clock::now();
@@ -115,7 +115,8 @@ void TrainingRun::repeat_another() {
 void TrainingRun::check_same_data(const ExampleSpec& stored) const {
   const ExampleSpec& here = task_->spec();
   if (stored.input == here.input && stored.classes == here.classes &&
-      stored.fingerprint == here.fingerprint && stored.normalization.mean == here.normalization.mean &&
+      stored.fingerprint == here.fingerprint && stored.targets == here.targets &&
+      stored.normalization.mean == here.normalization.mean &&
       stored.normalization.stddev == here.normalization.stddev)
     return;
   throw Error(ErrorCode::value,

@@ -23,8 +23,9 @@ inline constexpr int64_t ignored_target = -100;
 /// What a model makes of a batch, not computed yet.
 struct Forward {
   Tensor loss;     // f32: the mean over all targets that count
-  Tensor correct;  // i64: how many of them the model would give
-  /// f32 [N, C]: a score for each class of each example, where a model of classes is tested; else undefined.
+  Tensor correct;  // i64: how many of them the model would give; or f32, the sum of their Quality
+  /// In a test, what the task's tally takes: of classes f32 [N, C], a score for each class of each example.
+  /// Else undefined.
   Tensor scores = {};
 };
 

@@ -65,6 +65,40 @@ TEST_F(ModelsProgram, BertIsTrainedAndTested) {
   }
 }
 
+TEST_F(ModelsProgram, NumbersArePredicted) {
+  std::string table = "area,rooms,price\n", rows = "rooms,area\n2,50\n3,100\n";
+  for (int i = 0; i < 200; ++i)
+    table += fmt::format("{},{},{}\n", 30 + i * 37 % 170, i % 4, 30 + i * 37 % 170);
+  write_file_atomically(folder_ / "house.csv", table);
+  write_file_atomically(folder_ / "new.csv", rows);
+  const testing::Outcome trained =
+      run({"train", "--task", "regression", "--data", "house.csv", "--target", "price", "--device", "cpu",
+           "--threads", "1", "--epochs", "8", "--out", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("examples of 2 numbers, to predict price"));
+  EXPECT_THAT(trained.out, HasSubstr("mean absolute error"));
+  const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
+  ASSERT_EQ(tested.exit_code, 0) << tested.err;
+  const json result = json::parse(tested.out), summary = json::parse(text("run/summary.json"));
+  EXPECT_NEAR(result["test_r2"], summary["test_r2"], 1e-6);
+  EXPECT_NEAR(result["test_rmse"], summary["test_rmse"], 1e-4);
+  const testing::Outcome predicted =
+      run({"predict", "new.csv", "--checkpoint", "run", "--device", "cpu", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const json numbers = json::parse(predicted.out);
+  EXPECT_NEAR(numbers[0]["numbers"]["price"], 50, 15);
+  EXPECT_NEAR(numbers[1]["numbers"]["price"], 100, 15);
+  for (const Words& words :
+       {Words{"runs", "ls", "."}, Words{"runs", "compare", "run", "run"}, Words{"runs", "report", "run"},
+        Words{"runs", "plot", "run", "--out", "plot.svg"}, Words{"eval", "run", "--device", "cpu"}}) {
+    const testing::Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << words[1] << outcome.err;
+    EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("ccuracy"))) << words[1];
+  }
+  for (const char* file : {"run/report.html", "plot.svg", "run/loss.svg"})
+    EXPECT_THAT(text(file), ::testing::Not(HasSubstr("ccuracy"))) << file;
+}
+
 #ifdef ATHANOR_OWN_MODEL
 TEST_F(ModelsProgram, ALibraryIsServedAsAnyModel) {
   HostArray images(DType::u8, {12, 8, 8}), labels(DType::i64, {12});

@@ -1,0 +1,73 @@
+// Regression: the task of predicting numbers.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/data/augmentation.h"
+#include "athanor/train/task.h"
+
+namespace athanor {
+
+/// R2, the coefficient of determination: 1 less the mean squared error over the targets' variance; of several
+/// targets the mean. In training the variance is that of all training targets.
+class NumberScoring final : public Scoring {
+ public:
+  explicit NumberScoring(bool pictures) : pictures_(pictures) {}
+  Unit unit() const override;
+  Quality quality() const override { return {.field = "r2", .title = "R²"}; }
+  std::vector<Measure> measures(double mean_loss, double r2) const override;
+  std::string bar(double mean_loss, double r2) const override;
+  ResultText in_words(double mean_loss, double r2, int64_t count) const override;
+  double score(double /*mean_loss*/, double r2, const TestMeasures& /*more*/) const override { return r2; }
+  std::string use() const override { return pictures_ ? "predict IMAGE" : "predict FILE.csv"; }
+
+ private:
+  bool pictures_;
+};
+
+/// The mean loss, see loss_names(), of predictions for targets, both scaled, of one shape. Huber's is half
+/// the square of an error up to 1, and grows as the error does from there on.
+Tensor number_loss(const Tensor& predictions, const Tensor& targets, const std::string& name);
+
+struct RegressionOptions {
+  std::shared_ptr<const Dataset> train;  // none: the model is only tested
+  std::shared_ptr<const Dataset> test;   // with numbers as targets
+  std::string data_name = {};            // in errors
+  std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
+  std::string loss = "mse";
+  int64_t batch_size = 128;
+  uint64_t seed = 0;                                      // of the order
+  int workers = 0;                                        // threads that make batches
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures
+};
+
+/// Batches are whole, as for Classification. Losses are those of scaled targets (TargetScale), the errors
+/// that a test measures those of the numbers themselves.
+class Regression final : public Task {
+ public:
+  /// Throws Error(shape) where training and test examples differ in shape, Error(usage) where there are fewer
+  /// than a batch.
+  explicit Regression(RegressionOptions options);
+  /// The dataset of `--data`, and the model of `--model`.
+  explicit Regression(const TrainConfig& config);
+
+  const ExampleSpec& spec() const override;
+  std::string describe() const override;
+  std::shared_ptr<const Scoring> scoring() const override;
+  std::unique_ptr<Tally> tally() const override;
+  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec()); }
+  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override;
+  std::unique_ptr<Batches> training_batches() const override;
+  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
+  int64_t test_count() const override { return options_.test->size(); }
+  TensorType input_type(int64_t batch_size) const override;
+  TensorType target_type(int64_t batch_size) const override;
+
+ private:
+  RegressionOptions options_;
+  std::vector<float> test_variance_;  // of each target, scaled; 1 where it is constant
+};
+
+}  // namespace athanor
