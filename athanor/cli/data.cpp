@@ -112,7 +112,8 @@ ordered_json to_json(const OpenedData& data, const std::string& path) {
   for (size_t i = 0; i < spec.targets.size(); ++i)
     result["targets"].push_back(
         {{"name", class_text(spec, i)}, {"mean", spec.targets[i].mean}, {"stddev", spec.targets[i].stddev}});
-  for (size_t label = 0; spec.targets.empty() && label < static_cast<size_t>(spec.classes); ++label)
+  for (size_t label = 0; spec.targets.empty() && !spec.pixels && label < static_cast<size_t>(spec.classes);
+       ++label)
     result["classes"].push_back({{"name", class_text(spec, label)},
                                  {"train", data.train_survey.by_class[label]},
                                  {"test", data.test_survey.by_class[label]}});
@@ -181,9 +182,10 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
   std::cout << fmt::format("data     {}\n", options.path);
   std::cout << fmt::format("examples {} for training, {} for testing, {} {}\n", grouped(data.train->size()),
                            grouped(data.test->size()), spec.classes,
-                           spec.targets.empty() ? "classes"
-                           : spec.classes == 1  ? "number to predict"
-                                                : "numbers to predict");
+                           spec.pixels            ? "classes of pixels"
+                           : spec.targets.empty() ? "classes"
+                           : spec.classes == 1    ? "number to predict"
+                                                  : "numbers to predict");
   if (spec.columns.empty())
     std::cout << fmt::format("input    {}x{}x{}, mean {}, standard deviation {}\n", spec.input[0],
                              spec.input[1], spec.input[2], numbers_text(spec.normalization.mean),
@@ -197,7 +199,7 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
   print_files("training", data.train_survey);
   print_files("test", data.test_survey);
   print_broken(data, options.whole);
-  if (spec.targets.empty()) print_classes(data);
+  if (spec.targets.empty() && !spec.pixels) print_classes(data);
 }
 
 void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
@@ -250,7 +252,7 @@ void add_data(CLI::App& program, int& exit_code) {
       ->option_text("LIST");
   command->add_option("--target", options->target, "the column of a table to predict, as in 'athanor train'")
       ->option_text("COLUMN");
-  command->add_flag("--regression", options->numbers, "targets are numbers, as with --task regression");
+  command->add_flag("--regression", options->numbers, "targets are numbers, as for regression");
   add_number(*command, "--image-size", options->image_size, "of picture files, as in 'athanor train'")
       ->option_text("N");
   add_number(*command, "--seed", options->seed, "of the augmentation (default 0)")->option_text("N");

@@ -22,6 +22,7 @@
 #include "athanor/train/confusion_svg.h"
 #include "athanor/train/masked_language_modelling.h"
 #include "athanor/train/regression.h"
+#include "athanor/train/segmentation.h"
 #include "athanor/train/test_set.h"
 
 namespace athanor::cli {
@@ -59,7 +60,8 @@ std::string classes_line(const TestResult& test, const std::vector<std::string>&
   for (const Measure& measure : test.measures) parts.push_back(measure.text);
   if (const std::string mistake = worst_mistake(*test.classes, names); !mistake.empty())
     parts.push_back(mistake);
-  return join(parts) + "\n";
+  const bool pixels = by_name(test.measures).contains("mean_iou");
+  return join(parts) + "\n" + (pixels ? "IoU: " + iou_of_classes(*test.classes, names) + "\n" : "");
 }
 
 void write_confusion(const std::string& file, const TrainedModel& trained, const std::string& data,
@@ -73,14 +75,18 @@ void write_confusion(const std::string& file, const TrainedModel& trained, const
       file, draw_confusion(
                 *test.classes, trained.data.class_names,
                 fmt::format("{} on {}: what is taken for what", trained.config.model, dataset_title(data)),
-                fmt::format("{} test pictures after {} steps", grouped(test.classes->total()),
-                            grouped(trained.steps))));
+                fmt::format("{} test {} after {} steps", grouped(test.classes->total()),
+                            trained.data.pixels ? "pixels" : "pictures", grouped(trained.steps))));
 }
 
 std::string result_line(const Task& task, const std::string& data, const TestResult& sum) {
   if (dynamic_cast<const Classification*>(&task) != nullptr)
     return fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
                        100 * sum.accuracy(), sum.count, data, sum.mean_loss()) +
+           classes_line(sum, task.spec().class_names);
+  if (dynamic_cast<const Segmentation*>(&task) != nullptr)
+    return fmt::format("{:.2f} % of {} test pixels of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
+                       sum.count, data, sum.mean_loss()) +
            classes_line(sum, task.spec().class_names);
   ResultText words = task.scoring()->in_words(sum.mean_loss(), sum.accuracy(), sum.count);
   for (const Measure& measure : sum.measures) words.rest += ", " + measure.text;
@@ -107,6 +113,8 @@ std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptio
                    {.like = trained.data, .numbers = numbers, .target = trained.config.target}),
       options.examples);
   check_shapes(trained.data, dataset->spec(), data);
+  if (trained.data.pixels && !dataset->spec().pixels)
+    throw Error(ErrorCode::usage, "the data has no masks", data, "Give a folder with images/ and masks/");
   const auto workers = static_cast<int>(trained.config.workers);
   if (numbers)
     return std::make_unique<Regression>(
@@ -114,6 +122,9 @@ std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptio
                           .test = std::move(dataset),
                           .loss = trained.config.loss.empty() ? "mse" : trained.config.loss,
                           .workers = workers});
+  if (trained.data.pixels)
+    return std::make_unique<Segmentation>(
+        SegmentationOptions{.train = {}, .test = std::move(dataset), .workers = workers});
   return std::make_unique<Classification>(
       ClassificationOptions{.train = {}, .test = std::move(dataset), .workers = workers});
 }

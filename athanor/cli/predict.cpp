@@ -13,6 +13,7 @@
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
 #include "athanor/cli/numbers.h"
+#include "athanor/cli/predict_masks.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/fit_image.h"
@@ -23,18 +24,19 @@
 #include "athanor/formats/npy.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
+#include "athanor/train/class_counts.h"
 
 namespace athanor::cli {
 namespace {
 
 struct PredictOptions {
   std::vector<std::string> images;
-  std::string checkpoint, device = "auto";
+  std::string checkpoint, out, device = "auto";
   int64_t top = 3;
   bool invert = false, json = false;
 };
 
-struct Picture {
+struct Predicted {
   std::string file;
   HostArray input;             // f32 [C, H, W]
   bool light = false;          // its background
@@ -43,8 +45,8 @@ struct Picture {
 };
 
 /// One that cannot be read says so, and costs the others nothing.
-Picture read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
-  Picture picture{.file = file, .input = {}, .results = {}, .problem = {}};
+Predicted read_picture(const std::string& file, const ExampleSpec& spec, bool invert) {
+  Predicted picture{.file = file, .input = {}, .results = {}, .problem = {}};
   try {
     const HostArray image = read_image(file);
     const double border = border_brightness(image);
@@ -57,7 +59,7 @@ Picture read_picture(const std::string& file, const ExampleSpec& spec, bool inve
 }
 
 /// The same of rows of numbers.
-void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vector<Picture>& rows) {
+void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vector<Predicted>& rows) {
   try {
     const HostArray all = encode_number_rows(read_npy(file), spec, file);
     const auto width = static_cast<size_t>(spec.input.size());
@@ -76,11 +78,11 @@ void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vec
 }
 
 /// Each row of a table is what a picture is to other models.
-void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Picture>& rows) {
+void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Predicted>& rows) {
   try {
     const CsvTable table = read_csv(file);
     for (size_t row = 0; row < table.rows.size(); ++row) {
-      Picture one{
+      Predicted one{
           .file = fmt::format("{}, example {}", file, row + 1), .input = {}, .results = {}, .problem = {}};
       one.input = encode_rows(table, {row}, spec, file);
       one.input.shape = spec.input;
@@ -91,7 +93,7 @@ void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Pic
   }
 }
 
-void predict(const TrainedModel& trained, Picture& picture) {
+void predict(const TrainedModel& trained, Predicted& picture) {
   const NoGrad no_history;
   const Autocast scope(parse_precision(trained.config.precision));
   picture.input.shape = picture.input.shape.insert(0, 1);
@@ -112,47 +114,48 @@ std::vector<size_t> ranked(const std::vector<float>& probabilities, int64_t top)
   return order;
 }
 
-std::string class_name(const ExampleSpec& spec, size_t label) {
-  return label < spec.class_names.size() ? spec.class_names[label] : fmt::format("class {}", label);
+std::string name_of_class(const ExampleSpec& spec, size_t label) {
+  return class_name(spec.class_names, static_cast<int64_t>(label));
 }
 
-void print_json(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
+void print_json(const std::vector<Predicted>& pictures, const ExampleSpec& spec, int64_t top) {
   auto result = nlohmann::ordered_json::array();
-  for (const Picture& picture : pictures) {
+  for (const Predicted& picture : pictures) {
     if (!picture.problem.empty()) {
       result.push_back({{"image", picture.file}, {"error", picture.problem}});
       continue;
     }
     if (!spec.targets.empty()) {
       nlohmann::ordered_json numbers;
-      for (size_t i = 0; i < picture.results.size(); ++i) numbers[class_name(spec, i)] = picture.results[i];
+      for (size_t i = 0; i < picture.results.size(); ++i)
+        numbers[name_of_class(spec, i)] = picture.results[i];
       result.push_back({{spec.columns.empty() ? "image" : "example", picture.file}, {"numbers", numbers}});
       continue;
     }
     auto classes = nlohmann::ordered_json::array();
     for (const size_t label : ranked(picture.results, top))
       classes.push_back(
-          {{"class", label}, {"name", class_name(spec, label)}, {"probability", picture.results[label]}});
+          {{"class", label}, {"name", name_of_class(spec, label)}, {"probability", picture.results[label]}});
     result.push_back({{"image", picture.file}, {"predictions", classes}});
   }
   std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
-void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, int64_t top) {
+void print_table(const std::vector<Predicted>& pictures, const ExampleSpec& spec, int64_t top) {
   size_t file_width = 0, name_width = 0;
-  for (const Picture& picture : pictures)
+  for (const Predicted& picture : pictures)
     if (picture.problem.empty()) file_width = std::max(file_width, picture.file.size());
   for (size_t label = 0; label < static_cast<size_t>(spec.classes); ++label)
-    name_width = std::max(name_width, class_name(spec, label).size());
-  for (const Picture& picture : pictures) {
+    name_width = std::max(name_width, name_of_class(spec, label).size());
+  for (const Predicted& picture : pictures) {
     if (!picture.problem.empty()) continue;
     std::cout << fmt::format("{:<{}}", picture.file, file_width);
     if (spec.targets.empty())
       for (const size_t label : ranked(picture.results, top))
-        std::cout << fmt::format("   {:<{}} {:5.1f} %", class_name(spec, label), name_width,
+        std::cout << fmt::format("   {:<{}} {:5.1f} %", name_of_class(spec, label), name_width,
                                  100 * picture.results[label]);
     for (size_t i = 0; i < spec.targets.size(); ++i)
-      std::cout << fmt::format("   {} {:<10.6g}", class_name(spec, i), picture.results[i]);
+      std::cout << fmt::format("   {} {:<10.6g}", name_of_class(spec, i), picture.results[i]);
     std::cout << '\n';
   }
 }
@@ -160,7 +163,14 @@ void print_table(const std::vector<Picture>& pictures, const ExampleSpec& spec, 
 int predict(const PredictOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, 0);
   require_pictures(trained);
-  std::vector<Picture> pictures;
+  if (trained.data.pixels)
+    return predict_masks(
+        trained,
+        {.images = options.images, .out = options.out, .invert = options.invert, .json = options.json});
+  if (!options.out.empty())
+    throw Error(ErrorCode::usage, "the model makes no masks: what it says is printed", "--out",
+                "Leave it out");
+  std::vector<Predicted> pictures;
   for (const std::string& file : options.images) {
     if (trained.data.columns.empty())
       pictures.push_back(read_picture(file, trained.data, options.invert));
@@ -174,19 +184,19 @@ int predict(const PredictOptions& options) {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);
     doing.say("compiling", "");
-    for (Picture& picture : pictures)
+    for (Predicted& picture : pictures)
       if (picture.problem.empty()) predict(trained, picture);
   }
   options.json ? print_json(pictures, trained.data, options.top)
                : print_table(pictures, trained.data, options.top);
   std::cout.flush();
-  for (const Picture& picture : pictures)
+  for (const Predicted& picture : pictures)
     if (!picture.problem.empty()) std::cerr << "athanor: error: " << picture.problem << '\n';
-  const int exit_code = std::ranges::all_of(pictures, &std::string::empty, &Picture::problem) ? 0 : 1;
+  const int exit_code = std::ranges::all_of(pictures, &std::string::empty, &Predicted::problem) ? 0 : 1;
   if (options.json) return exit_code;
   // A photograph of a thing on white paper is the first that many will try.
   const bool dark_training = trained.data.columns.empty() && trained.data.normalization.mean.front() < 0.4F;
-  if (dark_training && std::ranges::any_of(pictures, &Picture::light))
+  if (dark_training && std::ranges::any_of(pictures, &Predicted::light))
     std::cerr << "athanor: note: the training pictures are light on dark, and these look dark on light: try "
               << (options.invert ? "without --invert\n" : "--invert\n");
   return exit_code;
@@ -212,6 +222,11 @@ void add_predict(CLI::App& program, int& exit_code) {
       ->option_text("NAME");
   add_trust_option(*command);
   add_number(*command, "--top", options->top, "how many classes to show (default 3)")->option_text("N");
+  command
+      ->add_option(
+          "--out", options->out,
+          "of segmentation: a .png for the mask, or a folder (default: NAME.mask.png beside the picture)")
+      ->option_text("PATH");
   command->add_flag("--invert", options->invert, "exchange light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {

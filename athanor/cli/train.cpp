@@ -71,14 +71,17 @@ void add_options(CLI::App& command, TrainOptions& options) {
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
                  "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
-                 "(default fashion-mnist), a table (CSV); for gpt2 and bert a text file",
+                 "(default fashion-mnist), a table (CSV), a folder with images/ and masks/ (unet-small); for "
+                 "gpt2 and bert a text file",
                  "What to train"),
           dataset_names());
-  suggest(option("--task", config.task, "NAME",
-                 "what to learn: auto (what the model is for), classification, or regression: numbers of a "
-                 "table or of arrays, by mlp unless --model is given (default auto)",
-                 "What to train"),
-          task_names());
+  suggest(
+      option(
+          "--task", config.task, "NAME",
+          "what to learn: auto (what the model is for), classification, segmentation (by unet-small unless "
+          "--model is given), or regression: numbers of a table or of arrays (by mlp) (default auto)",
+          "What to train"),
+      task_names());
   option(
       "--target", config.target, "COLUMN",
       "the column of a table to predict, for regression also several: 'a,b' (default: called label, class, "
@@ -268,6 +271,8 @@ TrainConfig defaults_of(const nlohmann::json& given, const TrainOptions& options
     known.model = given["model"];
   else if (!goes_on && known.task == "regression")
     known.model = "mlp";
+  else if (!goes_on && known.task == "segmentation")
+    known.model = "unet-small";
   return default_config(known.model, known.task);
 }
 

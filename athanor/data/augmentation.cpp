@@ -9,6 +9,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/data/masks.h"
 #include "athanor/data/mixing.h"
 
 namespace athanor {
@@ -134,6 +135,29 @@ Picture Augmentation::apply(const HostArray& stored, const ExampleSpec& spec, Ra
     if (const auto apply = augmentation_kinds()[step.kind].apply; apply != nullptr)
       picture = apply(picture, step.values, random);
   return picture;
+}
+
+std::pair<Picture, Picture> Augmentation::apply(const PictureAndMask& stored, const ExampleSpec& spec,
+                                                RandomStream& random) const {
+  const int64_t height = stored.picture.shape[0], width = stored.picture.shape[1];
+  const Step* part = find_step(steps_, "resized-crop");
+  const Window window = part != nullptr ? random_part(height, width, part->values[0], random)
+                                        : middle_window(height, width, spec.input[1], spec.input[2]);
+  Picture picture = resample(stored.picture, window, spec.input[0], spec.input[1], spec.input[2]);
+  Picture mask = resample_mask(stored.mask, window, spec.input[1], spec.input[2]);
+  for (const Step& step : steps_) {
+    const AugmentationKind& kind = augmentation_kinds()[step.kind];
+    RandomStream same = random;
+    if (kind.apply != nullptr) picture = kind.apply(picture, step.values, random);
+    if (kind.apply_to_mask != nullptr) mask = kind.apply_to_mask(mask, step.values, same);
+  }
+  return {std::move(picture), std::move(mask)};
+}
+
+std::string Augmentation::without_masks() const {
+  for (const char* name : {"rand", "trivial", "mixup", "cutmix"})
+    if (find_step(steps_, name) != nullptr) return name;
+  return {};
 }
 
 void Augmentation::mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const {

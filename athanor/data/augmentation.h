@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "athanor/data/dataset.h"
@@ -28,6 +29,12 @@ class Augmentation {
 
   /// A picture of the example's size from `stored`, as Dataset::picture() gives it; not normalised.
   Picture apply(const HostArray& stored, const ExampleSpec& spec, RandomStream& random) const;
+  /// The same of a picture and its mask, of which all that moves pixels is done to both. The mask is as
+  /// resample_mask() gives it.
+  std::pair<Picture, Picture> apply(const PictureAndMask& stored, const ExampleSpec& spec,
+                                    RandomStream& random) const;
+  /// The first transform that is not known for masks; "" where all are.
+  std::string without_masks() const;
   /// Mixes a batch [B, C, H, W] with itself, moved by one, and makes labels i64 [B] probabilities, f32 [B,
   /// classes]: mixup or cutmix, either by chance where both are wanted.
   void mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const;
@@ -52,6 +59,10 @@ struct AugmentationKind {
   std::vector<AugmentationValue> values;
   /// Null for what is not done to a picture by itself: resized-crop, mixup, cutmix.
   Picture (*apply)(const Picture& picture, const std::vector<double>& values, RandomStream& random);
+  /// Moves the pixels of a mask as apply() does those of its picture, given the same random numbers. Null
+  /// where they stay.
+  Picture (*apply_to_mask)(const Picture& mask, const std::vector<double>& values,
+                           RandomStream& random) = nullptr;
 };
 
 const std::vector<AugmentationKind>& augmentation_kinds();

@@ -32,10 +32,12 @@ Picture random_vertical_flip(const Picture& picture, const Values& values, Rando
   return random.chance(values[0]) ? tf::vertical_flip(picture) : picture;
 }
 
+template <Interpolation interpolation>
 Picture random_rotation(const Picture& picture, const Values& values, RandomStream& random) {
-  return tf::rotate(picture, random.between(-values[0], values[0]), Interpolation::bilinear);
+  return tf::rotate(picture, random.between(-values[0], values[0]), interpolation);
 }
 
+template <Interpolation interpolation>
 Picture random_affine(const Picture& picture, const Values& values, RandomStream& random) {
   tf::Affine how;
   how.angle = random.between(-values[0], values[0]);
@@ -45,7 +47,7 @@ Picture random_affine(const Picture& picture, const Values& values, RandomStream
   how.translate[1] = std::round(random.between(-y, y));
   how.scale = random.between(1 - values[2], 1 + values[2]);
   how.shear[0] = random.between(-values[3], values[3]);
-  return tf::affine(picture, how, Interpolation::bilinear);
+  return tf::affine(picture, how, interpolation);
 }
 
 Picture color_jitter(const Picture& picture, const Values& values, RandomStream& random) {
@@ -110,18 +112,24 @@ const std::vector<AugmentationKind>& augmentation_kinds() {
       {"crop",
        "a part of the picture with PADDING black pixels around",
        {{"padding", eighth, 0, 512}},
+       random_crop,
        random_crop},
       {"resized-crop",
        "a part of the stored picture, from LEAST of its area on, of a shape from 3:4 to 4:3, scaled",
        {{"least", 0.08, 0.001, 1}},
        nullptr},
-      {"flip", "left and right exchanged", {{"p", 0.5, 0, 1}}, random_flip},
-      {"vflip", "top and bottom exchanged", {{"p", 0.5, 0, 1}}, random_vertical_flip},
-      {"rotate", "turned by up to DEGREES", {{"degrees", 15, 0, 180}}, random_rotation},
+      {"flip", "left and right exchanged", {{"p", 0.5, 0, 1}}, random_flip, random_flip},
+      {"vflip", "top and bottom exchanged", {{"p", 0.5, 0, 1}}, random_vertical_flip, random_vertical_flip},
+      {"rotate",
+       "turned by up to DEGREES",
+       {{"degrees", 15, 0, 180}},
+       random_rotation<Interpolation::bilinear>,
+       random_rotation<Interpolation::nearest>},
       {"affine",
        "turned by up to DEGREES, shifted and scaled by up to these shares, sheared by up to SHEAR degrees",
        {{"degrees", 10, 0, 180}, {"shift", 0.1, 0, 1}, {"scale", 0.1, 0, 0.9}, {"shear", 10, 0, 80}},
-       random_affine},
+       random_affine<Interpolation::bilinear>,
+       random_affine<Interpolation::nearest>},
       {"jitter",
        "brightness, contrast, saturation and hue, each by up to these shares",
        {{"brightness", 0.4, 0, 10},

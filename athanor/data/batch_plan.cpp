@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/data/fit_image.h"
+#include "athanor/data/masks.h"
 #include "athanor/data/random_stream.h"
 #include "athanor/data/shuffle.h"
 
@@ -59,12 +60,18 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
   Batch result{HostArray(DType::f32, spec.input.insert(0, count)), HostArray(DType::i64, {count})};
   const size_t outputs = spec.targets.size();
   HostArray numbers(DType::f32, {count, static_cast<int64_t>(outputs)});
+  if (spec.pixels) result.labels = HostArray(DType::i64, {count, spec.input[1], spec.input[2]});
+  const size_t area = spec.pixels ? static_cast<size_t>(spec.input[1] * spec.input[2]) : 1;
   const auto inputs = result.inputs.as<float>();
   const auto labels = result.labels.as<int64_t>();
   const auto stride = static_cast<size_t>(spec.input.size());
   for (int64_t i = 0; i < count; ++i) {
     const auto slot = static_cast<size_t>(i);
     const int64_t index = order ? (*order)[static_cast<size_t>(first + i)] : first + i;
+    if (spec.pixels) {
+      read_pixels(epoch, index, inputs.data() + slot * stride, labels.data() + slot * area);
+      continue;
+    }
     read(epoch, index, inputs.data() + slot * stride, labels[slot]);
     if (outputs > 0) dataset_->numbers(index, numbers.as<float>().data() + slot * outputs);
     if (labels[slot] < 0 || labels[slot] >= spec.classes)
@@ -72,7 +79,7 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
                   fmt::format("label {} of example {} is out of range: there are {} classes", labels[slot],
                               index, spec.classes));
   }
-  if (options_.augmentation) {
+  if (options_.augmentation && !spec.pixels) {
     constexpr uint32_t for_mixing = 1;
     RandomStream random(options_.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(batch),
                         for_mixing);
@@ -80,6 +87,17 @@ Batch BatchPlan::make(int64_t epoch, int64_t batch) const {
   }
   if (outputs > 0) result.labels = std::move(numbers);
   return result;
+}
+
+void BatchPlan::read_pixels(int64_t epoch, int64_t index, float* input, int64_t* labels) const {
+  const ExampleSpec& spec = dataset_->spec();
+  const PictureAndMask stored = dataset_->picture_and_mask(index);
+  RandomStream random(options_.seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index));
+  static const Augmentation none;
+  const Augmentation& augmentation = options_.augmentation ? *options_.augmentation : none;
+  const auto [picture, mask] = augmentation.apply(stored, spec, random);
+  normalize(picture, spec.normalization, input);
+  labels_of_mask(mask, labels);
 }
 
 void BatchPlan::read(int64_t epoch, int64_t index, float* input, int64_t& label) const {

@@ -24,6 +24,8 @@ class BatchPlan {
  private:
   using Order = std::shared_ptr<const std::vector<int64_t>>;
   Order order_of(int64_t epoch) const;
+  /// An example and the classes of its pixels, augmented alike.
+  void read_pixels(int64_t epoch, int64_t index, float* input, int64_t* labels) const;
   /// An example, augmented.
   void read(int64_t epoch, int64_t index, float* input, int64_t& label) const;
 

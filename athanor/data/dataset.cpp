@@ -8,6 +8,10 @@ HostArray Dataset::picture(int64_t /*index*/, int64_t& /*label_out*/) const {
   throw Error(ErrorCode::usage, "these examples are no pictures: they cannot be augmented or shown");
 }
 
+PictureAndMask Dataset::picture_and_mask(int64_t /*index*/) const {
+  throw Error(ErrorCode::usage, "the pixels of these examples have no classes");
+}
+
 void Dataset::numbers(int64_t /*index*/, float* /*out*/) const {
   throw Error(ErrorCode::usage, "the targets of these examples are no numbers");
 }

@@ -41,6 +41,13 @@ struct ExampleSpec {
   /// Where the targets are numbers: a scale for each of the `classes`, whose names are class_names. Labels
   /// are then 0.
   std::vector<TargetScale> targets = {};
+  bool pixels = false;  // whether each pixel has a class of its own. Labels are then 0
+};
+
+/// A picture as it is stored, u8 [height, width, 1 or 3], and the class of each pixel, u8 [height, width, 1]
+/// (255 for those that do not count).
+struct PictureAndMask {
+  HostArray picture, mask;
 };
 
 /// Examples that can be read in any order, from several threads at once.
@@ -56,6 +63,8 @@ class Dataset {
   /// The picture as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
   /// size, and its label. Throws Error(usage) where the examples are no pictures.
   virtual HostArray picture(int64_t index, int64_t& label_out) const;
+  /// Throws Error(usage) where pixels have no classes.
+  virtual PictureAndMask picture_and_mask(int64_t index) const;
   /// Writes the targets to the spec().targets.size() floats at `out`, scaled. Throws Error(usage) where
   /// targets are no numbers.
   virtual void numbers(int64_t index, float* out) const;

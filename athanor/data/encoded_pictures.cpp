@@ -149,19 +149,23 @@ void EncodedPictures::read(int64_t index, float* image_out, int64_t& label_out) 
             spec_.normalization, image_out);
 }
 
+Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most) {
+  constexpr size_t most_named = 10;
+  std::vector<std::string> names;
+  for (const auto& [at, problem] : broken)
+    if (names.size() < most_named) names.push_back(problem);
+  if (broken.size() > most_named) names.push_back(fmt::format("and {} more", broken.size() - most_named));
+  return {ErrorCode::format,
+          fmt::format("{} pictures cannot be read, and {} are allowed: {}", broken.size(), most,
+                      join(names, "; ")),
+          {},
+          "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken"};
+}
+
 void EncodedPictures::note_broken(int64_t index, const std::string& why) const {
   const std::lock_guard lock(mutex_);
   broken_.emplace(index, why);
-  if (static_cast<int64_t>(broken_.size()) <= most_broken_) return;
-  constexpr size_t most_named = 10;
-  std::vector<std::string> names;
-  for (const auto& [at, problem] : broken_)
-    if (names.size() < most_named) names.push_back(problem);
-  if (broken_.size() > most_named) names.push_back(fmt::format("and {} more", broken_.size() - most_named));
-  throw Error(ErrorCode::format,
-              fmt::format("{} pictures cannot be read, and {} are allowed: {}", broken_.size(), most_broken_,
-                          join(names, "; ")),
-              {}, "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken");
+  if (static_cast<int64_t>(broken_.size()) > most_broken_) throw too_many_broken(broken_, most_broken_);
 }
 
 ImageExtents EncodedPictures::extents(int64_t index, bool whole) const {

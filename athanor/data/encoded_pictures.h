@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/error.h"
 #include "athanor/data/data_options.h"
 #include "athanor/data/dataset.h"
 #include "athanor/data/picture.h"
@@ -24,6 +25,9 @@ class PictureSource {
   virtual int64_t label(int64_t index) const = 0;
   virtual std::vector<std::byte> bytes(int64_t index) const = 0;
 };
+
+/// The Error(format) that names examples that cannot be read, where more are than so many.
+Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most);
 
 /// Decodes pictures when they are read, cuts them to their middle and scales them to one size.
 ///

@@ -22,6 +22,7 @@ class FirstExamples final : public Dataset {
   HostArray picture(int64_t index, int64_t& label_out) const override {
     return whole_->picture(index, label_out);
   }
+  PictureAndMask picture_and_mask(int64_t index) const override { return whole_->picture_and_mask(index); }
   void numbers(int64_t index, float* out) const override { whole_->numbers(index, out); }
   int64_t label(int64_t index) const override { return whole_->label(index); }
   std::vector<std::string> broken() const override { return whole_->broken(); }

@@ -23,6 +23,9 @@ class ChosenExamples final : public Dataset {
   HostArray picture(int64_t index, int64_t& label_out) const override {
     return whole_->picture(at(index), label_out);
   }
+  PictureAndMask picture_and_mask(int64_t index) const override {
+    return whole_->picture_and_mask(at(index));
+  }
   void numbers(int64_t index, float* out) const override { whole_->numbers(at(index), out); }
   int64_t label(int64_t index) const override { return whole_->label(at(index)); }
   std::vector<std::string> broken() const override { return whole_->broken(); }

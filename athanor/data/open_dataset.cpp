@@ -117,6 +117,7 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split, 
         fmt::format("Move one to a folder of its own, or to ./data/emnist for --data {}", parts.front()));
   if (has_shards(folder)) return open_webdataset(folder, split, options);
   if (has_table(folder)) return open_csv(folder, split, options);
+  if (is_mask_folder(folder)) return open_mask_folder(folder, split, options);
   if (is_picture_folder(folder)) return open_picture_folder(folder, split, options);
   throw Error(ErrorCode::io, fmt::format("the folder is no dataset that is known: {}", what_is_in(folder)),
               folder.string(), folder_hint);

@@ -73,6 +73,11 @@ bool has_table(const std::filesystem::path& folder);
 std::shared_ptr<const Dataset> open_csv(const std::filesystem::path& path, Split split,
                                         const DataOptions& options);
 
+/// images/NAME.jpg and masks/NAME.png, in train/ and test/ (or val/) or, without these, in the folder itself.
+bool is_mask_folder(const std::filesystem::path& folder);
+std::shared_ptr<const Dataset> open_mask_folder(const std::filesystem::path& folder, Split split,
+                                                const DataOptions& options);
+
 /// Whether a file's name ends as a picture's.
 bool is_picture_name(std::string_view name);
 

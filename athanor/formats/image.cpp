@@ -22,6 +22,30 @@ HostArray read_image(const std::filesystem::path& path, int64_t least_side) {
   return parse_image(read_file(path, longest_image), path.string(), least_side);
 }
 
+HostArray read_mask(const std::filesystem::path& path) {
+  return parse_mask(read_file(path, longest_image), path.string());
+}
+
+HostArray parse_mask(Bytes data, const std::string& name) {
+  if (is_png(data)) return parse_png_numbers(data, name);
+  throw format_error("a mask must be a PNG", name, byte_place(0),
+                     "Save it as PNG, which keeps numbers as they are");
+}
+
+std::vector<Color> mask_palette(int64_t classes) {
+  std::vector<Color> palette;
+  for (int64_t index = 0; index < classes; ++index) {
+    Color color{};
+    for (int bit = 0; bit < 8;
+         ++bit)  // three bits of the number at a time, from the highest bit of a colour on
+      for (size_t c = 0; c < 3; ++c)
+        color[c] =
+            static_cast<uint8_t>(color[c] | ((index >> (3 * bit + static_cast<int>(c))) & 1) << (7 - bit));
+    palette.push_back(color);
+  }
+  return palette;
+}
+
 Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name) {
   return {ErrorCode::value,
           fmt::format("the picture has {} x {} pixels, more than {} million", width, height,

@@ -1,6 +1,8 @@
 // Pictures to arrays: PNG (ISO/IEC 15948), JPEG (ISO/IEC 10918-1) and WebP (RFC 9649), by libpng, libjpeg and
 // libwebp; and arrays to PNG.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,7 +44,19 @@ ImageExtents read_image_extents(const std::filesystem::path& path);
 /// The same from memory, which may be the beginning of a file.
 ImageExtents parse_image_extents(Bytes data, const std::string& name);
 
+/// The numbers in a PNG file of grey or with a palette, as they are stored: u8 [height, width, 1]. Throws as
+/// read_image(), and Error(format) for a PNG of colours or of 16 bits.
+HostArray read_mask(const std::filesystem::path& path);
+HostArray parse_mask(Bytes data, const std::string& name);
+
 /// `picture`, u8 [height, width, 1 or 3], as a PNG file.
 std::vector<std::byte> format_png(const HostArray& picture);
+
+/// Red, green and blue.
+using Color = std::array<uint8_t, 3>;
+/// Colours that can be told apart, of so many classes: those of PASCAL VOC, the first black.
+std::vector<Color> mask_palette(int64_t classes);
+/// `mask`, u8 [height, width, 1], as a PNG file with the palette, which has a colour for each number.
+std::vector<std::byte> format_mask(const HostArray& mask, const std::vector<Color>& palette);
 
 }  // namespace athanor

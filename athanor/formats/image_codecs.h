@@ -14,6 +14,7 @@ Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name);
 
 bool is_png(Bytes data);
 HostArray parse_png(Bytes data, const std::string& name);
+HostArray parse_png_numbers(Bytes data, const std::string& name);
 ImageExtents png_extents(Bytes data, const std::string& name);
 
 bool is_jpeg(Bytes data);

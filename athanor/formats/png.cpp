@@ -71,6 +71,16 @@ bool set_output(PngDecoder& decoder) {
   return true;
 }
 
+/// Asks for the numbers that the file contains, a byte each.
+bool set_raw_output(PngDecoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_packing(decoder.png);
+  png_set_strip_alpha(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  return true;
+}
+
 /// Reads the pixels and the rest of the file.
 bool read_png_pixels(PngDecoder& decoder, png_bytep pixels, size_t stride) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
@@ -131,12 +141,45 @@ HostArray parse_png(Bytes data, const std::string& name) {
   return picture;
 }
 
+HostArray parse_png_numbers(Bytes data, const std::string& name) {
+  PngDecoder decoder(data);
+  open_png(decoder, name);
+  const auto color = png_get_color_type(decoder.png, decoder.info);
+  const bool numbers = color == PNG_COLOR_TYPE_PALETTE || (color & PNG_COLOR_MASK_COLOR) == 0;
+  if (!numbers || png_get_bit_depth(decoder.png, decoder.info) > 8)
+    throw format_error(
+        numbers ? "the mask has 16 bits a pixel" : "the mask has colours, and no number a pixel", name,
+        "chunk IHDR", "Save the number of each pixel's class: grey or with a palette, of 8 bits");
+  check_size(decoder, name);
+  check_png(set_raw_output(decoder), decoder, name);
+  HostArray mask(DType::u8, {png_get_image_height(decoder.png, decoder.info),
+                             png_get_image_width(decoder.png, decoder.info), 1});
+  check_png(read_png_pixels(decoder, mask.as<uint8_t>().data(), png_get_rowbytes(decoder.png, decoder.info)),
+            decoder, name);
+  return mask;
+}
+
 ImageExtents png_extents(Bytes data, const std::string& name) {
   PngDecoder decoder(data);
   open_png(decoder, name);
   const auto color = png_get_color_type(decoder.png, decoder.info);
   return {png_get_image_height(decoder.png, decoder.info), png_get_image_width(decoder.png, decoder.info),
           (color & PNG_COLOR_MASK_COLOR) != 0 ? 3 : 1};
+}
+
+std::vector<std::byte> format_mask(const HostArray& mask, const std::vector<Color>& palette) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.height = static_cast<png_uint_32>(mask.shape[0]);
+  image.width = static_cast<png_uint_32>(mask.shape[1]);
+  image.format = PNG_FORMAT_RGB_COLORMAP;
+  image.colormap_entries = static_cast<png_uint_32>(palette.size());
+  std::vector<std::byte> file(PNG_IMAGE_PNG_SIZE_MAX(image));
+  png_alloc_size_t size = file.size();
+  if (png_image_write_to_memory(&image, file.data(), &size, 0, mask.bytes.data(), 0, palette.data()) == 0)
+    throw Error(ErrorCode::value, fmt::format("the mask cannot be written as PNG: {}", image.message));
+  file.resize(size);
+  return file;
 }
 
 std::vector<std::byte> format_png(const HostArray& picture) {

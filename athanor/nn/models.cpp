@@ -18,6 +18,7 @@
 #include "athanor/nn/linear.h"
 #include "athanor/nn/own_model.h"
 #include "athanor/nn/resnet.h"
+#include "athanor/nn/unet.h"
 #include "athanor/nn/vit.h"
 #include "athanor/ops/activations.h"
 #include "athanor/ops/movement.h"
@@ -119,6 +120,11 @@ const std::vector<Entry>& entries() {
          return std::make_unique<Inception3>(input[0], classes);
        }},
       {"vit-tiny", small_patch, make_vit_tiny},
+      {"unet-small", 1,
+       [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
+         return std::make_unique<UNet>(input[0], classes);
+       },
+       pixels},
       {"gpt2-nano", 0, make_gpt2<3, 48, 3>, next_token},
       {"gpt2-micro", 0, make_gpt2<4, 128, 4>, next_token},
       {"gpt2-mini", 0, make_gpt2<6, 192, 6>, next_token},
@@ -191,6 +197,7 @@ bool is_language_model(const std::string& name) {
 
 Shape default_input(const std::string& name) {
   if (is_language_model(name)) return {default_context(name)};
+  if (objective_of(name) == Objective::pixels) return {3, 256, 256};
   return name == "inception_v3" ? Shape{3, 299, 299} : Shape{1, 28, 28};
 }
 
@@ -201,6 +208,8 @@ int64_t default_classes(const std::string& name) {
       return bytes;
     case Objective::masked_tokens:
       return bytes + 1;  // the mask
+    case Objective::pixels:
+      return 2;
     case Objective::classes:
       break;
   }

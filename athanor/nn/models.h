@@ -9,7 +9,7 @@
 namespace athanor::nn {
 
 /// What a model is trained for.
-enum class Objective { classes, next_token, masked_tokens };
+enum class Objective { classes, pixels, next_token, masked_tokens };
 
 /// Makes a model from images [N, C, H, W] (input_shape is [C, H, W]) to logits [N, classes]:
 ///
@@ -20,6 +20,10 @@ enum class Objective { classes, next_token, masked_tokens };
 ///   ("layer1.0.conv1.weight"). Images below 64 pixels get a 3x3 stem with stride 1 and no max-pool;
 /// - "inception_v3": Inception3, for images from 75 pixels on;
 /// - "vit-tiny": ViT with patches of 16 x 16 pixels, for images below 64 pixels of 4 x 4;
+///
+/// or to logits of each pixel's class, [N, classes, H, W]:
+///
+/// - "unet-small": UNet of 32 channels in its first stage;
 ///
 /// or from tokens i64[N, T] (input_shape is [T]) to logits of the token after each, [N, T, classes]:
 ///

@@ -2,6 +2,7 @@
 
 #include "athanor/nn/models.h"
 #include "athanor/train/language_modelling.h"
+#include "athanor/train/segmentation.h"
 
 namespace athanor {
 
@@ -11,6 +12,9 @@ BatchForm batch_form(const std::string& model, const Shape& input, int64_t batch
     case nn::Objective::next_token:
     case nn::Objective::masked_tokens:
       return {{DType::i64, inputs, device}, {DType::i64, inputs, device}, name_tokens};
+    case nn::Objective::pixels:
+      return {
+          {DType::f32, inputs, device}, {DType::i64, {batch_size, input[1], input[2]}, device}, name_pixels};
     case nn::Objective::classes:
       break;
   }

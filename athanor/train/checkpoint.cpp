@@ -48,7 +48,8 @@ json to_json(const ExampleSpec& spec) {
           {"mean", spec.normalization.mean},
           {"stddev", spec.normalization.stddev},
           {"fingerprint", spec.fingerprint},
-          {"targets", targets}};
+          {"targets", targets},
+          {"pixels", spec.pixels}};
 }
 
 ExampleSpec spec_from_json(const json& source) {
@@ -63,6 +64,7 @@ ExampleSpec spec_from_json(const json& source) {
   spec.fingerprint = source.value("fingerprint", "");               // older files have none
   for (const json& scale : source.value("targets", json::array()))  // older files have none
     spec.targets.push_back({.mean = scale.at("mean"), .stddev = scale.at("stddev")});
+  spec.pixels = source.value("pixels", false);
   const bool text = spec.input.rank() == 1;
   const size_t channels = static_cast<size_t>(text ? 1 : spec.input.rank() == 3 ? spec.input[0] : 0);
   const auto fits = [&](const std::vector<float>& values) {

@@ -119,6 +119,29 @@ std::vector<Measure> class_measures(const ClassCounts& counts) {
   return measures;
 }
 
+std::optional<double> ClassCounts::iou(int64_t label) const {
+  const int64_t both = count(label, label), either = examples_of(label) + answers_of(label) - both;
+  if (either == 0) return std::nullopt;
+  return share_of(both, either);
+}
+
+double ClassCounts::mean_iou() const {
+  double sum = 0;
+  int64_t there = 0;
+  for (int64_t label = 0; label < classes_; ++label)
+    if (const auto one = iou(label)) sum += *one, ++there;
+  return there > 0 ? sum / static_cast<double>(there) : 0;
+}
+
+std::string iou_of_classes(const ClassCounts& counts, const std::vector<std::string>& names) {
+  constexpr int64_t most_shown = 12;
+  std::string text;
+  for (int64_t label = 0; label < std::min(counts.classes(), most_shown); ++label)
+    if (const auto iou = counts.iou(label))
+      text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", class_name(names, label), 100 * *iou);
+  return text + (counts.classes() > most_shown ? ", ..." : "");
+}
+
 TestMeasures by_name(const std::vector<Measure>& measures) {
   TestMeasures named;
   for (const Measure& measure : measures) named[measure.name] = measure.value;
@@ -148,7 +171,8 @@ nlohmann::ordered_json to_json(const ClassCounts& counts, const std::vector<std:
                        {"examples", counts.examples_of(label)},
                        {"precision", counts.precision(label)},
                        {"recall", counts.recall(label)},
-                       {"f1", counts.f1(label)}});
+                       {"f1", counts.f1(label)},
+                       {"iou", counts.iou(label).value_or(0)}});
   for (const auto& [pair, count] : counts.pairs()) pairs.push_back({pair.first, pair.second, count});
   return {{"accuracy", counts.accuracy()},
           {"f1", counts.macro_f1()},

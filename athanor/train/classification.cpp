@@ -39,6 +39,9 @@ ClassificationOptions options_of(const TrainConfig& config) {
 Classification::Classification(const TrainConfig& config) : Classification(options_of(config)) {}
 
 Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {
+  if (spec().pixels)
+    throw Error(ErrorCode::usage, "the data has masks, which classification does not learn from",
+                options_.data_name, "For segmentation: --model unet-small");
   if (options_.train)
     check_splits(*options_.train, *options_.test, options_.batch_size, "pictures", options_.data_name);
 }

@@ -172,7 +172,7 @@ const std::vector<std::string>& weight_decay_names() {
 }
 
 const std::vector<std::string>& task_names() {
-  static const std::vector<std::string> names{"auto", "classification", "regression"};
+  static const std::vector<std::string> names{"auto", "classification", "regression", "segmentation"};
   return names;
 }
 
@@ -205,6 +205,15 @@ TrainConfig default_config(const std::string& model, const std::string& task) {
     config.batch_size = 32;
     config.lr = 0.05;
   }
+  if (model == "unet-small") {
+    config.epochs = 20;
+    config.batch_size = 8;
+    config.optimizer = "adamw";
+    config.lr = 1e-3;
+    config.weight_decay = 0.01;
+    config.weight_decay_on = "weights";
+    config.clip_norm = 1;
+  }
   if (!nn::is_language_model(model)) return config;
   config.epochs = 10;
   const bool large = model == "gpt2-small" || model == "bert-base";
@@ -231,6 +240,16 @@ void TrainConfig::check_task() const {
     refuse("task", fmt::format("{} is a model of text, and its task is known", model), "Leave it out");
   if (text && !target.empty())
     refuse("target", fmt::format("{} learns from text, which has no columns", model), "Leave it out");
+  const bool of_pixels = !text && nn::objective_of(model) == nn::Objective::pixels;
+  if (task != "auto" && !text && of_pixels != (task == "segmentation"))
+    refuse(
+        "task",
+        fmt::format("{} gives {}", model, of_pixels ? "a class for each pixel" : "one answer for a picture"),
+        of_pixels ? "Leave it out, or take another model" : "For segmentation: --model unet-small");
+  if (of_pixels && (!target.empty() || label_smoothing > 0))
+    refuse(target.empty() ? "label_smoothing" : "target", "segmentation does without", "Leave it out");
+  if (augment_on == "device" && (task == "regression" || of_pixels))
+    refuse("augment_on", "only classification changes pictures on the device", "Leave it out");
   if (!loss.empty() && task != "regression")
     refuse("loss", "only regression has a choice of losses", "Leave it out, or give --task regression");
   if (!loss.empty()) check_name("loss", loss, loss_names());

@@ -82,7 +82,7 @@ struct TrainConfig {
 
 double default_lr(const std::string& optimizer);
 
-/// "auto", "classification", "regression"
+/// "auto", "classification", "regression", "segmentation"
 const std::vector<std::string>& task_names();
 /// The losses of regression: "mse", "l1", "huber"
 const std::vector<std::string>& loss_names();

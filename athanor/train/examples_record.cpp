@@ -21,7 +21,16 @@ bool are_pictures(const ExampleSpec& spec) {
   return spec.columns.empty() && spec.input.rank() == 3 && (spec.input[0] == 1 || spec.input[0] == 3);
 }
 
-std::string png_of(const HostArray& inputs, const ExampleSpec& spec) {
+std::string png_of_mask(const std::vector<int64_t>& labels, const ExampleSpec& spec) {
+  HostArray mask(DType::u8, {spec.input[1], spec.input[2], 1});
+  const auto out = mask.as<uint8_t>();
+  for (size_t i = 0; i < labels.size(); ++i) out[i] = static_cast<uint8_t>(labels[i] < 0 ? 255 : labels[i]);
+  std::vector<Color> palette = mask_palette(256);
+  palette.back() = {255, 255, 255};  // what does not count
+  return to_base64(format_mask(mask, palette));
+}
+
+std::string png_of(const HostArray& inputs, const ExampleSpec& spec, int64_t side_of_most = most_side) {
   Picture picture(spec.input[0], spec.input[1], spec.input[2]);
   const auto values = inputs.as<float>();
   const auto area = static_cast<size_t>(picture.plane_size());
@@ -32,10 +41,10 @@ std::string png_of(const HostArray& inputs, const ExampleSpec& spec) {
     picture.pixels[i] = values[i] * of_channel(spec.normalization.stddev, i / area) +
                         of_channel(spec.normalization.mean, i / area);
   HostArray bytes = to_bytes(picture);
-  if (const int64_t side = std::max(picture.height, picture.width); side > most_side)
+  if (const int64_t side = std::max(picture.height, picture.width); side > side_of_most)
     bytes = to_bytes(resample(bytes, {0, 0, picture.height, picture.width}, picture.channels,
-                              std::max<int64_t>(1, picture.height * most_side / side),
-                              std::max<int64_t>(1, picture.width * most_side / side)));
+                              std::max<int64_t>(1, picture.height * side_of_most / side),
+                              std::max<int64_t>(1, picture.width * side_of_most / side)));
   return to_base64(format_png(bytes));
 }
 
@@ -52,6 +61,16 @@ void write_examples(const std::filesystem::path& path, const TestResult& test, c
                         {"png", png_of(example.inputs, spec)}});
     return result;
   };
+  if (!test.pixel_examples.empty()) {
+    auto pixels = nlohmann::ordered_json::array();
+    for (const PixelExample& example : test.pixel_examples)
+      pixels.push_back({{"png", png_of(example.inputs, spec, INT64_MAX)},
+                        {"right", png_of_mask(example.right, spec)},
+                        {"answer", png_of_mask(example.answer, spec)}});
+    const nlohmann::ordered_json all{{"pixels", pixels}};
+    write_file_atomically(path, all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+    return;
+  }
   const nlohmann::ordered_json all{{"mistakes", list(test.mistakes)}, {"right", list(test.first_right)}};
   write_file_atomically(path, all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
 }

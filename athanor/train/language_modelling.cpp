@@ -46,6 +46,7 @@ Unit TextScoring::unit() const {
           .many = "tokens",
           .rate = "tokens/s",
           .rate_field = "tokens_per_second",
+          .rated = "tokens",
           .in_example = context_};
 }
 

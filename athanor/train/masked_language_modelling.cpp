@@ -24,6 +24,7 @@ Unit MaskedTextScoring::unit() const {
           .many = "tokens",
           .rate = "tokens/s",
           .rate_field = "tokens_per_second",
+          .rated = "tokens",
           .in_example = context_};
 }
 

@@ -25,8 +25,8 @@ struct StepMetrics {
   std::optional<double> loss_scale = {};  // what the loss was multiplied by
   bool skipped = false;                   // a gradient overflowed: there was no update
   int64_t threads = 0;  // of the CPU, from this step on, where there were others before; of step 1: always
-  std::string quality = "accuracy";       // Quality::field, by which `accuracy` is stored
-  StepKernels kernels = {};  // that run from this step on, where others ran before; of step 1: all
+  std::string quality = "accuracy";  // Quality::field, by which `accuracy` is stored
+  StepKernels kernels = {};          // that run from this step on, where others ran before; of step 1: all
   bool operator==(const StepMetrics&) const = default;
 };
 

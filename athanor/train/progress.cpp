@@ -233,6 +233,8 @@ void Progress::ended(const Summary& summary) {
     for (const Measure& measure : summary.more) text += measure.text + ", ";
     const std::string mistake = worst_mistake(*summary.classes, summary.class_names);
     line(fmt::format("{}  {}{}", strong("classes"), text, mistake.empty() ? "no mistakes" : mistake));
+    if (by_name(summary.more).contains("mean_iou"))
+      line(fmt::format("{}  {}", strong("IoU    "), iou_of_classes(*summary.classes, summary.class_names)));
   }
   if (summary.stopped_early)
     line(fmt::format("{}  after epoch {}: epoch {} was the best (best.safetensors)", strong("stopped"),
@@ -242,14 +244,14 @@ void Progress::ended(const Summary& summary) {
   if (summary.per_second > 0)
     line(fmt::format("{}  {:.2f} ms a step (median), {} {} a second", strong("speed  "),
                      summary.step_ms_median, grouped(static_cast<int64_t>(summary.per_second)),
-                     summary.unit.many));
+                     summary.unit.rated));
   if (summary.config.precision != "f32")
     line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
                    grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
   if (!summary.broken.empty())
     line(fmt::format("{}  {} {} could not be read, and others took their places: {}{}", strong("broken "),
-                     summary.broken.size(), summary.broken.size() == 1 ? summary.unit.one : summary.unit.many,
+                     summary.broken.size(), summary.broken.size() == 1 ? "picture" : "pictures",
                      summary.broken.front(), summary.broken.size() > 1 ? "; summary.json has all" : ""));
   if (summary.loader_wait_share >= most_loader_wait)
     line(fmt::format("{}  {:.0f} % of the time was spent waiting for batches: {}", strong("loader "),

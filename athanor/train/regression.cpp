@@ -109,7 +109,11 @@ class NumberTally final : public Tally {
 
 Unit NumberScoring::unit() const {
   if (pictures_) return {};
-  return {.one = "example", .many = "examples", .rate = "examples/s", .rate_field = "examples_per_second"};
+  return {.one = "example",
+          .many = "examples",
+          .rate = "examples/s",
+          .rate_field = "examples_per_second",
+          .rated = "examples"};
 }
 
 std::vector<Measure> NumberScoring::measures(double /*mean_loss*/, double r2) const {

@@ -171,9 +171,26 @@ std::string pictures_of(const json& examples, const char* list, const char* mark
   return html + "</div>\n";
 }
 
+std::string masks_of(const json& examples) {
+  std::string html =
+      "<h2>Test pictures: picture, truth, prediction</h2>\n<div class=\"table\"><table class=\"masks\">\n";
+  for (const json& one : examples) {
+    html += "<tr>";
+    for (const char* part : {"png", "right", "answer"})
+      html += fmt::format("<td><img alt=\"{}\" src=\"data:image/png;base64,{}\"></td>",
+                          std::string_view(part) == "png"     ? "picture"
+                          : std::string_view(part) == "right" ? "truth"
+                                                              : "prediction",
+                          escape_xml(one.at(part).get<std::string>()));
+    html += "</tr>\n";
+  }
+  return html + "</table></div>\n";
+}
+
 std::string examples_of(const RunFolder& folder) {
   std::string html;
   if (const json examples = document_in(folder.examples()); examples.is_object()) {
+    if (examples.contains("pixels")) return masks_of(examples.at("pixels"));
     if (!examples.at("mistakes").empty())
       html += "<h2>Mistakes that the model was surest of</h2>\n" + pictures_of(examples, "mistakes", "wrong");
     if (!examples.at("right").empty())

@@ -21,6 +21,7 @@ p { margin: 4px 0 } .soft { color: var(--soft) } .error { color: #c03a2b } code 
 .examples { display: grid; grid-template-columns: repeat(auto-fill, minmax(120px, 1fr)); gap: 10px }
 .examples figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px; font-size: 13px; line-height: 1.35 }
 .examples img { display: block; width: 100%; aspect-ratio: 1; object-fit: contain; image-rendering: pixelated; margin-bottom: 8px }
+.masks img { display: block; width: 192px; max-width: 100%; image-rendering: pixelated }
 .examples b { color: var(--orange) } .examples .right b { color: var(--blue) }
 .table { overflow-x: auto } table { border-collapse: collapse; font-size: 13.5px; min-width: 100% }
 th { text-align: left; color: var(--soft); font-weight: 600 } td, th { padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top }

@@ -21,6 +21,7 @@ struct Unit {
   std::string one = "picture", many = "pictures";
   std::string rate = "img/s";                    // of a progress bar
   std::string rate_field = "images_per_second";  // of summary.json
+  std::string rated = "pictures";                // what a rate counts
   int64_t in_example = 1;                        // of these in one example of a batch
 };
 

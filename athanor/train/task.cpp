@@ -11,6 +11,7 @@
 #include "athanor/train/language_modelling.h"
 #include "athanor/train/masked_language_modelling.h"
 #include "athanor/train/regression.h"
+#include "athanor/train/segmentation.h"
 
 namespace athanor {
 
@@ -29,11 +30,14 @@ int64_t counted(const HostArray& targets) {
 
 TaskKind task_kind(const TrainConfig& config) {
   if (config.task == "regression") return TaskKind::regression;
+  if (config.task == "segmentation") return TaskKind::segmentation;
   switch (nn::objective_of(config.model)) {
     case nn::Objective::next_token:
       return TaskKind::next_token;
     case nn::Objective::masked_tokens:
       return TaskKind::masked_tokens;
+    case nn::Objective::pixels:
+      return TaskKind::segmentation;
     case nn::Objective::classes:
       break;
   }
@@ -56,6 +60,7 @@ std::unique_ptr<const Task> open_task(const TrainConfig& config) {
     throw Error(ErrorCode::usage, fmt::format("{} learns from pictures, and the data is text", config.model),
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
   if (task_kind(config) == TaskKind::regression) return std::make_unique<Regression>(config);
+  if (task_kind(config) == TaskKind::segmentation) return std::make_unique<Segmentation>(config);
   return std::make_unique<Classification>(config);
 }
 

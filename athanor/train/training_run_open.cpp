@@ -120,7 +120,7 @@ void TrainingRun::check_same_data(const ExampleSpec& stored) const {
       stored.normalization.stddev == here.normalization.stddev)
     return;
   throw Error(ErrorCode::value,
-              fmt::format("the {} in '{}' are not those that the run was trained on", scoring_->unit().many,
+              fmt::format("the {} in '{}' are not those that the run was trained on", scoring_->unit().rated,
                           config_.data),
               folder_.path.string(), "Bring the data back as it was, or start a new run");
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/file.h"
+#include "athanor/formats/image.h"
 #include "athanor/formats/npy.h"
 #include "tests/cli/program_test.h"
 
@@ -97,6 +98,50 @@ TEST_F(ModelsProgram, NumbersArePredicted) {
   }
   for (const char* file : {"run/report.html", "plot.svg", "run/loss.svg"})
     EXPECT_THAT(text(file), ::testing::Not(HasSubstr("ccuracy"))) << file;
+}
+
+TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
+  HostArray picture(DType::u8, {16, 24, 3}), mask(DType::u8, {16, 24, 1});
+  for (size_t i = 0; i < 384; ++i) {
+    mask.as<uint8_t>()[i] = i % 24 < 12 ? 0 : 1;
+    for (size_t c = 0; c < 3; ++c) picture.as<uint8_t>()[i * 3 + c] = i % 24 < 12 ? 30 : 220;
+  }
+  std::filesystem::create_directories(folder_ / "data" / "images");
+  std::filesystem::create_directories(folder_ / "data" / "masks");
+  for (int i = 0; i < 10; ++i) {
+    picture.as<uint8_t>()[0] = static_cast<uint8_t>(i);
+    write_file_atomically(folder_ / "data" / "images" / fmt::format("{}.png", i),
+                          {Bytes(format_png(picture))});
+    write_file_atomically(folder_ / "data" / "masks" / fmt::format("{}.png", i),
+                          {Bytes(format_mask(mask, mask_palette(2)))});
+  }
+  const testing::Outcome trained =
+      run({"train", "--model", "unet-small", "--data", "data", "--device", "cpu", "--threads", "1",
+           "--batch-size", "3", "--epochs", "6", "--out", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("9 training and 1 test pictures of 3x16x24 with masks of 2 classes"));
+  EXPECT_THAT(trained.out, HasSubstr("mean IoU"));
+  const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
+  ASSERT_EQ(tested.exit_code, 0) << tested.err;
+  const json result = json::parse(tested.out), summary = json::parse(text("run/summary.json"));
+  EXPECT_EQ(result["pixels"], 384);
+  EXPECT_NEAR(result["test_mean_iou"], summary["test_mean_iou"], 1e-6);
+  const testing::Outcome predicted = run(
+      {"predict", "data/images/3.png", "--checkpoint", "run", "--device", "cpu", "--out", "masks", "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const json written = json::parse(predicted.out)[0];
+  EXPECT_EQ(written["mask"], "masks/3.mask.png");
+  const HostArray made = read_mask(folder_ / "masks" / "3.mask.png");
+  EXPECT_EQ(to_string(made.shape), "[16, 24, 1]");
+  int64_t right = 0;
+  for (size_t i = 0; i < 384; ++i) right += made.as<uint8_t>()[i] == mask.as<uint8_t>()[i] ? 1 : 0;
+  EXPECT_EQ(static_cast<double>(right) / 384.0, result["test_accuracy"]) << "all pictures are alike";
+  const testing::Outcome looked = run({"data", "data"});
+  EXPECT_EQ(looked.exit_code, 0) << looked.err;
+  EXPECT_THAT(looked.out, HasSubstr("2 classes of pixels"));
+  const testing::Outcome planned = run({"explain", "--model", "unet-small", "--input", "3,32,32",
+                                        "--batch-size", "2", "--device", "cpu", "--deterministic", "--json"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
 }
 
 #ifdef ATHANOR_OWN_MODEL

@@ -100,6 +100,15 @@ TEST(Models, ViTTiny) {
   expect_error(ErrorCode::shape, {"28, 28", "30, 28"}, [&] { (*small)(zeros({2, 1, 28, 28})); });
 }
 
+// PyTorch Hub's count of mateuszbuda/brain-segmentation-pytorch.
+TEST(Models, UNet) {
+  EXPECT_EQ(make_model("unet-small", {3, 256, 256}, 1)->parameter_count(), 7763041);
+  const auto model = make_model("unet-small", {3, 20, 37}, 5);
+  EXPECT_EQ(shapes_of(*model).at("upconv4.weight"), "[512, 256, 2, 2]");
+  EXPECT_EQ(shapes_of(*model).at("decoder1.dec1conv1.weight"), "[32, 64, 3, 3]");
+  EXPECT_EQ(to_string((*model)(zeros({2, 3, 20, 37})).shape()), "[2, 5, 20, 37]");
+}
+
 // torchvision's count, with the auxiliary head.
 TEST(Models, InceptionV3) {
   const auto model = make_model("inception_v3", {3, 299, 299}, 1000);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/train/data/init.json: what torchvision's ResNet, Inception and ViT, timm's ViT and Hugging Face's ViT,
+"""Writes tests/train/data/init.json: what torchvision's ResNet, Inception and ViT, timm's ViT, PyTorch Hub's U-Net and Hugging Face's ViT,
 BERT and GPT-2 compute from weights that the test makes too, and the names and shapes of these weights.
 
 Run by hand, with torch, torchvision and transformers installed:  python3 tests/train/make_init_reference.py
@@ -106,6 +106,43 @@ class TimmViT(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+class UNet(nn.Module):
+    """mateuszbuda/brain-segmentation-pytorch of PyTorch Hub, without the sigmoid at its end."""
+
+    def __init__(self, channels, classes, features=32):
+        super().__init__()
+        inputs, width = channels, features
+        for i in range(1, 5):
+            setattr(self, f"encoder{i}", self.block(f"enc{i}", inputs, width))
+            inputs, width = width, 2 * width
+        self.bottleneck = self.block("bottleneck", inputs, width)
+        for i in range(4, 0, -1):
+            width //= 2
+            setattr(self, f"upconv{i}", nn.ConvTranspose2d(2 * width, width, 2, 2))
+            setattr(self, f"decoder{i}", self.block(f"dec{i}", 2 * width, width))
+        self.conv = nn.Conv2d(features, classes, 1)
+
+    @staticmethod
+    def block(name, inputs, width):
+        block = nn.Sequential()
+        for i, channels in ((1, inputs), (2, width)):
+            block.add_module(f"{name}conv{i}", nn.Conv2d(channels, width, 3, padding=1, bias=False))
+            block.add_module(f"{name}norm{i}", nn.BatchNorm2d(width))
+            block.add_module(f"{name}relu{i}", nn.ReLU())
+        return block
+
+    def forward(self, x):
+        down = []
+        for i in range(1, 5):
+            down.append(getattr(self, f"encoder{i}")(x))
+            x = F.max_pool2d(down[-1], 2)
+        x = self.bottleneck(x)
+        for i in range(4, 0, -1):
+            x = torch.cat((getattr(self, f"upconv{i}")(x), down[i - 1]), 1)
+            x = getattr(self, f"decoder{i}")(x)
+        return self.conv(x)
+
+
 def of_pictures(model, name, pixels, shapes=None):
     shapes = shapes or fill(model.eval().state_dict())
     output = model(picture(2, pixels))
@@ -151,7 +188,8 @@ def gpt2():
 with torch.no_grad():
     vit = torchvision.models.VisionTransformer(64, 16, num_layers=12, num_heads=3, hidden_dim=192, mlp_dim=768, num_classes=7)
     cases = [of_pictures(torchvision.models.resnet18(num_classes=7), "resnet18", 64), inception(),
-             of_pictures(vit, "vit-tiny", 64), of_pictures(TimmViT(64, 7), "vit-tiny", 64), tiny_vit_of_hugging_face(),
+             of_pictures(vit, "vit-tiny", 64), of_pictures(TimmViT(64, 7), "vit-tiny", 64), of_pictures(UNet(3, 7), "unet-small", 16),
+             tiny_vit_of_hugging_face(),
              bert(), gpt2()]
 FOLDER.mkdir(exist_ok=True)
 (FOLDER / "init.json").write_text(json.dumps(cases) + "\n")

@@ -1,0 +1,70 @@
+// Segmentation: the task of naming what each pixel shows.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "athanor/data/augmentation.h"
+#include "athanor/train/task.h"
+
+namespace athanor {
+
+/// Cross-entropy of the model's logits [N, C, H, W] for classes i64[N, H, W]. In a test the scores are the
+/// classes that the model gives, i64[N, H, W].
+Forward name_pixels(nn::Module& model, const Tensor& pictures, const Tensor& classes);
+
+/// The share of pixels that are right; the best is by mean IoU: the intersection of truth and answer over
+/// their union, the mean over the classes that occur in either.
+class PixelScoring final : public Scoring {
+ public:
+  Unit unit() const override;
+  std::vector<Measure> measures(double mean_loss, double accuracy) const override;
+  std::string bar(double mean_loss, double accuracy) const override;
+  ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
+  double score(double mean_loss, double accuracy, const TestMeasures& more) const override;
+  std::string best(double mean_loss, double accuracy, const TestMeasures& more) const override;
+  std::string use() const override { return "predict IMAGE"; }
+};
+
+struct SegmentationOptions {
+  std::shared_ptr<const Dataset> train;  // none: the model is only tested
+  std::shared_ptr<const Dataset> test;   // of spec().pixels
+  std::string data_name = {};            // in errors
+  std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
+  int64_t batch_size = 16;
+  uint64_t seed = 0;                                      // of the order
+  int workers = 0;                                        // threads that make batches
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures and their masks
+};
+
+/// Batches are whole, as for Classification.
+class Segmentation final : public Task {
+ public:
+  /// Throws Error(shape) where training and test pictures differ in shape, Error(usage) where there are fewer
+  /// than a batch.
+  explicit Segmentation(SegmentationOptions options);
+  /// The folder of `--data`, and the model of `--model`.
+  explicit Segmentation(const TrainConfig& config);
+
+  const ExampleSpec& spec() const override;
+  std::string describe() const override;
+  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PixelScoring>(); }
+  std::unique_ptr<Tally> tally() const override;
+  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec()); }
+  Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
+    return name_pixels(model, inputs, targets);
+  }
+  std::unique_ptr<Batches> training_batches() const override;
+  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
+  /// Pixels, those that do not count among them.
+  int64_t test_count() const override;
+  std::vector<std::string> broken() const override;
+  TensorType input_type(int64_t batch_size) const override;
+  TensorType target_type(int64_t batch_size) const override;
+
+ private:
+  SegmentationOptions options_;
+};
+
+}  // namespace athanor
