@@ -105,7 +105,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
   option("--context", config.context, "N",
          "tokens that a language model sees (default 128; gpt2-mini 256, gpt2-small 1024)", "What to train");
   option("--tokenizer", config.tokenizer, "FILE",
-         "a tokenizer.json of byte-level BPE (default: each byte is a token)", "What to train");
+         "a tokenizer.json of byte-level BPE or WordPiece, or a BERT's vocab.txt (default: each byte is a "
+         "token)",
+         "What to train");
   option("--validation", config.validation, "X",
          "hold back this share of the training data and test on it (default 0, for text 0.1)",
          "What to train");

@@ -14,6 +14,7 @@
 #include "athanor/base/file.h"
 #include "athanor/formats/bpe.h"
 #include "athanor/formats/word_split.h"
+#include "athanor/formats/wordpiece.h"
 
 namespace athanor {
 namespace {
@@ -239,9 +240,12 @@ std::shared_ptr<const Tokenizer> byte_tokenizer() {
 std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& text, const std::string& name) {
   if (text.empty()) return byte_tokenizer();
   constexpr const char* hint =
-      "Give the tokenizer.json of a GPT-2, or leave it out: bytes are the tokens then";
+      "Give the tokenizer.json of a GPT-2 or a BERT, a BERT's vocab.txt, or leave it out: bytes are the "
+      "tokens then";
   try {
-    return std::make_shared<const BpeTokenizer>(text, json::parse(text));
+    const json file = json::parse(text);
+    if (file.at("model").value("type", "") == "WordPiece") return wordpiece_tokenizer(text, file);
+    return std::make_shared<const BpeTokenizer>(text, file);
   } catch (const Error& error) {
     throw Error(ErrorCode::format, error.problem(), name, hint);
   } catch (const json::exception& error) {
@@ -252,7 +256,14 @@ std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& text, const 
 
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& path) {
   constexpr uint64_t longest = uint64_t{256} << 20;
-  const std::string text = read_text_file(path, longest);
+  std::string text = read_text_file(path, longest);
+  const bool lists_tokens = path.extension() == ".txt";
+  try {
+    if (lists_tokens) text = json_of_vocabulary(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.problem(), path.string(),
+                "Give the vocab.txt of a BERT: a token on each line");
+  }
   return parse_tokenizer(text.empty() ? "{}" : text, path.string());
 }
 

@@ -18,7 +18,7 @@ class Tokenizer {
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
   /// Bytes: single tokens may hold a part of a character. Throws Error(value) for what is no token.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
-  /// "bytes" or "BPE of 50,257 tokens"
+  /// "bytes", "BPE of 50257 tokens" or "WordPiece of 30522 tokens"
   virtual std::string describe() const = 0;
   /// The tokenizer.json that parse_tokenizer() makes it from again; "" for bytes.
   virtual std::string source() const = 0;
@@ -33,9 +33,13 @@ std::shared_ptr<const Tokenizer> byte_tokenizer();
 /// Sennrich, Haddow, Birch: Neural Machine Translation of Rare Words with Subword Units (2016); Radford and
 /// others (2019).
 ///
+/// Or WordPiece as in BERT: the normalizer BertNormalizer or none, the pre-tokenizer BertPreTokenizer. [CLS]
+/// and [SEP] are not put around a text; decode() cannot know which blanks and which accents there were.
+///
 /// Throws Error(format) naming `name` for anything else. "" gives byte_tokenizer().
 std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& json, const std::string& name);
-/// The same from a file. Throws Error(io).
+/// The same from a file; one that ends in .txt is the vocab.txt of a BERT, a token on each line, whose text
+/// is made lower case unless tokens have capitals. Throws Error(io).
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& path);
 
 }  // namespace athanor

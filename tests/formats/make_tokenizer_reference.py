@@ -62,4 +62,5 @@ def main():
     (FOLDER / "tokenizer_cases.json").write_text(json.dumps(cases, ensure_ascii=False, indent=0) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/file.h"
 #include "athanor/formats/word_split.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/temp_folder.h"
 
 namespace athanor {
 namespace {
@@ -28,6 +30,52 @@ TEST(Tokenizer, GivesTheTokensOfHuggingFace) {
     EXPECT_EQ(tokens, example.at("tokens").get<std::vector<int32_t>>()) << text;
     EXPECT_EQ(tokenizer->decode(tokens), text);
   }
+}
+
+// The same of WordPiece (make_wordpiece_reference.py).
+TEST(Tokenizer, GivesTheWordPiecesOfHuggingFace) {
+  json file = json::parse(read_text_file(tokenizer_folder + "wordpiece.json"));
+  const json reference = json::parse(read_text_file(tokenizer_folder + "wordpiece_cases.json"));
+  for (const json& normalized : reference.at("encoded")) {
+    file["normalizer"] = normalized.at("normalizer");
+    const auto tokenizer = parse_tokenizer(file.dump(), "a");
+    for (const json& example : normalized.at("cases")) {
+      const auto text = example.at("text").get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text), example.at("tokens").get<std::vector<int32_t>>())
+          << file["normalizer"] << text;
+    }
+    EXPECT_EQ(parse_tokenizer(tokenizer->source(), "checkpoint")->encode("The Fox"),
+              tokenizer->encode("The Fox"));
+  }
+  const auto tokenizer = read_tokenizer(tokenizer_folder + "wordpiece.json");
+  for (const json& example : reference.at("decoded"))
+    EXPECT_EQ(tokenizer->decode(example.at("tokens").get<std::vector<int32_t>>()), example.at("text"));
+}
+
+TEST(Tokenizer, ReadsAVocabularyOfWordPieces) {
+  const json reference = json::parse(read_text_file(tokenizer_folder + "wordpiece_cases.json"));
+  const testing::TempFolder folder;
+  std::string lines = read_text_file(tokenizer_folder + "wordpiece_vocab.txt"), smaller;
+  for (const char c : lines) smaller += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  write_file_atomically(folder / "vocab.txt", smaller);
+  EXPECT_EQ(read_tokenizer(folder / "vocab.txt")->vocabulary(), std::ranges::count(lines, '\n'));
+  const auto cased = read_tokenizer(tokenizer_folder + "wordpiece_vocab.txt");
+  for (const json& example : reference.at("encoded")[1].at("cases"))  // as there are capitals
+    EXPECT_EQ(cased->encode(example.at("text").get<std::string>()),
+              example.at("tokens").get<std::vector<int32_t>>())
+        << example.at("text");
+  write_file_atomically(folder / "lower.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nfox\n##es\n");
+  const auto lower = read_tokenizer(folder / "lower.txt");
+  EXPECT_EQ(lower->encode("The F\u00f6xes [MASK] dog"), (std::vector<int32_t>{5, 6, 7, 4, 1}));
+  EXPECT_EQ(lower->decode(std::vector<int32_t>{5, 6, 7}), "the foxes");
+  write_file_atomically(folder / "twice.txt", "[UNK]\na\na\n");
+  expect_error(ErrorCode::format, {"twice.txt", "line 3", "'a'"},
+               [&] { read_tokenizer(folder / "twice.txt"); });
+  write_file_atomically(folder / "none.txt", "a\n");
+  expect_error(ErrorCode::format, {"none.txt", "[UNK]"}, [&] { read_tokenizer(folder / "none.txt"); });
+  json file = json::parse(read_text_file(tokenizer_folder + "wordpiece.json"));
+  file["normalizer"] = {{"type", "NFKC"}};
+  expect_error(ErrorCode::format, {"a.json", "normalizer"}, [&] { parse_tokenizer(file.dump(), "a.json"); });
 }
 
 TEST(Tokenizer, KeepsBytesThatAreNoText) {
@@ -67,7 +115,7 @@ TEST(Tokenizer, RefusesWhatItDoesNotDo) {
     change(file);
     expect_error(ErrorCode::format, {word, "t.json"}, [&] { parse_tokenizer(file.dump(), "t.json"); });
   };
-  refused("BPE", [](json& file) { file["model"]["type"] = "WordPiece"; });
+  refused("BPE", [](json& file) { file["model"]["type"] = "Unigram"; });
   refused("normalizer", [](json& file) { file["normalizer"] = {{"type", "NFC"}}; });
   refused("pre-tokenizer", [](json& file) { file["pre_tokenizer"]["type"] = "Metaspace"; });
   refused("merges", [](json& file) { file["model"]["merges"].push_back("qq zz"); });

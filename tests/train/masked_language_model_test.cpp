@@ -56,6 +56,21 @@ TEST_F(MaskedLanguageModelRun, AMaskOfTheTokenizerIsTaken) {
   EXPECT_EQ(task.spec().classes, own->vocabulary() + 1) << "it has none";
 }
 
+TEST_F(MaskedLanguageModelRun, LearnsWordPieces) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "The lazy brown dog. ";  // in windows at all its places
+  write_file_atomically(config_.data, text);
+  config_.tokenizer = ATHANOR_SOURCE_DIR "/tests/formats/data/wordpiece_vocab.txt";
+  config_.epochs = 2;
+  train("a");
+  const auto own = read_tokenizer(config_.tokenizer);
+  const MaskedLanguageModelling task(config_);
+  EXPECT_EQ(task.spec().classes, own->vocabulary()) << "it has a mask";
+  EXPECT_GT(summary("a")["test_accuracy"], 0.3) << "1/7 by chance";
+  const Checkpoint checkpoint = read_checkpoint(run_folder("a").checkpoint());
+  EXPECT_EQ(parse_tokenizer(checkpoint.tokenizer, "a")->encode("Lazy foxes"), own->encode("Lazy foxes"));
+}
+
 TEST_F(MaskedLanguageModelRun, WhatMakesNoSenseIsExplained) {
   config_.sample = 5;
   expect_error(ErrorCode::usage, {"bert-tiny", "gpt2-nano"}, [&] { train("a"); });

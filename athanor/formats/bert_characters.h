@@ -1,0 +1,16 @@
+// What BERT's tokenizers do to characters, as the library `tokenizers` does it: BertNormalizer,
+// BertPreTokenizer.
+#pragma once
+#include <string>
+
+namespace athanor {
+
+/// Control characters and the like, which clean_text takes out. Tabs and line ends stay.
+bool bert_removes(char32_t c);
+/// Punctuation, each of which is a word.
+bool bert_splits_at(char32_t c);
+/// Appends the character without its accents (NFD without nonspacing marks), or nothing for an accent.
+void append_without_accents(char32_t c, std::u32string& out);
+void append_lower_case(char32_t c, std::u32string& out);
+
+}  // namespace athanor
