@@ -223,9 +223,8 @@ void add_predict(CLI::App& program, int& exit_code) {
   add_trust_option(*command);
   add_number(*command, "--top", options->top, "how many classes to show (default 3)")->option_text("N");
   command
-      ->add_option(
-          "--out", options->out,
-          "of segmentation: a .png for the mask, or a folder (default: NAME.mask.png beside the picture)")
+      ->add_option("--out", options->out,
+                   "of segmentation: a .png for the mask, or a folder (default: NAME.mask.png here)")
       ->option_text("PATH");
   command->add_flag("--invert", options->invert, "exchange light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
@@ -28,7 +29,7 @@ struct Masked {
 
 fs::path mask_path(const fs::path& picture, const MaskOptions& options) {
   const std::string name = picture.stem().string() + ".mask.png";
-  if (options.out.empty()) return picture.parent_path() / name;
+  if (options.out.empty()) return name;
   return options.out.ends_with(".png") ? fs::path(options.out) : fs::path(options.out) / name;
 }
 
@@ -110,6 +111,12 @@ int predict_masks(const TrainedModel& trained, const MaskOptions& options) {
   if (options.out.ends_with(".png") && options.images.size() > 1)
     throw Error(ErrorCode::usage, fmt::format("{} masks do not fit one file", options.images.size()), "--out",
                 "Give a folder");
+  std::map<fs::path, std::string> pictures;  // by mask
+  for (const std::string& file : options.images)
+    if (const auto [other, fresh] = pictures.emplace(mask_path(file, options), file); !fresh)
+      throw Error(ErrorCode::usage,
+                  fmt::format("the masks of '{}' and '{}' would be one file", other->second, file), "--out",
+                  "Give pictures of one name one by one, with a mask for each");
   if (!options.out.empty() && !options.out.ends_with(".png")) {
     std::error_code failed;
     fs::create_directories(options.out, failed);

@@ -9,7 +9,7 @@ namespace athanor::cli {
 
 struct MaskOptions {
   std::vector<std::string> images;
-  std::string out;  // a .png for one picture, or a folder; "": beside the pictures
+  std::string out;  // a .png for one picture, or a folder; "": the current folder
   bool invert = false, json = false;
 };
 

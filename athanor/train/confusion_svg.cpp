@@ -120,7 +120,9 @@ std::string draw_confusion(const ClassCounts& counts, const std::vector<std::str
   std::vector<std::string> shown;
   for (int64_t label = 0; label < counts.classes(); ++label)
     shown.push_back(text_lines(class_name(names, label), longest_name, {}, 1).front());
-  const ConfusionGrid at = grid_of(counts.classes(), shown);
+  ConfusionGrid at = grid_of(counts.classes(), shown);
+  at.width =
+      std::max({at.width, 56 + text_width(title, {.size = 21, .bold = true}), 56 + text_width(subtitle, {})});
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
       "height=\"{1:.0f}\" role=\"img\">\n<title>{2}</title>\n<style>{3}</style>\n"

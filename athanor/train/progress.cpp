@@ -21,7 +21,7 @@ constexpr double most_loader_wait = 0.03;                 // of a run's time, be
 std::string loader_advice(const TrainConfig& config) {
   std::string advice = fmt::format("try --workers {}", 2 * std::max<int64_t>(1, config.workers));
   if (config.augment != "none") advice += ", fewer kinds of --augment";
-  return advice + ", or pictures that are stored smaller";
+  return advice + ", or data that is stored smaller";
 }
 
 std::string types_of(const std::string& precision) {

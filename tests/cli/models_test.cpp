@@ -131,6 +131,14 @@ TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const json written = json::parse(predicted.out)[0];
   EXPECT_EQ(written["mask"], "masks/3.mask.png");
+  const testing::Outcome twice =
+      run({"predict", "data/images/3.png", "./data/images/3.png", "--checkpoint", "run"});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("would be one file"));
+  const testing::Outcome here =
+      run({"predict", "data/images/3.png", "--checkpoint", "run", "--device", "cpu"});
+  ASSERT_EQ(here.exit_code, 0) << here.err;
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "3.mask.png"));
   const HostArray made = read_mask(folder_ / "masks" / "3.mask.png");
   EXPECT_EQ(to_string(made.shape), "[16, 24, 1]");
   int64_t right = 0;
