@@ -79,6 +79,13 @@ Tensor widened(const Tensor& x) {
   return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x;
 }
 
+Tensor decomposed_gradient(const Op& op, std::vector<Tensor> inputs, const Attrs& attrs, size_t which,
+                           const Tensor& dy) {
+  const WithGrad on;
+  if (!inputs[which].needs_grad()) inputs[which] = apply(find_op("detach"), {inputs[which]}).requires_grad();
+  return grad({op.decompose(inputs, attrs)}, {inputs[which]}, {dy})[0];
+}
+
 std::vector<Tensor> unified(std::initializer_list<const Operand*> operands) {
   const Tensor* first = nullptr;
   DType dtype = DType::b8;

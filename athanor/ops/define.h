@@ -57,6 +57,11 @@ Tensor widened(const Tensor& x);
 /// The operands as tensors of one dtype and, by broadcasting, one shape.
 std::vector<Tensor> unified(std::initializer_list<const Operand*> operands);
 
+/// The gradient of input `which` of an op, from the output's gradient: its decomposition's, which can be
+/// differentiated again. Ops for gradients decompose to this.
+Tensor decomposed_gradient(const Op& op, std::vector<Tensor> inputs, const Attrs& attrs, size_t which,
+                           const Tensor& dy);
+
 // ---- Functions ----
 
 /// Rethrows the current error. If it has no place yet, adds "name(f32[2, 3], ...): " and the user's line.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
@@ -102,29 +103,101 @@ double reference_position(double g, int64_t extent, const Attrs& attrs) {
   return border_of(attrs) == Border::zeros ? p : std::clamp(p, 0.0, n - 1);
 }
 
+// The share of element [h, w] in a point at [row, column].
+double share_at(double row, double column, int64_t h, int64_t w, bool nearest) {
+  const auto y = static_cast<double>(h), x = static_cast<double>(w);
+  if (nearest) return std::nearbyint(row) == y && std::nearbyint(column) == x ? 1 : 0;
+  return std::max(0.0, 1 - std::abs(row - y)) * std::max(0.0, 1 - std::abs(column - x));
+}
+
+// Calls f(offset in x, offset in y, share) for all that the points of grid read.
+void each_sample(const Shape& x, const RefArray& grid, const Attrs& attrs,
+                 const std::function<void(int64_t, int64_t, double)>& f) {
+  const Shape y{x[0], x[1], grid.shape[1], grid.shape[2]};
+  for_each_index(y, [&](const Ints& i) {
+    const int64_t at = ((i[0] * y[2] + i[2]) * y[3] + i[3]) * 2;
+    const double column = reference_position(grid[at], x[3], attrs),
+                 row = reference_position(grid[at + 1], x[2], attrs);
+    for (int64_t h = 0; h < x[2]; ++h)
+      for (int64_t w = 0; w < x[3]; ++w)
+        f(((i[0] * x[1] + i[1]) * x[2] + h) * x[3] + w, offset_of(y, i),
+          share_at(row, column, h, w, attrs.text("mode") == "nearest"));
+  });
+}
+
 RefArray reference_grid_sample(std::span<const RefArray> in, const Attrs& attrs) {
   const Shape &x = in[0].shape, &grid = in[1].shape;
   RefArray y({x[0], x[1], grid[1], grid[2]});
-  for_each_index(y.shape, [&](const Ints& i) {
-    const int64_t at = ((i[0] * grid[1] + i[2]) * grid[2] + i[3]) * 2;
-    const double column = reference_position(in[1][at], x[3], attrs),
-                 row = reference_position(in[1][at + 1], x[2], attrs);
-    double total = 0;
-    for (int64_t h = 0; h < x[2]; ++h)
-      for (int64_t w = 0; w < x[3]; ++w) {
-        const double far_h = std::abs(row - static_cast<double>(h)),
-                     far_w = std::abs(column - static_cast<double>(w));
-        const double share = attrs.text("mode") == "nearest"
-                                 ? (std::nearbyint(row) == static_cast<double>(h) &&
-                                            std::nearbyint(column) == static_cast<double>(w)
-                                        ? 1
-                                        : 0)
-                                 : std::max(0.0, 1 - far_h) * std::max(0.0, 1 - far_w);
-        total += share * in[0][((i[0] * x[1] + i[1]) * x[2] + h) * x[3] + w];
-      }
-    y[offset_of(y.shape, i)] = total;
-  });
+  each_sample(x, in[1], attrs, [&](int64_t from, int64_t to, double share) { y[to] += share * in[0][from]; });
   return y;
+}
+
+// ---- Gradients ----
+
+TensorType input_grad_type(std::span<const TensorType> in, const Attrs& attrs) {
+  const Shape& dy = in[1].shape;
+  const Ints& size = attrs.ints("input_size");
+  const TensorType x{in[1].dtype, {dy[0], dy[1], size[0], size[1]}, {}};
+  const TensorType given[] = {x, in[0]};
+  if (sampled_type(given, attrs).shape != dy)
+    throw Error(ErrorCode::shape,
+                fmt::format("dy is {} for a grid {}", to_string(dy), to_string(in[0].shape)));
+  return x;
+}
+
+Tensor input_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Ints& size = attrs.ints("input_size");
+  // It is linear in x, so what x is does not matter.
+  const Tensor x = zeros({in[1].size(0), in[1].size(1), size[0], size[1]}, in[1].dtype(), in[1].device());
+  return decomposed_gradient(find_op("grid_sample"), {x, in[0]}, attrs, 0, in[1]);
+}
+
+RefArray reference_input_grad(std::span<const RefArray> in, const Attrs& attrs) {
+  const Ints& size = attrs.ints("input_size");
+  RefArray dx({in[1].shape[0], in[1].shape[1], size[0], size[1]});
+  each_sample(dx.shape, in[0], attrs,
+              [&](int64_t to, int64_t from, double share) { dx[to] += share * in[1][from]; });
+  return dx;
+}
+
+// How a position along an axis moves with g: it is linear between the places where it bends.
+double slope_of(double g, int64_t extent, const Attrs& attrs) {
+  constexpr double step = 1e-3;
+  return (reference_position(g + step, extent, attrs) - reference_position(g - step, extent, attrs)) /
+         (2 * step);
+}
+
+RefArray reference_grid_grad(std::span<const RefArray> in, const Attrs& attrs) {
+  const Shape &x = in[0].shape, &grid = in[1].shape;
+  RefArray dgrid(grid);
+  const auto share = [](double far) { return std::max(0.0, 1 - std::abs(far)); };
+  const auto slope = [](double far) { return std::abs(far) < 1 ? (far > 0 ? -1.0 : 1.0) : 0.0; };
+  for_each_index({x[0], grid[1], grid[2], x[1], x[2], x[3]}, [&](const Ints& i) {
+    const int64_t at = ((i[0] * grid[1] + i[1]) * grid[2] + i[2]) * 2;
+    const double right = reference_position(in[1][at], x[3], attrs) - static_cast<double>(i[5]),
+                 down = reference_position(in[1][at + 1], x[2], attrs) - static_cast<double>(i[4]);
+    const double value = in[0][((i[0] * x[1] + i[3]) * x[2] + i[4]) * x[3] + i[5]] *
+                         in[2][((i[0] * x[1] + i[3]) * grid[1] + i[1]) * grid[2] + i[2]];
+    dgrid[at] += value * slope(right) * share(down) * slope_of(in[1][at], x[3], attrs);
+    dgrid[at + 1] += value * share(right) * slope(down) * slope_of(in[1][at + 1], x[2], attrs);
+  });
+  return dgrid;
+}
+
+Tensor input_grad(const Tensor& x, const Tensor& grid, const Tensor& dy, Attrs attrs) {
+  attrs.set("input_size", Ints{x.size(2), x.size(3)});
+  return apply(find_op("grid_sample_input_grad"), {grid, dy}, attrs);
+}
+
+Tensor grid_grad(const Tensor& x, const Tensor& grid, const Tensor& dy, const Attrs& attrs) {
+  if (attrs.text("mode") == "nearest") return zeros_like(grid);
+  return apply(find_op("grid_sample_grid_grad"), {x, grid, dy}, attrs);
+}
+
+std::vector<Tensor> grid_sample_grad(const GradArgs& a) {
+  const Tensor &x = a.inputs[0], &grid = a.inputs[1];
+  return {a.needed[0] ? input_grad(x, grid, a.grad, a.attrs) : Tensor(),
+          a.needed[1] ? grid_grad(x, grid, a.grad, a.attrs) : Tensor()};
 }
 
 Attrs grid_attrs(const GridSampleOptions& o) {
@@ -199,6 +272,7 @@ ATHANOR_OPS(grid_sample) {
        .doc = "x [N, C, H, W] at the positions (x, y) in [-1, 1] of grid [N, OH, OW, 2] -> [N, C, OH, OW]",
        .arity = 2,
        .infer = sampled_type,
+       .grad = grid_sample_grad,
        .decompose = grid_sample_decompose,
        .reference = reference_grid_sample,
        .cases = {of({2, 3, 5, 4}, {2, 3, 2, 2}, {}),
@@ -209,6 +283,61 @@ ATHANOR_OPS(grid_sample) {
        .flops = [](auto, const TensorType& y, const auto&) { return 8 * y.shape.size(); },
        // A position's rounding error, times the extent and the step between elements.
        .tolerance = 16});
+  const auto sizes = [](OpCase one) {
+    one.attrs.set("input_size", Ints{one.inputs[0].shape[2], one.inputs[0].shape[3]});
+    return one;
+  };
+  const auto input_case = [&](const Shape& x, const Shape& grid, const GridSampleOptions& options) {
+    OpCase one = sizes(of(x, grid, options));
+    one.inputs = {one.inputs[1], {{x[0], x[1], grid[1], grid[2]}}};
+    return one;
+  };
+  const auto grid_case = [&](const Shape& x, const Shape& grid, const GridSampleOptions& options) {
+    OpCase one = of(x, grid, options);
+    one.inputs.push_back({{x[0], x[1], grid[1], grid[2]}});
+    return one;
+  };
+  define_op({.name = "grid_sample_input_grad",
+             .doc = "grid, dy -> the gradient of grid_sample by x, [N, C, input_size...]",
+             .arity = 2,
+             .dtypes = {DType::f32, DType::f64},  // half types: as a gradient of grid_sample
+             .infer = input_grad_type,
+             .grad =
+                 [](const GradArgs& a) {
+                   return std::vector{
+                       a.needed[0] ? grid_grad(a.grad, a.inputs[0], a.inputs[1], a.attrs) : Tensor(),
+                       a.needed[1] ? apply(find_op("grid_sample"), {a.grad, a.inputs[0]}, a.attrs)
+                                   : Tensor()};
+                 },
+             .decompose = input_grad_decompose,
+             .reference = reference_input_grad,
+             .cases = {input_case({2, 3, 5, 4}, {2, 3, 2, 2}, {}),
+                       input_case({1, 1, 4, 3}, {1, 5, 3, 2}, {.border = Border::reflection}),
+                       input_case({2, 1, 4, 5}, {2, 3, 3, 2}, {.mode = nearest})},
+             .flops = [](std::span<const TensorType> in, const auto&,
+                         const auto&) { return 8 * in[1].shape.size(); },
+             .tolerance = 16});
+  define_op(
+      {.name = "grid_sample_grid_grad",
+       .doc = "x, grid, dy -> the gradient of grid_sample by the grid, [N, OH, OW, 2]",
+       .arity = 3,
+       .dtypes = {DType::f32, DType::f64},  // half types: as a gradient of grid_sample
+       .infer =
+           [](std::span<const TensorType> in, const Attrs& attrs) {
+             if (sampled_type(in.first(2), attrs).shape != in[2].shape)
+               throw Error(ErrorCode::shape, fmt::format("dy is {}", to_string(in[2].shape)));
+             return in[1];
+           },
+       .decompose =
+           [](const std::vector<Tensor>& in, const Attrs& attrs) {
+             return decomposed_gradient(find_op("grid_sample"), {in[0], in[1]}, attrs, 1, in[2]);
+           },
+       .reference = reference_grid_grad,
+       .cases = {grid_case({1, 2, 3, 5}, {1, 2, 3, 2}, {.border = Border::reflection}),
+                 grid_case({1, 2, 3, 7}, {1, 1, 3, 2}, {.border = Border::border, .align_corners = true})},
+       .flops = [](std::span<const TensorType> in, const auto&,
+                   const auto&) { return 16 * in[2].shape.size(); },
+       .tolerance = 64});
   define_op(
       {.name = "affine_grid",
        .doc = "theta [N, 2, 3] -> theta (x, y, 1) for each position in [-1, 1] of a picture, [N, H, W, 2]",

@@ -13,30 +13,25 @@
 #include "athanor/ops/linalg.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/reduction.h"
+#include "athanor/ops/resizing.h"
 
 namespace athanor {
 namespace {
 
 constexpr std::array mode_names = {"nearest", "nearest_exact", "linear", "cubic"};
 
-/// One axis of `in` elements that becomes one of `out`.
-struct Resizing {
-  int64_t in, out;
-  Interpolation mode;
-  bool align_corners, antialias;
-
-  bool nearest() const { return mode == Interpolation::nearest || mode == Interpolation::nearest_exact; }
-  double cubic_a() const { return antialias ? -0.5 : -0.75; }
-};
-
 Interpolation mode_of(const Attrs& attrs) {
   const auto found = std::ranges::find(mode_names, attrs.text("mode"));
   return static_cast<Interpolation>(found - mode_names.begin());
 }
 
+}  // namespace
+
 Resizing resizing(int64_t in, int64_t out, const Attrs& attrs) {
   return {in, out, mode_of(attrs), attrs.flag("align_corners"), attrs.flag("antialias")};
 }
+
+namespace {
 
 TensorType resized_type(std::span<const TensorType> in, const Attrs& attrs) {
   const Shape& x = in[0].shape;
@@ -175,7 +170,8 @@ double cubic_kernel(double x, double a) {
   return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
 }
 
-/// Calls f(position in x, weight) for each element of x that counts in element i of the result.
+}  // namespace
+
 void each_share(const Resizing& r, int64_t i, const std::function<void(int64_t, double)>& f) {
   const auto in = static_cast<double>(r.in), out = static_cast<double>(r.out), at = static_cast<double>(i);
   const auto kernel = [&](double x) {
@@ -186,8 +182,10 @@ void each_share(const Resizing& r, int64_t i, const std::function<void(int64_t, 
   if (r.antialias) {
     const double scale = std::max(1.0, in / out), centre = (at + 0.5) * in / out - 0.5;
     double total = 0;
-    for (int64_t j = 0; j < r.in; ++j) total += kernel((static_cast<double>(j) - centre) / scale);
-    for (int64_t j = 0; j < r.in; ++j) f(j, kernel((static_cast<double>(j) - centre) / scale) / total);
+    const int64_t first = std::max<int64_t>(0, static_cast<int64_t>(centre - 2 * scale)),
+                  end = std::min(r.in, static_cast<int64_t>(centre + 2 * scale) + 2);
+    for (int64_t j = first; j < end; ++j) total += kernel((static_cast<double>(j) - centre) / scale);
+    for (int64_t j = first; j < end; ++j) f(j, kernel((static_cast<double>(j) - centre) / scale) / total);
     return;
   }
   const double position =
@@ -196,6 +194,8 @@ void each_share(const Resizing& r, int64_t i, const std::function<void(int64_t, 
   for (int64_t j = whole - 1; j <= whole + 2; ++j)
     f(std::clamp<int64_t>(j, 0, r.in - 1), kernel(position - static_cast<double>(j)));
 }
+
+namespace {
 
 RefArray reference_interpolate(std::span<const RefArray> in, const Attrs& attrs) {
   RefArray y = in[0];
@@ -212,6 +212,62 @@ RefArray reference_interpolate(std::span<const RefArray> in, const Attrs& attrs)
     y = std::move(next);
   }
   return y;
+}
+
+RefArray reference_interpolate_grad(std::span<const RefArray> in, const Attrs& attrs) {
+  RefArray dx = in[0];
+  for (int axis = 2; axis < dx.shape.rank(); ++axis) {
+    const Resizing r =
+        resizing(attrs.ints("input_size")[static_cast<size_t>(axis - 2)], dx.shape[axis], attrs);
+    RefArray next(dx.shape.with(axis, r.in));
+    for_each_index(dx.shape, [&](const Ints& index) {
+      Ints target = index;
+      each_share(r, index[static_cast<size_t>(axis)], [&](int64_t j, double weight) {
+        target[static_cast<size_t>(axis)] = j;
+        next[offset_of(next.shape, target)] += weight * dx[offset_of(dx.shape, index)];
+      });
+    });
+    dx = std::move(next);
+  }
+  return dx;
+}
+
+Shape with_size(Shape x, const Ints& size) {
+  for (size_t i = 0; i < size.size(); ++i) x = x.with(static_cast<int>(i) + 2, size[i]);
+  return x;
+}
+
+// It is linear in x, so what x is does not matter.
+Tensor decompose_interpolate_grad(const std::vector<Tensor>& in, const Attrs& attrs) {
+  const Tensor x = zeros(with_size(in[0].shape(), attrs.ints("input_size")), in[0].dtype(), in[0].device());
+  return decomposed_gradient(find_op("interpolate"), {x}, attrs, 0, in[0]);
+}
+
+std::vector<Tensor> interpolate_gradient(const GradArgs& a) {
+  Attrs attrs = a.attrs;
+  const Ints extents = a.inputs[0].shape().to_ints();
+  attrs.set("input_size", Ints(extents.begin() + 2, extents.end()));
+  return {apply(find_op("interpolate_grad"), {a.grad}, attrs)};
+}
+
+// A few of the op's: its own test differentiates all of them.
+std::vector<OpCase> interpolate_grad_cases(const std::vector<OpCase>& all) {
+  std::vector<OpCase> cases{all[0], all[2], all[4]};
+  for (OpCase& one : cases) {
+    Shape& x = one.inputs[0].shape;
+    const Ints extents = x.to_ints();
+    x = with_size(x, one.attrs.ints("size"));
+    one.attrs.set("input_size", Ints(extents.begin() + 2, extents.end()));
+  }
+  return cases;
+}
+
+// Two for each weight of each axis, of which the decomposition has as many as x has elements.
+int64_t interpolate_flops(const Shape& x, const Shape& y, const Attrs& attrs) {
+  if (resizing(1, 1, attrs).nearest()) return 0;
+  int64_t per_element = 0;
+  for (int axis = 2; axis < y.rank(); ++axis) per_element += 2 * x[axis];
+  return y.size() * per_element;
 }
 
 Attrs interpolate_attrs(const Ints& size, const InterpolateOptions& options) {
@@ -246,16 +302,28 @@ ATHANOR_OPS(interpolate) {
       {.name = "interpolate",
        .doc = "x [N, C, ...] resized to [N, C, size...], by nearest elements or linear or cubic weights",
        .infer = resized_type,
+       .grad = interpolate_gradient,
        .decompose = decompose_interpolate,
        .reference = reference_interpolate,
        .cases = interpolate_cases(),
-       .flops =
-           [](std::span<const TensorType> in, const TensorType& y, const Attrs& attrs) {
-             if (resizing(1, 1, attrs).nearest()) return int64_t{0};
-             int64_t per_element = 0;
-             for (int axis = 2; axis < y.shape.rank(); ++axis) per_element += 2 * in[0].shape[axis];
-             return y.shape.size() * per_element;
+       .flops = [](std::span<const TensorType> in, const TensorType& y,
+                   const Attrs& attrs) { return interpolate_flops(in[0].shape, y.shape, attrs); },
+       .tolerance = 4});
+  define_op(
+      {.name = "interpolate_grad",
+       .doc = "dy -> the gradient of interpolate, [N, C, input_size...]",
+       .dtypes = {DType::f32, DType::f64},  // half types: as a gradient of interpolate
+       .infer =
+           [](std::span<const TensorType> in, const Attrs& attrs) {
+             return TensorType{in[0].dtype, with_size(in[0].shape, attrs.ints("input_size")), {}};
            },
+       .grad =
+           [](const GradArgs& a) { return std::vector{apply(find_op("interpolate"), {a.grad}, a.attrs)}; },
+       .decompose = decompose_interpolate_grad,
+       .reference = reference_interpolate_grad,
+       .cases = interpolate_grad_cases(interpolate_cases()),
+       .flops = [](std::span<const TensorType> in, const TensorType& x,
+                   const Attrs& attrs) { return interpolate_flops(x.shape, in[0].shape, attrs); },
        .tolerance = 4});
 }
 

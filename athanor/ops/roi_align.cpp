@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
@@ -81,23 +82,23 @@ Tensor roi_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   return cast(permute(bins, {1, 0, 2, 3}), in[0].dtype());
 }
 
-RefArray reference_roi(std::span<const RefArray> in, const Attrs& attrs) {
-  const Shape& x = in[0].shape;
+// Calls f(offset in x, offset in y, share) for all that the boxes read.
+void each_region_share(const Shape& x, const RefArray& boxes, const RefArray& pictures, const Attrs& attrs,
+                       const std::function<void(int64_t, int64_t, double)>& f) {
   const Ints& output = attrs.ints("output");
   const auto samples = static_cast<double>(attrs.integer("samples"));
   const double offset = attrs.flag("aligned") ? 0.5 : 0, scale = attrs.number("scale");
-  RefArray y({in[1].shape[0], x[1], output[0], output[1]});
+  const Shape y({boxes.shape[0], x[1], output[0], output[1]});
   // Where sample s of element i of box k lies along an axis, whose edges are boxes[k][first] and [first + 2].
   const auto point = [&](int64_t k, int64_t first, int64_t i, int64_t s) {
-    const double start = in[1][k * 4 + first] * scale - offset;
-    double length = in[1][k * 4 + first + 2] * scale - offset - start;
+    const double start = boxes[k * 4 + first] * scale - offset;
+    double length = boxes[k * 4 + first + 2] * scale - offset - start;
     if (!attrs.flag("aligned")) length = std::max(length, 1.0);
     const double bin = length / static_cast<double>(output[first == 1 ? 0 : 1]);
     return start + (static_cast<double>(i) + (static_cast<double>(s) + 0.5) / samples) * bin;
   };
-  for_each_index(y.shape, [&](const Ints& at) {
-    const auto picture = static_cast<int64_t>(in[2][at[0]]);
-    double total = 0;
+  for_each_index(y, [&](const Ints& at) {
+    const auto picture = static_cast<int64_t>(pictures[at[0]]);
     for (int64_t s = 0; s < attrs.integer("samples"); ++s)
       for (int64_t r = 0; r < attrs.integer("samples"); ++r) {
         double row = point(at[0], 1, at[2], s), column = point(at[0], 0, at[3], r);
@@ -107,13 +108,62 @@ RefArray reference_roi(std::span<const RefArray> in, const Attrs& attrs) {
         column = std::clamp(column, 0.0, static_cast<double>(x[3] - 1));
         for (int64_t h = 0; h < x[2]; ++h)
           for (int64_t w = 0; w < x[3]; ++w)
-            total += std::max(0.0, 1 - std::abs(row - static_cast<double>(h))) *
-                     std::max(0.0, 1 - std::abs(column - static_cast<double>(w))) *
-                     in[0][((picture * x[1] + at[1]) * x[2] + h) * x[3] + w];
+            f(((picture * x[1] + at[1]) * x[2] + h) * x[3] + w, offset_of(y, at),
+              std::max(0.0, 1 - std::abs(row - static_cast<double>(h))) *
+                  std::max(0.0, 1 - std::abs(column - static_cast<double>(w))) / (samples * samples));
       }
-    y[offset_of(y.shape, at)] = total / (samples * samples);
   });
+}
+
+RefArray reference_roi(std::span<const RefArray> in, const Attrs& attrs) {
+  const Shape& x = in[0].shape;
+  const Ints& output = attrs.ints("output");
+  RefArray y({in[1].shape[0], x[1], output[0], output[1]});
+  each_region_share(x, in[1], in[2], attrs,
+                    [&](int64_t from, int64_t to, double share) { y[to] += share * in[0][from]; });
   return y;
+}
+
+// ---- Gradients ----
+
+TensorType roi_grad_type(std::span<const TensorType> in, const Attrs& attrs) {
+  const TensorType x{in[0].dtype, Shape(attrs.ints("input_shape")), {}};
+  const TensorType given[] = {x, in[0], in[1]};
+  if (roi_type(given, attrs).shape != in[2].shape)
+    throw Error(ErrorCode::shape, fmt::format("dy is {}", to_string(in[2].shape)));
+  return x;
+}
+
+Tensor roi_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
+  // It is linear in x, so what x is does not matter.
+  const Tensor x = zeros(Shape(attrs.ints("input_shape")), in[0].dtype(), in[0].device());
+  return decomposed_gradient(find_op("roi_align"), {x, in[0], in[1]}, attrs, 0, in[2]);
+}
+
+RefArray reference_roi_grad(std::span<const RefArray> in, const Attrs& attrs) {
+  RefArray dx{Shape(attrs.ints("input_shape"))};
+  each_region_share(dx.shape, in[0], in[1], attrs,
+                    [&](int64_t to, int64_t from, double share) { dx[to] += share * in[2][from]; });
+  return dx;
+}
+
+Tensor boxes_grad(const Tensor& x, const Tensor& boxes, const Tensor& pictures, const Attrs& attrs,
+                  const Tensor& dy) {
+  return decomposed_gradient(find_op("roi_align"), {x, boxes, pictures}, attrs, 1, dy);
+}
+
+std::vector<Tensor> roi_gradient(const GradArgs& a) {
+  const Tensor &x = a.inputs[0], &boxes = a.inputs[1], &pictures = a.inputs[2];
+  Attrs attrs = a.attrs;
+  attrs.set("input_shape", x.shape().to_ints());
+  return {a.needed[0] ? apply(find_op("roi_align_grad"), {boxes, pictures, a.grad}, attrs) : Tensor(),
+          a.needed[1] ? boxes_grad(x, boxes, pictures, a.attrs, a.grad) : Tensor(), Tensor()};
+}
+
+std::vector<Tensor> roi_second_gradient(const GradArgs& a) {
+  const Tensor &boxes = a.inputs[0], &pictures = a.inputs[1], &dy = a.inputs[2];
+  return {a.needed[0] ? boxes_grad(a.grad, boxes, pictures, a.attrs, dy) : Tensor(), Tensor(),
+          a.needed[2] ? apply(find_op("roi_align"), {a.grad, boxes, pictures}, a.attrs) : Tensor()};
 }
 
 Attrs roi_attrs(Pair output, const RoiAlignOptions& o) {
@@ -128,6 +178,7 @@ ATHANOR_OPS(roi_align) {
                     "[K, C, PH, PW]",
              .arity = 3,
              .infer = roi_type,
+             .grad = roi_gradient,
              .decompose = roi_decompose,
              .reference = reference_roi,
              .cases = {{{{{2, 3, 7, 6}}, {{4, 4}, -2, 8}, {{4}, 0, 2, DType::i64}}, roi_attrs({2, 3}, {})},
@@ -139,6 +190,29 @@ ATHANOR_OPS(roi_align) {
                    return 8 * y.shape.size() * attrs.integer("samples") * attrs.integer("samples");
                  },
              .tolerance = 16});
+  const auto with_shape = [](Attrs attrs, const Ints& x) {
+    attrs.set("input_shape", x);
+    return attrs;
+  };
+  define_op(
+      {.name = "roi_align_grad",
+       .doc =
+           "boxes [K, 4], pictures i64 [K], dy -> the gradient of roi_align by x, [N, C, H, W] = input_shape",
+       .arity = 3,
+       .dtypes = {DType::f32, DType::f64},  // half types: as a gradient of roi_align
+       .infer = roi_grad_type,
+       .grad = roi_second_gradient,
+       .decompose = roi_grad_decompose,
+       .reference = reference_roi_grad,
+       .cases = {{{{{4, 4}, -2, 8}, {{4}, 0, 2, DType::i64}, {{4, 3, 2, 3}}},
+                  with_shape(roi_attrs({2, 3}, {}), {2, 3, 7, 6})},
+                 {{{{3, 4}, 0, 20}, {{3}, 0, 1, DType::i64}, {{3, 2, 2, 2}}},
+                  with_shape(roi_attrs(2, {.scale = 0.5, .samples = 1, .aligned = true}), {1, 2, 5, 9})}},
+       .flops =
+           [](std::span<const TensorType> in, const auto&, const Attrs& attrs) {
+             return 8 * in[2].shape.size() * attrs.integer("samples") * attrs.integer("samples");
+           },
+       .tolerance = 16});
 }
 
 Tensor roi_align(Operand x, Operand boxes, Pair output, const RoiAlignOptions& options) {

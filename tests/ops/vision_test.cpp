@@ -106,7 +106,7 @@ TEST(RoiAlign, Errors) {
     roi_align(x, zeros({1, 5}), 2, {.samples = 0});
   });
   expect_error(ErrorCode::shape, {"x is [2, 3, 5]"}, [] { roi_align(zeros({2, 3, 5}), zeros({1, 5}), 2); });
-  expect_error(ErrorCode::value, {"outside an axis of extent 40", "vision_test.cpp"}, [&] {
+  expect_error(ErrorCode::value, {"index 2 is outside an axis of extent 2", "vision_test.cpp"}, [&] {
     values(roi_align(x, full({1, 5}, 2), 2));
   });
 }
