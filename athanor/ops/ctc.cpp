@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
@@ -81,34 +82,71 @@ Tensor ctc_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   return cast(where(loss < -impossible / 2, loss, infinity), in[0].dtype());
 }
 
-// Sums the probabilities of all paths, one by one.
-double paths_of(std::span<const RefArray> in, const Attrs& attrs, int64_t n, const std::vector<int64_t>& path,
-                int64_t time, size_t at) {
-  const auto times = static_cast<int64_t>(in[2][n]);
-  const int64_t classes = in[0].shape[2], batch = in[0].shape[1];
-  if (at >= path.size()) return 0;
-  const double here = std::exp(in[0][(time * batch + n) * classes + path[at]]);
-  if (time == times - 1) return at + 2 >= path.size() ? here : 0;
-  double rest = paths_of(in, attrs, n, path, time + 1, at) + paths_of(in, attrs, n, path, time + 1, at + 1);
-  if (at % 2 == 1 && at + 2 < path.size() && path[at] != path[at + 2])
-    rest += paths_of(in, attrs, n, path, time + 1, at + 2);
-  return here * rest;
+// ---- Reference ----
+
+/// All ways to emit one example's labels, one by one.
+class Ways {
+ public:
+  Ways(std::span<const RefArray> in, const Attrs& attrs, int64_t n)
+      : x_(in[0]), n_(n), times_(static_cast<int64_t>(in[2][n])), path_{attrs.integer("blank")} {
+    for (int64_t i = 0; i < static_cast<int64_t>(in[3][n]); ++i) {
+      path_.push_back(static_cast<int64_t>(in[1][n * in[1].shape[1] + i]));
+      path_.push_back(attrs.integer("blank"));
+    }
+  }
+
+  /// Calls f(probability, offsets in x of what is emitted).
+  void each(const std::function<void(double, const Ints&)>& f) {
+    go(0, 1, f);
+    if (path_.size() > 1) go(1, 1, f);
+  }
+
+ private:
+  void go(size_t at, double probability, const std::function<void(double, const Ints&)>& f) {
+    if (at >= path_.size()) return;
+    const auto time = static_cast<int64_t>(emitted_.size());
+    emitted_.push_back((time * x_.shape[1] + n_) * x_.shape[2] + path_[at]);
+    probability *= std::exp(x_[emitted_.back()]);
+    if (time + 1 == times_) {
+      if (at + 2 >= path_.size()) f(probability, emitted_);
+    } else {
+      go(at, probability, f), go(at + 1, probability, f);
+      if (at % 2 == 1 && at + 2 < path_.size() && path_[at] != path_[at + 2]) go(at + 2, probability, f);
+    }
+    emitted_.pop_back();
+  }
+
+  const RefArray& x_;
+  int64_t n_, times_;
+  std::vector<int64_t> path_;
+  Ints emitted_;
+};
+
+double probability_of(Ways& ways) {
+  double total = 0;
+  ways.each([&](double probability, const Ints&) { total += probability; });
+  return total;
 }
 
 RefArray reference_ctc(std::span<const RefArray> in, const Attrs& attrs) {
-  const int64_t batch = in[0].shape[1], width = in[1].shape[1];
-  RefArray y({batch});
-  for (int64_t n = 0; n < batch; ++n) {
-    std::vector<int64_t> path{attrs.integer("blank")};
-    for (int64_t i = 0; i < static_cast<int64_t>(in[3][n]); ++i) {
-      path.push_back(static_cast<int64_t>(in[1][n * width + i]));
-      path.push_back(attrs.integer("blank"));
-    }
-    double total = paths_of(in, attrs, n, path, 0, 0);
-    if (path.size() > 1) total += paths_of(in, attrs, n, path, 0, 1);
-    y[n] = -std::log(total);
+  RefArray y({in[0].shape[1]});
+  for (int64_t n = 0; n < y.shape[0]; ++n) {
+    Ways ways(in, attrs, n);
+    y[n] = -std::log(probability_of(ways));
   }
   return y;
+}
+
+RefArray reference_ctc_grad(std::span<const RefArray> in, const Attrs& attrs) {
+  RefArray dx(in[0].shape);
+  for (int64_t n = 0; n < in[0].shape[1]; ++n) {
+    Ways ways(in, attrs, n);
+    const double total = probability_of(ways);
+    ways.each([&](double probability, const Ints& emitted) {
+      for (const int64_t offset : emitted) dx[offset] -= in[4][n] * probability / total;
+    });
+  }
+  return dx;
 }
 
 Tensor lengths_of(const Tensor& given, const char* name, int64_t most) {
@@ -142,12 +180,44 @@ ATHANOR_OPS(ctc) {
            "-log P(targets): log-probabilities [T, N, C], targets [N, S], lengths of both [N] (i64) -> [N]",
        .arity = 4,
        .infer = ctc_type,
+       .grad =
+           [](const GradArgs& a) {
+             std::vector<Operand> inputs(a.inputs.begin(), a.inputs.end());
+             inputs.emplace_back(a.grad);
+             return std::vector{apply(find_op("ctc_loss_grad"), inputs, a.attrs), Tensor(), Tensor(),
+                                Tensor()};
+           },
        .decompose = ctc_decompose,
        .reference = reference_ctc,
-       .cases = {of(5, 3, 4, 2, 0), of(7, 2, 3, 3, 2), of(2, 2, 3, 1, 0)},
+       .cases = {of(2, 2, 3, 1, 0), of(4, 3, 4, 2, 0), of(4, 2, 3, 2, 2)},
        .flops = [](std::span<const TensorType> in, const auto&,
                    const auto&) { return 20 * in[0].shape[0] * in[1].shape.size(); },
        .tolerance = 8,
+       .cast_policy = CastPolicy::deny});
+  const auto with_gradient = [](OpCase one) {
+    one.inputs.push_back({{one.inputs[0].shape[1]}});
+    return one;
+  };
+  define_op(
+      {.name = "ctc_loss_grad",
+       .doc = "ctc_loss's inputs, dy [N] -> its gradient by the log-probabilities, [T, N, C]",
+       .arity = 5,
+       .infer =
+           [](std::span<const TensorType> in, const Attrs& attrs) {
+             const TensorType y = ctc_type(in.first(4), attrs);
+             if (in[4].shape != y.shape || in[4].dtype != y.dtype)
+               throw Error(ErrorCode::shape, fmt::format("dy is {}, not {}", to_string(in[4]), to_string(y)));
+             return in[0];
+           },
+       .decompose =
+           [](const std::vector<Tensor>& in, const Attrs& attrs) {
+             return decomposed_gradient(find_op("ctc_loss"), {in.begin(), in.end() - 1}, attrs, 0, in[4]);
+           },
+       .reference = reference_ctc_grad,
+       .cases = {with_gradient(of(2, 2, 3, 1, 2)), with_gradient(of(4, 2, 4, 2, 0))},
+       .flops = [](std::span<const TensorType> in, const auto&,
+                   const auto&) { return 40 * in[0].shape[0] * in[1].shape.size(); },
+       .tolerance = 16,
        .cast_policy = CastPolicy::deny});
 }
 

@@ -37,7 +37,7 @@ struct CtcOptions {
 /// Connectionist temporal classification: the mean over the batch of -log P(target) / max(1, length of the
 /// target), where P sums over all ways to emit the target's labels in order, with blanks and repeats. Log-
 /// probabilities [T, N, C] (of log_softmax), integer targets [N, S], and how many times [N] and labels [N]
-/// count of each. As PyTorch's; a plan has kernels for every time. Graves et al. (2006).
+/// count of each. As PyTorch's. Graves et al. (2006).
 Tensor ctc_loss(Operand log_probabilities, Operand targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& options = {});
 

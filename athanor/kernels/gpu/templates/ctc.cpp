@@ -1,0 +1,67 @@
+// ctc_loss and ctc_loss_grad: one launch, where the decomposition has some for each time.
+#include <algorithm>
+#include <bit>
+
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+// Places of a path that local memory has room for, in f64 too.
+constexpr int64_t most_places = 1023;
+
+bool serves_ctc(std::span<const TensorType> inputs, const TensorType& output) {
+  return is_float(output.dtype) && 2 * inputs[1].shape[1] + 1 <= most_places;
+}
+
+}  // namespace
+
+static std::vector<GpuCandidate> ctc(const KernelRequest& request, const GpuTraits& traits) {
+  const OperandDesc &x = request.inputs[0], &targets = request.inputs[1];
+  if (x.shape.size() == 0) return {{.name = "nothing"}};
+  const bool gradient = request.op->name == "ctc_loss_grad", wide = x.dtype == DType::f64;
+  const int64_t times = x.shape[0], batch = x.shape[1], classes = x.shape[2], labels = targets.shape[1];
+  const int64_t places = 2 * labels + 1;
+  Defines defines;
+  defines.set_dtype("DTYPE", x.dtype)
+      .set("REAL", wide ? "f64" : "f32")
+      .set("EXP", wide ? "exp_f64" : "exp_f32")
+      .set("LOG", wide ? "log_f64" : "log_f32")
+      .set("GRADIENT", gradient)
+      .set("TIMES", times)
+      .set("BATCH", batch)
+      .set("CLASSES", classes)
+      .set("LABELS", labels)
+      .set("PLACES", places)
+      .set("BLANK", request.attrs.integer("blank"))
+      .set("X_TIME", x.strides[0])
+      .set("X_EXAMPLE", x.strides[1])
+      .set("X_CLASS", x.strides[2])
+      .set("TARGET_EXAMPLE", targets.strides[0])
+      .set("TARGET_LABEL", targets.strides[1])
+      .set("TIMES_STRIDE", request.inputs[2].strides[0])
+      .set("LABELS_STRIDE", request.inputs[3].strides[0])
+      .set("DY_STRIDE", gradient ? request.inputs[4].strides[0] : 0);
+  const int64_t real = wide ? 8 : 4, wanted = std::max(places, gradient ? classes : 1);
+  const auto most = static_cast<uint64_t>(std::min<int64_t>(traits.max_group_size, 256));
+  const auto items =
+      static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(wanted)), std::bit_floor(most)));
+  GpuLaunch launch{.name = "ctc",
+                   .source = defines.text() + std::string(template_text("ctc")),
+                   .groups = {batch, 1, 1},
+                   .group_size = {traits.grain->coarse ? 1 : items, 1, 1},
+                   .local_bytes = places * (4 + (gradient ? 3 : 2) * real),
+                   .can_fault = true};
+  for (int i = 0; i < (gradient ? 7 : 5); ++i) launch.arguments.push_back({i});
+  const auto scratch = gradient ? static_cast<size_t>(batch * times * places * real) : 0;
+  return {{.name = "ctc", .scratch_bytes = scratch, .launches = {std::move(launch)}}};
+}
+
+namespace {
+
+[[maybe_unused]] const bool ctc_registered =
+    register_template({{"ctc_loss", "ctc_loss_grad"}, ctc, serves_ctc});
+
+}  // namespace
+
+}  // namespace athanor::gpu
