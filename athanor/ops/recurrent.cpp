@@ -11,6 +11,7 @@
 #include "athanor/ops/indexing.h"
 #include "athanor/ops/linalg.h"
 #include "athanor/ops/movement.h"
+#include "athanor/ops/recurrent_grad.h"
 
 namespace athanor {
 namespace {
@@ -156,6 +157,7 @@ ATHANOR_OPS(recurrent) {
              .doc = "gates [N, T, 4H], weight [4H, H], h and c [N, H] -> [N, T, 2H]: h and c at every time",
              .arity = 4,
              .infer = [](std::span<const TensorType> in, const Attrs&) { return recurrence_type(in, 4); },
+             .grad = lstm_gradient,
              .decompose = lstm_decompose,
              .reference = lstm_reference,
              .cases = {{{{{2, 2, 12}}, {{12, 3}}, {{2, 3}}, {{2, 3}}}},
@@ -168,6 +170,7 @@ ATHANOR_OPS(recurrent) {
              .doc = "gates [N, T, 3H], weight [3H, H], bias [3H], h [N, H] -> [N, T, H]: h at every time",
              .arity = 4,
              .infer = [](std::span<const TensorType> in, const Attrs&) { return recurrence_type(in, 3); },
+             .grad = gru_gradient,
              .decompose = gru_decompose,
              .reference = gru_reference,
              .cases = {{{{{2, 2, 9}}, {{9, 3}}, {{9}}, {{2, 3}}}},

@@ -2,8 +2,8 @@
 // for all times, and computed before: linear(x, weight_ih, bias). Gates stand one after another, in PyTorch's
 // order.
 //
-// A plan has kernels for every time, so many times make a long plan. All throw Error(shape), naming what does
-// not fit, and Error(dtype).
+// On GPUs and in f16 and bf16 a plan has kernels for every time, so many times make a long plan. All throw
+// Error(shape), naming what does not fit, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"
 
