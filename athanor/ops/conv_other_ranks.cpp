@@ -1,4 +1,4 @@
-// Convolutions of signals and volumes, by that of pictures; windows as columns.
+// Convolutions of signals and volumes, by that of pictures.
 #include <fmt/format.h>
 
 #include "athanor/ops/conv.h"
@@ -31,15 +31,6 @@ void check_fits(const Tensor& x, const Tensor& w, const Tensor& bias, const char
                 fmt::format("the bias is {}, not [{}]", to_string(bias.shape()), w.size(0)));
 }
 
-struct WindowCounts {
-  int64_t height, width;
-};
-
-WindowCounts window_counts(Pair size, Pair kernel, const UnfoldOptions& o) {
-  return {windows_along(size.height, kernel.height, o.stride.height, o.padding.height, o.dilation.height),
-          windows_along(size.width, kernel.width, o.stride.width, o.padding.width, o.dilation.width)};
-}
-
 }  // namespace
 
 Tensor conv1d(Operand x, Operand weight, const Tensor& bias, const Conv1dOptions& o) {
@@ -70,7 +61,8 @@ Tensor conv3d(Operand x, Operand weight, const Tensor& bias, const Conv3dOptions
             windows_along(value.size(2), kernel, o.stride.depth, o.padding.depth, o.dilation.depth);
         const Pair stride{o.stride.height, o.stride.width}, padding{o.padding.height, o.padding.width},
             dilation{o.dilation.height, o.dilation.width};
-        window_counts({value.size(3), value.size(4)}, {w.size(3), w.size(4)}, {stride, padding, dilation});
+        windows_along(value.size(3), w.size(3), stride.height, padding.height, dilation.height);
+        windows_along(value.size(4), w.size(4), stride.width, padding.width, dilation.width);
         const Ints border{0, 0, o.padding.depth, 0, 0};
         const Tensor slices = unfold(pad(value, border, border), 2, kernel, o.stride.depth, o.dilation.depth);
         // [N, C, OD, KD, H, W] as N OD pictures of C KD channels; groups of C stay together.
@@ -81,41 +73,6 @@ Tensor conv3d(Operand x, Operand weight, const Tensor& bias, const Conv3dOptions
         return permute(reshape(y, {n, depth, y.size(1), y.size(2), y.size(3)}), {0, 2, 1, 3, 4});
       },
       x, weight);
-}
-
-Tensor unfold2d(Operand x, Pair kernel, const UnfoldOptions& o) {
-  return in_call(
-      "unfold2d",
-      [&] {
-        const Tensor value = as_tensor(x);
-        if (value.rank() != 4)
-          throw Error(ErrorCode::shape, fmt::format("x has {} axes", value.rank()), {}, "It is [N, C, H, W]");
-        const auto [rows, columns] = window_counts({value.size(2), value.size(3)}, kernel, o);
-        const Tensor windows = windows_of(value, kernel, o.stride, o.padding, o.dilation, 0);
-        return reshape(permute(windows, {0, 1, 3, 5, 2, 4}),
-                       {value.size(0), value.size(1) * kernel.height * kernel.width, rows * columns});
-      },
-      x);
-}
-
-Tensor fold2d(Operand columns, Pair size, Pair kernel, const UnfoldOptions& o) {
-  return in_call(
-      "fold2d",
-      [&] {
-        const Tensor value = as_tensor(columns);
-        const auto counts = window_counts(size, kernel, o);
-        const int64_t window = kernel.height * kernel.width;
-        if (value.rank() != 3 || value.size(1) % window != 0 || value.size(2) != counts.height * counts.width)
-          throw Error(ErrorCode::shape, fmt::format("the columns are {}", to_string(value.shape())), {},
-                      fmt::format("For [{}, {}] they are [N, C {}, {}]", size.height, size.width, window,
-                                  counts.height * counts.width));
-        const int64_t n = value.size(0), c = value.size(1) / window;
-        const Tensor windows =
-            permute(reshape(value, {n, c, kernel.height, kernel.width, counts.height, counts.width}),
-                    {0, 1, 4, 2, 5, 3});
-        return sum_of_windows(windows, {n, c, size.height, size.width}, o.stride, o.padding, o.dilation);
-      },
-      columns);
 }
 
 }  // namespace athanor
