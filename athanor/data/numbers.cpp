@@ -12,8 +12,9 @@ namespace athanor {
 
 std::vector<TargetScale> target_scales(const std::vector<double>& numbers, size_t columns) {
   std::vector<TargetScale> scales(columns);
-  const auto rows = static_cast<double>(numbers.size() / std::max<size_t>(1, columns));
-  if (rows == 0) return scales;
+  const size_t count = numbers.size() / std::max<size_t>(1, columns);
+  if (count == 0) return scales;
+  const auto rows = static_cast<double>(count);
   for (size_t column = 0; column < columns; ++column) {
     double sum = 0, squares = 0;
     for (size_t i = column; i < numbers.size(); i += columns) sum += numbers[i];
