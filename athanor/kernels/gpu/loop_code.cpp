@@ -32,10 +32,15 @@ std::string divide(DType type, const char* name, const std::string& a, const std
   return fmt::format("({}){}_i32({}, {})", language_name(type), name, a, b);
 }
 
+std::string less(DType type, const std::string& a, const std::string& b) {
+  return type == DType::i64 ? fmt::format("LESS_I64({}, {})", a, b) : fmt::format("({} < {})", a, b);
+}
 std::string larger(DType type, const std::string& a, const std::string& b) {
+  if (type == DType::i64) return fmt::format("({} ? {} : {})", less(type, b, a), a, b);
   return fmt::format("{}({}, {})", is_float(type) ? "MAX_FLOAT" : "MAX", a, b);
 }
 std::string smaller(DType type, const std::string& a, const std::string& b) {
+  if (type == DType::i64) return fmt::format("({} ? {} : {})", less(type, a, b), a, b);
   return fmt::format("{}({}, {})", is_float(type) ? "MIN_FLOAT" : "MIN", a, b);
 }
 
@@ -61,7 +66,7 @@ std::string expression(const LoopStep& s, DType type, const std::string& a, cons
       if (is_float(type)) return function(s.prim, type, a);
       return type == DType::u8 || type == DType::b8
                  ? a
-                 : fmt::format("({} < 0 ? {} : {})", a, wrapping(type, "0", "-", a), a);
+                 : fmt::format("({} ? {} : {})", less(type, a, "0"), wrapping(type, "0", "-", a), a);
     case Prim::exp:
     case Prim::log:
     case Prim::sin:
@@ -93,7 +98,7 @@ std::string expression(const LoopStep& s, DType type, const std::string& a, cons
     case Prim::min:
       return smaller(type, a, b);
     case Prim::less:
-      return fmt::format("(b8)({} < {})", a, b);
+      return "(b8)" + less(type, a, b);
     case Prim::equal:
       return fmt::format("(b8)({} == {})", a, b);
     case Prim::bit_and:
