@@ -43,7 +43,7 @@ RegressionOptions number_options_of(const TrainConfig& config) {
 /// The loss of each number.
 Tensor losses_of(const Tensor& error, const std::string& name) {
   if (name == "mse") return square(error);
-  const Tensor size = abs(error);
+  Tensor size = abs(error);
   if (name == "l1") return size;
   const Tensor near = minimum(size, 1.0);
   return 0.5 * square(near) + (size - near);
