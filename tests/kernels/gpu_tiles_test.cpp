@@ -40,6 +40,36 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
   }
 }
 
+/// Every point of units that read local memory; how many there are.
+int check_local(const std::vector<TestOperand>& inputs) {
+  const DType dtype = inputs[0].desc.dtype;
+  const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+  KernelRequest request{
+      &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, {}};
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  std::vector<double> want;
+  int tried = 0;
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits traits = device.facts().traits;
+    std::vector<Run> runs;
+    for (const MatrixUnit& unit : device.facts().traits.matrix_units) {
+      if (!unit.reads_local() || unit.input != dtype) continue;
+      traits.matrix_units = {&unit, 1};
+      const auto candidates = gpu_candidates(request, traits);
+      for (const GpuCandidate& candidate : candidates)
+        if (is_tiled(candidate))
+          runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+      EXPECT_TRUE(std::ranges::any_of(candidates, is_tiled)) << unit.name << ": " << request.key();
+    }
+    if (runs.empty()) continue;
+    if (want.empty()) want = reference_of(request, inputs);
+    expect_all_near(runs, want, tolerance_of(dtype), request.key());
+    tried += static_cast<int>(runs.size());
+  }
+  return tried;
+}
+
 class GpuTiles : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
@@ -100,6 +130,21 @@ TEST_P(GpuTiles, SplitsALongK) {
       {view(GetParam(), {1, 24, 1030}, 1), view(GetParam(), {1, 1030, 20}, 2), view(GetParam(), {20}, 3)},
       {.bias = true, .activation = "relu"}, 4);
   check_tiles({view(GetParam(), {2, 24, 1024}, 1), view(GetParam(), {2, 1024, 32}, 2)}, {}, 8);
+}
+
+// Units that read A and B where they lie in local memory, along k or along rows and columns.
+TEST_P(GpuTiles, MatricesInLocalMemory) {
+  int tried = 0;
+  for (const auto& [b, m, k, n] :
+       std::vector<std::array<int64_t, 4>>{{1, 200, 136, 264}, {2, 72, 328, 136}, {1, 100, 64, 60}}) {
+    for (int turned = 0; turned < 4; ++turned) {
+      const Ints a_strides = turned % 2 == 0 ? Ints{m * k, k, 1} : Ints{m * k, 1, m};
+      const Ints b_strides = turned / 2 == 0 ? Ints{k * n, n, 1} : Ints{k * n, 1, k};
+      tried +=
+          check_local({view(GetParam(), {b, m, k}, 1, a_strides), view(GetParam(), {b, k, n}, 2, b_strides)});
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "no unit here reads local memory";
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GpuTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),

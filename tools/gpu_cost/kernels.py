@@ -35,7 +35,7 @@ class Source:
             cubin = self.path.read_bytes() if self.path.suffix == ".cubin" else nvrtc().cubin(chip, self.path)
             text = disassembled(cubin, self.kernel)
             program = sass.add_resources(sass.read(text), cubin)
-            if program.local and int(chip[3:]) >= 90:
+            if program.local and int(re.sub(r"\D", "", chip)) >= 90:
                 program.local -= figures.local_reserved  # which the cubin counts there
         program.local = max(program.local, self.local_bytes)
         return predict(figures, program, text, self.extents, self.dtype)

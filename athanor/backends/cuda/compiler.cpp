@@ -18,6 +18,13 @@ using gpu::CompilerApi;
 
 std::string release_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
+// sm_90's own instructions (wgmma) are not in those that follow. NVRTC knows the name from 12.0 on.
+std::string own_name(const CompilerApi& compiler, const std::string& architecture) {
+  int major = 0, minor = 0;
+  std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
+  return architecture == "sm_90" && major >= 12 ? "sm_90a" : architecture;
+}
+
 std::string refused(const CompilerApi& compiler, int driver) {
   int major = 0, minor = 0;
   std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
@@ -74,6 +81,7 @@ CompilerApi load(const std::string& name) {
   api.options = [](const std::string& target) {
     return std::vector<std::string>{"--gpu-architecture=" + target, "--std=c++17"};
   };
+  api.own_name = own_name;
   api.refused = refused;
   return api;
 }

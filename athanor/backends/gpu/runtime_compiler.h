@@ -27,6 +27,9 @@ struct CompilerApi {
     int (*get)(void*, char*) = nullptr;
   };
   std::vector<Form> forms;
+  /// The architecture by the name under which it has the instructions that no later one has: "sm_90a" for
+  /// "sm_90". nullptr: there are no such names.
+  std::string (*own_name)(const CompilerApi& compiler, const std::string& architecture) = nullptr;
   /// For the device's architecture.
   std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
   /// What to do where a driver, by its version, loads nothing that this compiler makes.

@@ -19,7 +19,7 @@ Module StreamDriver::load(const std::string& binary) {
 void StreamDriver::refuse_compilation(const Compilation& failed, const std::string& name) const {
   constexpr size_t most = 2000, few = 300;  // characters
   // Not an empty source: hipRTC may refuse that for any device.
-  const Compilation nothing(compiler_, architecture_, "extern \"C\" __global__ void nothing() {}", "nothing");
+  const Compilation nothing(compiler_, compiled_for_, "extern \"C\" __global__ void nothing() {}", "nothing");
   if (!nothing.failed()) fail_to_compile(name, failed.problem(most));
   refuse(
       fmt::format("{} compiles nothing for {}: {}", compiler_.version, architecture_, nothing.problem(few)),
@@ -31,7 +31,7 @@ Module StreamDriver::compile(const std::string& source, const std::string& name,
   static std::mutex compiling;
   std::unique_lock turn(compiling, std::defer_lock);
   if (compiler_.one_at_a_time) turn.lock();
-  const Compilation compilation(compiler_, architecture_, source, name);
+  const Compilation compilation(compiler_, compiled_for_, source, name);
   if (compilation.failed()) refuse_compilation(compilation, name);
   for (size_t i = form_; i < compiler_.forms.size(); ++i) {
     std::string made = compilation.result(compiler_.forms[i]);

@@ -82,6 +82,7 @@ class StreamDriver final : public Driver {
   int version_ = 0;  // of the driver, as it counts: 12040
   std::string architecture_;
   const CompilerApi& compiler_;
+  std::string compiled_for_;  // the architecture by the compiler's name
   void* context_ = nullptr;
   Mark start_ = nullptr;          // from which times are counted
   std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads

@@ -24,7 +24,9 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
       number_(number),
       version_(version_of(api)),
       architecture_(api.architecture(api, number)),
-      compiler_(compiler(version_, architecture_)) {
+      compiler_(compiler(version_, architecture_)),
+      compiled_for_(compiler_.own_name != nullptr ? compiler_.own_name(compiler_, architecture_)
+                                                  : architecture_) {
   DeviceInfo& info = facts_.info;
   GpuTraits& traits = facts_.traits;
   info.device = device;
@@ -47,7 +49,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
     traits.local_bytes_at_launch = attribute(api.attributes.shared_memory_at_launch, 0);
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
-  add_architecture(traits, api.target, architecture_);
+  add_architecture(traits, api.target, compiled_for_);
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const bool has_pci =
       api.device_pci_address != nullptr && api.device_pci_address(pci.data(), pci.size() - 1, number) == 0;
@@ -71,7 +73,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   facts_.fingerprint =
       fmt::format("{}|{}|{}|{}|{}", source, version_, info.name, architecture_, compiler_.version);
   if (compiler_.missing.empty())
-    for (const std::string& option : compiler_.options(architecture_)) facts_.fingerprint += "|" + option;
+    for (const std::string& option : compiler_.options(compiled_for_)) facts_.fingerprint += "|" + option;
 }
 
 int StreamDriver::attribute(int which, int otherwise) const {

@@ -1,5 +1,7 @@
 #include "athanor/kernels/gpu/gpu_access.h"
 
+#include <string>
+
 namespace athanor {
 
 std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
@@ -10,7 +12,7 @@ std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
            rest.find_first_not_of(digits) == std::string_view::npos;
   };
   if (rest_is("gfx", "0123456789abcdef", 3)) return GpuTarget::hip;
-  if (rest_is("sm_", "0123456789", 2)) return GpuTarget::cuda;
+  if (rest_is("sm_", "0123456789a", 2)) return GpuTarget::cuda;
   return std::nullopt;
 }
 
@@ -37,7 +39,8 @@ void set_local_memory(GpuTraits& traits, GpuTarget target, std::string_view arch
   constexpr Most known[] = {{"sm_75", 64},  {"sm_80", 163},  {"sm_86", 99},   {"sm_87", 163}, {"sm_89", 99},
                             {"sm_90", 227}, {"sm_100", 227}, {"sm_103", 227}, {"sm_120", 99}, {"sm_121", 99}};
   for (const Most& one : known)
-    if (architecture == one.architecture) traits.local_bytes_at_launch = one.kib * kib;
+    if (architecture == one.architecture || architecture == std::string(one.architecture) + "a")
+      traits.local_bytes_at_launch = one.kib * kib;
 }
 
 std::optional<GpuAccess> gpu_access(Device device) {

@@ -60,6 +60,17 @@ constexpr LaneLayout mma_b(int pair, int k) {
 }
 constexpr LaneLayout mma_out{4, {Cell{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}, {Cell{0, 1}, {8, 0}}};
 
+/// Four waves together: 64 rows and n columns.
+constexpr LaneLayout wgmma_out(int n) {
+  LaneLayout layout{.elements = n / 2};
+  layout.lane = {Cell{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}, {16, 0}, {32, 0}};
+  size_t e = 0;
+  layout.element[e++] = {0, 1};
+  layout.element[e++] = {8, 0};
+  for (int column = 8; column < n; column *= 2) layout.element[e++] = {0, column};
+  return layout;
+}
+
 // ---- The units of each generation.
 
 constexpr MatrixUnit rdna(std::string_view builtin, DType in, DType out, std::string_view operand,
@@ -98,6 +109,11 @@ constexpr MatrixUnit tf32(MatrixUnit unit) {
 constexpr MatrixUnit mma(std::string_view name, std::string_view instruction, int k, int pair, DType in,
                          DType out) {
   return {name, instruction, Form::mma, 16, 8, k, 32, in, out, "", mma_a(pair, k), mma_b(pair, k), mma_out};
+}
+
+constexpr MatrixUnit wgmma(std::string_view name, std::string_view instruction, int n, DType in) {
+  const LaneLayout none{.elements = 0};
+  return {name, instruction, Form::wgmma, 64, n, 16, 128, in, f32, "", none, none, wgmma_out(n)};
 }
 
 constexpr MatrixUnit gfx11[] = {rdna3("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32", f16, f32, "_Float16"),
@@ -142,11 +158,21 @@ constexpr auto gfx942 = joined(cdna_floats, cdna2_bf16, cdna3_bytes);
 
 constexpr MatrixUnit sm_75[] = {
     mma("mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", 8, 2, f16, f32)};
-constexpr MatrixUnit sm_80[] = {
+constexpr std::array sm_80 = {
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 16, 2, f16, f32),
     mma("mma 16x8x16", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", 16, 2, bf16, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
     tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
+
+/// What only sm_90 has, under the name by which compilers know its own instructions.
+constexpr std::array sm_90_wgmma = {
+    wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 256, f16),
+    wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 256, bf16),
+    wgmma("wgmma 64x128x16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 128, f16),
+    wgmma("wgmma 64x128x16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 128, bf16),
+    wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", 64, f16),
+    wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16)};
+constexpr auto sm_90a = joined(sm_90_wgmma, sm_80);
 
 /// f32 by FMA; then f16 by the sum of two products. There a lane's rows and columns lie apart, so that lanes
 /// read neighbours from local memory.
@@ -242,6 +268,24 @@ std::string ptx_text(const MatrixUnit& unit) {
       sums_type(unit), parameters, unit.instruction, results, listed, results, outputs, inputs);
 }
 
+std::string local_ptx_text(const MatrixUnit& unit) {
+  std::string results, outputs;
+  const int count = unit.c.elements;
+  for (int e = 0; e < count; ++e) {
+    results += fmt::format("{}%{}", e > 0 ? ", " : "", e);
+    outputs += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
+  }
+  return fmt::format(
+      "template <int ALONG_ROWS, int ALONG_COLUMNS>\n"
+      "DEVICE void MULTIPLY_ADD({} &c, u64 a, u64 b) {{\n"
+      "  asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{}, 0;\"\n"
+      "      \"{} {{{}}}, %{}, %{}, add, 1, 1, %{}, %{}; }}\"\n"
+      "      : {}\n"
+      "      : \"l\"(a), \"l\"(b), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS), \"r\"(1));\n"
+      "}}\n",
+      sums_type(unit), count + 4, unit.instruction, results, count, count + 1, count + 2, count + 3, outputs);
+}
+
 }  // namespace
 
 LaneLayout::Cell LaneLayout::at(int of_lane, int of_element) const {
@@ -268,6 +312,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
     if (architecture.starts_with("gfx120")) return gfx12;
   }
   if (target == GpuTarget::cuda) {
+    if (architecture == "sm_90a") return sm_90a;
     if (capability(architecture) >= 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;
   }
@@ -294,6 +339,7 @@ std::string multiply_add_text(const MatrixUnit& unit) {
                                             "__builtin_bit_cast(unit_operand, b), c, false);\n"
                                             "}}\n",
                                             unit.instruction);
+  if (unit.reads_local()) return local_ptx_text(unit);
   return unit.form == Form::mma ? ptx_text(unit) : builtin_text(unit);
 }
 

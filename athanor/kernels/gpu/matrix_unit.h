@@ -33,7 +33,7 @@ struct LaneLayout {
 struct MatrixUnit {
   /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or what lanes do
   /// alone, FMA and the sum of two products (`dot`).
-  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, fma, dot };
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, wgmma, fma, dot };
 
   std::string_view name;         // for people: "wmma 16x16x16"
   std::string_view instruction;  // the built-in's or PTX's name
@@ -48,6 +48,9 @@ struct MatrixUnit {
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;
   int b_registers() const;
+  /// Whether A and B are not in registers but in local memory, in rows of 128 bytes whose chunks of 16 bytes
+  /// are permuted (LOCAL_MATRIX in the kernel language); `a` and `b` have no elements then.
+  bool reads_local() const { return form == Form::wgmma; }
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };
@@ -65,7 +68,8 @@ bool has_async_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
 /// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For
-/// `dot` it is MULTIPLY_ADD(c, a, b) with an f32 and two registers; FMA needs none.
+/// `dot` it is MULTIPLY_ADD(c, a, b) with an f32 and two registers; where it reads local memory
+/// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
 
 }  // namespace athanor

@@ -61,6 +61,13 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
                           permutations()));
 }
 
+std::string TileOperand::local_matrix(const std::string& at, const std::string& first) const {
+  // Eight rows are 1024 bytes. Along k a tile has one panel, and no second to go to.
+  const int64_t row = panel() * size_;
+  return fmt::format("LOCAL_MATRIX({} + ({}) * {}, {}, {})", plus("tiles", at), first,
+                     along_k_ ? panel() : tile_.k, along_k_ ? chunk_ * size_ : tile_.k * row, 8 * row);
+}
+
 void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
   if (unit_.form == MatrixUnit::Form::dot) {
     code.line(fmt::format("u32x4 {}_part[{}][{}][{}];", source_.name, sets, count, pieces()));

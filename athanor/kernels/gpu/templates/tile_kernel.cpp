@@ -37,6 +37,7 @@ int64_t TileKernel::local_bytes() const {
 
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
+  if (unit_.reads_local() && (!point_.async || point_.stages < 3 || wave_n() != unit_.n)) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
@@ -274,12 +275,14 @@ void TileKernel::begin(bool local_at_launch) {
 
 GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
   // Compilers do better with addresses that they know.
-  const bool local_at_launch = local_bytes() > traits.local_bytes;
+  const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
   begin(local_at_launch);
   a_.declare(code_, "m0");
   b_.declare(code_, "n0");
-  a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
-  b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
+  if (!unit_.reads_local()) {
+    a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
+    b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
+  }
   const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
   code_.line(unit_.of_lanes() ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
                               : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
@@ -289,7 +292,9 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
                               : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
   code_.close();
   code_.close();
-  if (point_.async)
+  if (unit_.reads_local())
+    loop_of_local_matrices();
+  else if (point_.async)
     loop_of_copies();
   else
     loop_of_registers();

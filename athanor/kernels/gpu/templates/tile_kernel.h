@@ -40,6 +40,7 @@ class TileKernel {
   void read_and_multiply(const std::string& at);
   void loop_of_copies();
   void loop_of_registers();
+  void loop_of_local_matrices();
   void store_run(int number, DType type, const std::string& at, const std::vector<std::string>& values);
   void store_result();
 

@@ -26,8 +26,10 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
       size_(static_cast<int64_t>(size_of(source_.dtype))),
       chunk_(chunk_bytes / size_) {
   from_along_k_ = source_.outer.stride() != 1 || source_.k.stride() == 1;
-  // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes.
-  along_k_ = !is_fma(unit) && (from_along_k_ || !is_mma(unit) || size_ != 2);
+  // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes, and units
+  // that read local memory do.
+  const bool unit_turns = is_mma(unit) || unit.reads_local();
+  along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns || size_ != 2);
   if (along_k_ && !from_along_k_ && size_ == 1) from_along_k_ = true;  // bytes are turned one by one
   if (along().stride() != 1) return;
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
@@ -43,6 +45,7 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
 bool TileOperand::fits() const {
   if (tile_.k % fragment_k() != 0 || tile_.k % chunk_ != 0 || tile_.outer % chunk_ != 0) return false;
   if (work() % tile_.items != 0) return false;
+  if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
   // An item's chunks all lie at the same place in the pattern of the swizzle.
   if (!turned() && tile_.items % (chunks() * bank_chunks) != 0) return false;
   if (turned() && along_k_ && (tile_.k / turns() % 4 != 0 || tile_.items % (4 * (tile_.outer / chunk_)) != 0))
@@ -63,7 +66,7 @@ int64_t TileOperand::work() const {
 }
 
 int64_t TileOperand::units() const {
-  if (is_fma(unit_)) return 1;
+  if (is_fma(unit_) || unit_.reads_local()) return 1;
   if (is_mma(unit_)) return 2 * chunk_ / unit_.k;
   return std::max<int64_t>(1, chunk_ / unit_.a.elements);
 }
@@ -83,6 +86,9 @@ std::string TileOperand::base(const std::string& row) const {
 }
 
 std::string TileOperand::position(const std::string& row, const std::string& chunk) const {
+  if (unit_.reads_local() && !along_k_)  // panel by panel
+    return fmt::format("{0} * {1} + {2} / 8 * {3} + ({2} % 8 ^ {0} % 8) * {4}", row, panel(), chunk,
+                       rows() * panel(), chunk_);
   const std::string permuted =
       permutations() == 1
           ? "(" + chunk + ")"

@@ -64,6 +64,12 @@ class TileOperand {
   int64_t fragment_k() const { return unit_.k * units(); }
   int64_t units() const;
 
+  // For units that read local memory: the matrix of the tile at element `at` of local memory whose first row
+  // or column is `first`, and how far from it, in chunks, the next step along k is.
+  std::string local_matrix(const std::string& at, const std::string& first) const;
+  int64_t local_step() const { return unit_.k * (along_k_ ? 1 : panel()) / chunk_; }
+  bool along_k() const { return along_k_; }
+
   /// "16-byte copies", "elements": how memory is read, for the kernel's head.
   std::string description() const;
 
@@ -71,6 +77,7 @@ class TileOperand {
   // Of the tile as it lies in local memory.
   int64_t rows() const { return along_k_ ? tile_.outer : tile_.k; }
   int64_t chunks() const { return (along_k_ ? tile_.k : tile_.outer) / chunk_; }  // of a row
+  int64_t panel() const { return 8 * chunk_; }  // elements of a row of such a matrix
   std::string base(const std::string& row) const;
   std::string position(const std::string& row, const std::string& chunk) const;
   // Padding against bank conflicts of stores that turn: after a row, and after eight rows.

@@ -40,7 +40,13 @@ constexpr TileShape tf32_shapes[] = {{128, 256, 16, 2, 4, 4}, {128, 128, 16, 2, 
                                      {64, 128, 16, 2, 2, 4},  {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},
                                      {32, 32, 32, 2, 2, 4}};
 
+// Groups of four waves, of which each has all columns of the tile. Two stages are multiplied at a time.
+constexpr TileShape local_shapes[] = {{128, 256, 64, 2, 1, 4}, {128, 128, 64, 2, 1, 5},
+                                      {64, 256, 64, 1, 1, 4},  {128, 64, 64, 2, 1, 5},
+                                      {64, 128, 64, 1, 1, 5},  {64, 64, 64, 1, 1, 5}};
+
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
+  if (unit.reads_local()) return local_shapes;
   if (unit.tf32) return tf32_shapes;
   if (unit.form == MatrixUnit::Form::mma) return mma_shapes;
   if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
@@ -70,7 +76,9 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
   // Two stages leave copies no longer than one tile's multiplications to arrive.
   const double waiting = point.async && point.stages == 2 ? 1.25 : 1;
-  return waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
+  // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
+  const double rate = point.unit->reads_local() ? 0.63 : 1;
+  return rate * waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
 }
 
 }  // namespace
@@ -109,7 +117,8 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   constexpr size_t most = 4;
   std::vector<TilePoint> points;
   for (const auto& [cost, point] : ranked)
-    if (points.size() < most) points.push_back(point);
+    // The last place is another unit's.
+    if (points.size() < (point.unit->reads_local() ? most - 1 : most)) points.push_back(point);
   return points;
 }
 
