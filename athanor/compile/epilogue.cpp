@@ -1,6 +1,11 @@
-// Computes bias and activation in the contraction's kernel, so that the finished result is written once.
-#include <array>
+// Computes elementwise ops in the kernel of the contraction before them, so that only the finished result is
+// written.
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
 
+#include "athanor/compile/emit.h"
 #include "athanor/compile/graph.h"
 #include "athanor/graph/find_primitive.h"
 #include "athanor/graph/op.h"
@@ -8,155 +13,309 @@
 namespace athanor {
 namespace {
 
-bool is_contraction(const GraphNode& node) { return node.op->epilogue == EpilogueRole::contraction; }
+// The most inputs of an epilogue, and the most steps: all are computed for each element of a tile that waits
+// in registers.
+constexpr size_t max_epilogue_inputs = 8, max_epilogue_steps = 64;
+// A vector that is read for each element comes from a cache, if it is so much smaller than the result.
+constexpr int64_t small_part = 16;
+// As in loops (fuse.cpp): what takes no more steps and reads no more operands is rather computed again.
+constexpr size_t max_again_steps = 12, max_again_reads = 2;
 
-// A contraction, and the ops found between it and the end of the chain.
-struct Chain {
-  int contraction = -1;
-  int bias = -1;  // a vector
-  std::string activation;
-};
+// Whether a small change of the operands changes the result little. Kernels round contractions in their own
+// ways; behind a step, right results would differ.
+bool is_continuous(const GraphNode& node) {
+  switch (node.op->prim) {
+    case Prim::floor:
+    case Prim::mod:
+    case Prim::less:
+    case Prim::equal:
+    case Prim::bit_and:
+    case Prim::bit_or:
+    case Prim::bit_xor:
+    case Prim::random_uniform:
+      return false;
+    default:
+      return is_float(node.type.dtype);
+  }
+}
 
-class Finder {
+class EpilogueFuser {
  public:
-  explicit Finder(const Graph& graph) : graph_(graph), uses_(graph.use_counts()) {}
+  EpilogueFuser(const Graph& graph, const std::vector<bool>& donated, bool spares_memory)
+      : graph_(graph),
+        spares_memory_(spares_memory),
+        views_(find_views(graph)),
+        users_(graph.nodes.size()),
+        latest_(graph.nodes.size(), -1),
+        is_output_(graph.nodes.size()),
+        is_donated_(graph.nodes.size()),
+        taken_(graph.nodes.size()) {
+    for (int id = 0; id < static_cast<int>(graph.nodes.size()); ++id) {
+      if (node(id).op->is_contraction) latest_[static_cast<size_t>(id)] = id;
+      for (const auto* list : {&node(id).inputs, &node(id).after})
+        for (const int earlier : *list) {
+          users_[static_cast<size_t>(earlier)].push_back(id);
+          latest_[static_cast<size_t>(id)] = std::max(latest_[static_cast<size_t>(id)], latest(earlier));
+        }
+    }
+    for (size_t i = 0; i < graph.inputs.size() && i < donated.size(); ++i)
+      is_donated_[static_cast<size_t>(graph.inputs[i])] = donated[i];
+    for (const int output : graph.outputs) is_output_[static_cast<size_t>(output)] = true;
+  }
 
-  // The chain that ends in node `id`; contraction is -1 if there is none.
-  Chain find(int id) const {
-    const GraphNode& node = graph_[id];
-    Chain chain;
-    int below = id;
-    if (node.op->epilogue == EpilogueRole::activation && used_once(node.inputs[0]))
-      chain.activation = node.op->name, below = node.inputs[0];
-    if (const int sum = through_reshapes(below, id); graph_[sum].op->prim == Prim::add)
-      for (const int side : {0, 1}) {
-        const int other = graph_[sum].inputs[static_cast<size_t>(1 - side)];
-        const int contraction = contraction_below(graph_[sum].inputs[static_cast<size_t>(side)]);
-        if (contraction < 0) continue;
-        const int bias = channel_vector(other, contraction);
-        if (bias >= 0) return {contraction, bias, chain.activation};
-      }
-    if (!chain.activation.empty()) chain.contraction = contraction_below(below);
-    return chain;
+  Graph run() {
+    for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id)
+      if (node(id).op->is_contraction && is_float(node(id).type.dtype) && !is_output(id)) find(id);
+    return fused();
   }
 
  private:
-  bool used_once(int id) const { return uses_[static_cast<size_t>(id)] == 1; }
+  /// A contraction and what is computed behind it.
+  struct Chain {
+    int contraction = -1;
+    LoopProgram program;
+    std::vector<int> inputs;  // nodes whose memory the epilogue reads
+  };
 
-  // Walks from `id` down through reshapes that nothing else uses; `top` itself may have many users.
-  int through_reshapes(int id, int top) const {
-    while (graph_[id].op->prim == Prim::reshape && (id == top || used_once(id)) &&
-           used_once(graph_[id].inputs[0]))
-      id = graph_[id].inputs[0];
-    return id;
+  const GraphNode& node(int id) const { return graph_[id]; }
+  const View& view(int id) const { return views_[static_cast<size_t>(id)]; }
+  bool is_output(int id) const { return is_output_[static_cast<size_t>(id)]; }
+  /// The last contraction that the value needs; -1: none.
+  int latest(int id) const { return latest_[static_cast<size_t>(id)]; }
+
+  /// Whether it is an input whose memory a result may take over.
+  bool is_old_value(int id, const Shape& shape) const {
+    const int base = view(id).base;
+    return view(id).kind == View::Kind::memory && is_donated_[static_cast<size_t>(base)] &&
+           node(base).type.shape == shape;
+  }
+  /// Whether nothing but `members` uses the value.
+  bool only_used_in(int id, const std::set<int>& members) const {
+    return !is_output(id) && std::ranges::all_of(users_[static_cast<size_t>(id)],
+                                                 [&](int user) { return members.contains(user); });
+  }
+  /// Whether a node could be part of a loop over `space`, beside the contraction.
+  bool fits(int id, int contraction, const Shape& space) const {
+    const GraphNode& n = node(id);
+    return is_elementwise(n.op->prim) && n.type.shape == space && n.after.empty() &&
+           n.layout == node(contraction).layout && n.type.device == node(contraction).type.device &&
+           !taken_[static_cast<size_t>(id)];
   }
 
-  int contraction_below(int id) const {
-    while (used_once(id) && graph_[id].op->prim == Prim::reshape && keeps_last_extent(id))
-      id = graph_[id].inputs[0];
-    const GraphNode& node = graph_[id];
-    return used_once(id) && is_contraction(node) && !node.epilogue.bias && is_float(node.type.dtype) &&
-                   node.epilogue.activation.empty()
-               ? id
-               : -1;
+  void find(int contraction) {
+    const GraphNode& c = node(contraction);
+    // What depends on the contraction; of that, its result in order, and elementwise ops on it.
+    std::vector<bool> depends(graph_.nodes.size());
+    std::set<int> results{contraction}, ops, values;
+    depends[static_cast<size_t>(contraction)] = true;
+    const auto depends_on_it = [&](int id) { return depends[static_cast<size_t>(id)]; };
+    Shape space = c.type.shape;
+    for (int id = contraction + 1; id < static_cast<int>(graph_.nodes.size()); ++id) {
+      const GraphNode& n = node(id);
+      if (std::ranges::none_of(n.inputs, depends_on_it) && std::ranges::none_of(n.after, depends_on_it))
+        continue;
+      depends[static_cast<size_t>(id)] = true;
+      if (is_elementwise(n.op->prim) && n.type.shape.size() == c.type.shape.size() &&
+          std::ranges::any_of(n.inputs, [&](int i) { return results.contains(i) || values.contains(i); })) {
+        values.insert(id);
+        if (std::ranges::any_of(n.inputs, [&](int input) { return is_old_value(input, n.type.shape); }))
+          return;  // a parameter's update, which runs with the others, in place
+      }
+      if (is_movement(n.op->prim)) {
+        if (view(id).base == contraction && view(id).is_whole(n.type.shape, c.type.shape)) results.insert(id);
+        continue;
+      }
+      if (n.type.shape.size() != c.type.shape.size()) continue;
+      if (!fits(id, contraction, ops.empty() ? n.type.shape : space) || !is_continuous(n)) continue;
+      if (!std::ranges::all_of(n.inputs, [&](int input) {
+            return !depends_on_it(input) || results.contains(input) || ops.contains(input);
+          }))
+        continue;
+      if (ops.empty()) space = n.type.shape;
+      ops.insert(id);
+    }
+    // The longest chain that the device's kernels compute.
+    for (auto end = ops.rbegin(); end != ops.rend(); ++end)
+      if (node(*end).type.dtype == c.type.dtype && take(contraction, results, ops, *end)) return;
   }
 
-  bool keeps_last_extent(int id) const {
-    const Shape &now = graph_[id].type.shape, &before = graph_[graph_[id].inputs[0]].type.shape;
-    return now.rank() > 0 && before.rank() > 0 && now[-1] == before[-1] && graph_[id].type.shape.size() > 0;
+  /// Makes what leads to `end` the contraction's epilogue, if it can be.
+  bool take(int contraction, const std::set<int>& results, const std::set<int>& ops, int end) {
+    std::set<int> members{end};
+    for (auto id = std::make_reverse_iterator(ops.upper_bound(end)); id != ops.rend(); ++id)
+      if (members.contains(*id))
+        for (const int input : node(*id).inputs)
+          if (ops.contains(input)) members.insert(input);
+    for (const int id : members)
+      if (id != end && !only_used_in(id, members)) return false;
+    std::set<int> readers = members;
+    readers.insert(results.begin(), results.end());
+    for (const int id : results)
+      if (!only_used_in(id, readers)) return false;
+    add_sides(members, contraction, node(end).type.shape);
+
+    Fusion fusion;
+    fusion.group_of.assign(graph_.nodes.size(), -1);
+    fusion.stored.assign(graph_.nodes.size(), false);
+    fusion.recomputed.assign(graph_.nodes.size(), false);
+    fusion.stored[static_cast<size_t>(end)] = true;
+    LoopGroup group;
+    group.space = node(end).type.shape;
+    group.body.assign(members.begin(), members.end());
+    const EmittedLoop loop = emit_loop(graph_, views_, fusion, group);
+    Chain chain{contraction, loop.program, {}};
+    if (!number_buffers(chain, loop, end) || !is_taken_by_device(chain)) return false;
+    for (const int id : members)
+      if (id == end || only_used_in(id, members)) taken_[static_cast<size_t>(id)] = true;
+    chains_.emplace(end, std::move(chain));
+    return true;
   }
 
-  // The vector that `id` broadcasts along the contraction's channel axis, or -1.
-  int channel_vector(int id, int contraction) const {
-    const GraphNode& spread = graph_[id];
-    const bool conv = graph_[contraction].op->prim != Prim::batch_matmul;
-    if (spread.op->prim != Prim::broadcast) return -1;
-    const int base = spread.inputs[0];
-    const Shape &from = graph_[base].type.shape, &to = spread.type.shape;
-    if (conv && to != graph_[contraction].type.shape) return -1;
-    const int axis = conv ? 1 : to.rank() - 1;
-    const int64_t channels = graph_[contraction].type.shape[conv ? 1 : -1];
-    if (graph_[base].type.shape.size() != channels || to[axis] != channels) return -1;
-    const int source_axis = axis - (to.rank() - from.rank());
-    return source_axis >= 0 && from[source_axis] == channels ? base : -1;
+  /// Adds values that are only needed here, and those that are better computed again than read.
+  void add_sides(std::set<int>& members, int contraction, const Shape& space) const {
+    std::set<int, std::greater<>> sides;
+    const auto add_inputs = [&](int id) {
+      for (const int input : node(id).inputs)
+        if (!members.contains(input) && fits(input, contraction, space) && !is_output(input))
+          sides.insert(input);
+    };
+    for (const int id : members) add_inputs(id);
+    while (!sides.empty() && members.size() < max_epilogue_steps) {
+      const int id = *sides.begin();
+      sides.erase(sides.begin());
+      size_t steps = max_epilogue_steps;
+      if (!only_used_in(id, members) && !is_made_of_little(id, contraction, space, steps) &&
+          !is_cheap(id, contraction, space))
+        continue;
+      members.insert(id);
+      add_inputs(id);
+    }
+  }
+
+  /// Whether others need the value in memory, and not only in loops.
+  bool is_in_memory(int id) const {
+    return is_output(id) || chains_.contains(id) ||
+           !std::ranges::all_of(users_[static_cast<size_t>(id)], [&](int user) {
+             return is_elementwise(node(user).op->prim) || is_reduction(node(user).op->prim);
+           });
+  }
+
+  /// Whether loops would rather compute the value again than read it.
+  bool is_cheap(int id, int contraction, const Shape& space) const {
+    std::set<int> reads;
+    size_t steps = 0;
+    return count_again(id, contraction, space, reads, steps) && reads.size() <= max_again_reads;
+  }
+  bool count_again(int id, int contraction, const Shape& space, std::set<int>& reads, size_t& steps) const {
+    if (!fits(id, contraction, space) || is_costly(node(id).op->prim) || is_in_memory(id) ||
+        ++steps > max_again_steps)
+      return false;
+    for (const int input : node(id).inputs) {
+      if (view(input).kind != View::Kind::memory) continue;
+      std::set<int> below;
+      if (is_elementwise(node(input).op->prim) && count_again(input, contraction, space, below, steps))
+        reads.insert(below.begin(), below.end());
+      else if (node(view(input).base).type.shape.size() == space.size())
+        reads.insert(view(input).base);
+    }
+    return steps <= max_again_steps;
+  }
+
+  /// Whether a value of the space is computed from indices and few numbers, such as a mask for dropout.
+  bool is_made_of_little(int id, int contraction, const Shape& space, size_t& steps) const {
+    if (!fits(id, contraction, space) || is_output(id) || steps == 0) return false;
+    --steps;
+    return std::ranges::all_of(node(id).inputs, [&](int input) {
+      if (view(input).kind != View::Kind::memory) return true;
+      if (is_elementwise(node(input).op->prim)) return is_made_of_little(input, contraction, space, steps);
+      return node(view(input).base).type.shape.size() * small_part <= space.size();
+    });
+  }
+
+  /// Buffer 0 is the contraction's result; then the inputs, the output last.
+  bool number_buffers(Chain& chain, const EmittedLoop& loop, int end) const {
+    std::vector<int> number(static_cast<size_t>(chain.program.buffers), chain.program.buffers - 1);
+    for (size_t i = 0; i < loop.reads.size(); ++i) {
+      const int read = loop.reads[i];
+      if (read == chain.contraction) {
+        number[i] = 0;
+        continue;
+      }
+      // Of two contractions whose results are added, the later one adds them.
+      if (latest(read) > chain.contraction) return false;
+      // While the contraction runs, its own operands are there as well.
+      if (spares_memory_ && node(read).type.shape.size() >= node(end).type.shape.size()) return false;
+      chain.inputs.push_back(read);
+      number[i] = static_cast<int>(chain.inputs.size());
+    }
+    for (LoopOperand& operand : chain.program.operands)
+      operand.buffer = number[static_cast<size_t>(operand.buffer)];
+    return chain.inputs.size() <= max_epilogue_inputs && chain.program.body.size() <= 2 * max_epilogue_steps;
+  }
+
+  bool is_taken_by_device(const Chain& chain) const {
+    const GraphNode& c = node(chain.contraction);
+    KernelRequest request{.op = c.op,
+                          .attrs = c.attrs,
+                          .inputs = {},
+                          .outputs = {operand_of(graph_, views_, chain.contraction)},
+                          .epilogue = chain.program};
+    for (const auto* list : {&c.inputs, &chain.inputs})
+      for (const int input : *list) request.inputs.push_back(operand_of(graph_, views_, input));
+    return backend_of(c.type.device).takes_epilogue(c.type.device.index, request);
+  }
+
+  Graph fused() const {
+    if (chains_.empty()) return graph_;
+    static const Op& reshape = find_primitive(Prim::reshape);
+    Graph result;
+    std::vector<int> renamed;
+    const auto renamed_of = [&](int id) { return renamed[static_cast<size_t>(id)]; };
+    for (int id = 0; id < static_cast<int>(graph_.nodes.size()); ++id) {
+      const GraphNode& old = node(id);
+      const auto found = chains_.find(id);
+      GraphNode copy = found == chains_.end() ? old : node(found->second.contraction);
+      copy.rename(renamed_of);
+      if (found == chains_.end()) {
+        renamed.push_back(result.add(std::move(copy)));
+        continue;
+      }
+      // The contraction takes the place of the end of the chain. The old contraction is dead.
+      const Chain& chain = found->second;
+      for (const int input : chain.inputs) copy.inputs.push_back(renamed_of(input));
+      copy.epilogue = chain.program;
+      copy.segment = old.segment;
+      int last = result.add(std::move(copy));
+      if (result[last].type.shape != old.type.shape)
+        last = result.add({.op = &reshape,
+                           .attrs = {{"shape", old.type.shape.to_ints()}},
+                           .inputs = {last},
+                           .type = old.type,
+                           .layout = {},
+                           .epilogue = {},
+                           .where = old.where,
+                           .part = old.part,
+                           .segment = old.segment});
+      renamed.push_back(last);
+    }
+    for (const int input : graph_.inputs) result.inputs.push_back(renamed_of(input));
+    for (const int output : graph_.outputs) result.outputs.push_back(renamed_of(output));
+    return remove_dead(result);
   }
 
   const Graph& graph_;
-  std::vector<int> uses_;
+  bool spares_memory_;
+  std::vector<View> views_;
+  std::vector<std::vector<int>> users_;
+  std::vector<int> latest_;
+  std::vector<bool> is_output_, is_donated_, taken_;
+  std::map<int, Chain> chains_;  // by their last node
 };
 
 }  // namespace
 
-Graph fuse_epilogues(const Graph& graph, const CompileOptions& options) {
-  if (!options.enabled(Pass::epilogue)) return graph;
-  static const Op &reshape_op = find_primitive(Prim::reshape), &cast_op = find_primitive(Prim::cast);
-  const Finder finder(graph);
-  Graph result;
-  std::vector<int> renamed;
-  const auto renamed_of = [&](int id) { return renamed[static_cast<size_t>(id)]; };
-  const auto reshaped = [&](int id, const Shape& shape, const GraphNode& like) {
-    if (result[id].type.shape == shape) return id;
-    GraphNode node{.op = &reshape_op,
-                   .attrs = {{"shape", shape.to_ints()}},
-                   .inputs = {id},
-                   .type = result[id].type,
-                   .layout = {},
-                   .epilogue = {},
-                   .where = like.where,
-                   .part = like.part};
-    node.type.shape = shape;
-    return result.add(std::move(node));
-  };
-  // In mixed precision a bias is still f32.
-  const auto in_type = [&](int id, DType dtype, const GraphNode& like) {
-    if (result[id].type.dtype == dtype) return id;
-    GraphNode node = result[id];
-    node = {.op = &cast_op,
-            .attrs = {{"dtype", dtype}},
-            .inputs = {id},
-            .type = node.type,
-            .layout = {},
-            .epilogue = {},
-            .where = like.where,
-            .part = like.part};
-    node.type.dtype = dtype;
-    return result.add(std::move(node));
-  };
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const GraphNode& node = graph.nodes[i];
-    const Chain chain = finder.find(static_cast<int>(i));
-    // The fused contraction takes the place of the end of the chain. The old contraction is dead.
-    bool fused = false;
-    if (chain.contraction >= 0) {
-      GraphNode contraction = graph[chain.contraction];
-      contraction.after.insert(contraction.after.end(), node.after.begin(), node.after.end());
-      contraction.rename(renamed_of);
-      contraction.segment = node.segment;
-      if (chain.bias >= 0) {
-        const int64_t channels = graph[chain.bias].type.shape.size();
-        contraction.inputs.push_back(
-            in_type(reshaped(renamed_of(chain.bias), {channels}, node), contraction.type.dtype, node));
-      }
-      contraction.epilogue = {chain.bias >= 0, chain.activation};
-      std::vector<TensorType> types;
-      for (int input : contraction.inputs) types.push_back(result[input].type);
-      const bool primitive = contraction.op->prim != Prim::none;
-      if (primitive || (options.enabled(Pass::dedicated) &&
-                        backend_of(node.type.device)
-                            .has_kernel(*contraction.op, types, contraction.type, contraction.attrs))) {
-        const int id = result.add(std::move(contraction));
-        renamed.push_back(reshaped(id, node.type.shape, node));
-        fused = true;
-      }
-    }
-    if (fused) continue;
-    GraphNode copy = node;
-    copy.rename(renamed_of);
-    renamed.push_back(result.add(std::move(copy)));
-  }
-  for (int input : graph.inputs) result.inputs.push_back(renamed_of(input));
-  for (int output : graph.outputs) result.outputs.push_back(renamed_of(output));
-  return remove_dead(result);
+Graph fuse_epilogues(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
+  return options.enabled(Pass::epilogue) ? EpilogueFuser(graph, donated, options.spares_memory).run() : graph;
 }
 
 }  // namespace athanor

@@ -16,23 +16,6 @@ constexpr size_t max_recompute_reads = 2;
 // ... and takes no more steps than this.
 constexpr size_t max_recompute_steps = 12;
 
-bool is_costly(Prim p) {
-  switch (p) {
-    case Prim::exp:
-    case Prim::log:
-    case Prim::sin:
-    case Prim::cos:
-    case Prim::tanh:
-    case Prim::erf:
-    case Prim::pow:
-    case Prim::mod:
-    case Prim::random_uniform:
-      return true;
-    default:
-      return false;
-  }
-}
-
 Ints without_ones(const Shape& shape) {
   Ints dims;
   for (int64_t d : shape)
@@ -304,6 +287,23 @@ class Fuser {
 };
 
 }  // namespace
+
+bool is_costly(Prim prim) {
+  switch (prim) {
+    case Prim::exp:
+    case Prim::log:
+    case Prim::sin:
+    case Prim::cos:
+    case Prim::tanh:
+    case Prim::erf:
+    case Prim::pow:
+    case Prim::mod:
+    case Prim::random_uniform:
+      return true;
+    default:
+      return false;
+  }
+}
 
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled) {
   return Fuser(graph, views, enabled).run();

@@ -26,6 +26,9 @@ struct Fusion {
   std::vector<bool> recomputed;  // elementwise nodes cheap enough to compute again where they are used
 };
 
+/// Whether an elementwise op takes so long that its values are rather kept than computed again.
+bool is_costly(Prim prim);
+
 /// Puts every elementwise op and reduction of the graph into exactly one group. Levels make sure that no two
 /// groups wait for each other: a node joins a group only if everything else it needs comes from lower levels.
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled);

@@ -17,7 +17,7 @@ struct GraphNode {
   std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
   TensorType type;
   Layout layout;
-  Epilogue epilogue;  // only contractions; a bias is the last input
+  LoopProgram epilogue;  // only of contractions: see KernelRequest. Its inputs come behind the op's
   std::source_location where;
   PartName part;
   /// Earlier nodes that must have been computed before this one, although it does not read them: a value that
@@ -60,8 +60,6 @@ std::string to_string(const Graph& graph);
 /// Mixed precision: gives nodes within an Autocast the types that their ops' CastPolicy asks for, and adds
 /// the casts. Inputs and outputs of the graph keep their types. See docs/mixed-precision.md.
 Graph autocast(const Graph& graph);
-/// Joins a bias and an activation into the contraction before them, if nothing else uses the values between.
-Graph fuse_epilogues(const Graph& graph, const CompileOptions& options);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
 /// Throws Error(device) naming the op and the user's line if an op has neither a kernel nor a decomposition.
 Graph lower(const Graph& graph, const CompileOptions& options);
@@ -69,8 +67,14 @@ Graph lower(const Graph& graph, const CompileOptions& options);
 Graph orient_products(const Graph& graph);
 /// Removes what computes nothing: identities, common subexpressions, dead nodes.
 Graph simplify(const Graph& graph);
+/// Casts a vector that is added to a contraction's result before it is broadcast, and not after that: kernels
+/// take a bias in the result's type.
+Graph cast_vectors_first(const Graph& graph);
 /// Chooses blocked layouts for the inputs and results of convolutions, and adds reorders at the edges.
 Graph choose_layouts(const Graph& graph, const CompileOptions& options);
+/// Makes elementwise ops behind a contraction its epilogue, if its device has kernels that compute them and
+/// nothing else uses the values between. For the result of add_copies. `donated`: see compile().
+Graph fuse_epilogues(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
 /// Keeps only the nodes that outputs need, and all inputs.
 Graph remove_dead(const Graph& graph);

@@ -13,7 +13,7 @@ namespace athanor {
 enum class Pass : uint8_t {
   dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into
               // primitives
-  epilogue,   // bias and activation computed inside a contraction's kernel
+  epilogue,   // elementwise ops computed inside the kernel of the contraction before them
   simplify,   // algebraic identities, common subexpressions, dead code
   layout,     // blocked layouts kept from op to op
   fuse,       // elementwise ops and reductions joined into one loop
@@ -42,6 +42,8 @@ struct CompileOptions {
   uint32_t disabled = 0;       // one bit for each Pass
   bool deterministic = false;  // choose kernels without timing
   Tuning tuning = Tuning::full;
+  /// Whether kernels do less at once where that takes more memory.
+  bool spares_memory = false;
   bool check_nan = false;  // look for NaN and infinity after each step of a plan
   /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes); of the host only where there
   /// is no other. 0: as much as it needs.

@@ -22,7 +22,7 @@ int transposed_product(const Graph& graph, int id, const std::vector<int>& uses)
   const int product = graph[flat].inputs[0];
   const GraphNode& p = graph[product];
   const Shape &three = p.type.shape, &two = graph[flat].type.shape;
-  const bool plain = p.op->prim == Prim::batch_matmul && !p.epilogue.bias && once(product);
+  const bool plain = p.op->prim == Prim::batch_matmul && once(product);
   return plain && three[0] == 1 && two == Shape{three[1], three[2]} ? product : -1;
 }
 

@@ -95,7 +95,8 @@ int Plan::copies() const {
 }
 
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
-  Plan plan = make_steps(add_copies(choose_layouts(graph, options)), options);
+  Plan plan =
+      make_steps(fuse_epilogues(add_copies(choose_layouts(graph, options)), donated, options), options);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // A user who looks for a NaN wants to know which tensor has it.
@@ -112,13 +113,14 @@ static Plan with_kernels(Plan plan, const CompileOptions& options) {
 
 Plan compile(const Graph& source, const std::vector<bool>& donated, const CompileOptions& options) {
   const auto start = Clock::now();
-  Graph graph = lower(fuse_epilogues(autocast(source), options), options);
+  Graph graph = lower(autocast(source), options);
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
+  if (options.enabled(Pass::epilogue)) graph = cast_vectors_first(graph);
   Plan plan = with_kernels(schedule(graph, donated, options), options);
-  if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.memory_limit &&
-      options.enabled(Pass::join)) {
-    // Loops that run together keep memory alive for it.
+  if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.memory_limit) {
+    // Loops that run together keep memory alive for it, and so do epilogues.
     CompileOptions apart = options;
+    apart.spares_memory = true;
     apart.disabled |= 1U << static_cast<int>(Pass::join);
     plan = with_kernels(schedule(graph, donated, apart), options);
   }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -10,6 +11,7 @@
 #include "athanor/compile/emit.h"
 #include "athanor/compile/plan.h"
 #include "athanor/graph/op.h"
+#include "athanor/kernels/epilogue.h"
 
 namespace athanor {
 namespace {
@@ -204,8 +206,7 @@ class StepMaker {
     step.bytes += static_cast<int64_t>(n.type.bytes());
     if (n.op->flops) step.flops = n.op->flops(types, n.type, n.attrs);
     step.ops.push_back(n.op->name);
-    if (n.epilogue.bias) step.ops.emplace_back("bias");
-    if (!n.epilogue.activation.empty()) step.ops.push_back(n.epilogue.activation);
+    std::ranges::move(epilogue_names(request), std::back_inserter(step.ops));
     std::vector<int> computed{id};
     if (const int other = sharing(id); other >= 0) {
       const GraphNode& along = node(other);
@@ -237,13 +238,7 @@ class StepMaker {
     return -1;
   }
 
-  OperandDesc describe(int id) const {
-    const View& v = view(id);
-    const GraphNode& n = node(id);
-    const Layout layout = node(v.base).layout;
-    return {n.type.dtype, n.type.shape, layout,
-            layout.block != 0 ? contiguous_strides(n.type.shape) : v.strides};
-  }
+  OperandDesc describe(int id) const { return operand_of(graph_, views_, id); }
 
   const Graph& graph_;
   bool libraries_;  // whether they may compute

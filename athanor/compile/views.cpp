@@ -242,6 +242,14 @@ std::vector<View> find_views(const Graph& graph) {
   return views;
 }
 
+OperandDesc operand_of(const Graph& graph, const std::vector<View>& views, int id) {
+  const View& view = views[static_cast<size_t>(id)];
+  const GraphNode& node = graph[id];
+  const Layout layout = graph[view.base].layout;
+  return {node.type.dtype, node.type.shape, layout,
+          layout.block != 0 ? contiguous_strides(node.type.shape) : view.strides};
+}
+
 Graph add_copies(const Graph& graph) { return Copies(graph).run(); }
 
 }  // namespace athanor

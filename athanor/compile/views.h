@@ -23,6 +23,9 @@ struct View {
 /// How each node is read. Throws Error(internal) for a reshape that cannot be a view; see add_copies.
 std::vector<View> find_views(const Graph& graph);
 
+/// A node's value as an operand of a kernel.
+OperandDesc operand_of(const Graph& graph, const std::vector<View>& views, int id);
+
 /// The graph with copies (casts to the same dtype) where a view is not possible: reshapes of transposed
 /// memory, strided or unstored inputs of kernels that need dense memory, and outputs that are views.
 Graph add_copies(const Graph& graph);

@@ -47,10 +47,6 @@ struct GradArgs {
   const std::vector<bool>& needed;  // which inputs need a gradient; others may be {}
 };
 
-/// What an op is in a kernel that computes several (compile/epilogue.cpp): a contraction, or the activation
-/// that ends it.
-enum class EpilogueRole : uint8_t { none, contraction, activation };
-
 /// How an op computes on f32 values within an Autocast of bf16 or f16. PyTorch's autocast lists for CUDA are
 /// the reference.
 enum class CastPolicy : uint8_t {
@@ -92,7 +88,8 @@ struct Op {
   /// A factor for the relative error that tests allow: some units in the last place, times the square root of
   /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;
-  EpilogueRole epilogue = EpilogueRole::none;
+  /// Whether its kernels may compute elementwise ops behind it as well (compile/epilogue.cpp).
+  bool is_contraction = false;
   CastPolicy cast_policy = CastPolicy::promote;
   /// Inputs that `allow` leaves in f32, by position: statistics of rows.
   std::vector<size_t> exact_inputs = {};

@@ -7,6 +7,8 @@
 #include <bit>
 #include <string_view>
 
+#include "athanor/kernels/epilogue.h"
+
 namespace athanor {
 namespace {
 
@@ -71,9 +73,8 @@ std::string bucket_of(const KernelRequest& request) {
   for (const auto& [name, value] : request.attrs.entries())
     if (!is_extent(name)) attributes.set(name, value);
   bucket += " " + to_string(attributes);
-  if (request.epilogue.bias) bucket += " +bias";
   if (request.tf32) bucket += " tf32";
-  return bucket + " " + request.epilogue.activation;
+  return bucket + fmt::format(" {}", fmt::join(epilogue_names(request), " "));
 }
 
 bool worth_timing(const Prospect& problem) {

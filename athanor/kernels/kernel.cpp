@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/ops/op_case.h"
 
 namespace athanor {
@@ -29,10 +30,15 @@ std::string KernelRequest::key() const {
   key += " ->";
   for (const auto& output : outputs) add(output);
   if (!attrs.entries().empty()) key += " " + to_string(attrs);
-  if (epilogue.bias) key += " +bias";
-  if (!epilogue.activation.empty()) key += " " + epilogue.activation;
+  key += epilogue_key(*this);
   if (const std::string in = computes_in(); !in.empty()) key += " in " + in;
   return key;
+}
+
+size_t KernelRequest::own_inputs() const {
+  constexpr size_t result_and_output = 2;
+  return has_epilogue() ? inputs.size() + result_and_output - static_cast<size_t>(epilogue.buffers)
+                        : inputs.size();
 }
 
 static DType implied_compute_type(DType stored) {

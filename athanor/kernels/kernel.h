@@ -42,23 +42,16 @@ struct OperandDesc {
   bool operator==(const OperandDesc&) const = default;
 };
 
-/// Operations on each element of a contraction's result before it is stored.
-struct Epilogue {
-  /// The last input is a vector, added along the result's channel axis (1 of a convolution, the last of a
-  /// matmul).
-  bool bias = false;
-  /// "", "relu", "tanh" or "sigmoid".
-  std::string activation;
-  bool operator==(const Epilogue&) const = default;
-};
-
 /// An op that needs a kernel: everything by which a backend decides which kernels it has.
 struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
-  std::vector<OperandDesc> inputs;
+  std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue
   std::vector<OperandDesc> outputs;  // the op's, then those of `with`
-  Epilogue epilogue;
+  /// What is done with each element of a contraction's result before it is stored: a loop without reductions
+  /// over the result's elements in the order of its memory. Its buffer 0 is the result as it was accumulated,
+  /// which is never in memory; then come the epilogue's inputs, and the output last. Without a body: nothing.
+  LoopProgram epilogue;
   /// Ops that are computed along, from the same inputs and attributes.
   std::vector<const Op*> with = {};
   /// What is computed and accumulated in, where that is not what the stored types imply. A kernel that is
@@ -71,6 +64,9 @@ struct KernelRequest {
   bool libraries = true;
 
   const OperandDesc& output() const { return outputs.front(); }
+  bool has_epilogue() const { return !epilogue.body.empty(); }
+  /// How many of `inputs` are the op's.
+  size_t own_inputs() const;
   /// `compute`, or f32 for f16 and bf16, and every other type itself.
   DType compute_type() const;
   /// Whether that is what the stored types imply. A backend has no kernels for other requests unless it says
@@ -119,6 +115,9 @@ class Backend : public DeviceProvider, public Allocator {
   /// Whether candidates() would return any for this op, in any layout. It is cheap, and asked for every node.
   virtual bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                           const Attrs& attrs) = 0;
+  /// Whether it has kernels that do what the request's epilogue says. If not, a loop does it later. It is
+  /// cheap, and asked for every chain of elementwise ops behind a contraction.
+  virtual bool takes_epilogue(int /*device*/, const KernelRequest& /*request*/) { return false; }
   /// Whether it has kernels that compute the other op along, from the same inputs: requests with two outputs.
   virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
   /// Why products of f16 or bf16 are no faster than those of f32 on the device, as an ending of "on cpu, ":

@@ -37,8 +37,7 @@ void define_rectifiers() {
        .decompose = [](const Tensor& x, const Attrs&) { return maximum(x, 0); },
        .value = [](double x, const Attrs&) { return std::max(x, 0.0); },
        // Computed from the output, so that x need not be kept.
-       .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return where(less(0, y), dy, 0); },
-       .epilogue = EpilogueRole::activation});
+       .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return where(less(0, y), dy, 0); }});
   define_composite({.name = "leaky_relu",
                     .doc = "x where x > 0, slope * x elsewhere",
                     .decompose = [](const Tensor& x,
@@ -82,8 +81,7 @@ void define_smooth() {
        .value = [](double x, const Attrs&) { return logistic(x); },
        .grad = [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (y * (1 - y)); },
        .low = -10,
-       .high = 10,
-       .epilogue = EpilogueRole::activation});
+       .high = 10});
   define_composite({.name = "silu",
                     .doc = "x * sigmoid(x)",
                     .decompose = [](const Tensor& x, const Attrs&) { return x * sigmoid(x); },

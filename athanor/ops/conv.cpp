@@ -194,7 +194,7 @@ ATHANOR_OPS(conv) {
                    return 2 * forward_problem(in[0].shape, in[1].shape, attrs).multiplications();
                  },
              .tolerance = 4,
-             .epilogue = EpilogueRole::contraction,
+             .is_contraction = true,
              .cast_policy = CastPolicy::allow});
   define_op(
       {.name = "conv2d_input_grad",

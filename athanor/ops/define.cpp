@@ -166,7 +166,6 @@ void define_primitive(UnaryPrimitive op) {
              .grad = [grad](const GradArgs& a) { return std::vector{grad(a.inputs[0], a.output, a.grad)}; },
              .reference = [value](std::span<const RefArray> in, const Attrs&) { return map(in[0], value); },
              .cases = std::move(cases),
-             .epilogue = op.epilogue,
              .cast_policy = op.cast_policy});
 }
 
@@ -186,7 +185,6 @@ void define_composite(UnaryComposite op) {
                     return map(in[0], [&](double x) { return value(x, attrs); });
                   },
               .cases = std::move(cases),
-              .epilogue = op.epilogue,
               .cast_policy = op.cast_policy};
   if (op.grad)
     declared.grad = [rule = op.grad](const GradArgs& a) {

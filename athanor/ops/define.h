@@ -112,7 +112,6 @@ struct UnaryPrimitive {
   UnaryGrad grad;
   double low = -2, high = 2;  // the range of inputs in tests
   Accept accept = Accept::floats;
-  EpilogueRole epilogue = EpilogueRole::none;
   CastPolicy cast_policy = CastPolicy::promote;
 };
 void define_primitive(UnaryPrimitive op);
@@ -125,7 +124,6 @@ struct UnaryComposite {
   UnaryGrad grad = {};              // without one, the decomposition is differentiated
   std::vector<Attrs> attrs = {{}};  // to test with
   double low = -4, high = 4;
-  EpilogueRole epilogue = EpilogueRole::none;
   CastPolicy cast_policy = CastPolicy::promote;
 };
 void define_composite(UnaryComposite op);

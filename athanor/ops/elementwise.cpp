@@ -78,21 +78,20 @@ void define_functions() {
   define_primitive(UnaryPrimitive{"exp", "e to the power of x", Prim::exp,
                                   [](double x) { return std::exp(x); },
                                   [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * y; }, -4,
-                                  4, Accept::floats, EpilogueRole::none, CastPolicy::deny});
+                                  4, Accept::floats, CastPolicy::deny});
   define_primitive(UnaryPrimitive{"log", "the natural logarithm", Prim::log,
                                   [](double x) { return std::log(x); },
                                   [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy / x; },
-                                  0.1, 4, Accept::floats, EpilogueRole::none, CastPolicy::deny});
+                                  0.1, 4, Accept::floats, CastPolicy::deny});
   define_primitive(UnaryPrimitive{
       "sin", "the sine of an angle in radians", Prim::sin, [](double x) { return std::sin(x); },
       [](const Tensor& x, const Tensor&, const Tensor& dy) { return dy * cos(x); }, -10, 10});
   define_primitive(UnaryPrimitive{
       "cos", "the cosine of an angle in radians", Prim::cos, [](double x) { return std::cos(x); },
       [](const Tensor& x, const Tensor&, const Tensor& dy) { return -dy * sin(x); }, -10, 10});
-  define_primitive(
-      UnaryPrimitive{"tanh", "the hyperbolic tangent", Prim::tanh, [](double x) { return std::tanh(x); },
-                     [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (1 - y * y); }, -4, 4,
-                     Accept::floats, EpilogueRole::activation});
+  define_primitive(UnaryPrimitive{
+      "tanh", "the hyperbolic tangent", Prim::tanh, [](double x) { return std::tanh(x); },
+      [](const Tensor&, const Tensor& y, const Tensor& dy) { return dy * (1 - y * y); }, -4, 4});
   define_primitive(UnaryPrimitive{"erf", "the error function 2/sqrt(pi) * integral of exp(-t^2) from 0 to x",
                                   Prim::erf, [](double x) { return std::erf(x); },
                                   [two_by_root_pi](const Tensor& x, const Tensor&, const Tensor& dy) {

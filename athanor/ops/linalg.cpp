@@ -120,7 +120,7 @@ ATHANOR_OPS(linalg) {
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
              .tolerance = 4,
-             .epilogue = EpilogueRole::contraction,
+             .is_contraction = true,
              .cast_policy = CastPolicy::allow});
 }
 

@@ -155,8 +155,9 @@ TEST_P(CpuConv, Epilogues) {
                  : name == "sigmoid" ? 1 / (1 + std::exp(-sum))
                                      : sum;
         }
-        expect_all_near(run_all(op, c.attrs(), inputs, dtype, c.y(), layouts[2], {true, activation}), y,
-                        conv_tolerance(dtype), activation);
+        expect_all_near(run_all(op, c.attrs(), inputs, dtype, c.y(), layouts[2],
+                                {.bias = true, .activation = activation}),
+                        y, conv_tolerance(dtype), activation);
       }
 }
 

@@ -11,6 +11,7 @@
 #include "athanor/backends/cpu/function_kernel.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/ops/define.h"
+#include "tests/support/epilogues.h"
 
 namespace athanor::testing {
 
@@ -112,12 +113,20 @@ inline std::vector<double> run_candidate(const Candidate& candidate, std::vector
   return to_doubles(host);
 }
 
+inline KernelRequest request_of(const Op& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
+                                DType dtype, const Shape& shape, Layout layout = {},
+                                const Epilogue& epilogue = {}) {
+  KernelRequest request{&op, attrs, {}, {{dtype, shape, layout, contiguous_strides(shape)}}, {}};
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  request.epilogue = program_of(epilogue, request);
+  return request;
+}
+
 /// The results of all candidates of a request.
 inline std::vector<Run> run_all(const Op& op, const Attrs& attrs, std::vector<TestOperand>& inputs,
                                 DType dtype, const Shape& shape, Layout layout = {},
                                 const Epilogue& epilogue = {}) {
-  KernelRequest request{&op, attrs, {}, {{dtype, shape, layout, contiguous_strides(shape)}}, epilogue};
-  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  const KernelRequest request = request_of(op, attrs, inputs, dtype, shape, layout, epilogue);
   std::vector<Run> runs;
   for (const Candidate& candidate : cpu().candidates(0, request))
     runs.push_back({candidate.name, run_candidate(candidate, inputs, request.output())});

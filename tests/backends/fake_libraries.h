@@ -76,10 +76,7 @@ inline void check_library(gpu::GpuDevice& device, gpu::KernelLibrary& library, c
 inline KernelRequest request_of(const std::string& op, const Attrs& attrs,
                                 const std::vector<TestOperand>& inputs, const Shape& shape,
                                 const Epilogue& epilogue = {}) {
-  const DType dtype = inputs[0].desc.dtype;
-  KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
-  return request;
+  return request_of(find_op(op), attrs, inputs, inputs[0].desc.dtype, shape, {}, epilogue);
 }
 
 }  // namespace athanor::testing

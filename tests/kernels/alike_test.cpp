@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/epilogues.h"
+
 namespace athanor {
 namespace {
 
@@ -34,7 +36,7 @@ TEST(Alike, AreNotOtherLayoutsTypesOrEpilogues) {
   other.inputs[0].dtype = DType::bf16;
   EXPECT_NE(bucket_of(plain), bucket_of(other));
   other = plain;
-  other.epilogue.activation = "relu";
+  other.epilogue = testing::program_of({.activation = "relu"}, other);
   EXPECT_NE(bucket_of(plain), bucket_of(other));
   other = plain;
   other.inputs[0].strides = {0, 64, 1};

@@ -23,8 +23,10 @@ void check(Kind kind, DType dtype, const ConvCase& c, std::string_view only = {}
                      tolerance, {.bias = true, .activation = "relu"}, only);
   } else if (kind == Kind::input_grad) {
     attrs.set("input_shape", c.x.to_ints());
-    check_candidates("conv2d_input_grad", attrs, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, tolerance, {},
-                     only);
+    check_candidates("conv2d_input_grad", attrs,
+                     {view(dtype, y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3),
+                      view(DType::f32, {1}, 4), view(dtype, c.x, 5)},
+                     c.x, tolerance, {.chain = true}, only);
   } else {
     attrs.set("weight_shape", c.w.to_ints());
     check_candidates("conv2d_weight_grad", attrs, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, tolerance,

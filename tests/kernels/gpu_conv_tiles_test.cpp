@@ -18,8 +18,7 @@ struct TiledCase {
 void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
                  const Shape& shape, const Epilogue& epilogue, int groups, std::set<std::string>& names) {
   const DType dtype = inputs[0].desc.dtype;
-  KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -48,8 +47,10 @@ std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
   images.set("input_shape", c.x.to_ints());
   // Fewer than 8 results of a pixel are left to other templates.
   if (c.w[1] >= 8)
-    check_tiled("conv2d_input_grad", images, {view(dtype, y, 1), view(dtype, c.w, 2)}, c.x, {}, c.groups,
-                names);
+    check_tiled("conv2d_input_grad", images,
+                {view(dtype, y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3), view(DType::f32, {1}, 4),
+                 view(dtype, c.x, 5)},
+                c.x, {.chain = true}, c.groups, names);
   weights.set("weight_shape", c.w.to_ints());
   check_tiled("conv2d_weight_grad", weights, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, {}, c.groups,
               names);

@@ -26,29 +26,22 @@ inline TestOperand view(DType dtype, const Shape& shape, unsigned seed, const In
   return value;
 }
 
-/// The result of the op's reference. The last input is the bias if the epilogue has one.
+/// The result of the op's reference, with the epilogue.
 inline std::vector<double> reference_of(const KernelRequest& request,
                                         const std::vector<TestOperand>& inputs) {
-  const Epilogue& epilogue = request.epilogue;
   std::vector<RefArray> arrays;
+  std::vector<void*> others;
   for (const TestOperand& input : inputs) {
+    if (arrays.size() == request.own_inputs()) {
+      others.push_back(const_cast<TestOperand&>(input).address());
+      continue;
+    }
     arrays.emplace_back(input.desc.shape);
     arrays.back().data = input.values;
   }
-  std::vector<double> bias;
-  if (epilogue.bias) {
-    bias = arrays.back().data;
-    arrays.pop_back();
-  }
   std::vector<double> want = request.op->reference(arrays, request.attrs).data;
   const Shape& shape = request.output().shape;
-  const int64_t inner = shape.rank() == 4 ? shape[2] * shape[3] : 1;
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (epilogue.bias) want[i] += bias[static_cast<size_t>(static_cast<int64_t>(i) / inner) % bias.size()];
-    if (epilogue.activation == "relu") want[i] = std::max(want[i], 0.0);
-    if (epilogue.activation == "tanh") want[i] = std::tanh(want[i]);
-    if (epilogue.activation == "sigmoid") want[i] = 1 / (1 + std::exp(-want[i]));
-  }
+  if (request.has_epilogue()) want = finished(request.epilogue, want, others);
   if (!is_float(request.output().dtype)) want = to_doubles(from_doubles(request.output().dtype, shape, want));
   return want;
 }
@@ -117,8 +110,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
   const DType dtype = inputs[0].desc.dtype;
-  KernelRequest request{&find_op(op), attrs, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);

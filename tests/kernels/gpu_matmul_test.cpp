@@ -85,6 +85,10 @@ TEST(GpuMatmul, Epilogues) {
     check({view(DType::f32, {1, 70, 65}, 1), view(DType::f32, {1, 65, 3}, 2), view(DType::f32, {3}, 3, {2})},
           {.bias = true, .activation = activation});
   }
+  for (const Shape& shape : {Shape{2, 13, 37}, Shape{1, 70, 3}, Shape{3, 1, 65}})
+    check({view(DType::f32, {shape[0], shape[1], 70}, 1), view(DType::f32, {shape[0], 70, shape[2]}, 2),
+           view(DType::f32, {shape[2]}, 3), view(DType::f32, {1}, 4), view(DType::f32, shape, 5)},
+          {.chain = true});
   check({view(DType::f64, {1, 7, 6}, 1), view(DType::f64, {1, 6, 9}, 2), view(DType::f64, {9}, 3)},
         {.bias = true, .activation = "sigmoid"});
   check({view(DType::f16, {1, 7, 60}, 1), view(DType::f16, {1, 60, 90}, 2)}, {.activation = "tanh"});
@@ -101,10 +105,11 @@ TestOperand part_of(TestOperand value, const Ints& first) {
 }
 
 KernelRequest request_for(const std::vector<TestOperand>& inputs) {
-  KernelRequest request{&find_op("batch_matmul"), {}, {}, {}, {.bias = true, .activation = "relu"}};
+  KernelRequest request{&find_op("batch_matmul"), {}, {}, {}, {}};
   for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
   const Shape shape{1, request.inputs[0].shape[1], request.inputs[1].shape[2]};
   request.outputs = {{request.inputs[0].dtype, shape, {}, contiguous_strides(shape)}};
+  request.epilogue = program_of({.bias = true, .activation = "relu"}, request);
   return request;
 }
 

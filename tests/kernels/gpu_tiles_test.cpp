@@ -21,9 +21,7 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
   const DType dtype = inputs[0].desc.dtype;
   if (!has_units(dtype)) return;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
-  KernelRequest request{
-      &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, epilogue};
-  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  const KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
@@ -123,6 +121,11 @@ TEST_P(GpuTiles, Epilogues) {
         {view(GetParam(), {2, 20, 40}, 1), view(GetParam(), {2, 40, 36}, 2), view(GetParam(), {36}, 3)},
         {.bias = true, .activation = activation});
   check_tiles({view(GetParam(), {1, 20, 40}, 1), view(GetParam(), {1, 40, 37}, 2)}, {.activation = "relu"});
+  for (const Ints& strides : {Ints{800, 40, 1}, Ints{800, 1, 20}})
+    for (const int groups : {1, 4})
+      check_tiles({view(GetParam(), {2, 20, 40}, 1, strides), view(GetParam(), {2, 40, 37}, 2),
+                   view(GetParam(), {37}, 3), view(DType::f32, {1}, 4), view(GetParam(), {2, 20, 37}, 5)},
+                  {.chain = true}, groups);
 }
 
 TEST_P(GpuTiles, SplitsALongK) {

@@ -13,6 +13,8 @@
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
 #include "athanor/base/threads.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/ops/conv_kind.h"
 
 namespace athanor {
 namespace {
@@ -39,7 +41,7 @@ std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
 
 std::vector<Candidate> CpuBackend::candidates(int, const KernelRequest& request) {
   std::vector<Candidate> all;
-  if (!request.computes_as_implied()) return all;
+  if (!request.computes_as_implied() || !simple_epilogue(request)) return all;
   for (const cpu::OpKernels& kernels : cpu::kernels_of(*request.op))
     if (kernels.candidates != nullptr)
       std::ranges::move(kernels.candidates(request), std::back_inserter(all));
@@ -49,6 +51,11 @@ std::vector<Candidate> CpuBackend::candidates(int, const KernelRequest& request)
 bool CpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                             const Attrs&) {
   return std::ranges::any_of(cpu::kernels_of(op), [&](const auto& k) { return k.serves(inputs, output); });
+}
+
+bool CpuBackend::takes_epilogue(int, const KernelRequest& request) {
+  const bool gradient = request.op->prim != Prim::batch_matmul && conv_kind(*request.op) != ConvKind::result;
+  return !gradient && simple_epilogue(request).has_value();
 }
 
 std::vector<Layout> CpuBackend::preferred_layouts(const Op& op, std::span<const TensorType> inputs,

@@ -16,6 +16,7 @@ class CpuBackend final : public Backend {
   std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override;
+  bool takes_epilogue(int device, const KernelRequest& request) override;
   std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                         const TensorType& output, const Attrs& attrs) override;
   std::string slow_in(int device, DType dtype) const override;

@@ -41,6 +41,11 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   return found->candidates(request, traits);
 }
 
+bool gpu_takes_epilogue(const KernelRequest& request) {
+  const gpu::Template* found = template_of(*request.op);
+  return found != nullptr && found->finishes;
+}
+
 bool gpu_computes_together(const Op& op, const Op& with) {
   const gpu::Template *found = template_of(op), *other = template_of(with);
   return found != nullptr && other != nullptr && found->together && found->candidates == other->candidates;

@@ -169,7 +169,7 @@ std::vector<DType> buffer_types(const LoopProgram& program) {
 }
 
 void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                const std::vector<std::string>& index) {
+                const std::vector<std::string>& index, const std::string& held) {
   const std::vector<DType> types = register_types(program);
   int number = first;
   for (const LoopStep& s : steps) {
@@ -177,8 +177,9 @@ void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopSt
     switch (s.kind) {
       case LoopStep::Kind::load: {
         const LoopOperand& o = program.operands[static_cast<size_t>(s.operand)];
-        value = fmt::format("LOAD({}, m{}, {})", language_name(o.dtype), o.buffer,
-                            affine(o.offset, o.strides, index));
+        value = o.buffer == 0 && !held.empty() ? held
+                                               : fmt::format("LOAD({}, m{}, {})", language_name(o.dtype),
+                                                             o.buffer, affine(o.offset, o.strides, index));
         break;
       }
       case LoopStep::Kind::constant:

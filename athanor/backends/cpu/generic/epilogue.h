@@ -1,22 +1,11 @@
 // Operations on a contraction's results before they are stored.
 #pragma once
 #include <cmath>
-#include <string>
 #include <type_traits>
 
-#include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
 
 namespace athanor::cpu {
-
-enum class Activation : uint8_t { none, relu, tanh, sigmoid };
-
-inline Activation activation_of(const std::string& name) {
-  if (name.empty()) return Activation::none;
-  if (name == "relu") return Activation::relu;
-  if (name == "tanh") return Activation::tanh;
-  if (name == "sigmoid") return Activation::sigmoid;
-  throw Error(ErrorCode::internal, "no such epilogue: " + name);
-}
 
 template <class T>
 T activate(Activation activation, T value) {

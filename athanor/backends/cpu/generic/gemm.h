@@ -95,7 +95,7 @@ class Gemm {
         for (int64_t i = 0; i < rows; i += micro_.rows)
           micro_.run(depth, packed_a + i * depth, packed_b + j * depth, tile + i * block_n_ + j, block_n_);
     }
-    finish(tile, rows, columns, bias == nullptr ? nullptr : bias + column * shape_.bias_stride,
+    finish(tile, rows, columns, bias == nullptr ? nullptr : bias + column,
            c + (batch * shape_.m + row) * shape_.n + column);
   }
 
@@ -108,7 +108,7 @@ class Gemm {
         continue;
       }
       for (int64_t j = 0; j < columns; ++j) {
-        const A sum = bias == nullptr ? from[j] : from[j] + load(bias[j * shape_.bias_stride]);
+        const A sum = bias == nullptr ? from[j] : from[j] + load(bias[j]);
         to[j] = store<T>(activate(shape_.activation, sum));
       }
     }

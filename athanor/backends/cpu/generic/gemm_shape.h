@@ -13,7 +13,6 @@ struct GemmShape {
   int64_t batch, m, n, k;
   Strides a, b;
   bool bias;
-  int64_t bias_stride = 0;
   Activation activation;
 
   /// The shape of a batch_matmul. If the whole batch shares b, as in a linear layer, it becomes one taller
@@ -24,10 +23,10 @@ struct GemmShape {
         n(request.output().shape[2]),
         k(request.inputs[0].shape[2]),
         a{strides_of(request.inputs[0])},
-        b{strides_of(request.inputs[1])},
-        bias(request.epilogue.bias),
-        activation(activation_of(request.epilogue.activation)) {
-    if (bias) bias_stride = request.inputs[2].strides.back();
+        b{strides_of(request.inputs[1])} {
+    const SimpleEpilogue epilogue = simple_epilogue(request).value();
+    bias = epilogue.bias;
+    activation = epilogue.activation;
     if (batch > 1 && b.batch == 0 && a.batch == m * a.row) {
       m *= batch;
       batch = 1;

@@ -9,6 +9,7 @@
 #include "athanor/backends/cpu/onednn/candidates.h"
 #include "athanor/backends/cpu/onednn/layouts.h"
 #include "athanor/backends/cpu/onednn/sequence.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/ops/conv_kind.h"
 
 namespace athanor::cpu {
@@ -28,12 +29,20 @@ struct Conv {
   const KernelRequest& request;
   OperandDesc x, w, y;  // w: [O, I, H, W], with groups [G, O / G, I / G, H, W]
   memory::dims strides, dilates, padding;
+  SimpleEpilogue epilogue;
+  OperandDesc bias;  // [O], if there is one
 
   explicit Conv(const KernelRequest& r)
       : request(r),
         strides(r.attrs.ints("stride")),
         dilates(r.attrs.ints("dilation")),
-        padding(r.attrs.ints("padding")) {
+        padding(r.attrs.ints("padding")),
+        epilogue(simple_epilogue(r).value()) {
+    if (epilogue.bias) {
+      bias = r.inputs[2];
+      bias.shape = {bias.shape.size()};
+      bias = dense(bias);
+    }
     const ConvKind kind = conv_kind(*r.op);
     if (kind == ConvKind::result)
       x = r.inputs[0], w = r.inputs[1], y = r.output();
@@ -64,8 +73,7 @@ std::vector<Role> roles_of(const Conv& conv) {
   if (kind == ConvKind::weight_grad)
     return {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_DIFF_DST, 1, y}, {DNNL_ARG_DIFF_WEIGHTS, -1, w, true}};
   std::vector<Role> roles = {{DNNL_ARG_SRC, 0, x}, {DNNL_ARG_WEIGHTS, 1, w, true}, {DNNL_ARG_DST, -1, y}};
-  if (conv.request.epilogue.bias)
-    roles.push_back({DNNL_ARG_BIAS, 2, memory_desc(dense(conv.request.inputs[2])), true});
+  if (conv.epilogue.bias) roles.push_back({DNNL_ARG_BIAS, 2, memory_desc(conv.bias), true});
   return roles;
 }
 
@@ -129,7 +137,7 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   const memory::desc x = own_layouts ? any_format(conv.x) : memory_desc(conv.x);
   const memory::desc y = own_layouts ? any_format(conv.y) : memory_desc(conv.y);
   const memory::desc w = any_format(conv.w);
-  const auto attr = primitive_attributes(request.epilogue.activation);
+  const auto attr = primitive_attributes(conv.epilogue.activation);
   const auto add = [&]<class Primitive>(std::type_identity<Primitive>, auto found) {
     offer<Primitive>(conv, std::move(found), how, own_layouts, with_reference, candidates);
   };
@@ -137,8 +145,8 @@ void offer_algorithm(const Conv& conv, algorithm how, bool own_layouts, bool wit
   // slower than the transformation inside the training primitive.
   constexpr auto mode = prop_kind::forward_training;
   const ConvKind kind = conv_kind(*request.op);
-  if (kind == ConvKind::result && request.epilogue.bias) {
-    const memory::desc bias = memory_desc(dense(request.inputs[2]));
+  if (kind == ConvKind::result && conv.epilogue.bias) {
+    const memory::desc bias = memory_desc(conv.bias);
     add(std::type_identity<dnnl::convolution_forward>{},
         describe<dnnl::convolution_forward>(attr, mode, how, x, w, bias, y, strides, dilates, padding,
                                             padding));

@@ -12,6 +12,7 @@
 #include "athanor/backends/cpu/onednn/sequence.h"
 #include "athanor/backends/cpu/openmp.h"
 #include "athanor/backends/cpu/parallel.h"
+#include "athanor/base/error.h"
 
 namespace athanor::cpu {
 namespace {
@@ -54,7 +55,7 @@ void add_matmuls(const KernelRequest& request, const GemmShape& shape, const Mat
   const memory::dims bias_dims = shape.batch == 1 ? memory::dims{1, shape.n} : memory::dims{1, 1, shape.n};
   const memory::desc bias(bias_dims, onednn_type(dtype),
                           shape.batch == 1 ? memory::format_tag::ab : memory::format_tag::abc);
-  const auto attr = primitive_attributes(request.epilogue.activation);
+  const auto attr = primitive_attributes(shape.activation);
   auto found = shape.bias ? describe<dnnl::matmul>(attr, left, right, bias, result)
                           : describe<dnnl::matmul>(attr, left, right, result);
   if (!found) return;
@@ -84,7 +85,7 @@ void finish_rows(const GemmShape& shape, const float* bias, float* c) {
     for (int64_t i = begin; i < end; ++i) {
       float* row = c + i * shape.n;
       if (bias != nullptr)
-        for (int64_t j = 0; j < shape.n; ++j) row[j] += bias[j * shape.bias_stride];
+        for (int64_t j = 0; j < shape.n; ++j) row[j] += bias[j];
       if (shape.activation == Activation::relu)
         for (int64_t j = 0; j < shape.n; ++j) row[j] = activate(Activation::relu, row[j]);
       else if (shape.activation != Activation::none)

@@ -63,17 +63,13 @@ memory::desc any_format(const OperandDesc& operand) {
   return {memory::dims(operand.shape.to_ints()), onednn_type(operand.dtype), memory::format_tag::any};
 }
 
-dnnl::primitive_attr primitive_attributes(const std::string& activation) {
+dnnl::primitive_attr primitive_attributes(Activation activation) {
   dnnl::primitive_attr attr;
   attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (activation.empty()) return attr;
+  if (activation == Activation::none) return attr;
   auto algorithm = dnnl::algorithm::eltwise_relu;
-  if (activation == "tanh")
-    algorithm = dnnl::algorithm::eltwise_tanh;
-  else if (activation == "sigmoid")
-    algorithm = dnnl::algorithm::eltwise_logistic;
-  else if (activation != "relu")
-    throw Error(ErrorCode::internal, "no such epilogue: " + activation);
+  if (activation == Activation::tanh) algorithm = dnnl::algorithm::eltwise_tanh;
+  if (activation == Activation::sigmoid) algorithm = dnnl::algorithm::eltwise_logistic;
   dnnl::post_ops ops;
 #if DNNL_VERSION_MAJOR >= 3
   ops.append_eltwise(algorithm, 0.F, 0.F);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor::cpu {
@@ -28,7 +29,7 @@ dnnl::memory::desc memory_desc(const OperandDesc& operand);
 dnnl::memory::desc any_format(const OperandDesc& operand);
 
 /// The post-op of an activation. The caller always provides scratchpads, so that all memory is planned.
-dnnl::primitive_attr primitive_attributes(const std::string& activation = {});
+dnnl::primitive_attr primitive_attributes(Activation activation = Activation::none);
 
 /// A primitive with an implementation in oneDNN. `primitive_desc.next_impl()` gives the next implementation.
 template <class P>

@@ -3,12 +3,14 @@
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/winograd/forward.h"
 #include "athanor/backends/cpu/winograd/weights.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/ops/conv_kind.h"
 
 namespace athanor::cpu::winograd {
 namespace {
 
-bool fits(const KernelRequest& r, const OperandDesc& x, const OperandDesc& y, const OperandDesc& w) {
+bool fits(const KernelRequest& r, const SimpleEpilogue& epilogue, const OperandDesc& x, const OperandDesc& y,
+          const OperandDesc& w) {
   const Ints ones{1, 1};
   const auto blocked = [](const OperandDesc& operand) {
     return operand.dtype == DType::f32 && operand.layout.block > 0 &&
@@ -18,8 +20,7 @@ bool fits(const KernelRequest& r, const OperandDesc& x, const OperandDesc& y, co
   return blocked(x) && blocked(y) && w.dtype == DType::f32 && r.computes_as_implied() && w.shape[2] == 3 &&
          w.shape[3] == 3 && r.attrs.ints("stride") == ones && r.attrs.ints("dilation") == ones &&
          r.attrs.integer("groups") == 1 && std::max(padding[0], padding[1]) <= 2 && y.shape.size() > 0 &&
-         (r.epilogue.activation.empty() || r.epilogue.activation == "relu") &&
-         (!r.epilogue.bias || r.inputs[2].dense());
+         (epilogue.activation == Activation::none || epilogue.activation == Activation::relu);
 }
 
 template <class K>
@@ -34,7 +35,8 @@ static std::vector<Candidate> winograd_conv(const KernelRequest& r) {
   const bool weights = kind == ConvKind::weight_grad, gradient = kind == ConvKind::input_grad;
   const OperandDesc &from = r.inputs[0], &to = weights ? r.inputs[1] : r.output(),
                     &w = weights ? r.output() : r.inputs[1];
-  if (!fits(r, from, to, w)) return {};
+  const SimpleEpilogue epilogue = simple_epilogue(r).value();
+  if (!fits(r, epilogue, from, to, w)) return {};
   const Ints& padding = r.attrs.ints("padding");
   const Ints s = weights ? contiguous_strides(w.shape) : w.strides;
   // The gradient is a convolution of the result's gradient with weights turned by 180 degrees.
@@ -43,8 +45,8 @@ static std::vector<Candidate> winograd_conv(const KernelRequest& r) {
   if (weights) return candidate(WeightGradient{tiles, {s[0], s[1], s[2], s[3]}, cpu_threads()});
   const WeightStrides strides =
       gradient ? WeightStrides{s[1], s[0], -s[2], -s[3]} : WeightStrides{s[0], s[1], s[2], s[3]};
-  return candidate(Forward{tiles, strides, gradient ? 2 * s[2] + 2 * s[3] : 0, cpu_threads(), r.epilogue.bias,
-                           r.epilogue.activation == "relu"});
+  return candidate(Forward{tiles, strides, gradient ? 2 * s[2] + 2 * s[3] : 0, cpu_threads(), epilogue.bias,
+                           epilogue.activation == Activation::relu});
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
 
 namespace athanor::gpu {
@@ -34,11 +35,12 @@ std::optional<BlasProduct> blas_product(const KernelRequest& request) {
   const auto a = matrix_of(p.b, p.n, p.k, p.b.column, p.b.row, p.batch);
   const auto b = matrix_of(p.a, p.k, p.m, p.a.column, p.a.row, p.batch);
   if (!a || !b || !fits_32_bits(*a) || !fits_32_bits(*b)) return {};
-  if (p.bias_buffer >= 0 && p.bias_column != 1 && p.n != 1) return {};
+  const auto epilogue = simple_epilogue(request);
+  if (!epilogue) return {};
   product.a = *a;
   product.b = *b;
   product.c = {p.c.buffer, p.n, p.m, false, p.n, p.batch == 1 ? 0 : p.m * p.n};
-  product.bias_buffer = p.bias_buffer;
+  if (epilogue->bias) product.bias_buffer = 2;
   return product;
 }
 

@@ -10,6 +10,7 @@
 #include "athanor/backends/gpu/libraries/blas.h"
 #include "athanor/backends/gpu/libraries/description.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
 
 namespace athanor::gpu {
 namespace {
@@ -25,10 +26,12 @@ void check_lt(const BlasLtApi& api, int code, const char* doing) {
 }
 
 // 2 and 4: a bit for each thing that is done after the product, in both libraries.
-std::optional<uint32_t> epilogue_of(const Epilogue& epilogue) {
+std::optional<uint32_t> epilogue_of(const KernelRequest& request) {
   constexpr uint32_t nothing = 1, relu = 2, bias = 4;
-  if (!epilogue.activation.empty() && epilogue.activation != "relu") return {};
-  const uint32_t bits = (epilogue.activation == "relu" ? relu : 0) | (epilogue.bias ? bias : 0);
+  const auto epilogue = simple_epilogue(request);
+  if (!epilogue || (epilogue->activation != Activation::none && epilogue->activation != Activation::relu))
+    return {};
+  const uint32_t bits = (epilogue->activation == Activation::relu ? relu : 0) | (epilogue->bias ? bias : 0);
   return bits == 0 ? nothing : bits;
 }
 
@@ -178,7 +181,7 @@ class BlasLt final : public KernelLibrary {
   std::string version() const override { return version_; }
 
   std::vector<LibraryKernel> kernels(const KernelRequest& request) override {
-    const auto epilogue = epilogue_of(request.epilogue);
+    const auto epilogue = epilogue_of(request);
     const bool computes =
         request.tf32 ? tf32_ && request.output().dtype == DType::f32 && request.compute_type() == DType::f32
                      : request.computes_as_implied();

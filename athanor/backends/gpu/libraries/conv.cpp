@@ -30,7 +30,7 @@ std::array<int, 2> pair_of(const KernelRequest& request, const char* name) {
 
 std::optional<LibraryConv> library_conv(const KernelRequest& request) {
   const DType dtype = request.output().dtype;
-  if (request.inputs.size() != 2 || request.epilogue != Epilogue{} ||
+  if (request.inputs.size() != 2 || request.has_epilogue() ||
       std::ranges::any_of(request.inputs, [&](const OperandDesc& x) { return x.dtype != dtype; }))
     return {};
   const auto first = tensor_of(request.inputs[0], 0), second = tensor_of(request.inputs[1], 1),

@@ -31,7 +31,6 @@ GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
   GemmProblem p;
   p.dtype = request.output().dtype;
   p.batch = conv.groups;
-  p.activation = request.epilogue.activation;
   p.c.buffer = static_cast<int>(request.inputs.size());
   p.scratch_buffer = p.c.buffer + 1;
   p.wide_index = !fits_in_32_bits(request);
@@ -56,11 +55,7 @@ GemmProblem data_problem(const KernelRequest& request, const ConvData& data) {
   p.b = {0, data.image.strides[1] * data.channels_in, 0, 0};
   p.c = {p.c.buffer, data.channels_out * result_plane, 0, 0,
          (data.out_first.height * data.result.width + data.out_first.width) * item};
-  if (request.epilogue.bias) {
-    p.bias_buffer = 2;
-    p.bias_row = request.inputs[2].strides.back();
-    p.bias_batch = p.bias_row * data.channels_out;
-  }
+  p.epilogue = data.epilogue(request);
   const bool together = (taps.width == 1 || data.weight_tap.width == 1) &&
                         (taps.height == 1 || data.weight_tap.height == taps.width) &&
                         (data.channels_in == 1 || data.weight_c == taps.height * taps.width);
@@ -204,8 +199,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   const std::vector<ConvData> all = data.phases();
   // Phases without taps are written together, and not element by element for each phase.
   const auto has_no_taps = [](const ConvData& phase) { return phase.taps.height * phase.taps.width == 0; };
-  const bool zeros = !request.epilogue.bias && request.epilogue.activation.empty() && p.k * p.m * p.n > 0 &&
-                     std::ranges::any_of(all, has_no_taps);
+  const bool zeros = !request.has_epilogue() && p.k * p.m * p.n > 0 && std::ranges::any_of(all, has_no_taps);
   std::vector<ConvData> phases;
   std::vector<GemmProblem> parts;
   for (const ConvData& phase : all) {
@@ -274,6 +268,12 @@ struct PhaseAxis {
 };
 
 }  // namespace
+
+ResultEpilogue ConvData::epilogue(const KernelRequest& request) const {
+  ResultEpilogue finish(request);
+  finish.axes = {{channels_out, 1, 0, int64_t{result.height} * result.width, channels_out * conv.groups}};
+  return finish;
+}
 
 void set_result(const ConvData& data, Defines& defines) {
   const int64_t plane = data.result.height * data.result.width;
@@ -372,9 +372,9 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
 namespace {
 
 [[maybe_unused]] const bool conv2d_registered =
-    register_template({{"conv2d"}, conv2d, serves_floats, false, true});
+    register_template({{"conv2d"}, conv2d, serves_floats, false, true, true});
 [[maybe_unused]] const bool conv2d_input_grad_registered =
-    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats, false, true});
+    register_template({{"conv2d_input_grad"}, conv2d_input_grad, serves_floats, false, true, true});
 [[maybe_unused]] const bool conv2d_weight_grad_registered =
     register_template({{"conv2d_weight_grad"}, conv2d_weight_grad, serves_floats, false, true});
 

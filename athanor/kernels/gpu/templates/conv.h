@@ -31,6 +31,8 @@ struct ConvData {
   /// The same as parts without a divisor. Each part has every divisor-th row and column, with the taps that
   /// these use. A part without taps is 0.
   std::vector<ConvData> phases() const;
+  /// The request's epilogue, for rows that are channels.
+  ResultEpilogue epilogue(const KernelRequest& request) const;
 };
 
 /// Defines OUT_IMAGE, OUT_CHANNEL, OUT_ROW and OUT_COLUMN: the distances, in the result, between the elements

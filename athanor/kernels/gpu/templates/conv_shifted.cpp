@@ -101,6 +101,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
       .set("TAPS_W", data.taps.width)
       .set("OUT_H", data.out[2])
       .set("OUT_W", data.out[3])
+      .set("RESULT_FIRST", result.start / static_cast<int64_t>(size_of(p.dtype)))
       .set("LINE", runs.line)
       .set("PHASE", runs.lines * runs.line)
       .set("FIRST_H", data.first.height - runs.rows.low)
@@ -118,13 +119,12 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
       .set("WEIGHT_H", data.weight_tap.height)
       .set("WEIGHT_W", data.weight_tap.width);
   set_result(data, defines);
-  const bool bias = p.bias_buffer >= 0;
   p.matrices = defines.text();
   std::vector<GpuLaunch::Argument> arguments{images, {p.a.buffer, p.a.start}};
-  if (bias) arguments.push_back({p.bias_buffer});
+  for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
   arguments.push_back({result.buffer, result.start});
   return {.name = "conv_shifted",
-          .source = gemm_prelude(p, bias) + std::string(template_text("vectors")) +
+          .source = gemm_prelude(p, true) + std::string(template_text("vectors")) +
                     std::string(template_text("conv_shifts")) + std::string(template_text("conv_shifted")),
           .groups = {ceil_div(tiles, each), 1, 1},
           .group_size = {point.items, 1, 1},

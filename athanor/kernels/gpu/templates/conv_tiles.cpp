@@ -42,12 +42,11 @@ std::optional<DType> tile_type(DType type, const GpuTraits& traits) {
 
 bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
 
-TileProblem epilogue_of(const KernelRequest& request, DType input) {
+TileProblem empty_product(const KernelRequest& request, DType input) {
   TileProblem p;
   p.input = input;
   p.output = request.output().dtype;
   p.tf32 = request.tf32;
-  p.activation = request.epilogue.activation;
   p.c.memory.buffer = static_cast<int>(request.inputs.size());
   p.scratch_buffer = p.c.memory.buffer + 1;
   return p;
@@ -55,7 +54,7 @@ TileProblem epilogue_of(const KernelRequest& request, DType input) {
 
 /// The result's part, but for the images and weights that are read.
 TileProblem data_product(const KernelRequest& request, const ConvData& data, DType input) {
-  TileProblem p = epilogue_of(request, input);
+  TileProblem p = empty_product(request, input);
   const int64_t plane = data.result.height * data.result.width;
   p.batch = data.conv.groups;
   p.m = data.channels_out;
@@ -67,11 +66,7 @@ TileProblem data_product(const KernelRequest& request, const ConvData& data, DTy
   p.c.column = TileAxis({{data.out[0], data.out[1] * plane},
                          {data.out[2], data.out_step.height * data.result.width},
                          {data.out[3], data.out_step.width}});
-  if (request.epilogue.bias) {
-    p.bias_buffer = 2;
-    p.bias_row = request.inputs[2].strides.back();
-    p.bias_batch = p.bias_row * data.channels_out;
-  }
+  p.epilogue = data.epilogue(request);
   return p;
 }
 
@@ -230,7 +225,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
   const Ints &x = image.strides, &dy = gradient.strides;
   const int64_t images = conv.y[0], channels = conv.w[1], taps = conv.w[2] * conv.w[3];
-  TileProblem p = epilogue_of(request, input);
+  TileProblem p = empty_product(request, input);
   p.batch = conv.groups;
   p.m = conv.y[1] / conv.groups;
   p.k = images * conv.y[2] * conv.y[3];

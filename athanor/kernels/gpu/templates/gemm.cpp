@@ -9,15 +9,6 @@
 namespace athanor::gpu {
 namespace {
 
-std::string_view activation_name(const GemmProblem& p) {
-  const bool f64 = p.dtype == DType::f64;
-  if (p.activation.empty()) return "IDENTITY";
-  if (p.activation == "relu") return "RELU";
-  if (p.activation == "tanh") return f64 ? "TANH_F64" : "TANH";
-  if (p.activation == "sigmoid") return f64 ? "SIGMOID_F64" : "SIGMOID";
-  throw Error(ErrorCode::internal, "no such epilogue: " + p.activation);
-}
-
 int64_t reach(int64_t extent, int64_t stride) { return std::max<int64_t>(extent - 1, 0) * std::abs(stride); }
 
 // Offsets within one matrix need 64 bits only where a matrix has that many elements.
@@ -33,14 +24,30 @@ std::string_view index_type(const GemmProblem& p) {
 
 /// Buffers in the order of the templates' parameters.
 std::vector<GpuLaunch::Argument> arguments(std::initializer_list<GpuLaunch::Argument> inputs,
-                                           const GemmProblem& p, bool bias, GpuLaunch::Argument output) {
+                                           const GemmProblem& p, bool finishes, GpuLaunch::Argument output) {
   std::vector<GpuLaunch::Argument> result = inputs;
-  if (bias) result.push_back({p.bias_buffer});
+  if (finishes)
+    for (const Parameter& extra : p.epilogue.parameters()) result.push_back(extra.argument);
   result.push_back(output);
   return result;
 }
 
-bool has_bias(const GemmProblem& p) { return p.bias_buffer >= 0; }
+std::string epilogue_text(const GemmProblem& p, bool finishes) {
+  const ResultEpilogue epilogue = finishes ? p.epilogue : ResultEpilogue();
+  std::string parameters, binds;
+  for (const Parameter& extra : epilogue.parameters()) {
+    parameters += fmt::format(" BUFFER({}, {}),", extra.type, extra.name);
+    binds += fmt::format(" BIND({}, {});", extra.type, extra.name);
+  }
+  const int64_t first = p.c.start / static_cast<int64_t>(size_of(p.dtype));
+  return epilogue.function() +
+         fmt::format(
+             "#define EPILOGUE_PARAMETERS{}\n#define EPILOGUE_BIND{}\n"
+             "#define FINISHED_AT(x, at, row, column) {}\n"
+             "#define FINISHED(x, row, column) \\\n"
+             "  FINISHED_AT(x, {} + batch * (i64)C_BATCH + C_OFFSET(row, column), row, column)\n",
+             parameters, binds, epilogue.call("(x)", "at", "row", "column"), first);
+}
 
 // Scratch memory, assigned part after part.
 struct Scratch {
@@ -89,7 +96,7 @@ int64_t staged_bytes(const GemmPoint& point, int64_t k_step) {
 
 }  // namespace
 
-std::string gemm_prelude(const GemmProblem& p, bool bias, Defines defines) {
+std::string gemm_prelude(const GemmProblem& p, bool finishes, Defines defines) {
   defines.set_dtype("DTYPE", p.dtype)
       .set("DTYPE_IS_F32", p.dtype == DType::f32)
       .set("DTYPE_IS_BYTE", size_of(p.dtype) == 1)
@@ -106,14 +113,9 @@ std::string gemm_prelude(const GemmProblem& p, bool bias, Defines defines) {
       .set("B_COLUMN", p.b.column)
       .set("C_BATCH", p.c.batch)
       .set("C_ROW", p.c.row)
-      .set("C_COLUMN", p.c.column)
-      .set("HAS_BIAS", bias)
-      .set("BIAS_BATCH", p.bias_batch)
-      .set("BIAS_ROW", p.bias_row)
-      .set("BIAS_COLUMN", p.bias_column)
-      .set("ACTIVATION", activation_name(p));
-  std::string text = defines.text() + std::string(template_text("gemm_epilogue"));
-  return text + (p.matrices.empty() ? std::string(template_text("gemm_strided")) : p.matrices);
+      .set("C_COLUMN", p.c.column);
+  return defines.text() + epilogue_text(p, finishes) +
+         (p.matrices.empty() ? std::string(template_text("gemm_strided")) : p.matrices);
 }
 
 GemmProblem::GemmProblem(const KernelRequest& request)
@@ -125,19 +127,18 @@ GemmProblem::GemmProblem(const KernelRequest& request)
       a{0, request.inputs[0].strides[0], request.inputs[0].strides[1], request.inputs[0].strides[2]},
       b{1, request.inputs[1].strides[0], request.inputs[1].strides[1], request.inputs[1].strides[2]},
       c{static_cast<int>(request.inputs.size()), m * n, n, 1},
-      activation(request.epilogue.activation),
+      epilogue(request),
       scratch_buffer(static_cast<int>(request.inputs.size()) + 1) {
   a.alignment = request.inputs[0].alignment;
   b.alignment = request.inputs[1].alignment;
-  if (request.epilogue.bias) {
-    bias_buffer = 2;
-    bias_column = request.inputs[2].strides.back();
-  }
   if (m == 1) a.row = a.batch;
   if (batch > 1 && b.batch == 0 && a.batch == m * a.row) {
     m *= batch;
     batch = 1;
   }
+  epilogue.axes = {{.column = 1, .stride = 1, .extent = n},
+                   {.row = 1, .stride = n, .extent = m},
+                   {.batch = 1, .stride = m * n, .extent = batch}};
   // Strides along an extent of 1 do not matter; those of a dense matrix fit the most points.
   if (k == 1 && a.row != 1) a.column = 1;
   if (n == 1 && b.row != 1) b.column = 1;
@@ -149,7 +150,7 @@ GemmProblem GemmProblem::transposed() const {
   t.a = {b.buffer, b.batch, b.column, b.row, b.start, b.alignment};
   t.b = {a.buffer, a.batch, a.column, a.row, a.start, a.alignment};
   std::swap(t.c.row, t.c.column);
-  std::swap(t.bias_row, t.bias_column);
+  t.epilogue = epilogue.transposed();
   if (t.n == 1) t.c.column = 1;
   if (t.m == 1 && t.c.column != 1 && t.c.row == 1 && t.n == 1) t.c.column = 1;
   return t;
@@ -172,11 +173,11 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
 GpuLaunch sum_launch(const GemmProblem& p, int64_t splits, GpuLaunch::Argument parts) {
   const int64_t items = 64;
   return {.name = "gemm_sum",
-          .source = gemm_prelude(p, has_bias(p), Defines().set("SPLITS", splits)) +
-                    std::string(template_text("gemm_sum")),
+          .source =
+              gemm_prelude(p, true, Defines().set("SPLITS", splits)) + std::string(template_text("gemm_sum")),
           .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
           .group_size = {items, 1, 1},
-          .arguments = arguments({parts}, p, has_bias(p), {p.c.buffer, p.c.start})};
+          .arguments = arguments({parts}, p, true, {p.c.buffer, p.c.start})};
 }
 
 GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
@@ -195,7 +196,7 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
     candidate.launches.push_back(pack_launch(p, false, point.tile_n(), one_item, b));
   }
   if (point.splits > 1) c = scratch.take(point.splits * p.batch * p.m * p.n);
-  const bool bias = has_bias(p) && point.splits == 1;
+  const bool finishes = point.splits == 1;
   const int64_t k_step = point.k_step > 0 ? std::min(point.k_step, p.k) : p.k;
   Defines defines;
   defines.set("A_SOURCE", static_cast<int64_t>(point.a))
@@ -211,13 +212,13 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
       .set("A_PITCH", a_pitch(point));
   candidate.launches.push_back(
       {.name = "gemm",
-       .source = gemm_prelude(p, bias, defines) + std::string(template_text("vectors")) +
+       .source = gemm_prelude(p, finishes, defines) + std::string(template_text("vectors")) +
                  std::string(template_text("gemm")),
        .groups = {ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n()) * p.batch * point.splits, 1,
                   1},
        .group_size = {point.group_x, point.group_y, 1},
        .local_bytes = staged_bytes(point, k_step),
-       .arguments = arguments({a, b}, p, bias, c)});
+       .arguments = arguments({a, b}, p, finishes, c)});
   if (point.splits > 1) candidate.launches.push_back(sum_launch(p, point.splits, c));
   candidate.scratch_bytes = scratch.bytes;
   candidate.name = fmt::format("gemm {}x{}", point.tile_m(), point.tile_n());
@@ -263,11 +264,11 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
                               .set("B_SHARED", p.b.batch == 0);
   candidate.launches.push_back(
       {.name = "gemm_dot",
-       .source = gemm_prelude(p, has_bias(p), defines) + std::string(template_text("gemm_dot")),
+       .source = gemm_prelude(p, true, defines) + std::string(template_text("gemm_dot")),
        .groups = {ceil_div(p.m, rows) * ceil_div(p.n, columns) * p.batch, 1, 1},
        .group_size = {items, 1, 1},
        .local_bytes = items > 1 ? rows * columns * items * 4 : 0,
-       .arguments = arguments({a, b}, p, has_bias(p), {p.c.buffer, p.c.start})});
+       .arguments = arguments({a, b}, p, true, {p.c.buffer, p.c.start})});
   candidate.name =
       fmt::format("dot {}x{} by {}{}", rows, columns, width * items, pack_a || pack_b ? " packed" : "");
   candidate.parameters = {{"rows", rows}, {"columns", columns}, {"width", width}, {"items", items}};
@@ -280,11 +281,11 @@ GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t co
   const Defines defines = Defines().set("ROWS", rows).set("COLUMNS", columns);
   GpuLaunch launch{
       .name = "gemm_plain",
-      .source = gemm_prelude(p, has_bias(p), defines) + std::string(template_text("gemm_plain")),
+      .source = gemm_prelude(p, true, defines) + std::string(template_text("gemm_plain")),
       .groups = {ceil_div(p.m, rows * group_y) * ceil_div(p.n, columns * group_x) * p.batch, 1, 1},
       .group_size = {group_x, group_y, 1},
-      .arguments = arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, has_bias(p),
-                             {p.c.buffer, p.c.start})};
+      .arguments =
+          arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, true, {p.c.buffer, p.c.start})};
   return {.name = fmt::format("plain gemm {}x{}", rows * group_y, columns * group_x),
           .parameters = {{"rows", rows}, {"columns", columns}, {"group_x", group_x}, {"group_y", group_y}},
           .launches = {std::move(launch)}};

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/result_epilogue.h"
 
 namespace athanor::gpu {
 
@@ -18,9 +19,7 @@ struct GemmProblem {
   DType dtype = DType::f32;
   int64_t batch = 0, m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
-  int bias_buffer = -1;  // none
-  int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
-  std::string activation;
+  ResultEpilogue epilogue;
   int scratch_buffer = 0;
   size_t scratch_start = 0;  // bytes that are already in use
   /// Describes the matrices if strides cannot: a text that defines the same names as gemm_strided.
@@ -60,8 +59,12 @@ struct GemmPoint {
   int64_t tile_n() const { return vectors * width * group_x; }
 };
 
-/// What all templates take from a problem: its constants, the epilogue and the matrices.
-std::string gemm_prelude(const GemmProblem& problem, bool bias, Defines defines = {});
+/// What all templates take from a problem: its constants, the matrices, and the epilogue if this kernel
+/// `finishes` the result.
+///   FINISHED(x, row, column)         x with the epilogue. A variable `batch` has to be there.
+///   FINISHED_AT(x, at, row, column)  the same for a kernel that knows the element's place in the result
+///   EPILOGUE_PARAMETERS, EPILOGUE_BIND   the buffers that the epilogue reads
+std::string gemm_prelude(const GemmProblem& problem, bool finishes, Defines defines = {});
 /// Adds the parts [splits, batch, m, n] of a product whose k is split, in f32, and applies the epilogue.
 GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argument parts);
 /// Whether the point's direct sources fit the problem's extents and strides, and its tiles fit into local

@@ -180,7 +180,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
 namespace {
 
 [[maybe_unused]] const bool matmul_registered =
-    register_template({.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true});
+    register_template({.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true, .finishes = true});
 
 }  // namespace
 

@@ -17,11 +17,7 @@ TileProblem::TileProblem(const GemmProblem& gemm)
       a{{gemm.a.buffer, gemm.a.start}, gemm.a.batch, {m, gemm.a.row}, {k, gemm.a.column}, gemm.a.alignment},
       b{{gemm.b.buffer, gemm.b.start}, gemm.b.batch, {n, gemm.b.column}, {k, gemm.b.row}, gemm.b.alignment},
       c{{gemm.c.buffer, gemm.c.start}, gemm.c.batch, {m, gemm.c.row}, {n, gemm.c.column}},
-      bias_buffer(gemm.bias_buffer),
-      bias_batch(gemm.bias_batch),
-      bias_row(gemm.bias_row),
-      bias_column(gemm.bias_column),
-      activation(gemm.activation),
+      epilogue(gemm.epilogue),
       scratch_buffer(gemm.scratch_buffer),
       scratch_start(gemm.scratch_start) {}
 
@@ -30,7 +26,7 @@ TileProblem TileProblem::transposed() const {
   std::swap(t.m, t.n);
   std::swap(t.a, t.b);
   std::swap(t.c.row, t.c.column);
-  std::swap(t.bias_row, t.bias_column);
+  t.epilogue = epilogue.transposed();
   return t;
 }
 

@@ -225,7 +225,7 @@ void TileKernel::loop_of_registers() {
 // ---- The whole ----
 
 void TileKernel::begin(bool local_at_launch) {
-  const bool splits = point_.splits > 1, bias = p_.bias_buffer >= 0 && !splits;
+  const bool splits = point_.splits > 1;
   const std::string in = fmt::format("const {}", stored(p_.input));
   const std::string out = splits ? "f32" : stored(p_.output);
   code_.line(fmt::format(
@@ -234,7 +234,8 @@ void TileKernel::begin(bool local_at_launch) {
       wave_n(), unit_.name));
   code_.line(fmt::format("// Memory: {}; {}.", a_.description(), b_.description()));
   std::vector<std::pair<std::string, std::string>> buffers = {{in, "a_matrices"}, {in, "b_matrices"}};
-  if (bias) buffers.emplace_back("const " + stored(p_.output), "bias");
+  if (!splits)
+    for (const Parameter& extra : p_.epilogue.parameters()) buffers.emplace_back(extra.type, extra.name);
   buffers.emplace_back(out, "c_matrices");
   std::string parameters;
   for (const auto& [type, name] : buffers)
@@ -263,6 +264,10 @@ void TileKernel::begin(bool local_at_launch) {
       splits ? fmt::format("part * (i64){}", p_.m * p_.n) : fmt::format("batch * (i64){}", p_.c.batch);
   if (row_.even()) c += fmt::format(" + m0 * (i64){}", row_.stride());
   if (column_.even()) c += fmt::format(" + n0 * (i64){}", column_.stride());
+  if (!splits && !p_.epilogue.empty()) {
+    const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
+    code_.line(fmt::format("const i64 c_first = {};", plus(c, first)));
+  }
   code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
   code_.line(
       fmt::format(fmt::runtime(local_at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
@@ -301,19 +306,19 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
   store_result();
   code_.close();
 
-  const bool bias = p_.bias_buffer >= 0 && point_.splits == 1;
   std::string functions = a_.functions() + b_.functions();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
   GpuLaunch launch{
       .name = "gemm_tiles",
-      .source = multiply_add_text(unit_) + functions + (point_.splits > 1 ? "" : activation_text(p_)) +
+      .source = multiply_add_text(unit_) + functions + (point_.splits > 1 ? "" : p_.epilogue.function()) +
                 code_.text(),
       .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
       .group_size = {point_.items(), 1, 1},
       .local_bytes = local_bytes(),
       .local_at_launch = local_at_launch,
       .arguments = {p_.a.memory, p_.b.memory}};
-  if (bias) launch.arguments.push_back({p_.bias_buffer});
+  if (point_.splits == 1)
+    for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);
   launch.arguments.push_back(c);
   return launch;
 }

@@ -9,8 +9,6 @@ namespace athanor::gpu {
 
 /// Whether lanes of the unit hold runs of rows of C, longer than those of columns.
 bool unit_stores_rows(const MatrixUnit& unit);
-/// The function `activated` of the epilogue; "" if it has none.
-std::string activation_text(const TileProblem& problem);
 
 class TileKernel {
  public:

@@ -27,9 +27,7 @@ struct TileProblem {
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b;
   Result c;
-  int bias_buffer = -1;  // none
-  int64_t bias_batch = 0, bias_row = 0, bias_column = 0;
-  std::string activation;
+  ResultEpilogue epilogue;
   int scratch_buffer = 0;
   size_t scratch_start = 0;  // bytes that are already in use
 

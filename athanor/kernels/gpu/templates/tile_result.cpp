@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
-#include "athanor/base/error.h"
 #include "athanor/kernels/gpu/index_code.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
@@ -22,35 +22,10 @@ int64_t run_of(const LaneLayout& layout, int LaneLayout::Cell::*along) {
   return run;
 }
 
-/// An element with the epilogue. `row` and `column` are its place in C.
-std::string finished(const TileProblem& p, const std::string& x, const std::string& row,
-                     const std::string& column) {
-  std::string text = x;
-  if (p.bias_buffer >= 0)
-    text = fmt::format(
-        "{} + LOAD({}, bias, {})", x, language_name(p.output),
-        affine(0, {p.bias_batch, p.bias_row, p.bias_column}, {"batch", "(" + row + ")", "(" + column + ")"}));
-  return p.activation.empty() ? text : fmt::format("activated({})", text);
-}
-
 }  // namespace
 
 bool unit_stores_rows(const MatrixUnit& unit) {
   return run_of(unit.c, &LaneLayout::Cell::row) > run_of(unit.c, &LaneLayout::Cell::column);
-}
-
-std::string activation_text(const TileProblem& p) {
-  if (p.activation.empty()) return {};
-  std::string text = "x";
-  if (p.activation == "relu")
-    text = "x < 0 ? 0 : x";  // keeps NaN
-  else if (p.activation == "tanh")
-    text = "tanh_f32(x)";
-  else if (p.activation == "sigmoid")
-    text = "1.0f / (1.0f + exp_f32(-x))";
-  else
-    throw Error(ErrorCode::internal, "no such epilogue: " + p.activation);
-  return fmt::format("DEVICE f32 activated(f32 x) {{ return {}; }}\n", text);
 }
 
 /// Several results of a lane that lie together in memory, at once.
@@ -130,9 +105,10 @@ void TileKernel::store_result() {
     std::vector<std::string> values;
     for (int64_t r = 0; r < run; ++r)
       values.push_back(splits ? fmt::format("sums[i][j][{}]", e + r)
-                              : finished(p_, fmt::format("sums[i][j][{}]", e + r),
-                                         plus("m0 + " + row, rows_run ? r : 0),
-                                         plus("n0 + " + column, rows_run ? 0 : r)));
+                              : p_.epilogue.call(fmt::format("sums[i][j][{}]", e + r),
+                                                 plus(fmt::format("c_first + {}", at), r),
+                                                 plus("m0 + " + row, rows_run ? r : 0),
+                                                 plus("n0 + " + column, rows_run ? 0 : r)));
     if (run == 1)
       code_.line(fmt::format("STORE({}, c, {}, {});", language_name(type), at, values[0]));
     else
@@ -143,9 +119,8 @@ void TileKernel::store_result() {
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
-  const bool bias = p_.bias_buffer >= 0;
   std::vector<Parameter> parameters = {{"parts", "const f32", parts}};
-  if (bias) parameters.push_back({"bias", "const " + stored(p_.output), {p_.bias_buffer}});
+  std::ranges::copy(p_.epilogue.parameters(), std::back_inserter(parameters));
   parameters.push_back({"c", stored(p_.output), p_.c.memory});
   // In the order in which the parts lie.
   const bool rows_inside = column_.stride() != 1;
@@ -162,11 +137,13 @@ GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) co
                         point_.splits, p_.batch * p_.m * p_.n));
   const std::string at =
       p_.c.row.place("c_row_at", "row") + " + " + p_.c.column.place("c_column_at", "column");
-  code.line(fmt::format("STORE({}, c, batch * (i64){} + {}, {});", language_name(p_.output), p_.c.batch, at,
-                        finished(p_, "sum", "row", "column")));
+  const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
+  code.line(fmt::format("const i64 place = batch * (i64){} + {};", p_.c.batch, at));
+  code.line(fmt::format("STORE({}, c, place, {});", language_name(p_.output),
+                        p_.epilogue.call("sum", plus("place", first), "row", "column")));
   GpuLaunch launch = kernel.finish();
-  launch.source = p_.c.row.function("c_row_at") + p_.c.column.function("c_column_at") + activation_text(p_) +
-                  launch.source;
+  launch.source = p_.c.row.function("c_row_at") + p_.c.column.function("c_column_at") +
+                  p_.epilogue.function() + launch.source;
   return launch;
 }
 

@@ -96,9 +96,10 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                 chunks = traits.grain->winograd_chunks;
   // The gradient takes its taps in falling order; weights turned by 180 degrees take them in rising order.
   const Pair one(1), first = data.gradient ? Pair(data.first.height - 2, data.first.width - 2) : data.first;
-  const auto text = [&](int64_t lanes, bool bias) {
+  const auto text = [&](int64_t lanes, bool finishes, int64_t first_result = 0) {
     Defines defines = tiles.defines(lanes);
     defines.set("C", c)
+        .set("Y_FIRST", first_result)
         .set("CHANNELS", c)
         .set("CHUNKS_OF_ITEM", chunks)
         .set("OF_GRADIENT", false)
@@ -111,7 +112,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
     transformed.matrices =
         gather_text(data.image, data.taps, data.out, one, first, one, std::move(defines), tiles.outputs) +
         std::string(template_text("winograd"));
-    return gemm_prelude(transformed, bias);
+    return gemm_prelude(transformed, finishes);
   };
   const int64_t neighbours = std::gcd(m * c, width);
   candidate.launches.push_back(launch("winograd_weights", text(neighbours, false),
@@ -135,11 +136,13 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
                                         {from, patches}));
     candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
     std::vector<GpuLaunch::Argument> arguments = {products};
-    if (p.bias_buffer >= 0) arguments.push_back({p.bias_buffer});
-    arguments.push_back({p.c.buffer, first_image * m * data.out[2] * data.out[3] * size});
-    candidate.launches.push_back(launch("winograd_output", text(width, p.bias_buffer >= 0),
-                                        ceil_div(m * ceil_div(tiles.count, width), chunks), items,
-                                        std::move(arguments)));
+    for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
+    const int64_t first_result = first_image * m * data.out[2] * data.out[3];
+    arguments.push_back({p.c.buffer, first_result * size});
+    // Launches without an epilogue share one source.
+    candidate.launches.push_back(
+        launch("winograd_output", text(width, true, p.epilogue.empty() ? 0 : first_result),
+               ceil_div(m * ceil_div(tiles.count, width), chunks), items, std::move(arguments)));
   }
   return candidate;
 }

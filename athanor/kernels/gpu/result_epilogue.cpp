@@ -1,0 +1,139 @@
+#include "athanor/kernels/gpu/result_epilogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "athanor/base/error.h"
+
+namespace athanor::gpu {
+namespace {
+
+DType compute_type(DType stored) {
+  return stored == DType::f16 || stored == DType::bf16 ? DType::f32 : stored;
+}
+
+std::string extra(int buffer) { return fmt::format("extra{}", buffer); }
+
+std::string sum_of(const ResultAxis& axis) {
+  std::string text;
+  for (const auto& [factor, name] :
+       {std::pair{axis.batch, "batch"}, {axis.row, "row"}, {axis.column, "column"}}) {
+    if (factor == 0) continue;
+    if (!text.empty()) text += " + ";
+    text += factor == 1 ? name : fmt::format("{} * {}", name, factor);
+  }
+  return text;
+}
+
+/// The buffers that a program reads, but for the element itself, with their types.
+std::map<int, DType> read_buffers(const LoopProgram& program) {
+  std::map<int, DType> read;
+  for (const LoopStep& s : program.body) {
+    if (s.kind != LoopStep::Kind::load) continue;
+    const LoopOperand& operand = program.operands[static_cast<size_t>(s.operand)];
+    if (operand.buffer > 0) read[operand.buffer] = operand.dtype;
+  }
+  return read;
+}
+
+}  // namespace
+
+ResultEpilogue::ResultEpilogue(const KernelRequest& request)
+    : first_input_(static_cast<int>(request.own_inputs())) {
+  if (!request.has_epilogue()) return;
+  program_ = simplify_loop(request.epilogue);
+  if (program_.stores.size() != 1 || !program_.reductions.empty())
+    throw Error(ErrorCode::internal, "an epilogue that is not elementwise, with one result");
+}
+
+ResultEpilogue ResultEpilogue::transposed() const {
+  ResultEpilogue turned = *this;
+  for (ResultAxis& axis : turned.axes) std::swap(axis.row, axis.column);
+  return turned;
+}
+
+std::vector<Parameter> ResultEpilogue::parameters() const {
+  std::vector<Parameter> all;
+  for (const auto& [buffer, dtype] : read_buffers(program_))
+    all.push_back({extra(buffer), "const " + stored(dtype), {first_input_ + buffer - 1}});
+  return all;
+}
+
+std::string_view ResultEpilogue::index_type() const {
+  return program_.iterations() < INT32_MAX ? "i32" : "i64";
+}
+
+/// The index along the axis of the program's space with this stride in the result.
+std::string ResultEpilogue::index_of(int64_t stride, int64_t extent) const {
+  std::string from = "at";
+  int64_t inner = stride, covered = program_.iterations();
+  for (const ResultAxis& axis : axes)
+    if (axis.stride * axis.extent > 0 && stride % axis.stride == 0 &&
+        axis.stride * axis.extent % (stride * extent) == 0) {
+      from = sum_of(axis);
+      inner = stride / axis.stride;
+      covered = axis.stride * axis.extent;
+      break;
+    }
+  if (inner != 1) from = fmt::format("({}) / {}", from, inner);
+  return stride * extent == covered ? from : fmt::format("({}) % {}", from, extent);
+}
+
+std::string ResultEpilogue::function() const {
+  if (empty()) return {};
+  LoopProgram program = program_;
+  const auto whole = std::ranges::find_if(program.operands, [](const auto& o) { return o.buffer == 0; });
+  if (whole == program.operands.end()) throw Error(ErrorCode::internal, "an epilogue without its element");
+  const Ints places = whole->strides;
+  // Operands that lie as the result does are read at its place.
+  std::vector<bool> used(places.size());
+  const auto use = [&](const Ints& strides) {
+    for (size_t d = 0; d < places.size(); ++d)
+      if (strides[d] != 0) used[d] = true;
+  };
+  for (LoopOperand& o : program.operands) {
+    const bool together = o.strides == places;
+    if (together) o.strides.assign(places.size(), 0);
+    if (o.buffer > 0) use(o.strides);
+    o.strides.push_back(together ? 1 : 0);
+  }
+  for (LoopStep& s : program.body)
+    if (s.kind == LoopStep::Kind::index) {
+      const bool together = s.index_strides == places;
+      if (together) s.index_strides.assign(places.size(), 0);
+      use(s.index_strides);
+      s.index_strides.push_back(together ? 1 : 0);
+    }
+  const LoopStore& store = program.stores.front();
+  const std::string_view type = language_name(program.body[static_cast<size_t>(store.source)].type);
+  std::string parameters = fmt::format("{0} x, {1} at, {1} batch, {1} row, {1} column",
+                                       language_name(compute_type(whole->dtype)), index_type());
+  for (const auto& [buffer, dtype] : read_buffers(program))
+    parameters += fmt::format(", GLOBAL const {} *m{}", stored(dtype), buffer);
+  Code code;
+  code.open(fmt::format("DEVICE {} finished({})", type, parameters));
+  std::vector<std::string> index;
+  for (size_t d = 0; d < places.size(); ++d) {
+    index.push_back(fmt::format("dim{}", d));
+    if (used[d])
+      code.line(fmt::format("const {} dim{} = {};", index_type(), d, index_of(places[d], program.space[d])));
+  }
+  index.emplace_back("at");
+  emit_steps(code, program, program.body, 0, index, "x");
+  code.line(fmt::format("return r{};", store.source));
+  code.close();
+  return code.text();
+}
+
+std::string ResultEpilogue::call(const std::string& x, const std::string& at, const std::string& row,
+                                 const std::string& column) const {
+  if (empty()) return x;
+  std::string buffers;
+  for (const Parameter& parameter : parameters()) buffers += ", " + parameter.name;
+  return fmt::format("finished({}, {}, batch, {}, {}{})", x, at, row, column, buffers);
+}
+
+}  // namespace athanor::gpu
