@@ -49,7 +49,8 @@ TEST(Tokenizer, GivesTheWordPiecesOfHuggingFace) {
   }
   const auto tokenizer = read_tokenizer(tokenizer_folder + "wordpiece.json");
   for (const json& example : reference.at("decoded"))
-    EXPECT_EQ(tokenizer->decode(example.at("tokens").get<std::vector<int32_t>>()), example.at("text"));
+    EXPECT_EQ(tokenizer->decode(example.at("tokens").get<std::vector<int32_t>>()),
+              example.at("text").get<std::string>());
 }
 
 TEST(Tokenizer, ReadsAVocabularyOfWordPieces) {
