@@ -18,7 +18,7 @@ Tensor ramp(const Shape& shape, double scale, Device device) {
   std::vector<float> values(static_cast<size_t>(shape.size()));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(scale * (static_cast<double>(i % 23) - 11));
-  const Tensor x = Tensor::from(values, shape).to(device);
+  Tensor x = Tensor::from(values, shape).to(device);
   x.eval();
   held.push_back(x);
   return x;
