@@ -42,12 +42,12 @@ int sample(const SamplingOptions& options) {
   const Autocast scope(parse_precision(trained.config.precision));
   const std::vector<int32_t> prompt = trained.tokenizer->encode(options.prompt);
   std::vector<int32_t> written;
-  if (!options.json) std::cout << printable(options.prompt) << std::flush;
+  if (!options.json) std::cout << without_controls(options.prompt) << std::flush;
   sample_text(*trained.model, trained.device, trained.data.input[0], prompt, options.sample,
               [&](int32_t token) {
                 written.push_back(token);
                 if (!options.json)
-                  std::cout << printable(trained.tokenizer->decode({&token, 1})) << std::flush;
+                  std::cout << without_controls(trained.tokenizer->decode({&token, 1})) << std::flush;
                 return static_cast<bool>(std::cout);
               });
   if (options.json) {

@@ -152,7 +152,7 @@ Tensor input_grad_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   return decomposed_gradient(find_op("grid_sample"), {x, in[0]}, attrs, 0, in[1]);
 }
 
-RefArray reference_input_grad(std::span<const RefArray> in, const Attrs& attrs) {
+RefArray reference_sampled_input_grad(std::span<const RefArray> in, const Attrs& attrs) {
   const Ints& size = attrs.ints("input_size");
   RefArray dx({in[1].shape[0], in[1].shape[1], size[0], size[1]});
   each_sample(dx.shape, in[0], attrs,
@@ -310,7 +310,7 @@ ATHANOR_OPS(grid_sample) {
                                    : Tensor()};
                  },
              .decompose = input_grad_decompose,
-             .reference = reference_input_grad,
+             .reference = reference_sampled_input_grad,
              .cases = {input_case({2, 3, 5, 4}, {2, 3, 2, 2}, {}),
                        input_case({1, 1, 4, 3}, {1, 5, 3, 2}, {.border = Border::reflection}),
                        input_case({2, 1, 4, 5}, {2, 3, 3, 2}, {.mode = nearest})},

@@ -61,7 +61,7 @@ std::vector<Tensor> prod_grad(const GradArgs& a) {
   return {cast(spread(widened(a.grad), x, axes) * rest, a.grad.dtype())};
 }
 
-std::vector<Tensor> extremum_grad(const GradArgs& a) {
+std::vector<Tensor> reduced_extremum_grad(const GradArgs& a) {
   const Tensor& x = a.inputs[0];
   const Ints& axes = a.attrs.ints("axes");
   const Tensor chosen = cast(equal(x, spread(a.output, x, axes)), a.grad.dtype());
@@ -72,8 +72,10 @@ int64_t reduction_flops(std::span<const TensorType> in, const TensorType&, const
   return in[0].shape.size();
 }
 
-void define(const char* name, const char* doc, Prim prim, double start, double (*combine)(double, double),
-            std::function<std::vector<Tensor>(const GradArgs&)> grad, std::vector<DType> dtypes, bool empty) {
+void define_reduction(const char* name, const char* doc, Prim prim, double start,
+                      double (*combine)(double, double),
+                      std::function<std::vector<Tensor>(const GradArgs&)> grad, std::vector<DType> dtypes,
+                      bool empty) {
   std::vector<OpCase> cases = {{{{{17}}}, {{"axes", Ints{0}}}},         {{{{5, 7, 3}}}, {{"axes", Ints{1}}}},
                                {{{{5, 7, 3}}}, {{"axes", Ints{0, 2}}}}, {{{{3, 1}}}, {{"axes", Ints{1}}}},
                                {{{{3, 101}}}, {{"axes", Ints{1}}}},     {{{{0, 3}}}, {{"axes", Ints{1}}}}};
@@ -156,18 +158,18 @@ Tensor extremum(const Op& op, const char* name, const Operand& x, const Axes& ax
 }  // namespace
 
 ATHANOR_OPS(reduction) {
-  define(
+  define_reduction(
       "sum", "the sum over axes, which go; 0 for no elements", Prim::sum, 0,
       [](double a, double b) { return a + b; },
       [](const GradArgs& a) { return std::vector{spread(a.grad, a.inputs[0], a.attrs.ints("axes"))}; },
       number_dtypes(), true);
-  define(
+  define_reduction(
       "prod", "the product over axes, which go; 1 for no elements", Prim::prod, 1,
       [](double a, double b) { return a * b; }, prod_grad, number_dtypes(), true);
-  define("reduce_max", "the largest over axes, which go; NaN if any is", Prim::reduce_max, -infinity, larger,
-         extremum_grad, number_dtypes(), false);
-  define("reduce_min", "the smallest over axes, which go; NaN if any is", Prim::reduce_min, infinity, smaller,
-         extremum_grad, number_dtypes(), false);
+  define_reduction("reduce_max", "the largest over axes, which go; NaN if any is", Prim::reduce_max,
+                   -infinity, larger, reduced_extremum_grad, number_dtypes(), false);
+  define_reduction("reduce_min", "the smallest over axes, which go; NaN if any is", Prim::reduce_min,
+                   infinity, smaller, reduced_extremum_grad, number_dtypes(), false);
   define_op(
       {.name = "argmax",
        .doc = "i64: the index of the largest element along an axis; the first of equals; NaN is largest",

@@ -206,7 +206,7 @@ void Progress::epoch_ended(const EpochMetrics& epoch) {
 }
 
 void Progress::sampled(int64_t /*step*/, const std::string& text) {
-  std::string shown = printable(text);
+  std::string shown = without_controls(text);
   for (size_t at = 0; (at = shown.find('\n', at)) != std::string::npos; at += 5) shown.insert(at + 1, "    ");
   line(faint("    " + shown));
 }

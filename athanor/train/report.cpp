@@ -201,7 +201,7 @@ std::string examples_of(const RunFolder& folder) {
   html += "<h2>What the model writes</h2>\n";
   const auto shown = [](const WrittenSample& sample) {
     std::string lines;
-    for (const std::string& line : split(printable(sample.text), '\n'))
+    for (const std::string& line : split(without_controls(sample.text), '\n'))
       lines += (lines.empty() ? "" : "\n") + escape_xml(line);
     return fmt::format("<p class=\"soft\">after {} steps</p><pre>{}</pre>\n", grouped(sample.step), lines);
   };

@@ -62,7 +62,7 @@ int32_t draw_token(std::span<const float> logits, const SampleOptions& options, 
   return best;  // rounding
 }
 
-std::string printable(std::string_view text) {
+std::string without_controls(std::string_view text) {
   std::string shown;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);

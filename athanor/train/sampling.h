@@ -32,6 +32,6 @@ void sample_text(nn::Module& model, Device device, int64_t context, std::vector<
 
 /// Text of a model for a terminal: control characters other than ends of lines and tabs, which could change
 /// the terminal's state, are shown as U+FFFD.
-std::string printable(std::string_view text);
+std::string without_controls(std::string_view text);
 
 }  // namespace athanor

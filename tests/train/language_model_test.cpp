@@ -139,7 +139,7 @@ TEST(Sampling, SeesTheLastTokensOfTheContext) {
 }
 
 TEST(Sampling, ShowsNoControlCharacters) {
-  EXPECT_EQ(printable("a\tb\n\x1b[31m\x7f"), "a\tb\n\xEF\xBF\xBD[31m\xEF\xBF\xBD");
+  EXPECT_EQ(without_controls("a\tb\n\x1b[31m\x7f"), "a\tb\n\xEF\xBF\xBD[31m\xEF\xBF\xBD");
 }
 
 TEST(LanguageModels, HaveTheParametersOfGpt2) {
