@@ -18,12 +18,12 @@ fail() {
   exit 1
 }
 
-# How many compilers to run at once: one for each core, if each has about 1.5 GB of memory.
+# How many compilers to run at once: one for each core, if each has about 1.7 GB of memory.
 build_jobs() {
   local cores memory_kb by_memory
   cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
   memory_kb=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo 2>/dev/null) || memory_kb=
-  by_memory=$((${memory_kb:-99999999} / 1500000))
+  by_memory=$((${memory_kb:-99999999} / 1700000))
   [ "$by_memory" -ge 1 ] || by_memory=1
   echo $((cores < by_memory ? cores : by_memory))
 }
