@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-std::string memory_hint(std::string otherwise) {
-  if (const auto limit = os::address_space_limit())
+std::string memory_hint(std::string otherwise, bool of_the_host) {
+  if (const auto limit = os::address_space_limit(); limit && of_the_host)
     return fmt::format("The process may take at most {}: raise that (see 'ulimit -v'), or {}",
                        format_bytes(*limit), otherwise);
   if (!otherwise.empty() && otherwise[0] >= 'a' && otherwise[0] <= 'z')

@@ -5,7 +5,7 @@
 namespace athanor {
 
 /// "The process may take at most 97.7 MiB: raise that (ulimit -v), or ..." where there is such a limit, else
-/// `otherwise` with a capital letter.
-std::string memory_hint(std::string otherwise);
+/// `otherwise` with a capital letter. The limit is not named for memory of another device.
+std::string memory_hint(std::string otherwise, bool of_the_host = true);
 
 }  // namespace athanor

@@ -53,9 +53,11 @@ int complain(const std::exception& error) {
 void prepare_last_words() {
   os::make_file_size_an_error();
   std::set_terminate(say_and_end);
-  if (os::address_space_limit())
+  if (os::address_space_limit()) {
+    os::spare_addresses();
     os::say_when_crashing("athanor: error: a crash, most likely of a library that got no memory. " +
                           memory_hint("stop other programs") + "\n");
+  }
 }
 
 }  // namespace athanor::cli

@@ -43,7 +43,8 @@ bool fits_trial(Device device, const KernelRequest& request) {
     return bytes == 0 ? unlimited : static_cast<double>(bytes);  // 0: it does not say
   };
   double left = memory_of(Device{});  // of a container, where this runs in one
-  if (const auto free = os::available_memory()) left = std::min(left, static_cast<double>(*free));
+  if (const os::MemorySize size = os::memory_size(); size.total > 0)
+    left = std::min(left, static_cast<double>(size.available));
   if (needed.host + (on_host ? needed.device : 0) > left / 2) return false;
   if (on_host) return true;
   double free = memory_of(device) - static_cast<double>(memory_use(device).current);

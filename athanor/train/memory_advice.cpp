@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 
+#include "athanor/base/memory_hint.h"
 #include "athanor/base/text.h"
+#include "athanor/kernels/kernel.h"
 #include "athanor/memory/storage.h"
 
 namespace athanor {
@@ -13,6 +16,8 @@ namespace athanor {
 Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
                          const std::function<int64_t(int64_t batch_size)>& planned) {
   const uint64_t all = info_of(device).memory_bytes, used = memory_use(device).current;
+  const auto said = backend_of(device).free_memory(device.index);
+  const uint64_t free = said ? *said : all > used ? all - used : 0, reachable = used + free;
   std::string problem = error.problem(), hint = error.hint();
   try {
     // The memory of a plan is affine in the batch size, except for the kernels' scratch. Two small plans give
@@ -23,17 +28,18 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
     const double fixed = one - slope * static_cast<double>(small);
     const double needed = fixed + slope * static_cast<double>(batch_size);
     // If a device refuses memory although it reports enough: it has what it has given, and no more.
-    const double room =
-        needed < static_cast<double>(all) ? static_cast<double>(used) : static_cast<double>(all);
-    problem += fmt::format(". A step of batch {} is planned to need {}; {} of {} are free", batch_size,
-                           format_bytes(static_cast<uint64_t>(needed)),
-                           format_bytes(all > used ? all - used : 0), format_bytes(all));
+    const auto room = static_cast<double>(needed < static_cast<double>(reachable) ? used : reachable);
+    problem +=
+        fmt::format(". A step of batch {} is planned to need {}; {} of {} are free", batch_size,
+                    format_bytes(static_cast<uint64_t>(needed)), format_bytes(free), format_bytes(all));
     const auto batch = static_cast<int64_t>((0.9 * room - fixed) / slope);  // the pool rounds up
-    hint = batch > 0 ? fmt::format("The largest batch that fits is about {0}: --batch-size {0}",
+    hint = batch > 0 ? fmt::format("use --batch-size {}, about the largest that fits",
                                    std::min(batch, batch_size - 1))
-                     : "Not even one example fits: use a smaller model";
+                     : "not even one example fits: use a smaller model";
+    hint = memory_hint(hint, device == Device{});
   } catch (const Error&) {
     // If not even a small plan can be made, there is nothing to add.
+  } catch (const std::bad_alloc&) {
   }
   return {error.code(), problem, error.where(), hint};
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <ctime>
 #include <iterator>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -156,6 +157,8 @@ void TrainingRun::run_to_end() {
       } catch (const Error& error) {
         if (error.code() == ErrorCode::out_of_memory) stop_without_memory(error);
         throw;
+      } catch (const std::bad_alloc&) {  // of the host
+        stop_without_memory({ErrorCode::out_of_memory, "there is not enough memory"});
       }
       if (checkpoint_is_due()) {
         settle(0);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/cli/program_test.h"
 
 namespace athanor {
@@ -64,6 +66,35 @@ TEST_F(Limits, OfMemoryAreNamedWhenTheyAreReached) {
     }
   }
   EXPECT_GT(failed, 3U);
+}
+
+// What the limit leaves is what is free: for the advice, for `fit` and for the tuner's trials.
+TEST_F(Limits, OfMemoryCountInWhatIsFree) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  if (!has_pictures()) GTEST_SKIP() << "Fashion-MNIST is not installed";
+  constexpr uint64_t mib = 600;
+  const Limit limit(RLIMIT_AS, mib << 20);
+  const auto train = [&](const std::string& batch_size) {
+    std::filesystem::remove_all(folder_ / "run");
+    return run({"train", "--model", "cnn", "--device", "cpu", "--max-steps", "2", "--eval-examples", "64",
+                "--quiet", "--out", "run", "--batch-size", batch_size});
+  };
+  const Outcome refused = train("16384");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("of 600 MiB are free"), HasSubstr("at most 600 MiB: raise that"),
+                                 HasSubstr("ulimit -v"), HasSubstr("use --batch-size ")));
+  const std::string before = "use --batch-size ";
+  const size_t at = refused.err.find(before);
+  ASSERT_NE(at, std::string::npos) << refused.err;
+  const int64_t fits = std::stoll(refused.err.substr(at + before.size()));
+  EXPECT_GT(fits, 300) << "a step of 300 is planned to need 73 MiB";
+  const Outcome outcome = train(std::to_string(fits));
+  EXPECT_EQ(outcome.exit_code, 0) << fits << ": " << outcome.err;
+  const nlohmann::json fitting =
+      nlohmann::json::parse(run({"fit", "--model", "mlp", "--device", "cpu", "--json"}).out);
+  EXPECT_LT(fitting["limit_bytes"], mib << 20);
 }
 
 #ifdef ATHANOR_OPENCL_FAULTS

@@ -85,7 +85,7 @@ TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
   EXPECT_THAT(end.err, HasSubstr("is planned to need"));
-  EXPECT_THAT(end.err, HasSubstr("The largest batch that fits"));
+  EXPECT_THAT(end.err, HasSubstr("about the largest that fits"));
 }
 
 TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {

@@ -12,6 +12,7 @@
 #include "athanor/backends/cpu/loops/loop_kernel.h"
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/base/threads.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/ops/conv_kind.h"
@@ -31,7 +32,7 @@ namespace {
 std::vector<DeviceInfo> CpuBackend::devices() { return {cpu::describe_cpu({provider_id, 0})}; }
 
 std::optional<uint64_t> CpuBackend::free_memory(int) {
-  const uint64_t available = cpu::memory_size().available;
+  const uint64_t available = os::memory_size().available;
   return available > 0 ? std::optional(available) : std::nullopt;
 }
 

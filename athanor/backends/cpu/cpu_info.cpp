@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "athanor/backends/cpu/loops/loop_kernel.h"
-#include "athanor/backends/cpu/memory.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 #include "athanor/base/threads.h"
 
@@ -67,7 +67,7 @@ DeviceInfo describe_cpu(Device device) {
   info.properties["cores"] = {std::to_string(cores), "operating system"};
   info.properties["threads"] = {std::to_string(cpu_threads()), "set_cpu_threads, or the process's affinity"};
   info.properties["vector instructions"] = {LoopKernel::isa(), "run-time detection"};
-  const MemorySize memory = memory_size();
+  const os::MemorySize memory = os::memory_size();
   info.memory_bytes = memory.total;
   if (memory.total > 0) info.properties["memory"] = {format_bytes(memory.total), memory.source};
   add_caches(info);

@@ -9,6 +9,9 @@
 #include <csignal>
 #include <cstdlib>
 #endif
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace athanor::os {
 
@@ -36,6 +39,12 @@ std::optional<uint64_t> address_space_limit() {
   return limit.rlim_cur;
 }
 
+void spare_addresses() {
+#ifdef __GLIBC__
+  mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
 void make_file_size_an_error() { std::signal(SIGXFSZ, SIG_IGN); }
 
 void say_when_crashing(const std::string& message) {
@@ -50,6 +59,7 @@ void say_when_crashing(const std::string& message) {
 #else
 
 std::optional<uint64_t> address_space_limit() { return std::nullopt; }
+void spare_addresses() {}
 void make_file_size_an_error() {}
 void say_when_crashing(const std::string&) {}
 

@@ -9,6 +9,10 @@ namespace athanor::os {
 /// Bytes of address space that the process may take (ulimit -v); none: no limit.
 std::optional<uint64_t> address_space_limit();
 
+/// From now on threads share one heap: glibc reserves 64 MiB of addresses for each heap of its own, which
+/// `ulimit -v` counts although nothing uses them.
+void spare_addresses();
+
 /// Writing more to a file than the process may (ulimit -f) is from now on an error of that write, and not a
 /// signal that ends the process.
 void make_file_size_an_error();

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "athanor/base/os/limits.h"
+
 #ifdef __linux__
 #include <sys/mman.h>
 
@@ -18,28 +20,14 @@
 
 namespace athanor::os {
 
-uint64_t physical_memory() {
-#ifdef _WIN32
-  MEMORYSTATUSEX status{};
-  status.dwLength = sizeof status;
-  return GlobalMemoryStatusEx(&status) != 0 ? status.ullTotalPhys : UINT64_MAX;
-#else
-  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  uint64_t bytes =
-      pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : UINT64_MAX;
-  uint64_t limit = 0;
-  if (std::ifstream file("/sys/fs/cgroup/memory.max"); file >> limit) bytes = std::min(bytes, limit);
-  return bytes;
-#endif
-}
-
-void prefer_huge_pages([[maybe_unused]] void* address, [[maybe_unused]] size_t bytes) {
-#ifdef __linux__
-  madvise(address, bytes, MADV_HUGEPAGE);
-#endif
-}
-
 namespace {
+
+/// Of a file that contains nothing else; none where it does not exist or says "max".
+[[maybe_unused]] std::optional<uint64_t> number_in(const char* path) {
+  std::ifstream file(path);
+  uint64_t value = 0;
+  return file >> value ? std::optional(value) : std::nullopt;
+}
 
 /// A line such as "VmHWM:    1234 kB".
 [[maybe_unused]] std::optional<uint64_t> line_of([[maybe_unused]] const char* path,
@@ -54,7 +42,39 @@ namespace {
 
 }  // namespace
 
-std::optional<uint64_t> available_memory() { return line_of("/proc/meminfo", "MemAvailable:"); }
+uint64_t physical_memory() {
+#ifdef _WIN32
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) != 0 ? status.ullTotalPhys : UINT64_MAX;
+#else
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  uint64_t bytes =
+      pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) : UINT64_MAX;
+  return std::min(bytes, number_in("/sys/fs/cgroup/memory.max").value_or(UINT64_MAX));
+#endif
+}
+
+void prefer_huge_pages([[maybe_unused]] void* address, [[maybe_unused]] size_t bytes) {
+#ifdef __linux__
+  madvise(address, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+MemorySize memory_size() {
+  MemorySize size{line_of("/proc/meminfo", "MemTotal:").value_or(0),
+                  line_of("/proc/meminfo", "MemAvailable:").value_or(0), "/proc/meminfo"};
+  const auto tighten = [&](uint64_t limit, std::optional<uint64_t> used, const char* source) {
+    if (!used || limit >= size.total) return;
+    size = {limit, std::min(size.available, *used < limit ? limit - *used : 0), source};
+  };
+  if (const auto limit = number_in("/sys/fs/cgroup/memory.max"))
+    tighten(*limit, number_in("/sys/fs/cgroup/memory.current"), "cgroup memory.max");
+  if (const auto limit = address_space_limit())
+    tighten(*limit, line_of("/proc/self/status", "VmSize:"), "the limit of 'ulimit -v'");
+  return size;
+}
+
 std::optional<uint64_t> peak_resident() { return line_of("/proc/self/status", "VmHWM:"); }
 std::optional<uint64_t> resident() { return line_of("/proc/self/status", "VmRSS:"); }
 

@@ -12,12 +12,18 @@ constexpr size_t huge_page = size_t{2} << 20;
 /// Bytes that this machine, or the container that the process is in, has at all.
 uint64_t physical_memory();
 
+/// Memory that this process can have.
+struct MemorySize {
+  uint64_t total = 0;       // bytes; 0: not known
+  uint64_t available = 0;   // of these, what it can still take without the system running short
+  const char* source = "";  // which is the tightest: the machine, its container, or the process's limit
+};
+/// `ulimit -v` limits addresses, also of code and stacks: what they take counts as taken.
+MemorySize memory_size();
+
 /// Asks for huge pages for a block: fewer page faults when it is first touched, and fewer TLB misses later.
 /// Only a hint: it does nothing on systems that cannot do this.
 void prefer_huge_pages(void* address, size_t bytes);
-
-/// Bytes that programs can still take without the system running short; none where it does not say.
-std::optional<uint64_t> available_memory();
 
 /// The most memory that this process has had in RAM at one time since reset_peak_resident(); none where the
 /// system does not say.
