@@ -50,7 +50,7 @@ Examination examine_here(Device device) {
       cache.unmark(key, part.name);
     }
   if (!verdict.right()) return verdict;
-  {
+  try {
     const InterruptScope held;
     std::string marked;
     const auto move_mark = [&](const std::string& to) {
@@ -67,6 +67,9 @@ Examination examine_here(Device device) {
       throw;
     }
     move_mark({});
+  } catch (const Interrupted&) {
+    deliver_interrupt();
+    throw;  // to who holds interrupts
   }
   deliver_interrupt();
   return verdict;

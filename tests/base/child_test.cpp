@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/os/interrupt.h"
+
 namespace athanor::os {
 namespace {
 
@@ -77,6 +79,20 @@ TEST(Child, IsNotWaitedForWithoutNeed) {
     });
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Child, IsLeftWhenSomebodyAsksToStop) {
+  const InterruptScope held;
+  pid_t process = 0;
+  EXPECT_THROW(Child::of_program({"/bin/sh", "-c", "echo $$; exec sleep 60"})
+                   .wait(60,
+                         [&](const std::string& line) {
+                           process = static_cast<pid_t>(std::stoi(line));
+                           std::raise(SIGTERM);
+                         }),
+               Interrupted);
+  EXPECT_EQ(kill(process, 0), -1) << "the child goes on";
+  EXPECT_EQ(Child([] { return std::string("asked to stop before"); }).wait(0).text, "");
 }
 
 TEST(Child, SaysHowFarItIs) {

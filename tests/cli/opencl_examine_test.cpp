@@ -101,6 +101,19 @@ TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
   EXPECT_NE(examined(said), examined(also)) << said << also;
 }
 
+// The device hangs: who asks to stop is not kept waiting for it, and it is no verdict on the device.
+TEST_F(Examination, IsLeftWhenSomebodyAsksToStop) {
+  set_variable("ATHANOR_FAULT", "stall:gemm");
+  Program program(folder_.path(), {"train", "--model", "mlp", "--data", "fashion-mnist", "--device",
+                                   "opencl:0", "--max-steps", "1", "--out", "run"});
+  program.wait_for_lines(folder_.path() / "stderr", 1);
+  program.send(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("examining opencl:0"));
+  EXPECT_THAT(run({"cache", "ls"}).out, Not(HasSubstr("failed its examination")));
+}
+
 TEST_F(Examination, TakesACrashForAnAnswerAndAutoAvoidsTheDevice) {
   // As a GPU, for the processor itself is not what auto looks for.
   const Outcome end = train("say:0x1000=4;kill:gemm", {"--device", "auto"});

@@ -19,6 +19,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/os/child.h"
+#include "athanor/base/os/interrupt.h"
 
 namespace athanor::os {
 namespace {
@@ -181,6 +182,7 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
     const auto begin = Clock::now();
     const double left = std::min(seconds - quiet, turn);
     const int ready = left <= 0 ? 0 : poll(waiting.data(), waiting.size(), static_cast<int>(left * 1000) + 1);
+    if (left > 0) throw_if_interrupted();  // the destructor ends the child
     quiet += std::min(seconds_since(begin), longest_turn);
     if (ready == 0) {
       late = quiet >= seconds;
