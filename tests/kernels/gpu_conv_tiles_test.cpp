@@ -83,6 +83,19 @@ TEST_P(GpuConvTiles, FewChannels) {
   check_directions(GetParam(), {{1, 3, 20, 21}, {16, 3, 7, 7}, {.stride = 2, .padding = 3}});
 }
 
+// Taps lie as channels do: there is no digit for a channel.
+TEST_P(GpuConvTiles, OneChannel) {
+  check_directions(GetParam(), {{2, 1, 9, 8}, {12, 1, 3, 3}, {.padding = 1}});
+  check_directions(GetParam(), {{4, 1, 14, 13}, {9, 1, 5, 3}, {.stride = 2}, 8});
+}
+
+// Of the gradient by the images: most phases of a stride have none, and an epilogue writes to them all the
+// same.
+TEST_P(GpuConvTiles, PhasesWithoutTaps) {
+  check_directions(GetParam(), {{2, 12, 7, 8}, {16, 12, 1, 1}, {.stride = 3, .padding = 1}});
+  check_directions(GetParam(), {{1, 16, 9, 9}, {8, 16, 2, 1}, {.stride = 3}});
+}
+
 TEST_P(GpuConvTiles, Groups) {
   check_directions(GetParam(), {{2, 24, 6, 7}, {32, 12, 3, 3}, {.padding = 1, .groups = 2}});
 }

@@ -200,16 +200,24 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   // Phases without taps are written together, and not element by element for each phase.
   const auto has_no_taps = [](const ConvData& phase) { return phase.taps.height * phase.taps.width == 0; };
   const bool zeros = !request.has_epilogue() && p.k * p.m * p.n > 0 && std::ranges::any_of(all, has_no_taps);
-  std::vector<ConvData> phases;
-  std::vector<GemmProblem> parts;
+  std::vector<ConvData> phases, with_taps;
+  std::vector<GemmProblem> parts, without_taps;
   for (const ConvData& phase : all) {
-    if (zeros && has_no_taps(phase)) continue;
+    const bool none = has_no_taps(phase);
+    if (zeros && none) continue;
     phases.push_back(phase);
     parts.push_back(data_problem(request, phase));
+    if (none)
+      without_taps.push_back(parts.back());
+    else
+      with_taps.push_back(phase);
   }
   auto result = candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
-  auto tiled = tile_candidates(request, phases, traits);
+  auto tiled = tile_candidates(request, with_taps, traits);
+  for (GpuCandidate& candidate : tiled)  // the epilogue of 0
+    for (const GemmProblem& part : without_taps)
+      std::ranges::move(plain_candidate(part, traits).launches, std::back_inserter(candidate.launches));
   if (request.tf32) {
     result = std::move(tiled);
   } else {

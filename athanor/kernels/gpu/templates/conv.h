@@ -64,7 +64,8 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
 /// the products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits);
-/// By matrix units, or FMA in their place, on devices whose kernels read memory by registers; else {}.
+/// By matrix units, or FMA in their place, on devices whose kernels read memory by registers; else {}. Each
+/// phase has results and taps.
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,
                                           const GpuTraits& traits);
 /// The same for conv2d_weight_grad.

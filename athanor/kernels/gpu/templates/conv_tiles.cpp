@@ -208,8 +208,6 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
   const std::optional<DType> input = tile_type(request.output().dtype, traits);
   if (!input || phases.empty()) return result;
   if (is_large(phases.front().image.shape.size()) || is_large(request.output().shape.size())) return result;
-  for (const ConvData& phase : phases)
-    if (phase.taps.height * phase.taps.width * phase.out.size() == 0) return result;
   constexpr size_t most = 3;
   if (phases.size() == 1)
     if (const auto direct = pointwise(request, phases.front(), *input)) add(result, *direct, traits, 2);
@@ -285,7 +283,9 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
            TileAxis({{images, copy.image()},
                      {conv.y[2], conv.stride.height / skip.height * copy.row()},
                      {conv.y[3], conv.stride.width / skip.width * copy.column()}})};
-    p.c.column = TileAxis({{taps, 1}, {copy.channels, taps}}).store_only(channels);
+    p.c.column = TileAxis({{taps, 1}, {copy.channels, taps}});
+    // A single channel has no digit of its own.
+    if (copy.channels > channels) p.c.column.store_only(channels);
   }
   p.scratch_start = made.scratch;
   made.products.push_back(std::move(p));
