@@ -17,6 +17,7 @@ run(${CMAKE_COMMAND} --install ${build} --prefix ${work}/prefix)
 file(RENAME ${work}/prefix ${work}/moved)
 run(${work}/moved/bin/athanor --version)
 run(${source}/tools/check-links ${work}/moved/share/doc)
+run(${source}/tools/check-translations ${work}/moved/share/doc)
 foreach(file bash-completion/completions/athanor zsh/site-functions/_athanor fish/vendor_completions.d/athanor.fish
     man/man1/athanor.1)
   file(STRINGS ${work}/moved/share/${file} mentions REGEX "kernels")
