@@ -34,7 +34,7 @@ OptionFacts facts_of(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
   if (facts.names.empty()) facts.value = option.get_name(true) + (facts.value == "..." ? " ..." : "");
   const std::string all = facts.value + " " + option.get_name(true);
-  for (const char* word : {"FILE", "DIR", "PATH", "IMAGE", "checkpoint"})
+  for (const char* word : {"FILE", "DIR", "PATH", "IMAGE", "RUN", "checkpoint"})
     facts.files |= all.find(word) != std::string::npos;
   return facts;
 }
@@ -54,7 +54,9 @@ CommandFacts facts_of(const CLI::App& app, std::vector<std::string> path) {
       facts.words.back().names.clear();
     }
   }
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  // What is in no group is for the program itself.
+  for (const CLI::App* sub :
+       app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
     std::vector<std::string> longer = facts.path;
     longer.push_back(sub->get_name());
     facts.commands.push_back(facts_of(*sub, std::move(longer)));

@@ -61,7 +61,7 @@ std::string zsh_text(const std::string& text) {
 
 std::string zsh_value(const OptionFacts& option) {
   if (option.files && !option.choices.empty())
-    return fmt::format(":{}:{{_alternative \"choices:name:({})\" \"files:file:_files\"}}",
+    return fmt::format(R"x(:{}:{{_alternative "choices\:name\:({})" "files\:file\:_files"}})x",
                        zsh_text(option.value), join(option.choices, " "));
   if (option.files) return fmt::format(":{}:_files", zsh_text(option.value));
   if (!option.choices.empty())

@@ -99,9 +99,10 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  "docs/data.md) (default none)",
                  "What to train"),
           augmentation_words());
-  option("--augment-on", config.augment_on, "WHERE",
-         "loader: its threads make the changes (default); device: the step does, see docs/data.md",
-         "What to train");
+  suggest(option("--augment-on", config.augment_on, "WHERE",
+                 "loader: its threads make the changes (default); device: the step does, see docs/data.md",
+                 "What to train"),
+          {"loader", "device"});
   option("--context", config.context, "N",
          "tokens that a language model sees (default 128; gpt2-mini 256, gpt2-small 1024)", "What to train");
   option("--tokenizer", config.tokenizer, "FILE",
@@ -193,8 +194,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
         "The run");
   option("--checkpoint-every", options.checkpoint_every, "N|Ns",
          "save every N steps or N seconds (default 30s); also after each epoch", "The run");
-  option("--sample", config.sample, "N", "tokens of text that gpt2-... shows after each epoch (default 100)",
-         "The run");
+  option("--sample", config.sample, "N",
+         "tokens of text that gpt2-... shows after each epoch and at the end (default 100)", "The run");
   option("--workers", config.workers, "N",
          fmt::format("threads that make batches (default {})", config.workers), "The run");
   suggest(option("--tune", config.tune, "NAME",

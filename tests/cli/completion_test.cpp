@@ -2,10 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "athanor/base/text.h"
 #include "tests/cli/program_test.h"
 
 namespace athanor {
@@ -106,6 +109,35 @@ TEST_F(Completion, OffersValues) {
   EXPECT_THAT(offered({"completion", "f"}), UnorderedElementsAre("fish"));
   // A value is no command.
   EXPECT_THAT(offered({"eval", "--data", "mnist", "--ba"}), UnorderedElementsAre("--batch-size"));
+}
+
+// As keystrokes in an interactive shell, in a terminal that zsh makes.
+TEST_F(Completion, CompletesWhatIsTyped) {
+  if (!has("zsh")) GTEST_SKIP() << "zsh is not installed: its completion was not tried";
+  const std::string program = "athanor() { echo \"called\" \"with: $*!\"; }\n";
+  const std::map<std::string, std::string> setups{
+      {"zsh -f -i", program + "autoload -U compinit; compinit -uD; source ./zsh\n"},
+      {"bash --norc -i", program + "source ./bash\n"}};
+  for (const auto& [interactive, setup] : setups) {
+    write_file_atomically(folder_ / "setup", setup);
+    for (const auto& [keys, meant] : std::map<std::string, std::string>{
+             {R"(tr\t--mod\tcn\t)", "train --model cnn"},
+             {R"(train --data fash\t)", "train --data fashion-mnist"},
+             {R"(train --augment-on dev\t)", "train --augment-on device"},
+             {R"(kernels du\t--targ\thi\t)", "kernels dump --target hip"},
+             {R"(predict pict\t)", "predict picture.png"},
+             {R"(examine-d\t)", "examine-d"}}) {  // a command for the program itself
+      write_file_atomically(folder_ / "type", "zmodload zsh/zpty; zpty one " + interactive +
+                                                  "; zpty -w one 'source ./setup'; zpty -w one $'athanor " +
+                                                  keys +
+                                                  "'; zpty -r one said '*called with: *!*'; print $said");
+      const std::string said = shell("timeout 60 zsh -f ./type");
+      const size_t at = said.rfind("called with: ") + 13;
+      std::string called = said.substr(at, said.find('!', at) - at);
+      std::ranges::replace(called, '=', ' ');  // zsh completes "--model="
+      EXPECT_EQ(trim(called), meant) << interactive;
+    }
+  }
 }
 
 TEST_F(Completion, IsRightForEachShell) {
