@@ -38,6 +38,21 @@ std::filesystem::path cache_file() {
   return folder.empty() ? folder : folder / "athanor.db";
 }
 
+/// A file that goes with the scope.
+class RemovedAtEnd {
+ public:
+  explicit RemovedAtEnd(std::filesystem::path file) : file_(std::move(file)) {}
+  ~RemovedAtEnd() {
+    std::error_code ignored;
+    std::filesystem::remove(file_, ignored);
+  }
+  RemovedAtEnd(const RemovedAtEnd&) = delete;
+  RemovedAtEnd& operator=(const RemovedAtEnd&) = delete;
+
+ private:
+  std::filesystem::path file_;
+};
+
 // Checking reads all of the file: a larger one is found to be damaged when the damaged part is read.
 constexpr uintmax_t most_checked_bytes = uintmax_t{8} << 20;
 
@@ -135,11 +150,13 @@ bool KernelCache::move_aside(const std::string& damage) {
   moved_aside_ = true;
   try {
     // Of several processes that see the damage one moves the file; the others must not move the new one.
-    const auto turn = os::Lock::take(file_.string() + ".moving");
+    const std::filesystem::path mark = file_.string() + ".moving";
+    const auto turn = os::Lock::take(mark);
     if (!turn) {
       give_up("is damaged and is being moved aside by another process");
       return false;
     }
+    const RemovedAtEnd removed(mark);
     sqlite3* again = open_database(file_);
     const bool whole = again != nullptr && find_damage(again).empty();
     close_database(again);

@@ -268,6 +268,7 @@ TEST_F(Safety, ADamagedCacheIsSaidAndMovedAside) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   expect_says(outcome, {"athanor.db is damaged", "moved to", "athanor.db.damaged"});
   EXPECT_EQ(text("cache/athanor.db.damaged"), bytes);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "cache/athanor.db.moving"));
   EXPECT_EQ(run(train("c", {"--max-steps", "2", "--quiet"})).err, "") << "the new one is whole";
   EXPECT_EQ(run({"doctor", "--only", "environment.cache.corrupt"}).exit_code, 0);
 }
