@@ -31,11 +31,12 @@ struct ExplainOptions {
   bool profile = false, json = false;
 };
 
-/// As wide as the terminal is; a file or a pipe gets what most windows can show.
+/// As wide as COLUMNS or the terminal says; a file or a pipe gets what most windows can show.
 size_t columns_for(int64_t asked) {
   constexpr int64_t without_terminal = 120;
+  if (asked > 0) return static_cast<size_t>(asked);
   const Screen screen = screen_of_stdout();
-  return static_cast<size_t>(asked > 0 ? asked : screen.interactive ? screen.columns : without_terminal);
+  return static_cast<size_t>(screen.interactive || columns_asked() ? screen.columns : without_terminal);
 }
 
 /// Seconds that each step of the plan took on average.
@@ -107,7 +108,7 @@ void add_explain(CLI::App& program, int& exit_code) {
   add_device_option(*command, options->step);
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
-  add_number(*command, "--width", options->width, "columns to use (default: the terminal's, else 120)")
+  add_number(*command, "--width", options->width, "columns to use (default: COLUMNS, the terminal's, or 120)")
       ->option_text("N");
   command->add_flag("--json", options->json, "print the plan as JSON");
   command->callback([command, options, &exit_code] {

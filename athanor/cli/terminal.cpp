@@ -1,7 +1,9 @@
 #include "athanor/cli/terminal.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 #include "athanor/base/os/terminal.h"
 
@@ -22,6 +24,14 @@ bool locale_is_utf8() {
 
 }  // namespace
 
+std::optional<int> columns_asked() {
+  const std::string_view text = environment("COLUMNS");
+  int columns = 0;
+  const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), columns);
+  const bool whole = failed == std::errc() && end == text.data() + text.size() && columns > 0;
+  return whole ? std::optional(columns) : std::nullopt;
+}
+
 bool is_dumb_terminal() { return environment("TERM") == "dumb"; }
 
 Screen screen_of_stdout() {
@@ -30,6 +40,7 @@ Screen screen_of_stdout() {
     screen.interactive = true;
     if (terminal->columns > 0) screen.columns = terminal->columns;
   }
+  if (const auto asked = columns_asked()) screen.columns = *asked;
   screen.unicode = locale_is_utf8();
   screen.color = screen.interactive && environment("NO_COLOR").empty();
   return screen;

@@ -1,12 +1,17 @@
 // What standard output can display.
 #pragma once
+#include <optional>
+
 #include "athanor/train/progress.h"
 
 namespace athanor::cli {
 
-/// Standard output as it is now: a terminal or not, how wide, whether it shows Unicode (by the locale) and
-/// colours (unless NO_COLOR is set, see no-color.org).
+/// Standard output as it is now: a terminal or not, how wide (COLUMNS, or what the terminal says), whether it
+/// shows Unicode (by the locale) and colours (unless NO_COLOR is set, see no-color.org).
 Screen screen_of_stdout();
+
+/// What COLUMNS asks for, if it is a number above 0.
+std::optional<int> columns_asked();
 
 /// Whether TERM says that the terminal cannot overwrite a line.
 bool is_dumb_terminal();

@@ -80,6 +80,12 @@ TEST_F(FirstUse, ExplainFitsItsWidthAndLeavesNothingOut) {
     }
     words.back() = "1000";
     EXPECT_THAT(run(words).out, HasSubstr("FLOPs"));
+    words.resize(words.size() - 2);
+    set_variable("COLUMNS", "70");
+    for (const std::string& line : split(run(words).out, '\n')) EXPECT_LE(line.size(), 70U) << line;
+    set_variable("COLUMNS", "no number");
+    EXPECT_EQ(run(words).out, off_terminal);
+    unsetenv("COLUMNS");
   }
   EXPECT_EQ(run({"explain", "--width", "0"}).exit_code, 2);
 }
