@@ -169,6 +169,7 @@ void TrainingRun::run_to_end() {
   settle(0);
   if (!tested_) tested_ = test();
   save(RunRecord::Draw::now);
+  if (sampled_step_ != state_.step) sample();  // a run may end in the middle of an epoch
   writer_.wait();
   finish();
 }
@@ -309,13 +310,18 @@ void TrainingRun::finish_epoch() {
   if (epochs_since_best() == 0) save_best();
   write_status(RunStateName::running);
   reporter_.epoch_ended(epoch);
-  if (config_.sample > 0)
-    if (const std::string text = learner_->sample(config_.sample, config_.seed); !text.empty()) {
-      add_sample(folder_.samples(), {state_.step, text});
-      if (tensorboard_) tensorboard_->add_text(state_.step, text);
-      reporter_.sampled(state_.step, text);
-    }
+  sample();
   if (callbacks.on_epoch) callbacks.on_epoch(epoch);
+}
+
+void TrainingRun::sample() {
+  sampled_step_ = state_.step;
+  if (config_.sample == 0) return;
+  const std::string text = learner_->sample(config_.sample, config_.seed);
+  if (text.empty()) return;
+  add_sample(folder_.samples(), {state_.step, text});
+  if (tensorboard_) tensorboard_->add_text(state_.step, text);
+  reporter_.sampled(state_.step, text);
 }
 
 }  // namespace athanor

@@ -81,6 +81,8 @@ class TrainingRun {
   Checkpoint checkpoint() const;
   void save(RunRecord::Draw draw);
   void save_best();
+  /// Lets a language model write, where that was asked for.
+  void sample();
   std::optional<TestPoint> last_test() const;
   void draw(RunRecord::Draw when);
   void finish();
@@ -112,7 +114,7 @@ class TrainingRun {
   std::optional<TestResult> tested_;  // after the last step, when it was
   CheckpointWriter writer_;
   std::optional<TensorBoardLog> tensorboard_;
-  int64_t saved_step_ = 0;
+  int64_t saved_step_ = 0, sampled_step_ = 0;
   int64_t started_ = 0;  // seconds since 1970
   Clock::time_point saved_at_;
 };

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "tests/cli/program_test.h"
 
 namespace athanor {
@@ -51,6 +52,25 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
   const testing::Outcome shown =
       run({"sample", "run/best.safetensors", "--device", "cpu", "--prompt", "one t", "--tokens", "3"});
   EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
+}
+
+// Text is shown where a run ends, be it within its first epoch, and once where that is the end of an epoch.
+TEST_F(LanguageModelProgram, WritesWhereTheRunEnds) {
+  const auto steps_of_samples = [&](const Words& more) {
+    Words words{"train", "--config", "run.toml", "--out", "run", "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    const testing::Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    std::vector<int64_t> steps;
+    for (const std::string& line : split(trim(text("run/samples.jsonl")), '\n'))
+      steps.push_back(json::parse(line)["step"]);
+    return steps;
+  };
+  EXPECT_EQ(steps_of_samples({"--max-steps", "2"}), std::vector<int64_t>{2});
+  const std::vector<int64_t> whole = steps_of_samples({"--resume", "--max-steps", "100000"});
+  ASSERT_EQ(whole.size(), 4U) << "2, and after each of three epochs";
+  EXPECT_EQ(whole.front(), 2);
+  EXPECT_EQ(whole[3], 3 * whole[1]);
 }
 
 TEST_F(LanguageModelProgram, FitPlansWhatTrainingTakes) {
