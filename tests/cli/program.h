@@ -32,7 +32,8 @@ class Program {
   Program(const std::filesystem::path& where, const std::vector<std::string>& arguments,
           const std::filesystem::path& out = {})
       : where_(where) {
-    std::vector<std::string> words{ATHANOR_BINARY_DIR "/athanor"};
+    const char* other = std::getenv("ATHANOR_TEST_PROGRAM");  // a build of another version
+    std::vector<std::string> words{other != nullptr ? other : ATHANOR_BINARY_DIR "/athanor"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     child_ = fork();
     if (child_ != 0) return;
