@@ -61,13 +61,21 @@ std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
     return Tensor::placeholder(type);
   };
   const int64_t part = std::max<int64_t>(1, batch_size / config_.accumulate);
+  mark_->set();
   // Of the last part: to the gradients of those before.
   if (config_.accumulate > 1)
     for (const auto& parameter : model_->parameters())
       parameter.set_grad(placeholder(parameter.value().type()));
-  const PendingStep pending =
-      build({BatchPart{placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}});
-  return plan_for({pending.loss});
+  try {
+    const PendingStep pending =
+        build({BatchPart{placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}});
+    auto plan = plan_for({pending.loss});
+    mark_->go_back();
+    return plan;
+  } catch (const Error&) {
+    mark_->go_back();
+    throw;
+  }
 }
 
 TestResult Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {

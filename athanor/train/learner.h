@@ -38,7 +38,7 @@ class Learner {
   PendingStep step(const Uploaded& batch, double lr);
   /// False when a step was given up that could not be taken back.
   bool whole() const { return whole_; }
-  /// The plan of a step, which is not computed. Nothing is to be done with the learner afterwards but this.
+  /// The plan of a step, which is not computed: all is as before.
   std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size);
 
   /// Sum of loss and count of right answers over the task's test batches, of the average of weights where

@@ -20,25 +20,25 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
   const uint64_t free = said ? *said : all > used ? all - used : 0, reachable = used + free;
   std::string problem = error.problem(), hint = error.hint();
   try {
-    // The memory of a plan is affine in the batch size, except for the kernels' scratch. Two small plans give
-    // the line.
-    const int64_t small = std::max<int64_t>(1, batch_size / 64);
-    const auto one = static_cast<double>(planned(small));
-    const double slope = (static_cast<double>(planned(2 * small)) - one) / static_cast<double>(small);
-    const double fixed = one - slope * static_cast<double>(small);
-    const double needed = fixed + slope * static_cast<double>(batch_size);
+    const auto needed = static_cast<double>(planned(batch_size));
+    // The memory of a plan is affine in the batch size, but for kernels' scratch.
+    const int64_t fewer = batch_size / 2;
+    const double slope =
+        fewer == 0 ? needed
+                   : (needed - static_cast<double>(planned(fewer))) / static_cast<double>(batch_size - fewer);
+    const double fixed = needed - slope * static_cast<double>(batch_size);
     // If a device refuses memory although it reports enough: it has what it has given, and no more.
     const auto room = static_cast<double>(needed < static_cast<double>(reachable) ? used : reachable);
     problem +=
         fmt::format(". A step of batch {} is planned to need {}; {} of {} are free", batch_size,
                     format_bytes(static_cast<uint64_t>(needed)), format_bytes(free), format_bytes(all));
-    const auto batch = static_cast<int64_t>((0.9 * room - fixed) / slope);  // the pool rounds up
-    hint = batch > 0 ? fmt::format("use --batch-size {}, about the largest that fits",
-                                   std::min(batch, batch_size - 1))
+    const auto batch =  // the pool rounds up
+        std::min<int64_t>(slope > 0 ? static_cast<int64_t>((0.9 * room - fixed) / slope) : 0, batch_size - 1);
+    hint = batch > 0 ? fmt::format("use --batch-size {}, about the largest that fits", batch)
                      : "not even one example fits: use a smaller model";
     hint = memory_hint(hint, device == Device{});
   } catch (const Error&) {
-    // If not even a small plan can be made, there is nothing to add.
+    // If no plan can be made, there is nothing to add.
   } catch (const std::bad_alloc&) {
   }
   return {error.code(), problem, error.where(), hint};

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "athanor/device/device.h"
@@ -86,6 +87,14 @@ TEST_F(OpenClProgram, SaysHowMuchMemoryIsMissingAndWhatFits) {
   EXPECT_THAT(end.err, HasSubstr("cannot allocate"));
   EXPECT_THAT(end.err, HasSubstr("is planned to need"));
   EXPECT_THAT(end.err, HasSubstr("about the largest that fits"));
+  // As much as the plan of that batch says, but for the rounding of what is printed, and kernels' scratch.
+  const Outcome plan = run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:0",
+                                                    "--deterministic", "--batch-size", "8192", "--json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const double planned = nlohmann::json::parse(plan.out)["planned_memory_bytes"];
+  std::smatch said;
+  ASSERT_TRUE(std::regex_search(end.err, said, std::regex("is planned to need ([0-9.]+) MiB"))) << end.err;
+  EXPECT_NEAR(std::stod(said[1]) * 1048576, planned, 0.03 * planned);
 }
 
 TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {
