@@ -1,0 +1,57 @@
+// hipRTC as a compiler of the GPU backend. Names are those of ROCm's hiprtc.h, which need not be installed.
+#include "athanor/backends/hip/compiler.h"
+
+#include <fmt/format.h>
+
+#include "athanor/backends/gpu/stream_api.h"
+#include "athanor/backends/hip/library.h"
+#include "athanor/device/vendor_libraries.h"
+
+namespace athanor::hip {
+
+using gpu::CompilerApi;
+
+static CompilerApi load_compiler() {
+  static const os::Library own(hiprtc_names(Machine(), hip_library().name()));
+  const os::Library& library = own ? own : hip_library();  // HIP 5.2 and older have it inside
+  CompilerApi api;
+  int (*version)(int*, int*) = nullptr;
+  CompilerApi::Form code;
+  gpu::Finder finder(library);
+  finder.find(version, "hiprtcVersion")
+      .find(api.create, "hiprtcCreateProgram")
+      .find(api.compile, "hiprtcCompileProgram")
+      .find(api.log_size, "hiprtcGetProgramLogSize")
+      .find(api.log, "hiprtcGetProgramLog")
+      .find(api.destroy, "hiprtcDestroyProgram")
+      .find(api.error_text, "hiprtcGetErrorString")
+      .find(code.size, "hiprtcGetCodeSize")
+      .find(code.get, "hiprtcGetCode");
+  if (!finder.lacking().empty()) {
+    const Missing none = missing_hiprtc(Machine());
+    api.missing = none.what;
+    api.fix = none.fix;
+    return api;
+  }
+  int major = 0, minor = 0, runtime = 0;
+  version(&major, &minor);
+  // hipRTC's own version hardly ever changes; the compiler behind it changes with the runtime.
+  reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
+  api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
+  api.forms = {code};
+  api.one_at_a_time = true;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
+  api.refused = [](const CompilerApi&, int) -> std::string {
+    return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";
+  };
+  api.options = [](const std::string& target) {
+    return std::vector<std::string>{"--offload-arch=" + target, "-O3"};
+  };
+  return api;
+}
+
+const CompilerApi& hip_compiler() {
+  static const CompilerApi instance = load_compiler();
+  return instance;
+}
+
+}  // namespace athanor::hip
