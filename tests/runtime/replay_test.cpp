@@ -2,6 +2,8 @@
 // one.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "athanor/base/error.h"
 #include "athanor/compile/options.h"
 #include "athanor/compile/plan.h"
@@ -94,9 +96,11 @@ class ReplayedSteps : public ::testing::Test {
  protected:
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
+    setenv("ATHANOR_REPLAY", "1", 1);  // on the processor too
     device = testing::gpu_devices().front().device;
     captures = queue_of(device).captures();
   }
+  void TearDown() override { unsetenv("ATHANOR_REPLAY"); }
   // Loss of each step; at the end the parameters of the first layer.
   std::vector<float> train(int steps) const {
     manual_seed(5);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdlib>
 #include <new>
 
 #include "athanor/backends/gpu/backend.h"
@@ -139,11 +140,34 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   std::array<size_t, 3> all{};
   for (size_t d = 0; d < all.size(); ++d) all[d] = launch.groups[d] * launch.group_size[d];
   cl_event event = nullptr;
+  const cl_command_queue queue = queue_of(stream);
   const cl_int code =
-      api().EnqueueNDRangeKernel(queue_of(stream), kernel, 3, nullptr, all.data(), launch.group_size.data(),
-                                 0, nullptr, span != nullptr ? &event : nullptr);
+      recorder_.records(queue)
+          ? recorder_.add(queue, kernel, all.data(), launch.group_size.data())
+          : api().EnqueueNDRangeKernel(queue, kernel, 3, nullptr, all.data(), launch.group_size.data(), 0,
+                                       nullptr, span != nullptr ? &event : nullptr);
   if (code != CL_SUCCESS) check(code, fmt::format("launch the kernel '{}'", launch.name));
   if (span != nullptr) *span = {event, event};
+}
+
+// On the processor a call for each launch costs nothing beside the launch.
+bool OpenClDriver::captures() const {
+  const char* const asked = facts_.shares_host_memory ? std::getenv("ATHANOR_REPLAY") : "1";
+  return recorder_.possible() && asked != nullptr && std::string_view(asked) == "1";
+}
+
+void OpenClDriver::begin_capture(Stream stream) {
+  const std::scoped_lock lock(launching_);
+  check(recorder_.begin(queue_of(stream)), "capture a plan");
+}
+
+gpu::Captured OpenClDriver::end_capture(Stream stream) {
+  const std::scoped_lock lock(launching_);
+  return recorder_.end(queue_of(stream));
+}
+
+void OpenClDriver::replay(Stream stream, gpu::Captured captured) {
+  check(recorder_.replay(queue_of(stream), captured), "replay a plan");
 }
 
 Mark OpenClDriver::mark(Stream stream, bool) {

@@ -7,6 +7,7 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/opencl/api.h"
+#include "athanor/backends/opencl/recording.h"
 
 namespace athanor::opencl {
 
@@ -34,6 +35,11 @@ class OpenClDriver final : public gpu::Driver {
   void finish(gpu::Stream stream) override;
   void release(gpu::Mark mark) noexcept override;
   gpu::Interval interval(const gpu::Span& span) override;
+  bool captures() const override;
+  void begin_capture(gpu::Stream stream) override;
+  gpu::Captured end_capture(gpu::Stream stream) override;
+  void replay(gpu::Stream stream, gpu::Captured captured) override;
+  void release_captured(gpu::Captured captured) noexcept override { recorder_.release(captured); }
   gpu::Module compile(const std::string& source, const std::string& name, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;
   gpu::Function find(gpu::Module module, const GpuLaunch& launch) override;
@@ -47,6 +53,7 @@ class OpenClDriver final : public gpu::Driver {
   cl_device_id id_;
   cl_context context_ = nullptr;
   std::mutex launching_;  // a kernel object holds the arguments of one launch at a time
+  Recorder recorder_;
 };
 
 /// All devices, in the order of platforms. {} where there is no OpenCL.

@@ -28,7 +28,7 @@ std::string kind_of(cl_device_type type) {
 }  // namespace
 
 OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device device)
-    : platform_(platform), id_(id) {
+    : platform_(platform), id_(id), recorder_(platform, id) {
   DeviceInfo& info = facts_.info;
   GpuTraits& traits = facts_.traits;
   info.device = device;

@@ -1,0 +1,88 @@
+#include "athanor/backends/opencl/recording.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+namespace athanor::opencl {
+namespace {
+
+/// What replays: the commands, and when they ran last.
+struct Recording {
+  cl_command_buffer_khr commands;
+  cl_event last = nullptr;
+};
+
+void await_last(Recording& recording) noexcept {
+  if (recording.last == nullptr) return;
+  api().WaitForEvents(1, &recording.last);
+  api().ReleaseEvent(recording.last);
+  recording.last = nullptr;
+}
+
+}  // namespace
+
+Recorder::Recorder(cl_platform_id platform, cl_device_id id) {
+  if ((" " + device_text(id, CL_DEVICE_EXTENSIONS) + " ").find(" cl_khr_command_buffer ") ==
+      std::string::npos)
+    return;
+  cl_command_queue_properties needed = 0;
+  cl_device_command_buffer_capabilities_khr can = 0;
+  if (api().GetDeviceInfo(id, CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR, sizeof needed, &needed,
+                          nullptr) != CL_SUCCESS ||
+      (needed & ~cl_command_queue_properties{CL_QUEUE_PROFILING_ENABLE}) != 0)
+    return;
+  at_once_ = api().GetDeviceInfo(id, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, sizeof can, &can, nullptr) ==
+                 CL_SUCCESS &&
+             (can & CL_COMMAND_BUFFER_CAPABILITY_SIMULTANEOUS_USE_KHR) != 0;
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+        api().GetExtensionFunctionAddressForPlatform(platform, name));
+    return function != nullptr;
+  };
+  if (!find(create_, "clCreateCommandBufferKHR") || !find(add_, "clCommandNDRangeKernelKHR") ||
+      !find(finalize_, "clFinalizeCommandBufferKHR") || !find(release_, "clReleaseCommandBufferKHR") ||
+      !find(enqueue_, "clEnqueueCommandBufferKHR"))
+    enqueue_ = nullptr;
+}
+
+cl_int Recorder::begin(cl_command_queue queue) {
+  const std::array<cl_command_buffer_properties_khr, 3> properties = {
+      CL_COMMAND_BUFFER_FLAGS_KHR, at_once_ ? CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR : 0, 0};
+  cl_int code = CL_SUCCESS;
+  const cl_command_buffer_khr commands = create_(1, &queue, properties.data(), &code);
+  if (code == CL_SUCCESS) open_[queue] = commands;
+  return code;
+}
+
+cl_int Recorder::add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group) {
+  return add_(open_.at(queue), nullptr, nullptr, kernel, 3, nullptr, all, group, 0, nullptr, nullptr,
+              nullptr);
+}
+
+gpu::Captured Recorder::end(cl_command_queue queue) {
+  const auto found = open_.find(queue);
+  if (found == open_.end()) return nullptr;
+  const cl_command_buffer_khr commands = found->second;
+  open_.erase(found);
+  if (finalize_(commands) == CL_SUCCESS) return std::make_unique<Recording>(commands).release();
+  release_(commands);
+  return nullptr;
+}
+
+cl_int Recorder::replay(cl_command_queue queue, gpu::Captured captured) const {
+  auto& recording = *static_cast<Recording*>(captured);
+  if (!at_once_) await_last(recording);
+  if (recording.last != nullptr) api().ReleaseEvent(recording.last);
+  recording.last = nullptr;
+  return enqueue_(1, &queue, recording.commands, 0, nullptr, &recording.last);
+}
+
+void Recorder::release(gpu::Captured captured) const noexcept {
+  const std::unique_ptr<Recording> recording(static_cast<Recording*>(captured));
+  await_last(*recording);
+  release_(recording->commands);
+}
+
+}  // namespace athanor::opencl

@@ -1,0 +1,39 @@
+// Launches that an OpenCL device keeps and runs again in one call: cl_khr_command_buffer.
+#pragma once
+#include "athanor/backends/opencl/api.h"  // first: it sets the version of OpenCL
+
+#include <CL/cl_ext.h>
+
+#include <map>
+
+#include "athanor/backends/gpu/driver.h"
+
+namespace athanor::opencl {
+
+class Recorder {
+ public:
+  /// Of a device whose driver has the extension, for queues in order; else none of it may be called.
+  Recorder(cl_platform_id platform, cl_device_id id);
+  bool possible() const { return enqueue_ != nullptr; }
+
+  // Each gives OpenCL's code. Another thread may not call those of the same queue meanwhile.
+  cl_int begin(cl_command_queue queue);
+  /// Whether launches of the queue are kept now.
+  bool records(cl_command_queue queue) const { return open_.contains(queue); }
+  cl_int add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group);
+  /// nullptr where the driver refuses.
+  gpu::Captured end(cl_command_queue queue);
+  cl_int replay(cl_command_queue queue, gpu::Captured captured) const;
+  void release(gpu::Captured captured) const noexcept;
+
+ private:
+  bool at_once_ = false;  // a run may be enqueued while the one before is under way
+  clCreateCommandBufferKHR_fn create_ = nullptr;
+  clCommandNDRangeKernelKHR_fn add_ = nullptr;
+  clFinalizeCommandBufferKHR_fn finalize_ = nullptr;
+  clEnqueueCommandBufferKHR_fn enqueue_ = nullptr;
+  clReleaseCommandBufferKHR_fn release_ = nullptr;
+  std::map<cl_command_queue, cl_command_buffer_khr> open_;
+};
+
+}  // namespace athanor::opencl
