@@ -8,6 +8,7 @@ endfunction()
 
 add_check(check_format TIMEOUT 120 COMMAND tools/check-format)
 add_check(check_layers TIMEOUT 60 COMMAND tools/check-layers)
+add_check(check_drivers TIMEOUT 60 COMMAND tools/check-drivers)
 add_check(check_layers_finds TIMEOUT 60 COMMAND tests/support/check-layers-finds)
 add_check(check_links TIMEOUT 60 COMMAND tools/check-links)
 add_check(check_links_finds TIMEOUT 60 COMMAND tests/support/check-links-finds)
