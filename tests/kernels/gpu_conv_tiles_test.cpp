@@ -24,14 +24,13 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = device.facts().traits;
     traits.compute_units = groups;
-    const auto candidates = gpu_candidates(request, traits);
+    auto candidates = gpu_candidates(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+    std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("tile_m"); });
+    for (const GpuCandidate& one : candidates) names.insert(one.name.substr(0, one.name.find(' ')));
     std::vector<Run> runs;
-    for (const GpuCandidate& candidate : candidates) {
-      if (!candidate.parameters.contains("tile_m")) continue;
-      names.insert(candidate.name.substr(0, candidate.name.find(' ')));
+    for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
-    }
     EXPECT_FALSE(runs.empty()) << request.key();
     expect_all_near(runs, want, dtype == DType::f32 ? 2e-5 : 2e-2, request.key());
   }

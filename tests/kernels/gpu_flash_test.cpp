@@ -43,11 +43,11 @@ void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs,
   }
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    const auto candidates = gpu_candidates(request, device.facts().traits);
+    auto candidates = gpu_candidates(request, device.facts().traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
+    std::erase_if(candidates, [](const GpuCandidate& one) { return !is_flash(one); });
     std::vector<std::vector<Run>> runs(outputs.size());
-    for (const GpuCandidate& candidate : candidates) {
-      if (!is_flash(candidate)) continue;
+    for (const GpuCandidate& candidate : reduced(std::move(candidates))) {
       auto found = outputs_on(device, candidate, inputs, outputs);
       for (size_t o = 0; o < outputs.size(); ++o)
         runs[o].push_back({candidate.name + " of " + ops[o]->name, std::move(found[o])});

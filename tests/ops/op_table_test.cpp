@@ -9,6 +9,7 @@
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/op_harness.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/reduced.h"
 
 namespace athanor::testing {
 namespace {
@@ -91,13 +92,15 @@ void OpTable::check_whole() {
   // Passes do not depend on the device. Only kernels do, fused or each op alone. Other tests (tests/kernels)
   // cover candidates to choose from.
   if (!on_host()) all_off = {"tune", "tune,dedicated", "tune,fuse"};
+  const bool reduced = !on_host() && is_reduced();  // the first case alone
+  if (reduced) all_off.resize(1);
   const bool everything = on_host() || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
   for (const std::string& off : all_off) {
     const ScopedDisable scope(off);
     SCOPED_TRACE("passes switched off: " + (off.empty() ? "none" : off));
     // A decomposed op has many kernels to compile in each shape.
-    const size_t cases =
-        everything || off == "tune" ? op().cases.size() : std::min<size_t>(1, op().cases.size());
+    const size_t cases = !reduced && (everything || off == "tune") ? op().cases.size()
+                                                                   : std::min<size_t>(1, op().cases.size());
     for (size_t i = 0; i < cases; ++i) {
       auto dtypes = dtypes_of(op().cases[i]);
       // Every dtype runs through both kinds of kernels; the other passes do not depend on it. Devices that
@@ -105,6 +108,7 @@ void OpTable::check_whole() {
       const bool all_dtypes =
           on_host() ? off.empty() || off == "dedicated" || off == "fuse" : off == "tune" && i == 0;
       if (!all_dtypes) dtypes.resize(1);
+      if (reduced) dtypes = one_of_each_kind(dtypes);
       for (DType dtype : dtypes) {
         const FilledCase c = fill(op(), i, dtype);
         if (needs_missing_f64(c)) continue;
