@@ -1,4 +1,4 @@
-"""What the checks of Markdown pages share: which pages there are, and their headings as GitHub names them."""
+"""What the checks of Markdown pages share: which pages there are, and what a page consists of."""
 import re
 import subprocess
 from pathlib import Path
@@ -27,3 +27,55 @@ def anchors(page):
         words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
         names.append(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
     return names
+
+
+class Block:
+    """A paragraph, list item, table or block of code: its kind, lines and place."""
+
+    def __init__(self, kind, line, language=""):
+        self.kind, self.line, self.language, self.lines = kind, line, language, []
+
+
+class Section:
+    """A heading, and the blocks below it up to the next heading."""
+
+    def __init__(self, level, title, line):
+        self.level, self.title, self.line, self.blocks = level, title, line, []
+
+
+def kind_of(line):
+    """What kind of block begins with the line, if it is not inside one."""
+    if line.startswith("    "):
+        return "code"
+    if line.startswith("|"):
+        return "table"
+    return "item" if re.match(r"([-*]|\d+\.) ", line) else "paragraph"
+
+
+def sections(page):
+    """The page's sections, in their order; the first one is what stands above the first heading."""
+    found = [Section(0, page.name, 1)]
+    fence = False
+    block = None  # the one that the next line continues
+    for number, line in enumerate(page.read_text(encoding="utf-8").split("\n"), 1):
+        blocks = found[-1].blocks
+        if line.startswith("```"):
+            fence = not fence
+            block = Block("code", number, line[3:].strip()) if fence else None
+            if fence:
+                blocks.append(block)
+        elif fence:
+            block.lines.append(line)
+        elif re.match(r"#+ ", line):
+            level = len(line.split(" ")[0])
+            found.append(Section(level, line[level:].strip(), number))
+            block = None
+        elif not line.strip():
+            block = None
+        else:
+            kind = kind_of(line)
+            if not block or kind == "item" or (kind == "table") != (block.kind == "table"):
+                block = Block(kind, number)
+                blocks.append(block)
+            block.lines.append(line)
+    return found
