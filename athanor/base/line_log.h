@@ -10,7 +10,7 @@ namespace athanor {
 
 /// Appends lines to a file. A line is written in one call and is there, for readers, when write() returns.
 ///
-/// To resume a run at the very line, store size() with the checkpoint (after sync()) and open the log with
+/// To resume a run at the right line, store size() with the checkpoint (after sync()) and open the log with
 /// it: lines that the killed run wrote later are cut off, and are written again by the resumed one.
 class LineLog {
  public:

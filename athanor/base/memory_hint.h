@@ -1,4 +1,4 @@
-// What is advised when there is not enough memory.
+// The hint when there is not enough memory.
 #pragma once
 #include <string>
 

@@ -1,5 +1,5 @@
-// SQLite files that keep what is worth keeping and can be done without: nothing here throws, and what cannot
-// be opened, prepared or run gives no rows.
+// SQLite files for data that Athanor can do without: nothing here throws, and what cannot be opened, prepared
+// or run gives no rows.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +10,8 @@ struct sqlite3_stmt;
 
 namespace athanor {
 
-/// Opens or makes a file, and its folder; nullptr where that cannot be. Other processes that write are waited
-/// for, half a second and only until that was once in vain. To be closed with close_database().
+/// Opens or creates a file, and its folder; nullptr if this fails. Waits for other writing processes for half
+/// a second, until such a wait fails once. Close it with close_database().
 sqlite3* open_database(const std::filesystem::path& file);
 
 /// Why the last statement failed.
@@ -21,8 +21,8 @@ struct DatabaseTrouble {
 };
 DatabaseTrouble trouble_of(sqlite3* database);
 
-/// What SQLite's integrity check finds wrong with a file: the first of all. "" when it is whole, or not to be
-/// told because another process has it locked. Reads all of it.
+/// The first fault that SQLite's integrity check finds in a file; "" if there is none, or if another process
+/// has locked the file. Reads all of it.
 std::string find_damage(sqlite3* database);
 
 void close_database(sqlite3* database);

@@ -1,4 +1,4 @@
-// How wide text becomes in pictures whose viewer chooses the font.
+// How wide text becomes in drawings whose viewer chooses the font.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// What the program's command line takes, read from the parser itself: shell completion and the manual page
-// are made from it, and cannot say anything else than --help.
+// The program's options and commands, read from the parser itself. Shell completion and the manual page are
+// made from this, so they agree with --help.
 #pragma once
 #include <string>
 #include <vector>

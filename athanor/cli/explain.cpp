@@ -22,7 +22,7 @@ namespace athanor::cli {
 namespace {
 
 constexpr int profiled_runs = 10;
-// Of timing kernels that nobody has timed yet: looking at a plan should cost little, whatever the batch.
+// For timing kernels that were never timed: looking at a plan should cost little, whatever the batch size.
 constexpr uint64_t most_memory = uint64_t{1} << 30;
 
 struct ExplainOptions {

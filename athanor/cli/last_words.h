@@ -1,4 +1,4 @@
-// How the program ends when something fails that nobody caught.
+// How the program ends after an uncaught exception or a crash.
 #pragma once
 #include <exception>
 

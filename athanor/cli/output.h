@@ -1,4 +1,4 @@
-// Standard output that notices when what was printed did not arrive.
+// Standard output that detects failed writes.
 #pragma once
 #include <array>
 #include <streambuf>
@@ -6,7 +6,7 @@
 namespace athanor::cli {
 
 /// While it lives, std::cout writes through it. What goes wrong (a full disk) is kept, and what comes after
-/// it is dropped: nobody checks each line, so finish() says it at the end.
+/// it is dropped. Single writes are not checked, so finish() reports it at the end.
 class CheckedOutput : public std::streambuf {
  public:
   CheckedOutput();

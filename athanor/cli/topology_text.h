@@ -1,4 +1,4 @@
-// Text and pictures of how a machine's processors and devices are connected.
+// Text and drawings of how a machine's processors and devices are connected.
 #pragma once
 #include <string>
 
@@ -23,7 +23,7 @@ std::string describe(const MemoryNode& node, const char* dot);
 
 std::string topology_text(const Topology& topology, const Detection& detection, const Screen& screen);
 
-/// A picture, with colours for light and dark pages.
+/// A drawing, with colours for light and dark pages.
 std::string topology_svg(const Topology& topology, const Detection& detection);
 
 }  // namespace athanor::cli

@@ -26,7 +26,7 @@ struct TrainedModel {
 };
 
 /// The model at `path` (see find_checkpoint) on a device. Threads and kernels are the run's, so that it
-/// computes the very numbers that it did there, unless `threads` is not 0. Throws Error.
+/// computes the same numbers as in the run, unless `threads` is not 0. Throws Error.
 TrainedModel load_trained_model(const std::string& path, const std::string& device, int64_t threads);
 
 /// Throws Error(usage) for a model of another kind than a command uses, with the command to use.

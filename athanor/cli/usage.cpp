@@ -47,7 +47,7 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const CLI::App* innermost = &program;
   while (!innermost->get_subcommands().empty()) innermost = innermost->get_subcommands().front();
   const CLI::App& command = *innermost;
-  // A word that nobody knows is the likelier mistake where something is missing, too.
+  // If a word is unknown and another is missing, the unknown word is the likelier mistake.
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if ((extra || missing) && !program.remaining(true).empty()) return unknown_word(program, command);

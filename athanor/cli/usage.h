@@ -1,4 +1,4 @@
-// What is said about a command line that makes no sense.
+// Messages about a wrong command line.
 #pragma once
 #include <CLI/CLI.hpp>
 

@@ -1,4 +1,4 @@
-// Text that keeps to a width, for tables that have no room to be tables.
+// Text of limited width, for tables that are too wide.
 #pragma once
 #include <string>
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace athanor {
 
-/// The narrowest that anything is laid out for.
+/// The smallest width.
 constexpr size_t least_columns = 40;
 
 /// `text` in lines of at most `columns`: broken after blanks, plus signs, commas and slashes, and inside a

@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// Nodes that are computed in one walk over a space: elementwise ops with its shape, reductions of it along
+/// Nodes that are computed in one loop over a space: elementwise ops with its shape, reductions of it along
 /// the same axes, and elementwise ops on the reductions' results (the epilogue).
 struct LoopGroup {
   Shape space;
@@ -23,10 +23,10 @@ struct Fusion {
   std::vector<LoopGroup> groups;
   std::vector<int> group_of;     // for each node: its group, or -1
   std::vector<bool> stored;      // for each node: whether its value is in memory
-  std::vector<bool> recomputed;  // elementwise nodes cheap enough to compute again where they are used
+  std::vector<bool> recomputed;  // elementwise nodes cheap enough to recompute where they are used
 };
 
-/// Whether an elementwise op takes so long that its values are rather kept than computed again.
+/// Whether an elementwise op takes so long that its values are kept instead of recomputed.
 bool is_costly(Prim prim);
 
 /// Puts every elementwise op and reduction of the graph into exactly one group. Levels make sure that no two

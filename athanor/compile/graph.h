@@ -17,11 +17,11 @@ struct GraphNode {
   std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
   TensorType type;
   Layout layout;
-  LoopProgram epilogue;  // only of contractions: see KernelRequest. Its inputs come behind the op's
+  LoopProgram epilogue;  // only of contractions: see KernelRequest. Its inputs follow the op's
   std::source_location where;
   PartName part;
   /// Earlier nodes that must have been computed before this one, although it does not read them: a value that
-  /// is computed again waits until it is needed.
+  /// is recomputed waits until it is needed.
   std::vector<int> after = {};
   /// Of the Autocast that it was made in. After the pass autocast() only tf32 is left, on contractions.
   Precision precision = Precision::f32;
@@ -63,17 +63,17 @@ Graph autocast(const Graph& graph);
 /// Decomposes every op that has no kernel on its device, until only primitives and ops with kernels are left.
 /// Throws Error(device) naming the op and the user's line if an op has neither a kernel nor a decomposition.
 Graph lower(const Graph& graph, const CompileOptions& options);
-/// Turns transposed products into products of transposes, which are views. The old products are dead.
+/// Turns transposed products into products of transposes, which are views. The old products are then unused.
 Graph orient_products(const Graph& graph);
-/// Removes what computes nothing: identities, common subexpressions, dead nodes.
+/// Removes identities, common subexpressions and unused nodes.
 Graph simplify(const Graph& graph);
-/// Casts a vector that is added to a contraction's result before it is broadcast, and not after that: kernels
-/// take a bias in the result's type.
+/// Casts a vector that is added to a contraction's result before it is broadcast, not afterwards, because
+/// kernels take a bias in the result's type.
 Graph cast_vectors_first(const Graph& graph);
 /// Chooses blocked layouts for the inputs and results of convolutions, and adds reorders at the edges.
 Graph choose_layouts(const Graph& graph, const CompileOptions& options);
-/// Makes elementwise ops behind a contraction its epilogue, if its device has kernels that compute them and
-/// nothing else uses the values between. For the result of add_copies. `donated`: see compile().
+/// Makes the elementwise ops after a contraction its epilogue, if its device has kernels for this and nothing
+/// else uses the values in between. For the result of add_copies. `donated`: see compile().
 Graph fuse_epilogues(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 
 /// Keeps only the nodes that outputs need, and all inputs.

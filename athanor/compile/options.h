@@ -8,7 +8,7 @@
 
 namespace athanor {
 
-/// The parts of the compiler that ATHANOR_DISABLE=fuse,layout or ScopedDisable can switch off. Results stay
+/// The parts of the compiler that ATHANOR_DISABLE=fuse,layout or ScopedDisable disables. Results stay
 /// the same; only speed and memory differ.
 enum class Pass : uint8_t {
   dedicated,  // kernels for whole composite ops (conv2d, max_pool2d, ...); off: everything decomposes into
@@ -21,16 +21,16 @@ enum class Pass : uint8_t {
   join,       // many parameters updated in one launch
   tune,       // kernels chosen by timing; off: the backend's best guess
   replay,     // plans that run again and again are given to the device in one call
-  recompute,  // values computed again rather than kept: those of nn::checkpoint, and to keep a memory limit
+  recompute,  // values recomputed instead of kept: those of nn::checkpoint, and for a memory limit
   libraries,  // on GPUs, kernels of vendors' libraries beside our own
 };
 constexpr int pass_count = 11;
 
-/// What a plan's kernels are chosen by, where nothing else says so.
+/// How a plan's kernels are chosen by default.
 enum class Tuning : uint8_t {
-  off,    // the best guess: what is remembered, also of alike problems; nothing is timed
-  quick,  // the same, but for the host's kernels, which need no compiling and are timed for some seconds
-  full,   // what is remembered; all else is timed
+  off,    // the best guess: the remembered choice, also of alike problems; nothing is timed
+  quick,  // the same, except for the host's kernels, which are timed for some seconds
+  full,   // the remembered choice; all other problems are timed
 };
 /// "off", "quick", "full".
 std::string_view to_string(Tuning tuning);
@@ -42,7 +42,7 @@ struct CompileOptions {
   uint32_t disabled = 0;       // one bit for each Pass
   bool deterministic = false;  // choose kernels without timing
   Tuning tuning = Tuning::full;
-  /// Whether kernels do less at once where that takes more memory.
+  /// Whether to leave out fusion that takes more memory.
   bool spares_memory = false;
   bool check_nan = false;  // look for NaN and infinity after each step of a plan
   /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes); of the host only where there

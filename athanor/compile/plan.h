@@ -70,7 +70,7 @@ struct PlanStep {
   std::vector<LoopProgram> loops;        // a fused loop, or several loops whose buffers are numbered together
   std::vector<BufferRef> buffers;        // the kernel's arguments, in order
   std::vector<int> reads, writes;        // values
-  std::vector<int> after;                // values that must be written before, though it reads them not
+  std::vector<int> after;                // values that must be written before, although it does not read them
   std::string where;                     // the user's line of the last op
   std::vector<std::string> parts;        // parts of the model that the ops belong to: {"layer1.0.conv1"}
   int64_t flops = 0, bytes = 0;          // arithmetic, and the least memory that is read and written
@@ -89,18 +89,18 @@ struct PlanStep {
   std::string name_and_parts() const;
 };
 
-/// What a plan computes again rather than keep it.
+/// What a plan recomputes instead of keeping it.
 struct Recomputation {
   int64_t kernels = 0;  // that run once more
   int64_t flops = 0;    // of those
   int64_t bytes = 0;    // of planned memory that this saves
-  double seconds = 0;   // that it costs, by measured and predicted times; 0: too little is known of them
+  double seconds = 0;   // their time, measured or predicted; 0: not known
   double share = 0;     // of the plan's time, by the same times
   bool operator==(const Recomputation&) const = default;
 };
 
 struct Plan {
-  std::vector<Device> devices;  // of its values, that of the first output in front
+  std::vector<Device> devices;  // of its values, with that of the first output in front
   std::vector<PlanQueue> queues;
   std::vector<PlanValue> values;
   std::vector<PlanStep> steps;       // in the order in which they are given to their queues
@@ -132,7 +132,7 @@ Plan make_steps(const Graph& graph, const CompileOptions& options);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated[i]`: input i is not needed afterwards.
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);
-/// Lets copies of inputs to other devices run late, a few kernels before they are needed.
+/// Delays copies of inputs to other devices until a few kernels before they are needed.
 void delay_copies(Plan& plan);
 /// Runs loops with the same program on different tensors in one launch, if they can wait for the last of
 /// them: the updates of many parameters. For devices that run the kernel language. The first loops then run
@@ -140,21 +140,20 @@ void delay_copies(Plan& plan);
 void join_loops(Plan& plan);
 /// Chooses a kernel for every step that has none.
 void choose_kernels(Plan& plan, const CompileOptions& options);
-/// Computes temporaries again, right before they are needed late, rather than keep them: all but the results
-/// of each nn::checkpoint; and with a memory limit, as many more as it takes for the plan to fit, at the
-/// least cost by measured or predicted times. What runs again are the same kernels, so results stay the same
-/// bit for bit. Sums and other reductions are small, and kept. Kernels must have been chosen; those of loops
-/// that run again in part are to be chosen afterwards. Throws Error(usage) with the least limit if the plan
-/// cannot fit.
+/// Recomputes temporaries right before their late use instead of keeping them: all but the results of each
+/// nn::checkpoint, and with a memory limit as many more as the plan needs to fit, at the least cost by
+/// measured or predicted times. The same kernels run again, so results stay the same, bit for bit. Sums and
+/// other reductions are small, and kept. Kernels must be chosen before; those of loops that run again in part
+/// must be chosen afterwards. Throws Error(usage) with the lowest possible limit if the plan cannot fit.
 Plan recompute(Plan plan, const CompileOptions& options);
 /// Gives every temporary its place in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
-/// Finds which steps must wait for steps of other queues: those that write what they use, and those that use
-/// memory which they write.
+/// Finds which steps must wait for steps of other queues: for those that write what they use, and for those
+/// that use memory which they write.
 void order_queues(Plan& plan);
 
-/// The steps of a graph in order, with all memory but the scratch of kernels: what a graph's plan will take
-/// is known from it before kernels are chosen. For passes that choose between graphs of the same meaning.
+/// The steps of a graph in order, with all memory except the kernels' scratch memory. From this the memory of
+/// a plan is known before its kernels are chosen. For passes that choose between equivalent graphs.
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);
 /// Runs all passes: from the requested values to a plan that can run.
 Plan compile(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options);

@@ -1,4 +1,4 @@
-// Reruns: steps of a plan that run once more, late, so that what they write need not be kept.
+// Reruns: steps of a plan that run again late, so that their results need not be kept.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -9,18 +9,19 @@
 
 namespace athanor {
 
-/// What can be computed again in a plan whose kernels are chosen, and what that comes to. The order of steps
-/// stays; a rerun stands right before the first step that needs it. It is the same kernel on the same inputs,
-/// or a loop cut down to the elementwise values that are needed: never a reduction, so the bits are the same.
+/// What can be recomputed in a plan whose kernels are chosen, and what this costs and saves. The order of
+/// steps stays. A rerun comes right before the first step that needs it. It is the same kernel on the same
+/// inputs, or a loop reduced to the elementwise values that are needed. It is never a reduction, so the bits
+/// are the same.
 class Reruns {
  public:
   explicit Reruns(const Plan& plan);
 
-  /// How a value is had late in the plan.
+  /// How a value is provided late in the plan.
   enum class How : uint8_t {
     kept,
-    again,   // computed again for the steps after the longest time in which nothing reads it
-    needed,  // not read late itself, but computed again for what is computed from it
+    again,   // recomputed for the steps after the longest interval in which nothing reads it
+    needed,  // not read late itself, but recomputed for values that depend on it
   };
   using Selection = std::vector<How>;  // by value
 
@@ -28,7 +29,7 @@ class Reruns {
   Selection by_hand() const;
   /// Values that may be computed again.
   const std::vector<int>& candidates() const { return candidates_; }
-  /// The selection with this value added, and with those that it is computed from which are large and would
+  /// The selection with this value added, and with the large values that it is computed from, which would
   /// otherwise have to be kept for it.
   Selection with(const Selection& selection, int value) const;
 
@@ -36,11 +37,11 @@ class Reruns {
     bool possible = true;             // false: an input is overwritten before it would be read again
     double seconds = 0;               // of reruns
     std::vector<int64_t> alive = {};  // bytes of temporaries and scratch at each step
-    /// How much is too much, summed over steps.
+    /// The excess over the limit, summed over steps.
     int64_t excess(int64_t target) const;
   };
   Outcome outcome(const Selection& selection, Device device) const;
-  /// The plan with these reruns, not placed; loops that were cut down have no kernels.
+  /// The plan with these reruns, not placed; reduced loops have no kernels.
   Plan apply(const Selection& selection) const;
   const StepTimes& times() const { return times_; }
   double rerun_seconds(int value) const { return seconds_[static_cast<size_t>(value)]; }
@@ -52,7 +53,7 @@ class Reruns {
   };
   struct Run {
     std::vector<Item> items;
-    std::vector<int> first, last;  // of each value, and then of each value's second making: items; -1
+    std::vector<int> first, last;  // items that write each value, and then those that recompute it; -1
     bool possible = true;
     double seconds = 0;
   };

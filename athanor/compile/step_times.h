@@ -9,12 +9,12 @@ namespace athanor {
 
 class StepTimes {
  public:
-  /// Seconds of the chosen kernel where it was timed; else by arithmetic and bytes at the best rates that any
-  /// kernel of the device has reached.
+  /// Seconds of the chosen kernel if it was timed; otherwise from arithmetic and bytes, at the best rates
+  /// that any kernel of the device has reached.
   double seconds(const PlanStep& step) const;
   /// Of all steps, one after the other.
   double seconds(const Plan& plan) const;
-  /// False once a device had no rates, because nothing was timed there: seconds are then only in proportion.
+  /// False after a device without rates, on which nothing was timed: seconds are then only proportional.
   bool known() const { return known_; }
 
  private:

@@ -14,7 +14,7 @@ namespace athanor {
 /// the result depends neither on the order nor on the machine. A constant channel gets stddev 1.
 Normalization measure_normalization(const HostArray& images);
 
-/// What is advised about arrays of element types that a dataset cannot take.
+/// A hint for arrays of element types that a dataset cannot take.
 inline constexpr const char* pictures_hint =
     "Save them as bytes from 0 to 255: images.astype('uint8'), or (255 * images).astype('uint8') where they "
     "are from 0 to 1";
@@ -23,10 +23,10 @@ inline constexpr const char* labels_hint = "Save them as whole numbers: labels.a
 struct ArrayDatasetOptions {
   std::vector<std::string> class_names;
   int64_t classes = 0;  // 0: the number of names, or without names the largest label + 1
-  std::optional<Normalization> normalization;  // none: measured on these pictures
+  std::optional<Normalization> normalization;  // none: measured on these images
 };
 
-/// Pictures as bytes. They are converted to floats when they are read.
+/// Images as bytes. They are converted to floats when they are read.
 class ArrayDataset final : public Dataset {
  public:
   /// `images` is u8: [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3 (where both fit: C first).

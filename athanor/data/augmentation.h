@@ -1,4 +1,4 @@
-// Random changes of the training pictures, by a list in words.
+// Augmentation: random transforms of training images, given as a list in words.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,31 +12,30 @@
 
 namespace athanor {
 
-/// A list of transforms, in the order in which they are done. Parameters are chosen as by the classes of
+/// A list of transforms, in the order in which they run. Parameters are chosen as by the classes of
 /// torchvision.transforms.v2 with the same arguments, with other random numbers.
 class Augmentation {
  public:
-  /// "crop,flip,jitter=0.4:0.4:0.4:0.1": names of augmentation_kinds(), with numbers after "=" where they
-  /// differ from the usual ones. "" and "none" change nothing. Throws Error(usage) that names the part that
-  /// is wrong.
+  /// "crop,flip,jitter=0.4:0.4:0.4:0.1": names of augmentation_kinds(), with numbers after "=" if they differ
+  /// from the defaults. "" and "none" change nothing. Throws Error(usage) naming the wrong part.
   static Augmentation parse(const std::string& text);
 
   bool empty() const { return steps_.empty(); }
-  /// Whether pictures of a batch are mixed (mixup, cutmix). Then labels are probabilities of classes.
+  /// Whether images of a batch are mixed (mixup, cutmix). Then labels are probabilities of classes.
   bool mixes() const;
   /// "crop=4, flip=0.5": with all numbers.
   std::string to_string() const;
 
-  /// A picture of the example's size from `stored`, as Dataset::picture() gives it; not normalised.
+  /// An image of the example's size from `stored`, as Dataset::picture() gives it; not normalised.
   Picture apply(const HostArray& stored, const ExampleSpec& spec, RandomStream& random) const;
-  /// The same of a picture and its mask, of which all that moves pixels is done to both. The mask is as
+  /// The same for an image and its mask. Transforms that move pixels apply to both. The mask is as
   /// resample_mask() gives it.
   std::pair<Picture, Picture> apply(const PictureAndMask& stored, const ExampleSpec& spec,
                                     RandomStream& random) const;
-  /// The first transform that is not known for masks; "" where all are.
+  /// The first transform that masks do not support; "" if they support all.
   std::string without_masks() const;
   /// Mixes a batch [B, C, H, W] with itself, moved by one, and makes labels i64 [B] probabilities, f32 [B,
-  /// classes]: mixup or cutmix, either by chance where both are wanted.
+  /// classes]: mixup or cutmix; if both are in the list, one of them at random.
   void mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const;
 
   struct Step {
@@ -57,21 +56,21 @@ struct AugmentationValue {
 struct AugmentationKind {
   std::string_view name, what;
   std::vector<AugmentationValue> values;
-  /// Null for what is not done to a picture by itself: resized-crop, mixup, cutmix.
+  /// Null for resized-crop, mixup and cutmix, which do not apply to an image by itself.
   Picture (*apply)(const Picture& picture, const std::vector<double>& values, RandomStream& random);
-  /// Moves the pixels of a mask as apply() does those of its picture, given the same random numbers. Null
-  /// where they stay.
+  /// Moves the pixels of a mask as apply() moves those of its image, given the same random numbers. Null if
+  /// they stay.
   Picture (*apply_to_mask)(const Picture& mask, const std::vector<double>& values,
                            RandomStream& random) = nullptr;
 };
 
 const std::vector<AugmentationKind>& augmentation_kinds();
 
-/// What is usual for pictures like these, where "standard" is asked for: a crop, and a flip where left and
-/// right mean nothing, which those of digits and letters do.
+/// What "standard" means for images like these: a crop, and a flip unless left and right matter, as for
+/// digits and letters.
 std::string standard_augmentation(const std::string& dataset, const ExampleSpec& spec);
 
-/// `text` with "standard" replaced by what that is for a dataset: "standard,cutmix" gives "crop,flip,cutmix".
+/// `text` with "standard" replaced by its meaning for a dataset: "standard,cutmix" gives "crop,flip,cutmix".
 std::string with_standard(const std::string& text, const std::string& standard);
 
 }  // namespace athanor

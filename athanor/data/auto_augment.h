@@ -18,7 +18,7 @@ Picture trivial_augment(const Picture& picture, RandomStream& random);
 
 /// The names of all operations, in torchvision's order.
 const std::vector<std::string_view>& auto_operations();
-/// How strong an operation is at strength `bin` of 0 to 30; `wide` for TrivialAugment.
+/// The magnitude of an operation at strength `bin`, from 0 to 30; `wide` for TrivialAugment.
 double auto_magnitude(std::string_view name, int bin, bool wide, int64_t height, int64_t width);
 
 }  // namespace athanor

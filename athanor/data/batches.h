@@ -1,4 +1,4 @@
-// Batches: what a training loop takes, whatever the data is.
+// Batches: the input of a training loop, for every kind of data.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// Examples that are used together: pictures f32[B, C, H, W] with labels i64[B] (or where pictures are mixed,
-/// the probabilities of classes, f32[B, classes]; or numbers to predict, f32[B, K]), or tokens i64[B, T] with
+/// Examples that are used together: images f32[B, C, H, W] with labels i64[B] (or the probabilities of
+/// classes, f32[B, classes], if images are mixed; or numbers to predict, f32[B, K]), or tokens i64[B, T] with
 /// the token after each, i64[B, T].
 struct Batch {
   HostArray inputs;
@@ -21,8 +21,8 @@ struct LoaderState {
   bool operator==(const LoaderState&) const = default;
 };
 
-/// Goes through data epoch by epoch, in an order that nothing but the data and its options decide. One thread
-/// at a time may use it.
+/// Goes through data epoch by epoch, in an order that depends only on the data and its options. One thread at
+/// a time may use it.
 class Batches {
  public:
   virtual ~Batches() = default;
@@ -47,7 +47,7 @@ class Batches {
   Batches& operator=(Batches&&) = default;
 };
 
-/// Throws the Error(value) of Batches::restore() where there is no such position.
+/// Throws the Error(value) of Batches::restore() if there is no such position.
 void check_position(const LoaderState& state, int64_t batches_in_epoch);
 
 }  // namespace athanor

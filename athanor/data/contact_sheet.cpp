@@ -33,7 +33,7 @@ std::vector<size_t> chosen_classes(size_t classes) {
   return result;
 }
 
-/// The tile of a picture is put where it belongs on the sheet.
+/// The tile of an image is put where it belongs on the sheet.
 void put_tile(HostArray& sheet, const Picture& picture, int64_t top, int64_t left, int64_t width) {
   const HostArray bytes = to_bytes(picture);
   const Picture scaled = resample(bytes, {0, 0, picture.height, picture.width}, 3, tile_height, width);
@@ -46,7 +46,7 @@ void put_tile(HostArray& sheet, const Picture& picture, int64_t top, int64_t lef
                                                                   static_cast<size_t>(3 * left)));
 }
 
-/// The pictures mixed with each other, as those of a batch.
+/// The images mixed with each other, as those of a batch.
 void mix_pictures(std::vector<Picture>& pictures, const Augmentation& augmentation, RandomStream& random) {
   if (pictures.empty() || !augmentation.mixes()) return;
   const Picture& first = pictures.front();

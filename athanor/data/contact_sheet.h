@@ -1,4 +1,4 @@
-// Pictures of a dataset on one sheet.
+// A contact sheet: images of a dataset in one image.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,15 +11,14 @@ namespace athanor {
 
 struct ContactSheet {
   HostArray picture;          // u8 [height, width, 3]
-  int64_t tile = 0, gap = 0;  // pixels: a picture's height, and what is between two
-  int64_t columns = 0;        // of stored pictures; as many augmented ones follow
+  int64_t tile = 0, gap = 0;  // pixels: an image's height, and the gap between two
+  int64_t columns = 0;        // of stored images; as many augmented ones follow
   bool augmented = false;
   std::vector<std::string> rows;  // the class of each
 };
 
-/// A row for each of up to 12 classes, with up to 6 of its pictures as a model gets them, and beside these
-/// the same augmented, as in an epoch of a run with this seed. Classes are spread evenly where there are
-/// more.
+/// A row for each of up to 12 classes, with up to 6 of its images as a model gets them, and beside these the
+/// same augmented, as in an epoch of a run with this seed. If there are more classes, they are spread evenly.
 ContactSheet make_contact_sheet(const Dataset& dataset, const Augmentation& augmentation, uint64_t seed);
 
 /// The sheet with the classes' names: an SVG that needs no other file.

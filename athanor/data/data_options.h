@@ -1,4 +1,4 @@
-// What may be said about a dataset when it is opened.
+// Options for opening a dataset.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,18 +10,18 @@ namespace athanor {
 enum class Split { train, test };
 
 struct DataOptions {
-  /// What a model was trained on: the examples get the same form, normalisation and classes. None: what the
-  /// training examples say.
+  /// What a model was trained on: the examples get the same form, normalisation and classes. None: taken from
+  /// the training examples.
   std::optional<ExampleSpec> like = {};
-  /// Picture files are cut and scaled to this height and width; 0: to 224, or to their own size where all are
-  /// of one size up to 256.
+  /// Image files are cropped and scaled to this height and width; 0: to 224, or to their own size if all have
+  /// the same up to 256.
   int64_t image_size = 0;
-  /// Whether the targets are numbers, which regression predicts, and not classes.
+  /// Whether the targets are numbers (for regression) instead of classes.
   bool numbers = false;
   /// The column of a table with the class, or the columns with the numbers ("width,height"). "": called
   /// label, class, target or y, or the last.
   std::string target = {};
-  /// How many examples that cannot be read are passed over before it is an error.
+  /// How many unreadable examples are skipped before it is an error.
   int64_t most_broken = 10;
 };
 

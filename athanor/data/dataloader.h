@@ -16,7 +16,7 @@ struct LoaderOptions {
   bool drop_last = false;                                 // leave out a last batch that is not full
   int workers = 0;                                        // threads; 0 makes each batch in next()
   int prefetch = 4;                                       // batches that workers may be ahead
-  std::shared_ptr<const Augmentation> augmentation = {};  // what is done to the pictures; none: nothing
+  std::shared_ptr<const Augmentation> augmentation = {};  // applied to the images; none: nothing
 };
 
 /// Goes through a dataset epoch by epoch.
@@ -26,7 +26,7 @@ struct LoaderOptions {
 /// a time may use a loader; it can be destroyed at any time.
 class DataLoader final : public Batches {
  public:
-  /// Throws Error(value) for options out of range or a dataset that has not even one batch.
+  /// Throws Error(value) for options out of range or a dataset smaller than one batch.
   DataLoader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   ~DataLoader() override;
   DataLoader(DataLoader&& other) noexcept;

@@ -1,4 +1,4 @@
-// Labelled pictures, by index.
+// Labelled images, by index.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,9 +14,10 @@ struct Normalization {
   std::vector<float> mean, stddev;  // one for each channel, or one for all
 };
 
-/// How a column of a table becomes inputs: a number is (x - mean) / stddev, and where numbers were missing in
-/// training a second input says whether it is; a missing one is 0, the mean. A category is an input for each
-/// of the known ones, 1 for it and 0 for the others; a missing or unknown one is 0 in all.
+/// How a column of a table becomes inputs: A number becomes (x - mean) / stddev, and 0 (the mean) if it is
+/// missing; if numbers were missing in training, a second input marks missing ones. A category becomes one
+/// input for each known category: 1 for its own and 0 for the others; a missing or unknown category is 0 in
+/// all.
 struct ColumnEncoding {
   std::string name;
   double mean = 0, stddev = 1;
@@ -24,7 +25,7 @@ struct ColumnEncoding {
   std::vector<std::string> categories = {};  // sorted; {} for a number
 };
 
-/// A number that is to be predicted: what a network gives is (number - mean) / stddev.
+/// A number to predict. A network outputs (number - mean) / stddev.
 struct TargetScale {
   double mean = 0, stddev = 1;
   bool operator==(const TargetScale&) const = default;
@@ -36,16 +37,16 @@ struct ExampleSpec {
   int64_t classes = 0;                   // labels are in [0, classes); of text the vocabulary
   std::vector<std::string> class_names;  // one for each class, or empty
   Normalization normalization;           // already applied by read()
-  std::vector<ColumnEncoding> columns;   // of a table; {} for pictures
-  std::string fingerprint = {};          // of the data, where all else here may be the same for other data
-  /// Where the targets are numbers: a scale for each of the `classes`, whose names are class_names. Labels
-  /// are then 0.
+  std::vector<ColumnEncoding> columns;   // of a table; {} for images
+  std::string fingerprint = {};          // of the data; all else here may be equal for other data
+  /// If the targets are numbers: a scale for each of the `classes`, whose names are class_names. Labels are
+  /// then 0.
   std::vector<TargetScale> targets = {};
   bool pixels = false;  // whether each pixel has a class of its own. Labels are then 0
 };
 
-/// A picture as it is stored, u8 [height, width, 1 or 3], and the class of each pixel, u8 [height, width, 1]
-/// (255 for those that do not count).
+/// An image as it is stored, u8 [height, width, 1 or 3], and the class of each pixel, u8 [height, width, 1]
+/// (255: ignored).
 struct PictureAndMask {
   HostArray picture, mask;
 };
@@ -57,21 +58,20 @@ class Dataset {
 
   virtual int64_t size() const = 0;
   virtual const ExampleSpec& spec() const = 0;
-  /// Writes the picture to the spec().input.size() floats at `image_out`, and its label. `index` is in [0,
+  /// Writes the image to the spec().input.size() floats at `image_out`, and its label. `index` is in [0,
   /// size()).
   virtual void read(int64_t index, float* image_out, int64_t& label_out) const = 0;
-  /// The picture as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
-  /// size, and its label. Throws Error(usage) where the examples are no pictures.
+  /// The image as it is stored, before it is fitted and normalised: u8 [height, width, 1 or 3] of its own
+  /// size, and its label. Throws Error(usage) if the examples are not images.
   virtual HostArray picture(int64_t index, int64_t& label_out) const;
-  /// Throws Error(usage) where pixels have no classes.
+  /// Throws Error(usage) if pixels have no classes.
   virtual PictureAndMask picture_and_mask(int64_t index) const;
-  /// Writes the targets to the spec().targets.size() floats at `out`, scaled. Throws Error(usage) where
-  /// targets are no numbers.
+  /// Writes the targets to the spec().targets.size() floats at `out`, scaled. Throws Error(usage) if targets
+  /// are not numbers.
   virtual void numbers(int64_t index, float* out) const;
-  /// The label as it is stored, without reading the example where that is possible.
+  /// The label as it is stored, if possible without reading the example.
   virtual int64_t label(int64_t index) const;
-  /// The examples that were asked for and could not be read, each with the reason. Other examples took their
-  /// places.
+  /// The examples that could not be read so far, each with the reason. Other examples took their place.
   virtual std::vector<std::string> broken() const { return {}; }
 };
 

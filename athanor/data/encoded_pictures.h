@@ -1,4 +1,4 @@
-// Datasets of PNG, JPEG and WebP files, wherever these are.
+// Datasets of PNG, JPEG and WebP files, in folders or archives.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -26,18 +26,17 @@ class PictureSource {
   virtual std::vector<std::byte> bytes(int64_t index) const = 0;
 };
 
-/// The Error(format) that names examples that cannot be read, where more are than so many.
+/// The Error(format) that names the unreadable examples if there are more than allowed.
 Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most);
 
-/// Decodes pictures when they are read, cuts them to their middle and scales them to one size.
+/// Decodes images when they are read, crops them to their centre and scales them to one size.
 ///
-/// A picture that cannot be read is passed over: the next one that can takes its place, so that the same
-/// examples come whatever the number of threads. More than the options allow are an Error(format) that names
-/// them.
+/// An unreadable image is skipped, and the next readable one takes its place, so that the examples do not
+/// depend on the number of threads. More than the options allow are an Error(format) that names them.
 class EncodedPictures final : public Dataset {
  public:
-  /// Size, channels and normalisation, unless the options say them, are those of up to 256 pictures, evenly
-  /// spread. `place` is the dataset's for errors. Throws Error(format) when none of these can be read.
+  /// Unless the options set them, size, channels and normalisation come from up to 256 evenly spaced images.
+  /// `place` names the dataset in errors. Throws Error(format) when none of these images can be read.
   EncodedPictures(std::unique_ptr<const PictureSource> source, std::vector<std::string> class_names,
                   int64_t classes, const DataOptions& options, const std::string& place);
 
@@ -48,8 +47,8 @@ class EncodedPictures final : public Dataset {
   int64_t label(int64_t index) const override { return source_->label(index); }
   std::vector<std::string> broken() const override;
 
-  /// Of a picture as it is stored, by its header alone, or with `whole` after decoding all of it. Throws the
-  /// Error of what is broken.
+  /// The stored image's size and channels, from its header, or with `whole` after decoding all of it. Throws
+  /// an Error if it is broken.
   ImageExtents extents(int64_t index, bool whole) const;
 
  private:

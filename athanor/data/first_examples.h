@@ -8,7 +8,7 @@
 
 namespace athanor {
 
-/// The first `count` examples of another dataset, in its order, or all where it has no more.
+/// The first `count` examples of another dataset, in its order, or all if it has fewer.
 class FirstExamples final : public Dataset {
  public:
   FirstExamples(std::shared_ptr<const Dataset> whole, int64_t count)

@@ -1,4 +1,4 @@
-// A part of a dataset that has no test part of its own.
+// Test examples of a dataset that does not mark any.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace athanor {
 
-/// Which of the examples are kept for testing: of each class about a tenth, at least one where it has two or
-/// more. It depends on the examples' names alone, not on their order, so that both splits agree and a picture
-/// that is added moves few others.
+/// Which examples are held out for testing: about a tenth of each class, and at least one if it has two or
+/// more. This depends on the examples' names only, not on their order, so that both splits agree and an added
+/// image moves few others.
 std::vector<bool> held_out(const std::vector<std::string>& names, const std::vector<int64_t>& labels);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Text with tokens hidden, for models that name them.
+// Text with masked tokens, for models that predict them.
 #pragma once
 #include <span>
 
@@ -7,23 +7,23 @@
 
 namespace athanor {
 
-/// How tokens are hidden, as for BERT (Devlin and others, 2019).
+/// How tokens are masked, as for BERT (Devlin and others, 2019).
 struct Masking {
-  int64_t mask = 0;        // the token that stands for a hidden one
+  int64_t mask = 0;        // the mask token
   int64_t vocabulary = 0;  // tokens of the text are in [0, vocabulary)
-  double share = 0.15;     // of a window that is to be named: at least one token
+  double share = 0.15;     // share of a window's tokens to predict: at least one token
   uint64_t seed = 0;
 };
 
-/// The tokens of a window that are to be named.
+/// The tokens of a window to predict.
 int64_t hidden_in(int64_t window, const Masking& masking);
 
-/// Chooses the tokens to be named. Of them 80 % become the mask, 10 % a random token, and 10 % stay.
+/// Chooses the tokens to predict. Of these, 80 % become the mask token, 10 % a random token, and 10 % stay.
 /// `targets` gets the tokens there, and -100 elsewhere.
 void hide_tokens(std::span<int64_t> tokens, std::span<int64_t> targets, const Masking& masking,
                  RandomStream& random);
 
-/// TextBatches, with tokens hidden: others in each epoch.
+/// TextBatches with masked tokens: others in each epoch.
 class MaskedTextBatches final : public Batches {
  public:
   MaskedTextBatches(std::shared_ptr<const TokenText> text, const WindowOptions& options,
@@ -39,9 +39,8 @@ class MaskedTextBatches final : public Batches {
   Masking masking_;
 };
 
-/// Windows to test on, one after the other; the tokens that are hidden depend on the window and the seed
-/// only. The end of the text that does not fill a window is left out. What fills up the last batch does not
-/// count.
+/// Test windows, one after the other. Which tokens are masked depends only on the window and the seed. Text
+/// after the last full window is left out. Examples that fill up the last batch do not count.
 class MaskedTextTestBatches final : public Batches {
  public:
   /// `most_windows`: only the first so many; 0: all. Throws Error(value) for less than a window.

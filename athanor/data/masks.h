@@ -1,4 +1,4 @@
-// Pictures with a class for each pixel.
+// Images with a class for each pixel.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -13,22 +13,22 @@
 
 namespace athanor {
 
-/// In masks, and in colour tables: pixels that do not count.
+/// The number of ignored pixels in masks.
 inline constexpr uint8_t ignored_pixel = 255;
 
 /// A part of a mask u8 [height, width, 1] scaled to `height` x `width`, each pixel the nearest: a plane of
-/// class + 1, and 0 for what does not count, which is also what lies outside after a crop.
+/// class + 1, and 0 for ignored pixels, including those outside after a crop.
 Picture resample_mask(const HostArray& mask, const Window& window, int64_t height, int64_t width);
-/// Classes i64 of such a plane, -100 for what does not count.
+/// Classes i64 of such a plane, -100 for ignored pixels.
 void labels_of_mask(const Picture& mask, int64_t* out);
 
-/// A folder's pictures and masks of the same name: images/a.jpg and masks/a.png.
+/// A folder's images and masks of the same name: images/a.jpg and masks/a.png.
 struct MaskedFile {
   std::filesystem::path picture, mask;
 };
 
-/// Decodes pictures and masks when they are read. A pair that cannot be read, or of which the picture and the
-/// mask differ in size, is passed over as EncodedPictures does it.
+/// Decodes images and masks when they are read. A pair that cannot be read, or whose image and mask differ in
+/// size, is skipped as in EncodedPictures.
 class MaskedPictures final : public Dataset {
  public:
   MaskedPictures(std::vector<MaskedFile> files, ExampleSpec spec, int64_t most_broken);

@@ -20,7 +20,7 @@ double random_gamma(double shape, RandomStream& random) {
   }
 }
 
-/// Calls f(picture, the one before it) for all pictures; both as they were.
+/// Calls f(image, the one before it) for all images; both as they were.
 template <class F>
 void with_one_before(HostArray& inputs, F f) {
   const auto values = inputs.as<float>();

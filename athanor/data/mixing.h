@@ -6,16 +6,16 @@
 
 namespace athanor {
 
-/// Each picture of a batch f32 [B, C, H, W] becomes `share` of itself and the rest of the one before it.
+/// Each image of a batch f32 [B, C, H, W] becomes `share` of itself and the rest of the one before it.
 void mix_up(HostArray& inputs, double share);
-/// The window of each picture becomes that of the one before it.
+/// The window of each image becomes that of the one before it.
 void cut_mix(HostArray& inputs, const Window& window);
 /// Labels i64 [B] as probabilities, f32 [B, classes]: `share` of its own, the rest of the one before it.
 HostArray mixed_labels(const HostArray& labels, int64_t classes, double share);
 
-/// A number of the distribution Beta(alpha, alpha).
+/// A random number from Beta(alpha, alpha).
 double random_beta(double alpha, RandomStream& random);
-/// CutMix's window for a share: what the window leaves of the picture is near it.
+/// CutMix's window for a share: the image outside the window has about that share.
 Window random_window(double share, int64_t height, int64_t width, RandomStream& random);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Examples whose targets are numbers.
+// Datasets whose targets are numbers.
 #pragma once
 #include <memory>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace athanor {
 
-/// Mean and standard deviation of each of the columns of `numbers` [rows, columns]; of one that is constant
-/// the standard deviation is 1.
+/// Mean and standard deviation of each column of `numbers` [rows, columns]; a constant column gets standard
+/// deviation 1.
 std::vector<TargetScale> target_scales(const std::vector<double>& numbers, size_t columns);
 
 /// How rows of numbers [N, F] become inputs: each column scaled, called x0, x1, ... Throws Error(value) for
@@ -35,8 +35,8 @@ class RowsDataset final : public Dataset {
 /// The inputs of another dataset with numbers as targets.
 class NumbersDataset final : public Dataset {
  public:
-  /// `numbers`: [inputs->size(), columns], unscaled. `names`: one for each column. Throws Error(shape) where
-  /// the counts differ.
+  /// `numbers`: [inputs->size(), columns], unscaled. `names`: one for each column. Throws Error(shape) if the
+  /// counts differ.
   NumbersDataset(std::shared_ptr<const Dataset> inputs, std::vector<double> numbers,
                  std::vector<std::string> names, std::vector<TargetScale> scales);
   int64_t size() const override { return inputs_->size(); }

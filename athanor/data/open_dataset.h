@@ -26,7 +26,7 @@ namespace athanor {
 ///
 /// A file may be an .npz or .safetensors with such arrays, a .tar (or "train-{000..012}.tar"), or a .csv.
 ///
-/// Both splits are normalised by the training pictures and have their classes, unless the options say what a
+/// Both splits are normalised by the training images and have their classes, unless the options say what a
 /// model was trained on.
 ///
 /// Throws Error(name) for an unknown name, Error(io) for missing files and for what is no dataset, saying

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view train_pictures = "-train-images-idx3-ubyte";
 
-/// The files hold the pictures column by column.
+/// The files hold the images column by column.
 HostArray upright(HostArray images) {
   if (images.shape.rank() != 3 || images.dtype != DType::u8)
     return images;  // refused with all that does not fit

@@ -20,14 +20,14 @@ struct FileArray {
   HostArray array;
 };
 
-/// Reads the pictures or the labels of a split. What is missing is an Error(io).
+/// Reads the images or the labels of a split. What is missing is an Error(io).
 using ReadArray = std::function<FileArray(Split split, bool labels)>;
 
 /// A dataset of two arrays a split. Without names, the classes are those of the training labels.
 std::shared_ptr<const Dataset> open_arrays(const ReadArray& read, Split split,
                                            std::vector<std::string> class_names, const DataOptions& options);
 
-/// The same with numbers as targets: inputs are pictures, or rows of numbers.
+/// The same with numbers as targets: inputs are images, or rows of numbers.
 std::shared_ptr<const Dataset> open_number_arrays(const ReadArray& read, Split split,
                                                   const DataOptions& options);
 
@@ -38,7 +38,7 @@ void refuse_image_size(const DataOptions& options);
 ReadArray array_files(const std::filesystem::path& folder, std::string_view how_to_get);
 bool has_array_files(const std::filesystem::path& folder);
 
-/// A part of EMNIST ("emnist-balanced", ...): IDX files whose pictures lie on their side, and a list of
+/// A part of EMNIST ("emnist-balanced", ...): IDX files whose images lie on their side, and a list of
 /// classes.
 std::shared_ptr<const Dataset> open_emnist(const std::filesystem::path& folder, const std::string& part,
                                            Split split, const DataOptions& options);
@@ -63,7 +63,7 @@ std::shared_ptr<const Dataset> open_safetensors(const std::filesystem::path& fil
                                                 const DataOptions& options);
 
 /// Archives of WebDataset: a folder of them, one, or several as "train-{000..012}.tar". Those with "test" or
-/// "val" in their name hold the test pictures.
+/// "val" in their name hold the test images.
 bool has_shards(const std::filesystem::path& path);
 std::shared_ptr<const Dataset> open_webdataset(const std::filesystem::path& path, Split split,
                                                const DataOptions& options);
@@ -78,7 +78,7 @@ bool is_mask_folder(const std::filesystem::path& folder);
 std::shared_ptr<const Dataset> open_mask_folder(const std::filesystem::path& folder, Split split,
                                                 const DataOptions& options);
 
-/// Whether a file's name ends as a picture's.
+/// Whether a file's name ends as an image's.
 bool is_picture_name(std::string_view name);
 
 }  // namespace athanor

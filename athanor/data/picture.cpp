@@ -37,7 +37,7 @@ Taps taps_of(int64_t from, int64_t to) {
   return result;
 }
 
-/// A row of bytes scaled into `out`, one row for each channel of the picture.
+/// A row of bytes scaled into `out`, one row for each channel of the image.
 void scale_row(const uint8_t* row, int64_t channels, const Taps& taps, float* out, int64_t out_stride) {
   for (size_t x = 0; x < taps.taps.size(); ++x) {
     const auto& [first, count, at] = taps.taps[x];

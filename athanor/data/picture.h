@@ -1,4 +1,4 @@
-// A picture while it is worked on.
+// An image while it is worked on.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,13 +25,13 @@ struct Picture {
   float at(int64_t c, int64_t y, int64_t x) const { return plane(c)[y * width + x]; }
 };
 
-/// A part of a picture.
+/// A part of an image.
 struct Window {
   int64_t top = 0, left = 0, height = 0, width = 0;
   bool operator==(const Window&) const = default;
 };
 
-/// The largest part around the middle of a picture of `rows` x `columns` that has the aspect ratio of
+/// The largest part around the middle of an image of `rows` x `columns` that has the aspect ratio of
 /// `height` to `width`.
 Window middle_window(int64_t rows, int64_t columns, int64_t height, int64_t width);
 

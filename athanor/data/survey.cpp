@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t most_headers = 2000;
 
-/// What was seen of one picture; each thread writes its own.
+/// What was seen of one image; each thread writes its own.
 struct Seen {
   ImageExtents extents;
   std::string problem;

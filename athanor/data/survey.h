@@ -14,7 +14,7 @@ namespace athanor {
 struct SplitSurvey {
   int64_t examples = 0;
   std::vector<int64_t> by_class;  // how many examples each class has
-  // Of picture files:
+  // Of image files:
   int64_t looked_at = 0;                   // how many were opened
   ImageExtents smallest, median, largest;  // by area, of those
   int64_t grey = 0;                        // of those, without colour
@@ -22,14 +22,14 @@ struct SplitSurvey {
 };
 
 struct SurveyOptions {
-  /// Decode every picture, not only the headers of up to 2000, evenly spread.
+  /// Decode every image, not only the headers of up to 2000, evenly spread.
   bool whole = false;
   int threads = 1;
-  /// Told now and then how many pictures were opened. May throw to end the survey.
+  /// Told now and then how many images were opened. May throw to end the survey.
   std::function<void(int64_t done, int64_t of)> progress = [](int64_t, int64_t) {};
 };
 
-/// Counts what a split holds, and looks at its picture files. Other examples are not read: they were checked
+/// Counts what a split holds, and looks at its image files. Other examples are not read: they were checked
 /// when the dataset was opened.
 SplitSurvey survey(const Dataset& dataset, const SurveyOptions& options);
 

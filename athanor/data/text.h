@@ -36,8 +36,8 @@ struct WindowOptions {
 
 /// Windows to train on, as batches: tokens i64[B, T], and the token after each, i64[B, T].
 ///
-/// A pass goes through the text once, in windows of `context` tokens one after the other, in random order; at
-/// which token the first begins is drawn anew for each pass. An epoch is one pass, or as many as make
+/// A pass goes through the text once, in windows of `context` tokens one after the other, in random order;
+/// the token at which the first begins is random in each pass. An epoch is one pass, or as many as make
 /// `least_batches`. All of it depends on text, options and the epoch's number only.
 class TextBatches final : public Batches {
  public:

@@ -1,5 +1,5 @@
-// What is done to pictures, given the parameters: as torchvision.transforms.v2.functional does it to f32
-// pictures from 0 to 1, to rounding. augmentation.h chooses the parameters at random.
+// What is done to images, given the parameters: as torchvision.transforms.v2.functional does it to f32
+// images from 0 to 1, to rounding. augmentation.h chooses the parameters at random.
 #pragma once
 #include <array>
 
@@ -19,10 +19,10 @@ struct Affine {
   std::array<double, 2> translate = {0, 0};  // pixels to the right and down
   double scale = 1;
   std::array<double, 2> shear = {0, 0};  // degrees
-  /// What stays where it is, from the upper left corner (x, y); by default the picture's middle.
+  /// What stays where it is, from the upper left corner (x, y); by default the image's middle.
   bool around_corner = false;
 };
-/// The picture turned, shifted, scaled and sheared; black where nothing is.
+/// The image turned, shifted, scaled and sheared; black where nothing is.
 Picture affine(const Picture& picture, const Affine& how, Interpolation interpolation);
 /// Turned by degrees, counter-clockwise, around the middle.
 Picture rotate(const Picture& picture, double angle, Interpolation interpolation);

@@ -15,7 +15,7 @@ Picture each_pixel(Picture picture, F f) {
   return picture;
 }
 
-/// With torchvision's weights. Of a picture of one channel, that channel.
+/// With torchvision's weights. Of an image of one channel, that channel.
 std::vector<float> brightness_of(const Picture& picture) {
   std::vector<float> grey(picture.plane(0), picture.plane(0) + picture.plane_size());
   if (picture.channels == 3)

@@ -1,4 +1,4 @@
-// What vendors say about their devices: data/gpus.csv, and which of its rows belongs to a device.
+// Data sheets: data/gpus.csv, and which of its rows belongs to a device.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -20,7 +20,7 @@ struct Reading {
   /// "nvml", "PCI id" (data/gpu_ids.toml), "data sheet", "architecture", "files",
   /// "probe", "user"
   std::string source;
-  /// What the number means where that is not what the property's name says: "work-group processors".
+  /// What the number means, if not what the property's name says: "work-group processors".
   std::string meaning;
 };
 
@@ -53,7 +53,7 @@ struct FoundDevice {
   /// NVLinks (from NVML), by the PCI address of the GPU or switch at their other end.
   std::map<std::string, int64_t> nvlinks;
 
-  /// The value in use; none where nobody says.
+  /// The value in use; none if no source has one.
   const Value* find(const std::string& property) const;
   int64_t number(const std::string& property, int64_t otherwise = 0) const;
   std::string text(const std::string& property) const;
@@ -84,7 +84,7 @@ struct DetectOptions {
   double seconds = 5;  // for each to answer
 };
 
-/// Reads everything there is, and never fails because of the machine. Properties are never changed: what
+/// Reads all sources, and never fails because of the machine. Properties are never changed: what
 /// users say in devices.toml and ATHANOR_DEVICE_* is added with the source "user".
 Detection detect(const Machine& machine, const DetectOptions& options = {});
 

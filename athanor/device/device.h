@@ -30,7 +30,8 @@ struct DeviceInfo {
   std::string kind;  // "cpu", "gpu", ...
   uint64_t memory_bytes = 0;
   std::map<std::string, Property> properties;
-  /// Which of them decide, with the name, how fast kernels are: a measurement is of no use once one changes.
+  /// The properties that, with the name, decide how fast kernels are: a timing is obsolete when one of them
+  /// changes.
   std::vector<std::string> environment = {};
 };
 
@@ -40,15 +41,15 @@ class DeviceProvider {
   virtual ~DeviceProvider() = default;
   /// "cpu", "opencl", ...
   virtual std::string name() const = 0;
-  /// Whether it is the vendor's own way to a device, which is preferred to one that vendors have in common.
+  /// Whether it is a vendor's own interface, which is preferred to one that several vendors share.
   virtual bool is_native() const { return true; }
   /// Every device that the runtime lists. Returns {} if the runtime is missing, and does not throw.
   virtual std::vector<DeviceInfo> devices() = 0;
-  /// A device that is not listed, for who names the provider.
+  /// A device that is not listed, but can be named.
   virtual std::optional<DeviceInfo> hidden() { return std::nullopt; }
 };
 
-/// Kinds of devices, and devices of a kind: never more than these.
+/// The most kinds of devices, and the most devices of a kind.
 constexpr size_t max_providers = 8, max_devices = 64;
 /// The id of the provider of the host's processor, which Device{} means.
 constexpr uint8_t host_provider = 0;

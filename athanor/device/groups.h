@@ -8,7 +8,7 @@
 
 namespace athanor {
 
-/// Sightings of one device, and by what they were found to be that.
+/// Sightings of one device, and what identifies them as one.
 struct Group {
   std::string kind, pci, uuid, vendor, arch;
   int64_t partition = 0, render_minor = -1;
@@ -19,10 +19,10 @@ struct Group {
 /// its vendor and architecture that its source has not reported yet. GPUs come first, in the bus's order.
 std::vector<Group> groups_of(const std::vector<Sighting>& sightings);
 
-/// For each device that backends list the number of its card: the same where several backends reach one card.
+/// For each device that backends list, the number of its GPU: equal for several backends' devices on one GPU.
 std::vector<size_t> cards_of(const std::vector<DeviceInfo>& devices);
 
-/// "AMD" of "Advanced Micro Devices, Inc."; a vendor that is not known as it is called.
+/// "AMD" of "Advanced Micro Devices, Inc."; an unknown vendor's name stays as it is.
 std::string vendor_by_name(const std::string& text);
 
 }  // namespace athanor

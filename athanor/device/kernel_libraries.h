@@ -1,5 +1,5 @@
-// The vendors' libraries of kernels that are used where they are installed: their names and folders, and what
-// brings one that is missing. None is needed.
+// The vendors' libraries of kernels, which are used if they are installed: their names and folders, and the
+// packages that contain them. None is needed.
 #pragma once
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ std::vector<KernelLibraryFacts> kernel_libraries_of(const std::string& backend);
 std::vector<std::string> kernel_library_names(const Machine& machine, const std::string& library,
                                               int release);
 
-/// Of one that is not installed; `what` is "" for one that is, and where a recorded machine does not say.
+/// For one that is not installed; `what` is "" if it is installed, or if a recorded machine does not say.
 Missing missing_kernel_library(const Machine& machine, const std::string& library, int release);
 
 }  // namespace athanor

@@ -1,12 +1,11 @@
-// The machine that is looked at: its files, environment and user, all read through one root.
+// The examined machine: its files, environment and user, all read through one root.
 //
-// `detect` and `doctor` read nothing of the machine but through this, so that a folder with a copy of another
-// machine's files (`--root DIR`) is as good as that machine, and a test can be any machine.
+// `detect` and `doctor` read the machine only through this. So a folder with a copy of another machine's
+// files (`--root DIR`) can replace that machine, and a test can use any machine.
 //
 // A recorded machine is a tree of files in the real formats: sys/, proc/, dev/, etc/, var/, usr/, home/.
 // Files belong to root with the mode of the copy, those under the user's home to the user, and what stands
-// under dev/ is a device. What files cannot hold stands in DIR/machine.toml, every part of which may be
-// missing:
+// under dev/ is a device. DIR/machine.toml has what files cannot hold; every part of it is optional:
 //
 //     [files."/dev/kfd"]            # what a copy loses: owner, group, mode; kind (file, device)
 //     mode = "0660"
@@ -70,15 +69,16 @@ class Machine {
   /// root. Throws Error(io) if `root` is not a folder, and Error(format) for a malformed machine.toml.
   explicit Machine(std::filesystem::path root);
 
-  /// Whether this is the machine we run on, so that libraries can be loaded and devices asked.
+  /// Whether this is the running machine, so that libraries can be loaded and devices asked.
   bool live() const;
   /// "/" for this machine.
   const std::filesystem::path& root() const { return root_; }
 
   /// The text of a file, of at most `limit` bytes of it; none where it is missing or unreadable. It ends at
-  /// the first NUL: some files of /sys are filled up with them to a whole page.
+  /// the first NUL, because some files of /sys are padded with NULs to a whole page.
   std::optional<std::string> read(std::string_view path, size_t limit = 1 << 20) const;
-  /// What is no text (a device's configuration space, /proc/self/environ), NULs and all.
+  /// The bytes of a file that is not text (a device's configuration space, /proc/self/environ), including
+  /// NULs.
   std::optional<std::string> read_bytes(std::string_view path, size_t limit = 1 << 20) const;
   /// The same without the white space around it: what most files of /sys hold.
   std::optional<std::string> read_line(std::string_view path) const;
@@ -94,13 +94,12 @@ class Machine {
   /// The path with every link in it followed; none where it leads nowhere.
   std::optional<std::string> resolve(std::string_view path) const;
   bool exists(std::string_view path) const;
-  /// Whether that only seems to be missing to which the path leads, because it is in a folder that this user
-  /// may not look into.
+  /// Whether the path's target may exist in a folder that this user may not read.
   bool hidden(std::string_view path) const;
-  /// Whether it can be told what is missing there: on a recorded machine not in a folder of the root ("/dev")
-  /// of which nothing was recorded.
+  /// Whether a missing file is really missing: on a recorded machine not in a top folder ("/dev") of which
+  /// nothing was recorded.
   bool covers(std::string_view path) const;
-  /// The same of the folders that shared libraries are in.
+  /// The same for the folders with shared libraries.
   bool covers_libraries() const;
   /// Of what the path leads to; of a link that leads nowhere, the link itself.
   FileStatus status(std::string_view path) const;

@@ -1,10 +1,10 @@
-// What a user tells the heuristics that choose kernels and grids. It never changes what kernels see, nor what
-// `detect` reports: there it stands beside the facts, with source "user".
+// Users' values for the heuristics that choose kernels and grids. They change neither what kernels see nor
+// what `detect` reports, which shows them beside the facts, with source "user".
 //
 //     ~/.config/athanor/devices.toml      (or $XDG_CONFIG_HOME/athanor/devices.toml)
 //         ["*6800 XT*"]                   # a device: its name, PCI address or backend's name, with * and ?
 //         compute_units = 72
-//     ATHANOR_DEVICE_COMPUTE_UNITS=72     # every GPU; stands above the file
+//     ATHANOR_DEVICE_COMPUTE_UNITS=72     # every GPU; overrides the file
 #pragma once
 #include <cstdint>
 #include <map>

@@ -18,7 +18,7 @@ struct Sighting {
   std::map<std::string, int64_t> nvlinks;
   /// For a runtime that a backend uses: the device's name there, "opencl:0".
   std::string device;
-  /// Why the backend cannot use it all the same: "no NVRTC library (libnvrtc.so), ..."; or "".
+  /// Why the backend cannot use it although it lists it: "no NVRTC library (libnvrtc.so), ..."; or "".
   std::string unusable;
 
   void add(const std::string& property, Value value, std::string meaning = {}) {

@@ -1,4 +1,4 @@
-// GPUs that are there and that no backend lists.
+// GPUs that no backend lists.
 #pragma once
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
-// The libraries of CUDA and HIP that are loaded while the program runs: the names and folders under which
-// they are looked for, and what brings one that is missing.
+// The libraries of CUDA and HIP that are loaded while the program runs: their names and folders, and the
+// packages that contain them.
 #pragma once
 #include <string>
 #include <vector>

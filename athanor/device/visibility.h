@@ -1,5 +1,5 @@
 // Variables that hide GPUs from runtimes: CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES and
-// GPU_DEVICE_ORDINAL. Runtimes obey them by themselves; here it is found out what they did.
+// GPU_DEVICE_ORDINAL. Runtimes obey them by themselves; this finds out what they hide.
 #pragma once
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ struct Visibility {
   std::vector<const FoundDevice*> devices;  // of the vendor, as the variable counts them
   std::vector<Visible> visible;             // of each
 
-  /// Visible::yes for a device that it does not concern.
+  /// Visible::yes for devices that it does not concern.
   Visible of(const FoundDevice& device, const std::string& backend) const;
 };
 

@@ -1,6 +1,6 @@
-// What may stand in the commands of fixes. A command is pasted into a shell, often root's, so nothing that a
-// machine's files or variables say goes into one unchecked: every placeholder has a rule, and a value that
-// breaks it stays out, with the command.
+// The values in the commands of fixes. Users paste commands into a shell, often root's, so every value from a
+// machine's files or variables is checked: each placeholder has a rule, and if a value breaks it, the command
+// is not shown.
 #pragma once
 #include <string_view>
 

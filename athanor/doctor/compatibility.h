@@ -1,5 +1,5 @@
-// What goes with what, by data/compatibility.toml or a newer file of that form: drivers, CUDA and ROCm,
-// frameworks, Python.
+// Which versions work together, by data/compatibility.toml or a newer file of that form: drivers, CUDA and
+// ROCm, frameworks, Python.
 //
 // A version that is newer than the data is never called bad: the answer is "unknown".
 #pragma once
@@ -110,10 +110,10 @@ struct Compatibility {
 
   /// Throws Error(format) that says which table and row of `file` is malformed.
   static Compatibility parse(std::string_view toml, const std::string& file = "compatibility.toml");
-  /// What doctor goes by: what Athanor brings with it, until `use` was called.
+  /// The data that doctor uses: the built-in data, until `use` is called.
   static const Compatibility& known();
   static const Compatibility& built_in();
-  /// Goes by a file from here on. Throws Error(io) and Error(format); all is then as it was.
+  /// Uses a file from now on. Throws Error(io) and Error(format); then nothing has changed.
   static void use(const std::string& file);
   static void use_built_in();
 

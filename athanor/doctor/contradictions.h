@@ -1,4 +1,4 @@
-// Packages of one Python environment that contradict each other: what each says that it requires, against
+// Packages of one Python environment that contradict each other: each package's requirements, compared with
 // what is installed. pip holds to that only while it installs.
 #pragma once
 #include <string>

@@ -25,7 +25,7 @@ std::set<std::string> with_needs(const std::vector<Check>& checks, std::set<std:
 
 Verdict verdict_of(const Check& check, Status status, bool blocked) {
   if (status == Status::skip) return Verdict::skipped;
-  // A goal that fails by itself is one that nobody has installed anything for.
+  // A goal that fails by itself is one for which nothing is installed.
   if (check.severity == Severity::goal)
     return blocked ? Verdict::consequence : status == Status::pass ? Verdict::ok : Verdict::skipped;
   if (status == Status::pass) return Verdict::ok;

@@ -1,4 +1,4 @@
-// What doctor mends by itself: the user's own files and nothing else, so that each change can be taken back.
+// What doctor fixes itself: only the user's own files, so that each change can be undone.
 //
 // Actions of fixes (check.h), by the values of the finding:
 //   set-variable    export {variable}={value} in Athanor's environment file

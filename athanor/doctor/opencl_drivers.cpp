@@ -86,7 +86,7 @@ OpenclUse opencl_use(const Facts& facts, const Gpu& gpu) {
   }
   if (use.state == State::hidden) use.variable = enable, use.value = rusticl_enable_with(facts, rusticl);
   if (!gpu.opencl.empty())
-    use = {State::listed, use.driver, {}, {}};  // a Mesa may be built to show it all the same
+    use = {State::listed, use.driver, {}, {}};  // some builds of Mesa show it anyway
   else if (gpu.driver == "dxg" && (gpu.vendor == Vendor::nvidia || gpu.vendor == Vendor::amd))
     use = {State::impossible, {}, {}, {}};
   return use;

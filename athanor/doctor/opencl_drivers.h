@@ -27,7 +27,7 @@ struct OpenclUse {
     served,      // a driver for it is installed
     hidden,      // only Mesa's Rusticl is, which shows devices of the drivers that RUSTICL_ENABLE names
     none,        // no driver for it is installed
-    impossible,  // nobody makes one: NVIDIA's and AMD's GPUs in WSL
+    impossible,  // no such driver exists: NVIDIA's and AMD's GPUs in WSL
   } state = State::none;
   std::string driver;           // "intel.icd", where one serves it
   std::string variable, value;  // of hidden: RUSTICL_ENABLE, and what it has to be

@@ -12,7 +12,7 @@ class Facts;
 
 /// Paths on the examined machine; "" where there is none that may be touched.
 struct OwnFiles {
-  std::string home;         // the user's: there, theirs, and no folder of the system
+  std::string home;         // the user's: it exists, the user owns it, and it is not a system folder
   std::string cache;        // Athanor's cache folder, there or to be made in a folder that is
   std::string database;     // athanor.db in the cache folder
   std::string environment;  // the file of variables that --fix writes
@@ -30,8 +30,8 @@ std::string cache_folder(const Facts& facts);
 /// An absolute path that says where it leads: without "..", empty parts and control characters.
 bool is_plain_path(std::string_view path);
 
-/// Whether a path is of the system: "/", "/home", "/etc" and the like, and what lies in the latter. What does
-/// not say where it leads counts as such, too.
+/// Whether a path belongs to the system: "/", "/home", and "/etc" and the like with everything in them. So
+/// does a path that is not absolute and plain.
 bool is_system_path(std::string_view path);
 
 /// The same of where a path leads when its links are followed, as far as it is there.

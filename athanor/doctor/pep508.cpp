@@ -71,7 +71,7 @@ class MarkerReader {
     return value;
   }
   Truth atom(int depth) {
-    if (depth > 32) malformed_ = true;  // nobody nests so deep but to do harm
+    if (depth > 32) malformed_ = true;  // only an attack nests so deep
     if (malformed_) return Truth::unknown;
     if (take("(")) {
       const Truth value = disjunction(depth + 1);

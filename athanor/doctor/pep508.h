@@ -24,7 +24,7 @@ struct Requirement {
 /// Values of an environment's variables in markers ("python_version"): those that are known.
 using MarkerValues = std::map<std::string, std::string, std::less<>>;
 
-/// Whether a marker holds; unknown where that hangs on a value that is not known, and for what is malformed.
+/// Whether a marker holds; unknown if it depends on an unknown value or is malformed.
 Truth holds(std::string_view marker, const MarkerValues& values);
 
 }  // namespace athanor::doctor

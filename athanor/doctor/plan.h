@@ -1,4 +1,4 @@
-// One consistent chain for a machine: driver, runtime, framework and flavour, Python; or the link that makes
+// One consistent chain for a machine (driver, runtime, framework and flavour, Python), or the link that makes
 // it impossible. A plan is for GPUs of one vendor, and says of every GPU in the machine what it does with it.
 #pragma once
 #include <nlohmann/json_fwd.hpp>

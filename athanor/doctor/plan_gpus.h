@@ -1,4 +1,4 @@
-// Which GPUs a plan is for, and what it says of each.
+// Which GPUs a plan is for, and what it says about each.
 #pragma once
 #include <functional>
 #include <string>
@@ -22,7 +22,7 @@ GpuGroups gpu_groups(const Facts& facts, const PlanChoice& choice);
 /// All GPUs of a choice, of several vendors too: for Athanor, which takes all of them.
 Gpus chosen_gpus(const Facts& facts, const PlanChoice& choice);
 
-/// Why a GPU is nothing to plan for: it was given to a virtual machine. Empty where it is not so.
+/// Why a plan cannot use a GPU: it was given to a virtual machine. Otherwise empty.
 Text not_ours(const Gpu& gpu);
 
 /// Fills plan.gpus for a plan that is for `used`, and puts a link of each before the others; equal ones

@@ -26,7 +26,7 @@ std::string pip_arguments(const InstallPlan& plan) {
   return words;
 }
 
-// What is left out is said where the script runs, too: nobody reads its head then.
+// The script also prints what it leaves out, because its head is not read when it runs.
 std::string said_of_gpus(const InstallPlan& plan) {
   std::string lines;
   for (const Link& link : plan.links)

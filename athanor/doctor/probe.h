@@ -16,7 +16,7 @@ enum class Status {
   pass,
   warn,  // not wrong, but worth knowing
   fail,  // of a goal: nothing is installed that could do it
-  skip,  // does not apply here; with evidence: applies, but cannot be seen for what the evidence says
+  skip,  // does not apply here; with evidence: applies, but cannot be decided, for the reason in the evidence
 };
 
 /// The source of a finding: a file, variable or package, and its words.
@@ -31,7 +31,7 @@ struct Finding {
   Values values;  // of the placeholders in the check's texts
   Values words;   // those that may stand in commands, quoted for a shell (command.h)
 
-  /// Once, however often: two cards of a kind are told of in the same words.
+  /// Added only once: two equal GPUs give the same evidence.
   Finding& seen(std::string source, std::string said) {
     Evidence one{std::move(source), std::move(said)};
     if (std::find(evidence.begin(), evidence.end(), one) == evidence.end())

@@ -30,7 +30,7 @@ std::string listed_title(const Check& check, Language language);
 std::string list_text(const std::vector<Check>& checks, Language language);
 nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
 
-/// How old the data is that all this goes by, and how far it reaches; `now` in seconds since 1970.
+/// The age of the data, and the newest versions in it; `now` in seconds since 1970.
 std::string data_text(int64_t now, Language language);
 /// The same as data: `date`, `age_days` (null where the clock is before it), `file` ("" for what Athanor
 /// brings with it), `newest` and `tables`.

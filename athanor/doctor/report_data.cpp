@@ -1,4 +1,4 @@
-// What doctor says of the data that it goes by.
+// What doctor says about its data.
 #include <nlohmann/json.hpp>
 
 #include "athanor/doctor/compatibility.h"

@@ -1,4 +1,4 @@
-// Tests on the devices whether they compute correctly.
+// Tests whether the devices compute correctly.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace athanor::doctor {
 
-/// Is told the device, and what it computes: "opencl:0", "conv2d, 31 of 120".
+/// Called with the device and what it computes: "opencl:0", "conv2d, 31 of 120".
 using SelfTestProgress = std::function<void(const std::string& device, const std::string& what)>;
 
 /// The whole examination (examine/examine.h) of every device that the library lists, each in a child process;
-/// what comes of it is remembered, so that a device that computes wrongly or crashes is not used. Fails if
-/// one does; else warns if one says nothing for minutes, for that may be slow or hung.
+/// The verdict is remembered, so that a device that computes wrongly or crashes is not used. Fails if one
+/// does; otherwise warns if one gives no answer for minutes, because it may be slow or hung.
 Finding device_self_test(const SelfTestProgress& progress = {});
 
 }  // namespace athanor::doctor

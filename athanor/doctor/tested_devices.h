@@ -1,4 +1,4 @@
-// What the self-tests of devices come to.
+// The results of devices' self-tests.
 #pragma once
 #include <cstdint>
 #include <string>

@@ -1,4 +1,4 @@
-// What a device is asked in an examination.
+// What an examination runs on a device.
 #pragma once
 #include <string>
 #include <vector>
@@ -25,8 +25,8 @@ struct AskedPart {
 };
 
 /// Each primitive, loops of each shape, products, convolutions, pooling and attention in sizes that training
-/// has. Nearly all the time goes into compiling kernels, so that equal kernels and loops over the same
-/// numbers pay.
+/// has. Nearly all the time goes into compiling kernels, so cases share kernels, and loops over the same
+/// numbers, where possible.
 std::vector<AskedPart> short_cases();
 /// Every op in all its cases and dtypes, and the larger ones of the short cases.
 std::vector<AskedPart> whole_cases();

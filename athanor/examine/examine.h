@@ -1,4 +1,4 @@
-// Examining a device: does it compute what the host computes?
+// Examination: does a device compute what the host computes?
 #pragma once
 #include <functional>
 #include <string>
@@ -12,14 +12,14 @@ struct ExamineOptions {
   /// loops of each shape, products, convolutions, pooling and attention in sizes that training has, and one
   /// training step of a small net.
   bool whole = false;
-  /// Is told before each part: what it is, its number from 1, and of how many.
+  /// Called before each part with its name, its number from 1, and the number of parts.
   std::function<void(const std::string& part, size_t number, size_t of)> progress = {};
 };
 
-/// Runs ops on the device by the kernels that it would be given untuned, and compares each with the op's
-/// reference in float64; the training step with that of the host. What the device cannot do at all (f64) is
-/// left out. A driver that crashes or hangs does that to the caller. Throws Error(out_of_memory), which says
-/// nothing of the device.
+/// Runs ops on the device with its untuned kernels, and compares each with the op's float64 reference, and
+/// the training step with the host's. Dtypes that the device does not support (f64) are left out. A driver
+/// that crashes or hangs does so in the caller's process. Throws Error(out_of_memory), which is not a
+/// verdict.
 Examination examine(Device device, const ExamineOptions& options = {});
 
 }  // namespace athanor

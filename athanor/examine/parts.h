@@ -1,4 +1,4 @@
-// What an examination consists of.
+// The parts of an examination.
 #pragma once
 #include <functional>
 #include <string>
@@ -16,7 +16,7 @@ struct ExaminationPart {
 std::vector<ExaminationPart> examination_parts(bool whole);
 
 /// A training step of a small net with a convolution, pooling, a product and a loss: its loss, its gradients
-/// and the parameters that come of it, on the device and on the host.
+/// and the updated parameters, on the device and on the host.
 void examine_training_step(Device device, Examination& verdict);
 
 }  // namespace athanor

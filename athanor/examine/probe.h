@@ -1,4 +1,4 @@
-// What a device really does: measured rates, bandwidths and latencies, compared with what its sources say.
+// Probes: measured rates, bandwidths and latencies of a device, compared with its data sheet.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// The binary version of CIFAR-10 and CIFAR-100: records of one or two label bytes and a picture of 32 x 32
+// The binary version of CIFAR-10 and CIFAR-100: records of one or two label bytes and an image of 32 x 32
 // pixels, plane by plane. A. Krizhevsky: Learning Multiple Layers of Features from Tiny Images (2009);
 // https://www.cs.toronto.edu/~kriz/cifar.html
 #pragma once

@@ -14,8 +14,8 @@ struct CsvTable {
   std::vector<std::vector<std::string>> rows;  // each as long as `columns`
 };
 
-/// The table in a file, at most 1 GiB. The separator is the one that the first line has most of: ',', ';' or
-/// tab. Fields in quotes may hold separators, quotes ("") and line ends. Empty lines are passed over. Throws
+/// The table in a file, at most 1 GiB. The separator is the most frequent of ',', ';' and tab in the first
+/// line. Fields in quotes may hold separators, quotes ("") and line ends. Empty lines are skipped. Throws
 /// Error(io), and Error(format) naming the line for a row of another length than the first, a quote that is
 /// not closed or stands inside a field, a column without a name or named as another, and a file without rows.
 CsvTable read_csv(const std::filesystem::path& path);

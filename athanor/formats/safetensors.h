@@ -4,10 +4,10 @@
 // row-major, tensor after tensor without gaps. Headers are padded with spaces so that the elements start at a
 // multiple of 8; tensors are ordered by falling element size, then name, so that each one is aligned.
 //
-// Files that are written here hold checksums, in two strings of the metadata, which other readers ignore:
+// Files written by Athanor hold checksums, in two strings of the metadata, which other readers ignore:
 // "athanor.crc32.tensors" is a JSON object of each tensor's CRC-32, "athanor.crc32.header" the CRC-32 of the
-// length field and the header, with this number itself taken as 00000000. So there is no bit in a file whose
-// change is not found. Files without them (of others, and older ones) are read as they are.
+// length field and the header, with this number itself taken as 00000000. So every flipped bit is detected.
+// Files without checksums are read without verification.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -16,7 +16,8 @@ class Tokenizer {
   /// Tokens are in [0, vocabulary).
   virtual int64_t vocabulary() const = 0;
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  /// Bytes: single tokens may hold a part of a character. Throws Error(value) for what is no token.
+  /// Bytes: a single token may hold a part of a character. Throws Error(value) for a number that is not a
+  /// token.
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
   /// "bytes", "BPE of 50257 tokens" or "WordPiece of 30522 tokens"
   virtual std::string describe() const = 0;
@@ -34,12 +35,12 @@ std::shared_ptr<const Tokenizer> byte_tokenizer();
 /// others (2019).
 ///
 /// Or WordPiece as in BERT: the normalizer BertNormalizer or none, the pre-tokenizer BertPreTokenizer. [CLS]
-/// and [SEP] are not put around a text; decode() cannot know which blanks and which accents there were.
+/// and [SEP] are not added; decode() does not restore blanks and accents.
 ///
 /// Throws Error(format) naming `name` for anything else. "" gives byte_tokenizer().
 std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& json, const std::string& name);
-/// The same from a file; one that ends in .txt is the vocab.txt of a BERT, a token on each line, whose text
-/// is made lower case unless tokens have capitals. Throws Error(io).
+/// The same from a file; one that ends in .txt is the vocab.txt of a BERT, a token on each line; text is
+/// lower-cased unless tokens have capitals. Throws Error(io).
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& path);
 
 }  // namespace athanor

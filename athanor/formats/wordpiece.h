@@ -9,12 +9,12 @@
 namespace athanor {
 
 /// From the content of a tokenizer.json, which is `source`: the model WordPiece, the normalizer
-/// BertNormalizer or none, the pre-tokenizer BertPreTokenizer, added tokens. [CLS] and [SEP] are not put
-/// around a text. Throws Error(format) without a place, and nlohmann's exceptions.
+/// BertNormalizer or none, the pre-tokenizer BertPreTokenizer, added tokens. [CLS] and [SEP] are not added.
+/// Throws Error(format) without a place, and nlohmann's exceptions.
 std::shared_ptr<const Tokenizer> wordpiece_tokenizer(std::string source, const nlohmann::json& file);
 
-/// The tokenizer.json of a vocab.txt, which has a token on each line. Text is made lower case, unless tokens
-/// of the vocabulary have capitals. Throws Error(format).
+/// The tokenizer.json of a vocab.txt, which has a token on each line. Text is lower-cased unless tokens of
+/// the vocabulary have capitals. Throws Error(format).
 std::string json_of_vocabulary(const std::string& lines);
 
 }  // namespace athanor

@@ -19,7 +19,7 @@ struct ZipMember {
 bool is_zip(Bytes data);
 
 /// What the archive's directory lists. Throws Error(format) for one that is truncated, contradicts itself, is
-/// encrypted, or has a member that is packed in another way or unpacks to more than so few bytes can.
+/// encrypted, or has a member with another compression method, or with more content than its bytes can hold.
 std::vector<ZipMember> zip_members(Bytes archive, const std::string& name);
 
 /// A member's content, checked against its CRC-32. Throws Error(format).

@@ -94,11 +94,11 @@ struct Node {
   PartName part;                   // the module that made it, or the parameter that it updates
   uint64_t id = 0;                 // grows with creation, so inputs have smaller ids
   std::shared_ptr<Storage> value;  // row-major elements, once evaluated
-  /// Whole numbers that the host put on another device, kept here too: labels are checked by them.
+  /// Integers that the host copied to another device, kept here too for checking labels.
   std::shared_ptr<const HostArray> known;
   std::shared_ptr<GradSlot> slot;  // set on leaves that collect gradients
-  /// Set when the node will never have a value: a step failed while it updated this node, or one that this
-  /// node needs, in place.
+  /// Set when the node will never have a value: a step failed while it updated, in place, this node or one
+  /// that it needs.
   std::shared_ptr<const std::string> lost;
   Precision precision = Precision::f32;  // of the Autocast that it was made in
   Segment segment;                       // of the SegmentScope that it was made in

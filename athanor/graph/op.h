@@ -1,4 +1,4 @@
-// Ops: one declaration has everything about an operation.
+// Ops: everything about an operation, in one declaration.
 #pragma once
 #include <functional>
 #include <optional>
@@ -80,7 +80,7 @@ struct Op {
   std::vector<OpCase> cases = {};
   /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
   bool differentiable = true;
-  /// The name of an op that a kernel may compute along where both are applied to the same inputs and
+  /// The name of an op that one kernel may compute together with this one, if both have the same inputs and
   /// attributes, because they share work; "" for none.
   std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
@@ -88,7 +88,7 @@ struct Op {
   /// A factor for the relative error that tests allow: some units in the last place, times the square root of
   /// the number of terms (from `flops`) that are summed in an element.
   double tolerance = 1;
-  /// Whether its kernels may compute elementwise ops behind it as well (compile/epilogue.cpp).
+  /// Whether its kernels may also compute the elementwise ops after it (compile/epilogue.cpp).
   bool is_contraction = false;
   CastPolicy cast_policy = CastPolicy::promote;
   /// Inputs that `allow` leaves in f32, by position: statistics of rows.

@@ -20,7 +20,7 @@ thread_local std::vector<std::weak_ptr<Node>> pending;
 std::atomic<uint64_t> next_id{1};
 Evaluator evaluator = nullptr;
 
-/// Stands for memory that nobody has taken.
+/// Stands for memory that is not allocated.
 class NoElements final : public Storage {
  public:
   explicit NoElements(const TensorType& type) : Storage(type.device, type.bytes(), nullptr) {}

@@ -18,7 +18,7 @@ namespace athanor {
 ///
 /// Copying a Tensor copies the handle. Operations on tensors (athanor/ops/) give new tensors; nothing is ever
 /// changed in place. A default-constructed Tensor is undefined, as is grad() before backward(): `defined()`
-/// is false, and whatever else is done with it is an Error(value) that names it and the caller's line.
+/// is false, and any other use of it throws Error(value) that names it and the caller's line.
 class Tensor {
  public:
   /// The line of a call: an argument that callers leave out.
@@ -47,8 +47,8 @@ class Tensor {
   static Tensor scalar(double value, DType dtype = DType::f32, Device device = {});
   static Tensor scalar(int64_t value, DType dtype, Device device = {});
 
-  /// An input of plans that takes no memory and has no elements: what is computed from it can be planned
-  /// (plan_for), however large, but not evaluated.
+  /// An input of plans without memory and elements. Values of any size that are computed from it can be
+  /// planned (plan_for), but not evaluated.
   static Tensor placeholder(const TensorType& type);
 
   bool defined() const { return node_ != nullptr; }
@@ -66,10 +66,10 @@ class Tensor {
 
   /// Whether reading the value would neither compute nor wait.
   bool ready(Line line = Line::current()) const;
-  /// Computes the value now, together with everything pending. Devices other than the host may still be at it
-  /// when this returns; reading the value waits for them.
+  /// Computes the value now, together with everything pending. Devices other than the host may still be
+  /// computing when this returns; reading the value waits for them.
   const Tensor& eval(Line line = Line::current()) const;
-  /// Whole numbers of a value that the host can look at without waiting for a device; none where it cannot.
+  /// The integers of a value, if the host can read them without waiting for a device.
   std::optional<std::vector<int64_t>> known_integers() const;
   /// The only element. Throws Error(shape) when there is not exactly one.
   double item(Line line = Line::current()) const;
@@ -86,16 +86,16 @@ class Tensor {
   /// Makes this value a leaf that collects gradients. Throws Error(dtype) unless it is a float.
   Tensor& requires_grad(bool on = true, Line line = Line::current());
   bool needs_grad(Line line = Line::current()) const { return known("needs_grad", line).requires_grad; }
-  /// Adds the gradients of this scalar to every leaf that it depends on. Afterwards its graph is spent: inner
+  /// Adds the gradients of this scalar to every leaf that it depends on. This consumes the graph: inner
   /// values are not kept for another backward().
   void backward(Line line = Line::current()) const;
-  /// The gathered gradient of a leaf; undefined before backward().
+  /// The accumulated gradient of a leaf; undefined before backward().
   Tensor grad(Line line = Line::current()) const;
   void set_grad(Tensor value, Line line = Line::current()) const;
   /// The same value without its history.
   Tensor detach(Line line = Line::current()) const;
-  /// The same value in another device's memory, copied when it is computed; itself if it is there already.
-  /// Gradients go back to where the value came from.
+  /// The same value in another device's memory, copied when it is computed; this tensor if it is there
+  /// already. Gradients go back to the value's own device.
   Tensor to(Device device, Line line = Line::current()) const;
 
   /// Null when undefined.
@@ -134,7 +134,7 @@ class Operand {
       : number_(static_cast<double>(number)), is_number_(true), integral_(true), where_(where) {}
 
   bool is_number() const { return is_number_; }
-  /// False for an undefined tensor, which is no number either.
+  /// False for an undefined tensor.
   bool defined() const { return is_number_ || tensor_.defined(); }
   const Tensor& tensor() const { return tensor_; }
   double number() const { return number_; }

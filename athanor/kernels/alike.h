@@ -7,7 +7,7 @@
 
 namespace athanor {
 
-/// What a request needs at least: arithmetic, and memory traffic if each operand is moved once.
+/// The least that a request needs: arithmetic, and memory traffic if each operand is moved once.
 struct Work {
   double flops = 0, bytes = 0;
   /// For comparing the problems of a bucket.
@@ -30,7 +30,7 @@ struct Prospect {
 /// Whether timing the candidates saves more time than it costs. The kernel of an alike problem is nearly as
 /// fast, so timing saves a few percent of each run, for as many runs as a short training has. It must save
 /// more if many problems of the bucket were timed already: then the shape keeps changing. If nothing alike
-/// was timed, all but the smallest problems are.
+/// was timed, all problems except the smallest are timed.
 bool worth_timing(const Prospect& problem);
 
 }  // namespace athanor

@@ -1,5 +1,5 @@
-// What was found out on this machine and is worth keeping: tuning results, compiled kernels, and
-// whether devices compute rightly.
+// What is remembered about this machine: tuning results, compiled kernels, and whether devices compute
+// correctly.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -17,10 +17,10 @@ struct sqlite3;
 namespace athanor {
 
 /// A file athanor.db (SQLite) in $ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or ~/.cache/athanor, shared by all
-/// processes. Where it cannot be opened or written nothing is remembered: that costs time, and nothing else.
+/// processes. If it cannot be opened or written, nothing is remembered, which only costs time.
 ///
-/// Said once on standard error: a file of a later version, which is left as it is and not used; one that
-/// another program has locked, which is waited for half a second; a damaged one, which is moved aside, to
+/// Reported once on standard error: a file of a later version, which is left as it is and not used; a file
+/// that another program keeps locked for more than half a second; a damaged file, which is moved to
 /// PATH.damaged.
 class KernelCache {
  public:
@@ -30,11 +30,11 @@ class KernelCache {
   struct Winner {
     std::string name;
     double seconds = 0;
-    /// Names the candidates and their sources: a winner among others is none among these.
+    /// Identifies the candidates and their sources: a winner among others does not count here.
     std::string candidates;
     std::vector<std::pair<std::string, double>> times;  // of all that were timed, names and seconds
     double spread = 0;                                  // of the winner's samples (see timing.h)
-    int disturbed = 0;   // timings in a row that other work on the machine disturbed: then it is provisional
+    int disturbed = 0;   // timings in a row that other work disturbed; above 0 the winner is provisional
     std::string bucket;  // of problems that are alike (see alike.h)
     double work = 0;     // of the problem, to compare it with those
   };
@@ -47,15 +47,15 @@ class KernelCache {
                                                              const std::string& request);
   void store_winner(const std::string& key, const Winner& winner);
 
-  /// The best rates that kernels of a device have reached in all timing: 0 where none was timed.
+  /// The best rates that kernels of a device have reached: 0 if none was timed.
   struct Peak {
     double flops_per_second = 0, bytes_per_second = 0;
     int64_t problems = 0;  // that were timed
-    /// Of a problem with so much arithmetic and memory traffic; 0 where too few problems were timed to say.
+    /// Seconds of a problem with this arithmetic and memory traffic; 0 if too few problems were timed.
     double least_seconds(double flops, double bytes) const;
   };
   Peak find_peak(const std::string& environment);
-  /// Counts a problem, and raises what it exceeds.
+  /// Counts a problem, and raises the rates that it exceeds.
   void raise_peak(const std::string& environment, double flops_per_second, double bytes_per_second);
 
   /// A candidate is marked before it is tried. If the mark is still there later, trying it killed or hung the
@@ -64,7 +64,7 @@ class KernelCache {
   void mark(const std::string& key, const std::string& candidate);
   void unmark(const std::string& key, const std::string& candidate);
 
-  /// What examining a device came to (kernels/trust.h).
+  /// The verdict of a device's examination (kernels/trust.h).
   struct Examination {
     std::vector<std::string> wrong;  // a line each
     int64_t checks = 0;
@@ -72,13 +72,13 @@ class KernelCache {
   };
   std::optional<Examination> find_verdict(const std::string& key);
   void store_verdict(const std::string& key, const Examination& examination);
-  /// Kernels that gave right results: of fused loops (kernels/check_loop.h), and guesses (kernels/guess.h).
+  /// Kernels that gave correct results: of fused loops (kernels/check_loop.h), and guesses (kernels/guess.h).
   bool is_checked(const std::string& key);
   void store_checked(const std::string& key);
   /// Waits until no other process examines this device; hold it until the verdict is stored.
   std::optional<os::Lock> turn_to_examine(const std::string& key);
 
-  /// A short name for a text: 128 bits in hexadecimal. Not for what somebody might forge.
+  /// A short name for a text: 128 bits in hexadecimal. It does not protect against forgery.
   static std::string hash(const std::string& text);
   /// A key that changes with the device, its driver, the compiler's options and the source.
   static std::string binary_key(const std::string& environment, const std::string& source);
@@ -114,9 +114,9 @@ class KernelCache {
   bool open_for_writing() { return open() && writable_; }
   /// False when the file must not be used or is damaged; then it is closed again.
   bool prepare_file(std::string& damage);
-  /// True when a sound file, or none, has its place now.
+  /// True when the path now has a sound file, or none.
   bool move_aside(const std::string& damage);
-  /// Called after a statement that gave no row: gives up what cannot go on, and says so.
+  /// Called after a statement that gave no row: gives the file up if it cannot be used, and reports this.
   void look_for_trouble(bool writing);
   void wrote(bool done);
   std::string trouble() const;

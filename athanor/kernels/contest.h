@@ -13,8 +13,8 @@
 
 namespace athanor {
 
-/// Times the candidates of one request, with all that may go wrong on the way. It may be left between two
-/// candidates and gone on with later; its operands stay in the device's memory meanwhile.
+/// Times the candidates of one request and handles their faults. It can be interrupted between two candidates
+/// and continued later; its operands stay in the device's memory.
 class Contest {
  public:
   /// `before`: the winner of a timing that was disturbed.
@@ -75,7 +75,7 @@ class Contest {
 std::string problem_key(Device device, const KernelRequest& request);
 /// A text that identifies the candidates and their sources, in whatever order.
 std::string fingerprint(const std::vector<Candidate>& candidates);
-/// Where the candidate of this name stands; the number of candidates where none has it.
+/// The index of the candidate with this name; the number of candidates if there is none.
 size_t place_of(const std::vector<Candidate>& candidates, const std::string& name);
 
 }  // namespace athanor

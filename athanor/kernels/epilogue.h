@@ -20,7 +20,7 @@ struct SimpleEpilogue {
   bool bias = false;  // the last input: dense, with the result's dtype
   Activation activation = Activation::none;
 };
-/// The request's epilogue as one of those, if it is one. A request without an epilogue has the simplest.
+/// The request's epilogue as a SimpleEpilogue, if it is one. A request without an epilogue has an empty one.
 std::optional<SimpleEpilogue> simple_epilogue(const KernelRequest& request);
 
 /// What it computes, for people: {"bias", "relu"}, {"mul", "add"}.

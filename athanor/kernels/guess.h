@@ -16,7 +16,7 @@ struct Neighbour {
   std::string key;
   KernelCache::Winner winner;
   size_t candidate = 0;  // the winner's place
-  double seconds = 0;    // what the asked problem would take by it
+  double seconds = 0;    // the time that the requested problem would take by it
   size_t alike = 0;      // how many there are
 };
 std::optional<Neighbour> nearest_neighbour(Device device, const KernelRequest& request,

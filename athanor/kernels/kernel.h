@@ -1,4 +1,4 @@
-// Kernels and their candidates: the contract between the compiler and the backends.
+// Kernels and candidates: the contract between the compiler and the backends.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -33,8 +33,8 @@ struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
   Layout layout;
-  Ints strides;  // one per axis; for blocked operands those of the row-major order, without a meaning
-  /// What the address of the first element is a multiple of, in bytes. Memory begins at multiples of
+  Ints strides;  // one per axis; for blocked operands those of the row-major order, which mean nothing
+  /// The alignment of the first element, in bytes. Memory begins at multiples of
   /// `whole_vectors`; a slice may begin elsewhere.
   int64_t alignment = whole_vectors;
   static constexpr int64_t whole_vectors = 16;
@@ -42,25 +42,26 @@ struct OperandDesc {
   bool operator==(const OperandDesc&) const = default;
 };
 
-/// An op that needs a kernel: everything by which a backend decides which kernels it has.
+/// An op that needs a kernel: everything from which a backend decides which kernels it has.
 struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
   std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue
   std::vector<OperandDesc> outputs;  // the op's, then those of `with`
-  /// What is done with each element of a contraction's result before it is stored: a loop without reductions
-  /// over the result's elements in the order of its memory. Its buffer 0 is the result as it was accumulated,
-  /// which is never in memory; then come the epilogue's inputs, and the output last. Without a body: nothing.
+  /// What is computed from each element of a contraction's result before it is stored: a loop without
+  /// reductions over the result's elements in the order of its memory. Its buffer 0 is the result as it was
+  /// accumulated, which is never in memory; then come the epilogue's inputs, and the output last. Empty body:
+  /// no epilogue.
   LoopProgram epilogue;
-  /// Ops that are computed along, from the same inputs and attributes.
+  /// Ops that are computed in the same kernel, from the same inputs and attributes.
   std::vector<const Op*> with = {};
-  /// What is computed and accumulated in, where that is not what the stored types imply. A kernel that is
-  /// faster because it is less exact answers another request: it is no candidate of this one.
+  /// The type of arithmetic and sums, if the stored types do not imply it. A kernel that is faster because it
+  /// is less exact is not a candidate for this request.
   std::optional<DType> compute = {};
   /// Factors of f32 may be rounded to tf32 (10 bits of mantissa) before they are multiplied; sums stay f32.
-  /// NVIDIA's matrix units compute so from sm_80 on; the xf32 of AMD's gfx942 is the same.
+  /// NVIDIA's matrix units do so from sm_80 on; the xf32 of AMD's gfx942 is the same.
   bool tf32 = false;
-  /// Whether kernels of a vendor's library may answer: it changes no result.
+  /// Whether kernels of a vendor's library are candidates. Results do not depend on it.
   bool libraries = true;
 
   const OperandDesc& output() const { return outputs.front(); }
@@ -69,14 +70,14 @@ struct KernelRequest {
   size_t own_inputs() const;
   /// `compute`, or f32 for f16 and bf16, and every other type itself.
   DType compute_type() const;
-  /// Whether that is what the stored types imply. A backend has no kernels for other requests unless it says
-  /// so itself.
+  /// Whether this is what the stored types imply. A backend has no kernels for other requests unless it says
+  /// so.
   bool computes_as_implied() const;
-  /// "f32", "tf32", "": the type computed in, where the stored ones do not tell.
+  /// "f32", "tf32", "": the compute type, if the stored types do not imply it.
   std::string computes_in() const;
   /// How far a result may be off by rounding alone, relative to the largest element: 0 for integers.
   double rounding() const;
-  /// Names the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1]
+  /// A name of the problem for tuning caches and people: "conv2d f32[64,64,32,32] f32[64,64,3,3] stride=[1,1]
   /// ...", "batch_matmul f16[1,64,64] f16[1,64,64] -> f16[1,64,64] in f32".
   std::string key() const;
 };
@@ -92,7 +93,7 @@ class Kernel {
   /// nullptr.
   virtual void enqueue(Queue& queue, std::span<const Binding> buffers,
                        const CommandSite* site = nullptr) const = 0;
-  /// Does the first part of the first launch in advance: compiles. Threads may prepare several kernels at
+  /// Does the first part of the first launch in advance: compiling. Threads may prepare several kernels at
   /// once.
   virtual void prepare() const {}
   /// The source and launches of a generated GPU kernel; nullptr for others.
@@ -112,18 +113,19 @@ class Backend : public DeviceProvider, public Allocator {
   /// The kernels for a request, best guess first; {} if this backend has none and the op must decompose.
   /// Never {} for a primitive.
   virtual std::vector<Candidate> candidates(int device, const KernelRequest& request) = 0;
-  /// Whether candidates() would return any for this op, in any layout. It is cheap, and asked for every node.
+  /// Whether candidates() would return any for this op, in any layout. It is cheap, and called for every
+  /// node.
   virtual bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                           const Attrs& attrs) = 0;
-  /// Whether it has kernels that do what the request's epilogue says. If not, a loop does it later. It is
-  /// cheap, and asked for every chain of elementwise ops behind a contraction.
+  /// Whether it has kernels that compute the request's epilogue. If not, a loop computes it later. It is
+  /// cheap, and called for every chain of elementwise ops after a contraction.
   virtual bool takes_epilogue(int /*device*/, const KernelRequest& /*request*/) { return false; }
-  /// Whether it has kernels that compute the other op along, from the same inputs: requests with two outputs.
+  /// Whether it has kernels that compute both ops from the same inputs: requests with two outputs.
   virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
-  /// Why products of f16 or bf16 are no faster than those of f32 on the device, as an ending of "on cpu, ":
-  /// "..."; "" where they are.
+  /// Why products of f16 or bf16 are not faster than those of f32 on the device, to follow "on cpu, "; "" if
+  /// they are faster.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }
-  /// Libraries of kernels by the device's vendor that were asked so far, for people: "cuBLASLt 13.1.0",
+  /// The vendor's libraries that were asked so far, for people: "cuBLASLt 13.1.0",
   /// "no cuDNN: ...".
   virtual std::vector<std::string> libraries(int /*device*/) { return {}; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
@@ -134,13 +136,12 @@ class Backend : public DeviceProvider, public Allocator {
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;
-  /// Its queue for copies from and to other devices, which run beside kernels; the same where there is but
-  /// one.
+  /// Its queue for copies from and to other devices, which run beside kernels; the same queue if there is
+  /// only one.
   virtual Queue& transfers(int device) { return queue(device); }
-  /// Whether the device computes in the host's memory: nothing is saved by moving data there.
+  /// Whether the device computes in the host's memory, so that moving data there saves nothing.
   virtual bool shares_host_memory(int /*device*/) { return false; }
-  /// Bytes that can still be allocated, as the driver says: other programs take their part. None where it
-  /// does not say.
+  /// Bytes that can still be allocated beside other programs, as the driver says; none if it does not say.
   virtual std::optional<uint64_t> free_memory(int /*device*/) { return {}; }
 };
 

@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// What the precision costs on the device, for people: "cpu has no ..."; "" where it is at home. Throws
-/// Error(usage) that says what to use instead, where the device cannot compute in it.
+/// Why the precision is slow on the device, for people: "cpu has no ..."; "" if it is not. Throws
+/// Error(usage) with what to use instead, if the device cannot compute in it.
 std::string require_precision(Device device, Precision precision);
 
 }  // namespace athanor

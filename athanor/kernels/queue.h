@@ -1,5 +1,5 @@
-// Queues: how a device is given work. Commands of one queue run in the order in which they were given; those
-// of different queues run side by side, unless one waits for an event of the other.
+// Queues: how work is given to a device. Commands of one queue run in order; those of different queues run
+// side by side, unless one waits for an event of the other.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace athanor {
 
-/// An argument of a kernel: so many bytes into memory of the kernel's device. Without storage: none is
-/// needed.
+/// An argument of a kernel: memory of the kernel's device, and an offset in bytes. Without storage: no memory
+/// is needed.
 struct Binding {
   Storage* storage = nullptr;
   int64_t offset = 0;
 };
 
-/// What a command is part of: for traces, and for errors that a device reports only later. Asked while the
-/// command is given to the queue, not afterwards.
+/// The origin of a command: for traces, and for errors that a device reports late. It is read only while the
+/// command is given to the queue.
 class CommandSite {
  public:
   virtual ~CommandSite() = default;
@@ -31,7 +31,7 @@ class CommandSite {
   virtual std::string label() const = 0;
 };
 
-/// Commands that a queue has kept, to be run again and again in one call.
+/// Captured commands, which run again in one call.
 class Replay {
  public:
   virtual ~Replay() = default;
@@ -57,26 +57,25 @@ class Queue {
   virtual void copy(Binding to, Binding from, size_t bytes) = 0;
   /// Sets `bytes` to one value.
   virtual void fill(Binding to, uint8_t value, size_t bytes) = 0;
-  /// Commands that come later find the storage's content there.
+  /// Makes later commands wait until the storage's content is valid.
   virtual void require(Storage& storage) = 0;
-  /// Whether the device can keep commands.
+  /// Whether the device can capture commands.
   virtual bool captures() const { return false; }
-  /// Keeps what `commands` gives to this queue, and does not run it: kernels, whose storage was required.
-  /// nullptr where the driver refuses; nothing was run then.
+  /// Captures what `commands` gives to this queue, without running it: kernels, whose storage was required
+  /// before. nullptr if the driver refuses; then nothing was run.
   virtual std::unique_ptr<Replay> capture(const std::function<void()>& /*commands*/) { return nullptr; }
-  /// A point after all commands so far; nullptr where they are done already.
+  /// A point after all commands so far; nullptr if they are done already.
   virtual std::shared_ptr<Event> record() = 0;
-  /// Commands that come later wait for the event, of whatever device; nullptr: for nothing.
+  /// Makes later commands wait for the event, of any device; nullptr: for nothing.
   virtual void wait(const std::shared_ptr<Event>& event) = 0;
-  /// Waits on the host until all commands are done. Throws Error for what went wrong.
+  /// Waits on the host until all commands are done. Throws Error if something failed.
   virtual void finish() = 0;
-  /// Seconds that the device spends on what `launches` gives to this queue, by its own clock where it has
-  /// one.
+  /// Seconds that the device needs for what `launches` gives to this queue, by its own clock if it has one.
   virtual double timed(const std::function<void()>& launches) = 0;
 
  protected:
   explicit Queue(Device device) : device_(device) {}
-  /// Throws Error(internal) for a copy that has nothing to do with this device.
+  /// Throws Error(internal) for a copy between other devices.
   void check_copy(const Binding& to, const Binding& from) const;
   /// Writes to memory of another device, whose queue waits for it.
   static void write_across(const Binding& to, const void* from, size_t bytes);

@@ -10,7 +10,7 @@ namespace athanor {
 
 class Trial {
  public:
-  /// Throws Error(out_of_memory) where the device has no room for the operands.
+  /// Throws Error(out_of_memory) if the device has no room for the operands.
   Trial(Device device, const KernelRequest& request);
 
   /// The results of one run, one after the other.

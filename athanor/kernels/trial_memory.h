@@ -10,7 +10,7 @@ namespace athanor {
 /// the host (which makes the numbers and checks the results), and no more than a TrialMemoryLimit allows.
 bool fits_trial(Device device, const KernelRequest& request);
 
-/// While one lives, timing a kernel takes at most so many bytes, on this thread. The outermost wins.
+/// While one exists, timing a kernel takes at most this many bytes, on this thread. The outermost wins.
 class TrialMemoryLimit {
  public:
   explicit TrialMemoryLimit(uint64_t bytes);

@@ -1,5 +1,5 @@
-// Whether a device computes rightly: found out before it is first used with this driver and this version of
-// Athanor, and remembered (in athanor.db).
+// Whether a device computes correctly. This is tested before it is first used with a driver and a version of
+// Athanor, and remembered in athanor.db.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,38 +12,37 @@ namespace athanor {
 /// What examining a device came to.
 struct Examination {
   std::vector<std::string> wrong;  // which op, and how: "sum(f32[17]) axes=[0]: element 0 of 1 is 3, not 4"
-  int64_t checks = 0;              // results that were looked at
+  int64_t checks = 0;              // results that were compared
   double seconds = 0;              // that it took
   bool right() const { return wrong.empty(); }
 };
 
 /// Examines a device the first time that this is called for it, and refuses one that failed, now or on an
-/// earlier day: throws Error(device) with what was wrong and what to do. Returns at once for the host, whose
-/// results are what others are compared with, and where devices are trusted. Of several processes one
-/// examines, and the others wait for it.
+/// earlier day: throws Error(device) with what was wrong and what to do. Returns at once for the host, with
+/// whose results others are compared, and for trusted devices. If several processes call it, one examines and
+/// the others wait.
 void require_examined(Device device);
 
-/// Whether devices are used whatever an examination says: `--trust`, or ATHANOR_TRUST=1.
+/// Whether devices are used without regard to their examination: `--trust`, or ATHANOR_TRUST=1.
 bool trusting();
 void set_trusting(bool trust);
-/// For summaries: why the numbers of a device that is trusted may be wrong; "" where nothing speaks against
-/// them.
+/// For summaries: why the numbers of a trusted device may be wrong; "" if there is no reason.
 std::string trust_note(Device device);
 
-/// What is remembered of a device, and what it is remembered by: its name, its driver, this version, and the
+/// The remembered verdict of a device. Its key is the device's name, its driver, this version, and the
 /// sources of the kernels.
 std::string examination_key(Device device);
 bool remembered_verdict(Device device, Examination& verdict);
 void remember_verdict(Device device, const Examination& verdict);
 
-/// How devices are examined from now on. One is registered when the program starts.
+/// Sets the function that examines devices. It is registered when the program starts.
 using Examiner = std::function<Examination(Device)>;
 void set_examiner(Examiner examiner);
 
-/// Whether what this thread does belongs to an examination: it then needs none.
+/// Whether this thread is part of an examination, and so needs none.
 bool examining();
 
-/// While one lives, it does; `examines`: what the thread that made this one said of itself.
+/// While one exists, it is; `examines`: the value of the thread that started this one.
 class ExaminationScope {
  public:
   explicit ExaminationScope(bool examines = true);

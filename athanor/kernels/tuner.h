@@ -11,36 +11,37 @@
 
 namespace athanor {
 
-/// How a kernel is chosen where the run that goes on has not chosen one (TuningCache::restore).
+/// How a kernel is chosen if a resumed run has not restored one (TuningCache::restore).
 enum class Choosing : uint8_t {
-  first,  // the first of the list: nothing that was ever timed counts
-  guess,  // nothing is timed now: what is remembered, also of a problem that is alike; else the first
-  timed,  // what is remembered; else the fastest by timing
+  first,  // the first candidate, whatever was timed
+  guess,  // nothing is timed now: the remembered choice, also of an alike problem; else the first
+  timed,  // the remembered choice; else the fastest by timing
 };
 
 struct Choice {
   size_t index = 0;  // into the candidates
   std::string why;   // "fastest of 3 by timing", "as for ...", "only candidate", "remembered as ..."
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
-  bool unchecked = false;  // a guess: its results have not been looked at on this device (see guess.h)
+  bool unchecked = false;  // a guess: its results have not been checked on this device (see guess.h)
 };
 
-/// Is told before each candidate is timed: its number from 1, and of how many.
+/// Called before each candidate is timed, with its number from 1 and the number of candidates.
 using TuningProgress = std::function<void(size_t number, size_t of)>;
 
 /// Picks one of the candidates (at least one). With Choosing::timed, they are timed by the device's clock on
-/// separate memory, and the winner is remembered. Dropped are those that cannot be compiled and those whose
-/// results are wrong. Results are compared with the host's kernel; on the host itself, with the first
+/// separate memory, and the winner is remembered. Candidates that cannot be compiled or whose results are
+/// wrong are dropped. Results are compared with the host's kernel; on the host itself, with the first
 /// candidate.
 ///
 /// If other work disturbed the timing, the winner is provisional: a later process times it again. If a
 /// candidate is near the best rate that the device has reached so far (its roofline), the rest are not tried.
-/// If timing is not worth its time (see alike.h), the winner of an alike problem is taken and checked. A
-/// candidate that takes longer than a minute ends the program, with a message, and is never tried again.
+/// If timing would cost more than it saves (see alike.h), the winner of an alike problem is taken and
+/// checked. A candidate that takes longer than a minute ends the program, with a message, and is never tried
+/// again.
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
               Choosing how, const TuningProgress& progress = {});
 
-/// Held by whoever times kernels: two threads that time at once would disturb each other.
+/// Held while kernels are timed: two threads that time at once would disturb each other.
 std::mutex& timing_turn();
 
 /// A request's kernels, timed now whatever is remembered; the winner is remembered.
@@ -59,8 +60,8 @@ Measured measure(Device device, const KernelRequest& request);
 std::string environment_key(Device device);
 std::string environment_key(const DeviceInfo& info);
 
-/// Prepares kernels, several at once. What is wrong with one of the `guesses` is found when it is checked
-/// (guess.h), and not said here; if the program ended here once, they are left for that, too.
+/// Prepares kernels, several at once. Faults of `guesses` are not reported here, but when these are checked
+/// (guess.h). If the program once ended here, they are also left for that check.
 void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses = {});
 
 }  // namespace athanor

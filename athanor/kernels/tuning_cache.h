@@ -1,4 +1,4 @@
-// The winners that this process knows.
+// The winners that this process knows, by problem.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -21,16 +21,16 @@ class TuningCache {
   /// on another day counts only with `measured`, and only among the same `candidates`.
   std::optional<KernelCache::Winner> find(const std::string& key, const std::string& candidates,
                                           bool measured);
-  /// Of a timing by this process; it takes the winner, whatever it took before.
+  /// Adds a winner that this process has timed; it replaces the present choice.
   void remember(const std::string& key, const KernelCache::Winner& winner);
-  /// This process takes the winner from now on, though it did not time it.
+  /// Adds a winner that this process did not time; it is used from now on.
   void take(const std::string& key, const KernelCache::Winner& winner);
-  /// The same of a kernel that nothing speaks for but the order of the candidates: nothing is remembered.
+  /// The same for a kernel that was chosen only as the first candidate: it is not remembered.
   void take_guess(const std::string& key, const KernelCache::Winner& guess);
   bool is_guess(const std::string& key) const;
   /// What this process looked up or found: saved with a run, so that resuming it takes the same kernels.
   std::map<std::string, std::string> used() const;
-  /// Takes these winners over whatever is remembered or measured before.
+  /// Uses these winners, even if others were remembered or measured.
   void restore(const std::map<std::string, std::string>& winners);
   bool is_restored(const std::string& key) const;
   bool has_timed(const std::string& key) const;
@@ -39,7 +39,7 @@ class TuningCache {
   /// False once a provisional choice could not be timed again because the machine was busy.
   bool is_quiet() const;
   void found_busy();
-  /// For tests: forgets what only this process knows, as if another process began.
+  /// For tests: forgets what only this process knows, as in a new process.
   void start_anew();
 
  private:

@@ -1,4 +1,4 @@
-// Ends the program if a kernel hangs: nothing can stop a kernel from outside.
+// Ends the program if a kernel hangs, because a running kernel cannot be stopped.
 #pragma once
 #include <condition_variable>
 #include <mutex>

@@ -19,15 +19,15 @@ class Storage {
 
   Device device() const { return device_; }
   size_t bytes() const { return bytes_; }
-  /// On the CPU an ordinary pointer; on other devices what their driver calls the memory.
+  /// On the CPU an ordinary pointer; on other devices the driver's handle of the memory.
   void* address() const { return address_; }
-  /// Copies to host memory, as soon as the content is there; waits until the copy is done.
+  /// Waits for the content, copies it to host memory, and returns when the copy is done.
   virtual void read(void* destination, size_t offset, size_t count) const = 0;
   /// Copies from host memory, which may change as soon as this returns. The copy itself may still be under
   /// way: ready() says when it is done.
   virtual void write(const void* source, size_t offset, size_t count) = 0;
 
-  /// The content is there when this has passed; nullptr: it is there.
+  /// The content is valid when this event has passed; nullptr: it is valid.
   const std::shared_ptr<Event>& ready() const { return ready_; }
   void set_ready(std::shared_ptr<Event> event) { ready_ = std::move(event); }
 
@@ -41,11 +41,11 @@ class Storage {
   std::shared_ptr<Event> ready_;
 };
 
-/// Who has memory: every DeviceProvider of a device that tensors may be on.
+/// Allocates memory: the DeviceProvider of each device that tensors may be on.
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// Throws Error(out_of_memory) with how much was asked for and how much there is. The memory is at least
+  /// Throws Error(out_of_memory) with how much was requested and how much is free. The memory is at least
   /// 64-byte aligned and not cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
 };

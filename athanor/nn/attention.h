@@ -9,10 +9,10 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads, 
 
 struct AttentionLayerOptions {
   bool bias = true;
-  bool causal = false;   // a position sees those before it and itself
-  int64_t kv_heads = 0;  // of keys and values, each for several of the queries; 0: as many as those
-  int64_t window = 0;    // a position sees those less than this away; 0: all
-  bool rotary = false;   // whether queries and keys are turned by their positions: see rotary_embedding
+  bool causal = false;   // a position attends to itself and those before it
+  int64_t kv_heads = 0;  // heads of keys and values; 0: as many as of queries
+  int64_t window = 0;    // a position attends to those less than this far away; 0: to all
+  bool rotary = false;   // whether queries and keys are rotated by their positions, see rotary_embedding
   double rotary_base = 10000;
 };
 

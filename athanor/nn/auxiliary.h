@@ -4,12 +4,13 @@
 
 namespace athanor::nn {
 
-/// What a model that has one derives from, beside Module. classify() adds its loss, times auxiliary_weight().
+/// A base class, beside Module, for models with a second output. classify() adds its loss, times
+/// auxiliary_weight().
 class AuxiliaryLogits {
  public:
   virtual ~AuxiliaryLogits() = default;
-  /// What the last forward() in training gave, [N, classes]; undefined after one in evaluation, or when it
-  /// was taken before.
+  /// The second output [N, classes] of the last forward() in training; undefined after a forward() in
+  /// evaluation, or after it was taken.
   virtual Tensor take_auxiliary() = 0;
   virtual double auxiliary_weight() const = 0;
 

@@ -6,14 +6,14 @@
 
 namespace athanor::nn {
 
-/// f(x), of which only the result is kept for gradients: what lies between is computed again, by the same
-/// kernels, when gradients need it. So it takes less memory and more time, and every number stays the same,
-/// random ones too. PyTorch's torch.utils.checkpoint.
+/// f(x), of which only the result is kept. Values in between are recomputed by the same kernels when
+/// gradients need them. This takes less memory and more time. Every number stays the same, random ones too.
+/// PyTorch's torch.utils.checkpoint.
 ///
 ///     for (Module* block : blocks_) x = nn::checkpoint(*block, x);
 ///
 /// Results of reductions (means, row sums) are small and kept. A checkpoint within a checkpoint is part of
-/// it. CompileOptions::memory_limit chooses by itself what to compute again.
+/// the outer one. CompileOptions::memory_limit recomputes automatically.
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
 Tensor checkpoint(Module& module, const Tensor& x);
 

@@ -15,7 +15,7 @@ namespace athanor::nn {
 /// Parameters have torchvision's names ("Mixed_5b.branch1x1.conv.weight", "AuxLogits.fc.weight"), and for
 /// three channels and 1000 classes are 27,161,264 in number. In training it also gives the logits of the
 /// auxiliary head, whose loss counts 0.4, as in torchvision's recipe; in evaluation that head is not
-/// computed. For pictures below 299 pixels the auxiliary head's windows are smaller, so that it still sees 5
+/// computed. For images below 299 pixels the auxiliary head's windows are smaller, so that it still sees 5
 /// x 5 of them.
 class Inception3 : public Module, public AuxiliaryLogits {
  public:

@@ -1,4 +1,4 @@
-// LoRA: small adapters beside the dense layers of a model that is trained already.
+// LoRA: small adapters beside the dense layers of a trained model.
 //
 // Hu and others: LoRA: Low-Rank Adaptation of Large Language Models (2022).
 #pragma once
@@ -10,18 +10,18 @@ namespace athanor::nn {
 
 struct LoraOptions {
   int64_t rank = 8;
-  double alpha = 0;  // adapters count alpha / rank; 0: the rank, so that they count once
+  double alpha = 0;  // adapters are scaled by alpha / rank; 0: by 1
 };
 
 /// A layer x W^T that can have an adapter: x W^T + alpha / rank (x A^T) B^T, with parameters lora_A [rank,
-/// inputs], uniform in ± 1 / sqrt(inputs), and lora_B [outputs, rank], zero. So it begins as the layer alone
-/// (to rounding).
+/// inputs], uniform in ± 1 / sqrt(inputs), and lora_B [outputs, rank], zero. So at first it computes what the
+/// layer alone does (to rounding).
 class LoraLayer : public Module {
  public:
-  /// Throws Error(value) for a rank that is not from 1 up to the layer's own, and Error(usage) where it has
+  /// Throws Error(value) unless the rank is from 1 up to the layer's own, and Error(usage) if the layer has
   /// an adapter.
   void add_adapter(const LoraOptions& options);
-  /// Adds the adapter to the weight, and removes it. Nothing where there is none.
+  /// Adds the adapter to the weight, and removes the adapter. Does nothing if there is none.
   void merge_adapter();
 
  protected:
@@ -36,16 +36,16 @@ class LoraLayer : public Module {
   double scale_ = 0;
 };
 
-/// Gives an adapter to each such layer of a model but the last of classes, which is trained as it is. Do this
-/// before you make an optimizer, of the parameters for which is_lora() is true. Throws Error(value) where a
-/// layer is smaller than the rank. Returns how many layers have one now.
+/// Gives an adapter to each such layer of a model except the classification layer, which is trained as it is.
+/// Call this first, then make an optimizer of the parameters for which is_lora() is true. Throws Error(value)
+/// if a layer is smaller than the rank. Returns the number of layers with an adapter.
 int64_t add_lora(Module& model, const LoraOptions& options = {});
-/// LoraLayer::merge_adapter() of all layers: the model computes the same (to rounding) and is as before.
+/// LoraLayer::merge_adapter() for all layers. The model computes the same (to rounding) and has no adapters.
 void merge_lora(Module& model);
 
 /// Whether a parameter is part of an adapter, by its name.
 bool is_lora(const std::string& parameter);
-/// Whether a parameter belongs to the last layer of a model of pictures in classes, by its name: of "fc",
+/// Whether a parameter belongs to the classification layer of an image model, by its name: "fc",
 /// "AuxLogits.fc" or "heads.head".
 bool is_of_classes(const std::string& parameter);
 

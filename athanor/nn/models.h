@@ -41,7 +41,7 @@ enum class Objective { classes, pixels, next_token, masked_tokens };
 /// name, and Error(shape|value) if the input is too small or there are no classes.
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
 
-/// Whether a name is the path of a library with a model of one's own (see own_model.h): it has a '/', or ends
+/// Whether a name is the path of a library with your own model (see own_model.h): it has a '/', or ends
 /// with ".so". All that is here works with it.
 bool is_own_model(const std::string& name);
 /// What a model is called where a path would be too long.

@@ -1,13 +1,13 @@
-// A model of one's own as a shared library, for the program: athanor train --model ./mine.so
+// Your own model as a shared library, for the program: athanor train --model ./mine.so
 #pragma once
 #include <cstdint>
 #include <memory>
 
 #include "athanor/nn/models.h"
 
-/// Makes a source the library of a model: `make` is a function
-/// `std::unique_ptr<athanor::nn::Module> make(const athanor::Shape& input, int64_t classes)`, as make_model()
-/// without the name. What else differs from OwnModel's defaults can follow:
+/// Makes a source file a model's library. `make` is a function `std::unique_ptr<athanor::nn::Module>
+/// make(const athanor::Shape& input, int64_t classes)`, like make_model() without the name. Fields of
+/// OwnModel with other values than the defaults follow:
 ///
 ///     ATHANOR_MODEL(make)
 ///     ATHANOR_MODEL(make, .objective = athanor::nn::Objective::next_token, .smallest = 0)
@@ -27,23 +27,23 @@
 
 namespace athanor::nn {
 
-/// What a library says of its model.
+/// A library's description of its model.
 struct OwnModel {
-  /// Changes with what libraries and program share. Both are the first fields in every version.
+  /// Changes with the interface between libraries and program. Both are the first fields in every version.
   uint64_t form = current_form;
   uint64_t sizes = current_sizes;
   std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes) = nullptr;
   Objective objective = Objective::classes;
-  int64_t smallest = 1;  // height and width of pictures; of text 0
+  int64_t smallest = 1;  // height and width of images; of text 0
 
   static constexpr uint64_t current_form = 1;
-  /// Of types that the headers of a library and of the program must agree on.
+  /// The sizes of types, on which the headers of library and program must agree.
   static constexpr uint64_t current_sizes =
       sizeof(Module) << 32U | sizeof(Tensor) << 24U | sizeof(Shape) << 8U | sizeof(Parameter);
 };
 
-/// Loads a library, once. It stays loaded until the program ends. Throws Error(usage) where it cannot be
-/// loaded, holds no model, or was compiled with another version of Athanor.
+/// Loads a library, once. It stays loaded until the program ends. Throws Error(usage) if it cannot be loaded,
+/// holds no model, or was compiled with another version of Athanor.
 const OwnModel& load_own_model(const std::string& file);
 
 }  // namespace athanor::nn

@@ -26,7 +26,7 @@ Tensor places(int axis, int64_t extent, Device device) {
 
 Tensor channel(const Tensor& x, int64_t c) { return slice(x, 1, c, c + 1); }
 
-/// [B, 1, H, W], with torchvision's weights. Of pictures of one channel, that channel.
+/// [B, 1, H, W], with torchvision's weights. Of images of one channel, that channel.
 Tensor brightness_of(const Tensor& x) {
   if (x.size(1) != 3) return channel(x, 0);
   return 0.2989 * channel(x, 0) + 0.587 * channel(x, 1) + 0.114 * channel(x, 2);

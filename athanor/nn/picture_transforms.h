@@ -1,6 +1,6 @@
-// What is done to the pictures of a batch, each with parameters of its own, as part of a graph.
+// What is done to the images of a batch, each with parameters of its own, as part of a graph.
 //
-// Pictures x are floats [B, C, H, W] from 0 to 1, parameters [B]. Results equal those of
+// Images x are floats [B, C, H, W] from 0 to 1, parameters [B]. Results equal those of
 // torchvision.transforms.v2.functional, and of athanor/data/transforms.h, to rounding. All throw
 // Error(shape).
 #pragma once
@@ -10,9 +10,9 @@
 
 namespace athanor::nn::transforms {
 
-/// The pictures for which `condition` (bool) holds are mirrored along an axis: 3 exchanges left and right.
+/// The images for which `condition` (bool) holds are mirrored along an axis: 3 exchanges left and right.
 Tensor flip_where(const Tensor& x, const Tensor& condition, int axis);
-/// As large a part of each picture, from row `top` and column `left` on (i64, from -reach to reach); black
+/// As large a part of each image, from row `top` and column `left` on (i64, from -reach to reach); black
 /// outside.
 Tensor shift(const Tensor& x, const Tensor& top, const Tensor& left, int64_t reach);
 
@@ -28,11 +28,11 @@ Tensor affine(const Tensor& x, const Affine& how);
 // A factor of 1 changes nothing.
 Tensor adjust_brightness(const Tensor& x, const Tensor& factor);
 Tensor adjust_contrast(const Tensor& x, const Tensor& factor);
-// Of pictures of one channel, which have no colour, these return x.
+// Of images of one channel, which have no colour, these return x.
 Tensor adjust_saturation(const Tensor& x, const Tensor& factor);
 /// The colour wheel turned by `shift`, from -0.5 to 0.5.
 Tensor adjust_hue(const Tensor& x, const Tensor& shift);
-/// All channels of the pictures for which `condition` holds become the brightness.
+/// All channels of the images for which `condition` holds become the brightness.
 Tensor grayscale_where(const Tensor& x, const Tensor& condition);
 
 /// A Gaussian of `sigma` pixels, cut to 2 ceil(2 sigma) + 1 pixels, mirrored at the edges. `most_sigma`: no

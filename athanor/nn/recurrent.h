@@ -7,7 +7,7 @@ namespace athanor::nn {
 struct RecurrentOptions {
   int64_t layers = 1;
   bool bias = true;
-  bool bidirectional = false;  // a second one goes from the last time to the first; their results are joined
+  bool bidirectional = false;  // a second one runs backwards; their results are concatenated
   double dropout = 0;          // after every layer but the last, in training
 };
 

@@ -7,17 +7,17 @@
 
 namespace athanor::nn {
 
-/// A value that a place has now, to come back to. It does not keep the value's memory from being updated
-/// where it lies, so it holds only until that has happened.
+/// The present value of a variable, to restore it later. It does not prevent updates of that memory in place,
+/// so it is valid only until such an update.
 class ValueMark {
  public:
   explicit ValueMark(const Tensor& value);
-  /// Undefined when it is gone.
+  /// Undefined when the value is gone.
   Tensor value() const;
 
  private:
   std::weak_ptr<Node> node_;
-  Tensor kept_;  // whole numbers: counters, which are replaced and not updated
+  Tensor kept_;  // integers: counters, which are replaced and not updated
 };
 
 /// A named place for a tensor. Tensors never change, but the place can hold another tensor later.
@@ -45,7 +45,7 @@ class Variable {
   /// steps built before keep the old one. Do not keep `value` elsewhere: memory that only the place refers to
   /// can be updated in place. Throws Error(shape|dtype|device) if the type differs.
   void assign(Tensor value) const;
-  /// Takes up the very value that it had before, when a step is given up that was built and has not run.
+  /// Restores the value from before a step that was built but given up before it ran.
   void go_back(const Tensor& before) const { cell_->value = before; }
 
  protected:

@@ -1,4 +1,4 @@
-// Vision Transformer: a picture as a sentence of patches.
+// Vision Transformer: an image as a sentence of patches.
 //
 // Dosovitskiy and others: An Image is Worth 16x16 Words (2021); the tiny one is from Touvron and others, DeiT
 // (2021).
@@ -23,7 +23,7 @@ struct ViTOptions {
 /// starts at zero, as torchvision's.
 class ViT : public Module {
  public:
-  /// Throws Error(value) when heads does not divide dimensions, and Error(shape) for pictures that are
+  /// Throws Error(value) when heads does not divide dimensions, and Error(shape) for images that are
   /// smaller than a patch.
   ViT(const Shape& input, int64_t classes, const ViTOptions& options = {});
   Tensor forward(const Tensor& x) override;

@@ -21,7 +21,7 @@ struct ColumnsProblem {
         dilation(pair(attrs, "dilation")) {}
 
   int64_t window() const { return kernel.height * kernel.width; }
-  /// How many windows there are, in a picture of this size. Throws Error(shape).
+  /// How many windows there are, in an image of this size. Throws Error(shape).
   Pair counts(Pair size) const {
     return {windows_along(size.height, kernel.height, stride.height, padding.height, dilation.height),
             windows_along(size.width, kernel.width, stride.width, padding.width, dilation.width)};

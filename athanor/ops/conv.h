@@ -1,4 +1,4 @@
-// Convolution (cross-correlation, as usual in the field) of signals, pictures and volumes, and its transpose,
+// Convolution (cross-correlation, as usual in the field) of signals, images and volumes, and its transpose,
 // of floats.
 //
 // All throw Error(shape) if ranks or extents do not fit together or the kernel is larger than the padded

@@ -179,7 +179,7 @@ Path cheapest_path(const std::vector<std::string>& terms, const std::string& out
       Step step{i, j, {}, 1};
       for (const auto& [label, extent] : extents) {
         if (!contains(terms[i], label) && !contains(terms[j], label)) continue;
-        // What only one has, and nobody else wants, is summed before.
+        // Axes that only one operand has, and that the result does not need, are summed first.
         const bool both = contains(terms[i], label) && contains(terms[j], label);
         if (both || contains(wanted, label)) step.cost *= static_cast<double>(extent);
         if (contains(wanted, label)) step.result += label;

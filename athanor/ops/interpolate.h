@@ -1,4 +1,4 @@
-// Changing the size of pictures, signals and volumes.
+// Changing the size of images, signals and volumes.
 #pragma once
 #include <cstdint>
 

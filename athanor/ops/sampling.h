@@ -1,4 +1,4 @@
-// Reading pictures at positions that are computed, between elements.
+// Reading images at positions that are computed, between elements.
 #pragma once
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace athanor {
 enum class Border : uint8_t {
   zeros,       // outside is 0
   border,      // outside is the nearest element
-  reflection,  // outside is the picture, mirrored at its edges again and again
+  reflection,  // outside is the image, mirrored at its edges again and again
 };
 
 struct GridSampleOptions {
@@ -27,7 +27,7 @@ struct GridSampleOptions {
 /// Error(dtype).
 Tensor grid_sample(Operand x, Operand grid, const GridSampleOptions& options = {});
 
-/// The grid that grid_sample() takes for affine maps theta [N, 2, 3] of positions (x, y, 1) in a picture of
+/// The grid that grid_sample() takes for affine maps theta [N, 2, 3] of positions (x, y, 1) in an image of
 /// `size`: [N, size.height, size.width, 2]. Throws Error(shape|value).
 Tensor affine_grid(Operand theta, Pair size, bool align_corners = false);
 
@@ -38,7 +38,7 @@ struct RoiAlignOptions {
 };
 
 /// The part of x [N, C, H, W] in each box, resized: [K, C, output.height, output.width]. Boxes [K, 5] hold
-/// the picture's number, x1, y1, x2 and y2. As torchvision's roi_align with a given sampling_ratio. He,
+/// the image's number, x1, y1, x2 and y2. As torchvision's roi_align with a given sampling_ratio. He,
 /// Gkioxari, Dollar, Girshick, Mask R-CNN (2017). Throws Error(shape|value), and Error(dtype).
 Tensor roi_align(Operand x, Operand boxes, Pair output, const RoiAlignOptions& options = {});
 

@@ -20,26 +20,26 @@ struct GradScalerOptions {
 /// (2018).
 ///
 ///     scaler.scale(loss).backward();
-///     scaler.unscale(model.parameters());          // only where gradients are looked at, as for clipping
+///     scaler.unscale(model.parameters());          // only if gradients are used, as for clipping
 ///     clip_grad_norm(model.parameters(), 1);
 ///     scaler.step(optimizer);
 ///     scaler.update();
 ///
-/// All of it is part of the step's plan: the host does not wait to know whether a step is skipped. Parameters
-/// and the optimizer's state are then written with their old values.
+/// All of this is part of the step's plan, so the host does not wait for the decision. A skipped step writes
+/// the old values of parameters and optimizer state.
 class GradScaler {
  public:
-  /// Its numbers are kept on `device`. Throws Error(value) for options that make no sense.
+  /// The scale and its counters are kept on `device`. Throws Error(value) for options out of range.
   explicit GradScaler(Device device = {}, const GradScalerOptions& options = {});
 
   /// The loss times the scale; f32 unless the loss is f64.
   Tensor scale(const Tensor& loss, std::source_location where = std::source_location::current()) const;
-  /// Divides gradients by the scale, as f32, and notes whether one of them is infinite or no number. Once a
-  /// step for a parameter: throws Error(usage) when called again before update().
+  /// Divides gradients by the scale, in f32, and records whether one of them is infinite or NaN. Once per
+  /// step and parameter: throws Error(usage) when called again before update().
   void unscale(const std::vector<nn::Parameter>& parameters,
                std::source_location where = std::source_location::current());
-  /// The optimizer's step, unless a gradient was infinite or no number. Unscales first, where unscale() was
-  /// not called since update().
+  /// The optimizer's step, unless a gradient was infinite or NaN. Unscales first, if unscale() was not called
+  /// since update().
   void step(Optimizer& optimizer, std::source_location where = std::source_location::current());
   /// Shrinks the scale after a step that was skipped, and lets it grow after many that were not. Throws
   /// Error(usage) without a step() before.
@@ -55,7 +55,7 @@ class GradScaler {
   /// Throws Error(name|shape|value). After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
-  /// Where it stands, to go back to when a step is given up that was built and has not run.
+  /// The present state, to restore it if a step is built but given up before it runs.
   std::vector<nn::ValueMark> mark() const;
   /// False when values are gone; then nothing was changed.
   bool go_back(const std::vector<nn::ValueMark>& mark);

@@ -20,10 +20,10 @@ struct ParamGroup {
   std::optional<double> weight_decay = {};  // instead of the optimizer's
 };
 
-/// A step that only the device knows to be made or not.
+/// A step of which only the device knows whether it is made.
 struct StepGuard {
   Tensor skip;     // bool: parameters and state stay as they are. Undefined: the step is made
-  Tensor skipped;  // i64: how many steps before were not made
+  Tensor skipped;  // i64: how many earlier steps were not made
 };
 
 /// Moves parameters down their gradients.
@@ -37,7 +37,7 @@ struct StepGuard {
 /// to drop gradients unused. To look at a gradient, keep a handle on it (parameter.grad()) before step().
 ///
 /// Rates and all numbers that change from step to step are inputs of the plan, so that every step runs the
-/// same plan. Parameters and state are updated where they lie in memory.
+/// same plan. Parameters and state are updated in place.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -58,7 +58,7 @@ class Optimizer {
   /// The number of steps made so far, those that a guard skipped among them.
   int64_t steps() const { return steps_; }
 
-  /// Keeps the parameters' state in the host's memory from now on. Each step copies it to the parameter's
+  /// From now on, keeps the parameters' state in host memory. Each step copies it to the parameter's
   /// device and back, as steps of the plan beside its kernels. Numbers stay the same.
   void offload_state();
 
@@ -71,7 +71,7 @@ class Optimizer {
   /// Throws Error(name|shape) as Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
-  /// Where it stands, to go back to when a step is given up that was built and has not run.
+  /// The present state, to restore it if a step is built but given up before it runs.
   struct Mark {
     int64_t steps = 0;
     double lr = 0;
@@ -93,7 +93,7 @@ class Optimizer {
   /// The numbers that this step's update ops read besides tensors: one vector for each group, an input of the
   /// plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
-  /// The same where some steps were skipped, so that the device counts: `step` is f32, and `rates.step`
+  /// The same if some steps were skipped, so that the device counts: `step` is f32, and `rates.step`
   /// counts the skipped ones too. f32[as many].
   virtual Tensor numbers(const Rates& rates, const Tensor& step) const = 0;
   /// Returns the parameter's new value and replaces the elements of `state` by new ones. `decays`: its weight

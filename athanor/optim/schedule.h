@@ -1,4 +1,4 @@
-// Learning rates as functions of the step. The step number is all the state there is.
+// Learning rates as functions of the step. The step number is the only state.
 //
 //     const auto rate = optim::warm_up(500, optim::cosine(0.1, steps - 500));
 //     for (int64_t step = 0; step < steps; ++step) { optimizer.set_lr(rate(step)); ... }

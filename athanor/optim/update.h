@@ -14,7 +14,7 @@ namespace athanor::optim {
 /// The name and the arguments of a rule.
 struct UpdateRule {
   std::string name, doc;
-  int tensors;               // how many tensors it takes, all of one type (f16 and bf16 are widened to f32)
+  int tensors;               // the number of tensors, all of one type (f16 and bf16 are widened to f32)
   int numbers;               // the last input: f32 or f64 [numbers]
   std::vector<Attrs> attrs;  // to test with
 };

@@ -1,4 +1,4 @@
-// Compiles kernels on a thread of its own, while others run.
+// Compiles kernels on a separate thread, while others run.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -11,14 +11,15 @@
 
 namespace athanor {
 
-/// One kernel after the other, with the least priority. A kernel is marked meanwhile, in athanor.db, by
-/// "background|" and its problem. One that was under way when the program ended (which may have been killed
-/// for another reason) is not compiled here again, but left for the tuner to try, which never tries it again
-/// if it ends the program once more. What is wrong with a kernel is found when it is tried.
+/// Compiles one kernel after the other, with the lowest priority. While a kernel is compiled it is marked in
+/// athanor.db, with "background|" and its problem. If the program ends meanwhile (perhaps killed for another
+/// reason), the kernel is not compiled here again. The tuner tries it once more, and never again if that ends
+/// the program too. Faults of a kernel are found when it is tried.
 class BackgroundCompiler {
  public:
   BackgroundCompiler() = default;
-  /// Leaves what has not begun. Waits for the kernel under way, at most a minute: then it ends the program.
+  /// Drops the kernels that are not begun. Waits for the one under way, for at most a minute; then it ends
+  /// the program.
   ~BackgroundCompiler();
   BackgroundCompiler(const BackgroundCompiler&) = delete;
   BackgroundCompiler& operator=(const BackgroundCompiler&) = delete;
@@ -27,9 +28,9 @@ class BackgroundCompiler {
   void add(const std::string& problem, const Candidate& candidate);
   bool is_done(const std::string& problem, const Candidate& candidate);
   bool is_idle();
-  /// Forgets what was added and has not begun.
+  /// Drops the kernels that were added and are not begun.
   void drop();
-  /// Spent compiling, so far.
+  /// Seconds spent compiling so far.
   double seconds();
 
  private:

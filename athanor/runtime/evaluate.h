@@ -28,8 +28,8 @@ std::shared_ptr<const Plan> last_plan();
 void clear_plan_cache();
 
 /// Forgets this thread's cached plans that have a kernel for one of these problems (problem_key() in
-/// kernels/contest.h): they are made anew, with the kernels that are chosen then. The device must have done
-/// what it was given.
+/// kernels/contest.h): they are compiled again, with the kernels that are chosen then. The device must have
+/// finished its work.
 void forget_plans_with(const std::set<std::string>& problems);
 
 /// The plan that evaluating these values, and everything pending with them, would run. Does not run it.

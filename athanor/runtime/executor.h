@@ -15,7 +15,7 @@ namespace athanor {
 /// memory of a donated input that an output takes over. Throws Error naming the plan step and the user's
 /// line. With `check_nan`, throws Error(numeric) at the first step that makes a NaN or an infinity from
 /// inputs without any. After an error, `begun` is the number of steps that had been started. With `replays`,
-/// which belong to the plan, launches that came before with the same addresses are replayed.
+/// which belong to the plan, launches that ran before with the same addresses are replayed.
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                                               std::span<const std::shared_ptr<Storage>> inputs,
                                               bool check_nan, size_t& begun, Replays* replays);

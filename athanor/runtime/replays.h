@@ -1,4 +1,4 @@
-// Replays: a plan's launches, captured once and given to the device in one call from then on.
+// Replays: a plan's launches, captured once and then replayed in one call.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,33 +10,33 @@
 
 namespace athanor {
 
-/// The captured runs of one plan. A captured launch has the addresses of its buffers in it. Parameters stay
-/// where they are. Small values that lie elsewhere in each run (learning rates, losses) get slots: they are
-/// copied into them before a run, or out of them after it. Large ones (batches) go round in a few blocks of
-/// the device's pool, so there is one captured run for each set of addresses that comes again.
+/// The captured runs of one plan. A captured launch contains the addresses of its buffers. Parameters keep
+/// their addresses. Small values whose addresses change from run to run (learning rates, losses) get slots:
+/// they are copied into these before a run, or out of them after it. Large values (batches) use a few blocks
+/// of the device's pool in turn, so there is one captured run for each set of addresses that repeats.
 class Replays {
  public:
-  /// Where a value of the plan lies in a run. `bytes`: 0 if it cannot get a slot.
+  /// The address of a value of the plan in a run. `bytes`: 0 if it cannot get a slot.
   struct Where {
     const void* address = nullptr;
     int64_t bytes = 0;
   };
 
-  /// Notes a run's values, in the plan's order: before all that follows.
+  /// Records a run's values, in the plan's order. Call it before the functions below.
   void look(const std::vector<Where>& values);
   /// The value's offset in slots(); -1 where it has none.
   int64_t slot(size_t value) const { return slot_of_[value]; }
   /// nullptr where there are no slots.
   const std::shared_ptr<Storage>& slots(Device device);
-  /// The captured run for the addresses seen last; nullptr when they are new, or the driver refuses to keep
-  /// launches. `capture` is called when they come for the second time.
+  /// The captured run for the addresses of the last values; nullptr if they are new, or if the driver refuses
+  /// to capture. `capture` is called when they occur for the second time.
   Replay* find(const std::function<std::unique_ptr<Replay>()>& capture);
-  /// How often one ran.
+  /// How often captured runs were replayed.
   int64_t runs = 0;
 
  private:
   static constexpr int64_t small = 4096;  // bytes: copying them takes no longer than a launch
-  // Pools of a few blocks go round after some steps. Each run takes the driver some KiB for each launch.
+  // A pool of a few blocks repeats after some steps. Each captured launch takes the driver some KiB.
   static constexpr size_t most = 16;
   using Addresses = std::vector<const void*>;
   struct Entry {

@@ -1,4 +1,4 @@
-// What each thread has of its own on devices.
+// Objects on devices that belong to one thread.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -8,8 +8,8 @@
 namespace athanor {
 
 /// This thread's T, made at the first call. It owns memory or captured work of devices, so it is not
-/// destroyed when its thread ends: drivers keep variables of threads too, and may have destroyed theirs by
-/// then. The next thread that calls this destroys it; at the end of the process nobody does.
+/// destroyed when its thread ends: drivers have thread-local variables too, which may be destroyed before.
+/// The next thread that calls this destroys it; at the end of the process it is left.
 template <class T>
 T& owned_by_thread() {
   struct Ended {

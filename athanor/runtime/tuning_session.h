@@ -1,5 +1,5 @@
-// Tuning while a program runs: the first run of a plan takes the best guesses, and what is found to be faster
-// takes its place later.
+// Tuning while a program runs: the first run of a plan uses the best guesses, which faster kernels replace
+// later.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,21 +15,21 @@
 
 namespace athanor {
 
-/// How much a program may lose to tuning: of the time since the session began, and in all.
+/// How much time tuning may take: as a share of the time since the session began, and in all.
 struct TuningBudget {
   double share = 0.1;
   double seconds = 30;
 };
 
-/// A kernel that takes the place of another from the next evaluation on.
+/// A kernel that replaces another from the next evaluation on.
 struct KernelChange {
   std::string request, before, now;
   double speedup = 1;  // of the kernel
 };
 
-/// How far a session is.
+/// The progress of a session.
 struct TuningState {
-  size_t problems = 0;  // of the plan, that could be tuned when it began
+  size_t problems = 0;  // problems of the plan that could be tuned when it began
   size_t timed = 0;     // of them
   double seconds = 0;   // spent
   bool over = false;    // nothing is left, or the seconds are spent
@@ -38,11 +38,10 @@ struct TuningState {
 /// Tunes the plan that a thread runs again and again, between its runs. While one lives, plans of its thread
 /// are made with Tuning::quick.
 ///
-/// Problems are taken by what the plan spends on them: one run of it is measured step by step. Another thread
-/// compiles the candidates. The thread that runs the plan times them, one in each call of between_steps(), as
-/// long as the budget has room; where compiling takes the device's own cores, it counts, too. Marks,
-/// watchdog, comparison with the host's results and provisional winners are those of the tuner
-/// (kernels/contest.h).
+/// The most expensive problems come first: one run of the plan is measured step by step. Another thread
+/// compiles the candidates. The thread that runs the plan times them, one in each call of between_steps(),
+/// within the budget. If compiling uses the device's own cores, it counts too. Marks, watchdog, comparison
+/// with the host's results and provisional winners are those of the tuner (kernels/contest.h).
 ///
 ///     TuningSession tuning;
 ///     while (...) {
@@ -58,9 +57,9 @@ class TuningSession {
   TuningSession(const TuningSession&) = delete;
   TuningSession& operator=(const TuningSession&) = delete;
 
-  /// Goes on with tuning. `plan`: of the last step; nullptr before the first. `finish` is called before
-  /// something is timed: it waits until the device has done what it was given. Returns what runs with another
-  /// kernel from now on: plans with it are made anew. Throws Interrupted.
+  /// Continues tuning. `plan`: of the last step; nullptr before the first. `finish` is called before
+  /// something is timed; it must wait until the device has finished its work. Returns the changes: plans with
+  /// these problems are compiled again. Throws Interrupted.
   std::vector<KernelChange> between_steps(const std::shared_ptr<const Plan>& plan,
                                           const std::function<void()>& finish = {});
   TuningState state() const;

@@ -1,4 +1,4 @@
-// Batches for a device, the next of which goes up while it computes.
+// Batches for a device. The next one is uploaded while the device computes.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,28 +10,27 @@ namespace athanor {
 
 class BatchesAhead {
  public:
-  /// Each batch goes up in so many parts, of one size.
+  /// Each batch is uploaded in this many parts of equal size.
   BatchesAhead(std::unique_ptr<Batches> batches, Device device, int64_t parts)
       : batches_(std::move(batches)), device_(device), parts_(parts) {}
 
-  /// The next batch; not at the end of an epoch.
+  /// The next batch. Must not be called at the end of an epoch.
   Uploaded take();
-  /// Gives back the batch that was taken last: it is the next one again.
+  /// Puts the batch that was taken last back: it is the next one again.
   void give_back(Uploaded batch) { ahead_ = std::move(batch); }
   /// Uploads the next batch now.
   void take_ahead();
-  /// Forgets the batch that went up ahead, to free its memory. Nothing is to be taken afterwards.
+  /// Drops the batch that was uploaded ahead, to free its memory. Nothing may be taken afterwards.
   void drop() { ahead_.reset(); }
 
   /// The position before the batch that take() gives next.
   LoaderState position() const { return ahead_ ? before_ahead_ : batches_->state(); }
   bool epoch_is_over() const { return position().next_batch == batches_->batches(); }
-  /// At the end of an epoch: on to the next one.
+  /// At the end of an epoch: starts the next one.
   void begin_epoch() { batches_->next(); }
   int64_t batches_in_epoch() const { return batches_->batches(); }
   void restore(const LoaderState& state) { batches_->restore(state); }
-  /// How long take() and take_ahead() waited for batches to be made; for the first one everybody waits, and
-  /// it does not count.
+  /// How long take() and take_ahead() waited for batches, without the first one.
   double waited_seconds() const { return waited_seconds_; }
 
  private:

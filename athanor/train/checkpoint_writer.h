@@ -1,4 +1,4 @@
-// Checkpoints written behind a run.
+// Checkpoints, written while training continues.
 #pragma once
 #include <filesystem>
 #include <future>
@@ -7,9 +7,8 @@
 
 namespace athanor {
 
-/// Writes checkpoints on a thread of its own, one after the other, so that training does not wait for the
-/// disk. Each is written atomically: whenever the process is killed, the file is the last one or the one
-/// before.
+/// Writes checkpoints on a separate thread, one after the other, so that training does not wait for the disk.
+/// Each is written atomically: if the process is killed, the file is the last checkpoint or the one before.
 class CheckpointWriter {
  public:
   CheckpointWriter() = default;
@@ -18,13 +17,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Begins to write, after the write before has ended. Throws what that one threw.
+  /// Begins to write, after the previous write has ended. Throws what that one threw.
   void write(std::filesystem::path path, Checkpoint checkpoint);
   /// Returns when all is on the disk. Throws what the last write threw.
   void wait();
 
-  /// Waits at its end for the write under way, however the run ends: who is told of an error finds what was
-  /// saved before it on the disk.
+  /// Its destructor waits for the write under way, however the run ends, so that an error is reported after
+  /// the last checkpoint is on the disk.
   class Scope {
    public:
     explicit Scope(const CheckpointWriter& writer) : writer_(writer) {}

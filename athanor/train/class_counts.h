@@ -1,4 +1,4 @@
-// Which classes a model takes for which.
+// How often a model confuses which classes.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace athanor {
 
-/// A confusion matrix, and what follows from it. Only pairs that occur take memory, so that there may be
+/// A confusion matrix, and measures that follow from it. Only pairs that occur take memory, so there may be
 /// thousands of classes.
 class ClassCounts {
  public:
@@ -30,22 +30,21 @@ class ClassCounts {
   int64_t total() const { return total_; }
   /// Examples of class `right` for which the model gave `answer`.
   int64_t count(int64_t right, int64_t answer) const;
-  /// Those that occur: {right, answer} -> how often.
+  /// The pairs that occur: {right, answer} -> count.
   const std::map<std::pair<int64_t, int64_t>, int64_t>& pairs() const { return pairs_; }
   int64_t examples_of(int64_t label) const { return sum_of(right_, label); }
   int64_t answers_of(int64_t label) const { return sum_of(answers_, label); }
 
   double accuracy() const;
-  /// The share of examples whose class is among the five likeliest. None for five classes and fewer, of
-  /// which it says nothing.
+  /// The share of examples whose class is among the five likeliest. None for five classes or fewer.
   std::optional<double> top5() const;
   /// Of the answers "label", the share that is right; of the examples of label, the share that is found; and
   /// their harmonic mean. 0 where there are none.
   double precision(int64_t label) const;
   double recall(int64_t label) const;
   double f1(int64_t label) const;
-  /// Intersection over union: of the pixels that are `label` or are taken for it, the share that is both.
-  /// None where there are none.
+  /// Intersection over union: of the pixels that are `label` or predicted as it, the share that is both. None
+  /// if there are none.
   std::optional<double> iou(int64_t label) const;
   /// The mean of iou() over the classes that have one.
   double mean_iou() const;
@@ -70,7 +69,7 @@ struct TestExample {
   HostArray inputs;  // as the model had them, without the batch's axis
 };
 
-/// A picture of a test, and the class of each of its pixels.
+/// An image of a test, and the class of each of its pixels.
 struct PixelExample {
   HostArray inputs;  // as TestExample has them
   std::vector<int64_t> right, answer;
@@ -80,12 +79,12 @@ struct PixelExample {
 struct TestResult : MetricsSum {
   std::vector<Measure> measures = {};             // what only a test gives: F1, mean IoU, RMSE
   std::optional<ClassCounts> classes = {};        // where the task has classes
-  std::vector<TestExample> mistakes = {};         // those that the model was surest of, the surest first
+  std::vector<TestExample> mistakes = {};         // mistakes, the most confident first
   std::vector<TestExample> first_right = {};      // of those that are right
   std::vector<PixelExample> pixel_examples = {};  // the first ones, where pixels have classes
 };
 
-/// Keeps of a tested batch what `mistakes` and `first_right` are to show.
+/// Keeps those examples of a tested batch that `mistakes` and `first_right` show.
 void keep_examples(TestResult& result, const HostArray& scores, const HostArray& inputs,
                    const HostArray& targets);
 
@@ -101,8 +100,8 @@ std::vector<Measure> class_measures(const ClassCounts& counts);
 /// "Shirt", or "class 3" where there are no names.
 std::string class_name(const std::vector<std::string>& names, int64_t label);
 
-/// The pair that is mistaken most often: "Shirt is taken for T-shirt most often (112 of 1,000)". "" where
-/// nothing is mistaken.
+/// The most frequent mistake: "Shirt is taken for T-shirt most often (112 of 1,000)". "" if there are no
+/// mistakes.
 std::string worst_mistake(const ClassCounts& counts, const std::vector<std::string>& names);
 
 /// confusion.json: each class with its name, examples, precision, recall and F1; and the pairs that occur, as

@@ -1,4 +1,4 @@
-// Classification: the task of naming what a picture shows.
+// Classification: the task of predicting an image's class.
 #pragma once
 #include <functional>
 #include <memory>
@@ -20,15 +20,15 @@ struct ClassificationOptions {
   uint64_t seed = 0;                                      // of the order
   int workers = 0;                                        // threads that make batches
   double label_smoothing = 0;                             // in training
-  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training images
   std::optional<DeviceAugmentation> on_device = {};       // likewise, as part of the step
 };
 
-/// Batches are whole: what does not fill one is left out of the epoch (shuffled, so other pictures each
-/// time).
+/// Batches are full: images that do not fill one are left out of the epoch. Epochs are shuffled, so these
+/// differ.
 class Classification final : public Task {
  public:
-  /// Throws Error(shape) where training and test pictures differ in shape, Error(usage) where there are fewer
+  /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
   /// than a batch.
   explicit Classification(ClassificationOptions options);
   /// The dataset of `--data`, and the model of `--model`. Throws what open_dataset() throws; Error(usage)

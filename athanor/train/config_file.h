@@ -8,14 +8,14 @@
 
 namespace athanor {
 
-/// What a file says of options, by the names of TrainConfig's fields:
+/// The options in a file, by the names of TrainConfig's fields:
 ///
 ///     model = "resnet18"
 ///     batch_size = 64     # or batch-size, as on the command line
 ///     lr = 0.05
 ///
-/// Throws Error(io), Error(format) for what is not TOML, and Error(usage) naming the file for an option that
-/// there is not, with the nearest match, and for a value of another type.
+/// Throws Error(io), Error(format) for what is not TOML, and Error(usage) naming the file for an unknown
+/// option, with the nearest match, and for a value of another type.
 nlohmann::json read_config_file(const std::filesystem::path& path);
 
 /// `base` with some fields replaced.

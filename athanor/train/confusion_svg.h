@@ -1,4 +1,4 @@
-// A picture of a confusion matrix.
+// A drawing of a confusion matrix.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace athanor {
 
-/// More classes than this give no picture that one could read.
+/// A drawing of more classes than this could not be read.
 inline constexpr int64_t most_drawn_classes = 200;
 
-/// An SVG document that stands by itself, for light and dark pages: a row for each right class, a column for
+/// A self-contained SVG document, for light and dark pages: a row for each right class, a column for
 /// each answer, shaded by the share of the row. Up to 26 classes the cells have their counts.
 std::string draw_confusion(const ClassCounts& counts, const std::vector<std::string>& names,
                            const std::string& title, const std::string& subtitle);

@@ -1,4 +1,4 @@
-// Lines of pictures: a value for each step.
+// Lines of charts: a value for each step.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@ struct CurvePoint {
 };
 using CurveLine = std::vector<CurvePoint>;
 
-/// The mean over about a thirtieth of the run around each step. Windows are even on both sides where the
-/// curve starts, so that its steep part stays where it is; at the end they look back.
+/// The mean over about a thirtieth of the run around each step. Windows are symmetric at the start of the
+/// curve, so that its steep part stays in place; at the end they look back.
 CurveLine running_mean(const CurveLine& line);
 
 /// The minimum and maximum of each of a few hundred sections: looks like the whole line.

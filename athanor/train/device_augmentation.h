@@ -9,14 +9,14 @@
 namespace athanor {
 
 /// Does the transforms of an Augmentation to a batch, with random parameters from default_generator() for
-/// each picture. Unlike loader threads it does "jitter" in one order: brightness, contrast, saturation, hue.
+/// each image. Unlike loader threads it does "jitter" in one order: brightness, contrast, saturation, hue.
 class DeviceAugmentation {
  public:
   /// Throws Error(usage) for kinds that only loader threads do: resized-crop, rand, trivial, mixup, cutmix,
   /// and blur with a sigma above most_sigma.
   explicit DeviceAugmentation(const Augmentation& augmentation);
 
-  /// Of normalised pictures [B, C, H, W].
+  /// Of normalised images [B, C, H, W].
   Tensor operator()(const Tensor& x, const Normalization& normalization) const;
 
   std::string to_string() const { return augmentation_.to_string(); }

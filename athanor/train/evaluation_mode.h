@@ -1,10 +1,10 @@
-// A model in evaluation for a while.
+// Puts a model into evaluation mode for a scope.
 #pragma once
 #include "athanor/nn/module.h"
 
 namespace athanor {
 
-/// Until the end of the scope; then the model is in the mode that it was in.
+/// At the end of the scope the model returns to its previous mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(nn::Module& model) : model_(model), training_(model.training()) { model_.eval(); }

@@ -1,4 +1,4 @@
-// examples.json: some pictures of a test, with what a model made of them; samples.jsonl: what it wrote.
+// examples.json: some test images with a model's answers; samples.jsonl: text that it generated.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace athanor {
 
-/// Writes the mistakes and the right ones of a test, each as a PNG of at most 96 pixels. Nothing where the
-/// examples are no pictures. Throws Error(io).
+/// Writes the mistakes and right answers of a test, each as a PNG of at most 96 pixels. Does nothing if the
+/// examples are not images. Throws Error(io).
 void write_examples(const std::filesystem::path& path, const TestResult& test, const ExampleSpec& spec);
 
 struct WrittenSample {
@@ -20,8 +20,8 @@ struct WrittenSample {
   bool operator==(const WrittenSample&) const = default;
 };
 
-/// Adds a sample to those of earlier steps; those of its step and later ones, which were lost, go. Throws
-/// Error(io).
+/// Adds a sample to those of earlier steps, and removes those of its step and later ones, which were lost.
+/// Throws Error(io).
 void add_sample(const std::filesystem::path& path, const WrittenSample& sample);
 /// As far as they can be read.
 std::vector<WrittenSample> read_samples(const std::filesystem::path& path);

@@ -1,4 +1,4 @@
-// Which batches fit a device: planned memory and predicted time of steps that are not run.
+// Which batch sizes fit a device: planned memory and predicted time of steps that are not run.
 #pragma once
 #include <memory>
 #include <optional>
@@ -18,31 +18,31 @@ namespace athanor {
 struct FitCase {
   int64_t batch_size = 0;
   int64_t parts = 1;   // of --accumulate
-  bool again = false;  // computes again what does not fit
+  bool again = false;  // recomputes activations that do not fit
   Precision precision = Precision::f32;
   bool operator==(const FitCase&) const = default;
 };
 
-/// What it takes.
+/// Its memory and time.
 struct FitPoint {
   FitCase of;
   int64_t bytes = 0;   // planned
   double seconds = 0;  // predicted
-  double share = 0;    // of it, for what is computed again
+  double share = 0;    // the share of it for recomputing
   double per_second() const { return static_cast<double>(of.batch_size) / seconds; }
 };
 
 /// Plans steps of one model on a device, of any size.
 class StepPlanner {
  public:
-  /// `input`: of one picture. Throws what making the model throws.
+  /// `input`: of one image. Throws what making the model throws.
   StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device);
 
-  /// The plan of the step, or of its last part. `limit`: for what is computed again. Throws Error(usage)
-  /// where it does not fit then.
+  /// The plan of the step, or of its last part. `limit`: the memory limit for recomputing. Throws
+  /// Error(usage) if the step does not fit.
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
   Device device() const { return device_; }
-  /// Makes a step of zeros. Seconds, when it has been computed.
+  /// Runs a step on zeros. Returns its seconds.
   double run(const FitCase& of, int64_t limit);
 
  private:
@@ -58,17 +58,17 @@ class StepPlanner {
   std::optional<StepMark> mark_;
 };
 
-/// Finds what fits into `limit` bytes. Times are in proportion to the plans' predicted ones, and fixed by a
-/// step of a small batch that is run for each precision.
+/// Finds what fits into `limit` bytes. Times are those predicted from the plans, scaled by one step of a
+/// small batch that is run for each precision.
 class Fitter {
  public:
   Fitter(StepPlanner& planner, int64_t limit) : planner_(planner), limit_(limit) {}
 
-  /// None where it does not fit.
+  /// None if it does not fit.
   std::optional<FitPoint> look(const FitCase& of);
-  /// In as few parts as fit: powers of two that divide the batch. None where no number does.
+  /// With the fewest parts that fit: powers of two that divide the batch. None if no number fits.
   std::optional<FitPoint> in_parts(FitCase of);
-  /// The largest batch that fits, to a sixteenth; none where not one example does. `parts` is 1.
+  /// The largest batch that fits, to a sixteenth; none if not even one example fits. `parts` is 1.
   std::optional<FitPoint> largest(FitCase of);
 
  private:
@@ -80,7 +80,7 @@ class Fitter {
   std::vector<std::pair<Precision, double>> factors_;  // measured by predicted
 };
 
-/// Memory and time by batch size, of cases that fit and those that would not, as a picture.
+/// A chart of memory and time by batch size, of cases that fit and those that do not.
 struct FitChart {
   std::string title, subtitle;
   int64_t limit = 0;

@@ -1,4 +1,4 @@
-// Memory and time of steps by batch size, as a picture.
+// A chart of memory and time of steps by batch size.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -7,12 +7,12 @@
 
 namespace athanor {
 
-/// Gives tensors the names that Athanor's models have (those of torchvision for models of pictures, of
-/// Hugging Face for models of text), joins those that are parts of one (queries, keys and values), and drops
-/// those that no model has: causal masks, a last layer that is the embedding again, poolers.
+/// Gives tensors the names of Athanor's models (torchvision's for image models, Hugging Face's for language
+/// models), joins tensors that are parts of one (queries, keys and values), and drops those that the models
+/// do not have: causal masks, a last layer that repeats the embedding, poolers.
 ///
-/// Understood are prefixes ("module.", "_orig_mod.", "transformer."), timm's and Hugging Face's ViT, Hugging
-/// Face's BERT of any age and with or without a head.
+/// It understands prefixes ("module.", "_orig_mod.", "transformer."), timm's and Hugging Face's ViT, and
+/// Hugging Face's BERT of any version, with or without a head.
 std::map<std::string, HostArray> with_own_names(std::map<std::string, HostArray>&& tensors);
 
 }  // namespace athanor

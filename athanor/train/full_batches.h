@@ -1,4 +1,4 @@
-// What tasks on datasets share: both splits, and batches to test on.
+// What tasks on datasets share: both splits, and test batches.
 #pragma once
 #include <memory>
 #include <string>
@@ -12,12 +12,12 @@ namespace athanor {
 
 using Splits = std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>>;
 
-/// What `config` trains on and tests on. `data`: what else is asked of the dataset. Throws what
+/// The training and test data of `config`. `data`: further options of the dataset. Throws what
 /// open_dataset() throws; Error(usage) for a name that does not exist.
 Splits open_both_splits(const TrainConfig& config, DataOptions data);
 
-/// Throws Error(shape) where the splits differ in shape, Error(usage) where there is less than a batch.
-/// `many`: "pictures".
+/// Throws Error(shape) if the splits differ in shape, Error(usage) if there is less than a batch.
+/// `many`: "images".
 void check_splits(const Dataset& train, const Dataset& test, int64_t batch_size, const std::string& many,
                   const std::string& place);
 

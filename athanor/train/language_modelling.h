@@ -1,4 +1,4 @@
-// Language modelling: the task of naming the next token of a text.
+// Language modelling: the task of predicting the next token of a text.
 #pragma once
 #include <functional>
 #include <memory>
@@ -45,7 +45,7 @@ struct LanguageModellingOptions {
 /// them throws.
 LanguageModellingOptions text_options_of(const TrainConfig& config);
 
-/// What tasks on a text share: windows of its tokens, and a model that names tokens.
+/// What tasks on a text share: windows of its tokens, and a model that predicts tokens.
 class TextTask : public Task {
  public:
   const ExampleSpec& spec() const override { return spec_; }
@@ -59,7 +59,7 @@ class TextTask : public Task {
   TensorType target_type(int64_t batch_size) const override { return input_type(batch_size); }
 
  protected:
-  /// `classes`: tokens that the model tells apart.
+  /// `classes`: the size of the model's vocabulary.
   TextTask(LanguageModellingOptions options, int64_t classes);
   std::shared_ptr<const TokenText> part(const TokenText& text) const { return {options_.text, &text}; }
 
@@ -67,7 +67,7 @@ class TextTask : public Task {
   ExampleSpec spec_;
 };
 
-/// Makes batches of the text of `--data`. Throws Error(usage) where it is too short for them.
+/// Makes batches of the text of `--data`. Throws Error(usage) if it is too short for them.
 void check_text_is_long_enough(const TrainConfig& config, const std::function<void()>& make_batches);
 
 class LanguageModelling final : public TextTask {

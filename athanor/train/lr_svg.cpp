@@ -1,4 +1,4 @@
-// The picture of a sweep of learning rates.
+// The chart of a sweep of learning rates.
 #include <fmt/format.h>
 
 #include <algorithm>

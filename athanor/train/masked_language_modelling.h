@@ -1,4 +1,4 @@
-// Masked language modelling: the task of naming tokens that are hidden in a text.
+// Masked language modelling: the task of predicting masked tokens of a text.
 #pragma once
 #include <memory>
 #include <string>

@@ -1,4 +1,4 @@
-// What to say when a step does not fit a device's memory.
+// Advice for a step that does not fit a device's memory.
 #pragma once
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-// A picture of a step's memory.
+// The chart of a step's memory.
 #pragma once
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -43,7 +43,7 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
 struct MetricsSum {
   double loss = 0;     // weighted by what is counted
   double correct = 0;  // how many are right: a whole number, but of regression (Quality)
-  int64_t count = 0;   // of pictures, or of tokens
+  int64_t count = 0;   // of images, or of tokens
   void add(double mean_loss, double correct_ones, int64_t counted);
   double mean_loss() const { return count > 0 ? loss / static_cast<double>(count) : 0; }
   double accuracy() const { return count > 0 ? correct / static_cast<double>(count) : 0; }

@@ -40,7 +40,7 @@ struct RegressionOptions {
   int64_t batch_size = 128;
   uint64_t seed = 0;                                      // of the order
   int workers = 0;                                        // threads that make batches
-  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training images
 };
 
 /// Batches are whole, as for Classification. Losses are those of scaled targets (TargetScale), the errors

@@ -26,8 +26,8 @@ struct RunFacts {
   int64_t threads = 0, parameters = 0;
   std::string init_note = {};     // where the first values are from; "" where they are drawn
   std::string adapter_note = {};  // of --lora, as Learner says it
-  std::string data;               // "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
-  int64_t test_count = 0;         // pictures, or tokens
+  std::string data;               // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
+  int64_t test_count = 0;         // images, or tokens
   std::shared_ptr<const Scoring> scoring = std::make_shared<PictureScoring>();
   int64_t steps_before = 0;  // made earlier by the run that is resumed
   int64_t steps_in_epoch = 0;

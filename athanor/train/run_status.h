@@ -1,4 +1,4 @@
-// state.json: how a run stands, for `athanor runs` and whoever looks at its folder.
+// state.json: the state of a run, for `athanor runs` and for people.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -21,7 +21,7 @@ struct RunStatus {
   std::string error;                 // why it failed
   std::string version;               // of Athanor
   std::string device, device_name;   // "cpu", "AMD Ryzen 9 7950X"
-  std::string data;                  // "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  std::string data;                  // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   std::string quality = "accuracy";  // Quality::field
   int64_t threads = 0, parameters = 0;
   int64_t started = 0, ended = 0;  // seconds since 1970; when a process last began and ended work; 0: unknown

@@ -63,8 +63,8 @@ class RunThreads {
   void go_on_from(const std::vector<StepMetrics>& steps);
   int64_t most() const { return most_; }
 
-  /// Before a step is built. Returns whether the number has changed: plans are made anew then. `settle` waits
-  /// for all steps so far.
+  /// Before a step is built. Returns whether the number has changed; plans are then compiled again. `settle`
+  /// waits for all steps so far.
   bool before_step(int64_t step, Reporter& reporter, const std::function<void()>& settle);
   /// For the step's metrics: the number, if the step before had another or there was none; otherwise 0.
   int64_t news();

@@ -1,4 +1,4 @@
-// Curves of several runs in one picture.
+// The curves of several runs in one chart.
 #pragma once
 #include <string>
 #include <vector>

@@ -14,7 +14,7 @@ namespace athanor {
 struct SampleOptions {
   int64_t tokens = 200;
   double temperature = 1;  // logits are divided by it; 0: always the most likely token
-  int64_t top_k = 0;       // only the most likely so many; 0: all
+  int64_t top_k = 0;       // draws only from this many most likely tokens; 0: from all
   uint64_t seed = 0;
 };
 
@@ -22,9 +22,9 @@ struct SampleOptions {
 /// tokens, exceeds it.
 int32_t draw_token(std::span<const float> logits, const SampleOptions& options, double uniform);
 
-/// Goes on with a text, token by token, and gives each to `on_token`, which says whether to go on. The model
-/// is in evaluation meanwhile. It sees the last `context` tokens. The numbers that are drawn depend on
-/// nothing but the seed, and default_generator() is left alone.
+/// Continues a text, token by token, and passes each to `on_token`, which says whether to continue. The model
+/// is in evaluation mode meanwhile and sees the last `context` tokens. Random numbers depend only on the
+/// seed; default_generator() is not used.
 ///
 /// Throws Error(value) for an empty prompt, and for options out of range.
 void sample_text(nn::Module& model, Device device, int64_t context, std::vector<int32_t> prompt,

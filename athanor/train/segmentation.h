@@ -1,4 +1,4 @@
-// Segmentation: the task of naming what each pixel shows.
+// Segmentation: the task of predicting a class for each pixel.
 #pragma once
 #include <functional>
 #include <memory>
@@ -14,8 +14,8 @@ namespace athanor {
 /// classes that the model gives, i64[N, H, W].
 Forward name_pixels(nn::Module& model, const Tensor& pictures, const Tensor& classes);
 
-/// The share of pixels that are right; the best is by mean IoU: the intersection of truth and answer over
-/// their union, the mean over the classes that occur in either.
+/// Pixel accuracy. Mean IoU decides which test is the best: the intersection of truth and answer divided by
+/// their union, and the mean over the classes that occur in either.
 class PixelScoring final : public Scoring {
  public:
   Unit unit() const override;
@@ -35,13 +35,13 @@ struct SegmentationOptions {
   int64_t batch_size = 16;
   uint64_t seed = 0;                                      // of the order
   int workers = 0;                                        // threads that make batches
-  std::shared_ptr<const Augmentation> augmentation = {};  // of training pictures and their masks
+  std::shared_ptr<const Augmentation> augmentation = {};  // of training images and their masks
 };
 
 /// Batches are whole, as for Classification.
 class Segmentation final : public Task {
  public:
-  /// Throws Error(shape) where training and test pictures differ in shape, Error(usage) where there are fewer
+  /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
   /// than a batch.
   explicit Segmentation(SegmentationOptions options);
   /// The folder of `--data`, and the model of `--model`.
@@ -57,7 +57,7 @@ class Segmentation final : public Task {
   }
   std::unique_ptr<Batches> training_batches() const override;
   std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
-  /// Pixels, those that do not count among them.
+  /// Pixels, including ignored ones.
   int64_t test_count() const override;
   std::vector<std::string> broken() const override;
   TensorType input_type(int64_t batch_size) const override;

@@ -1,4 +1,4 @@
-// Where a run stands before a step.
+// The state of a run before a step.
 #pragma once
 #include <vector>
 
@@ -9,17 +9,17 @@
 
 namespace athanor {
 
-/// What a step changes in model, optimizer and random numbers, to be taken back when the step is left before
-/// it has changed anything in memory (Interrupted): while its kernels were chosen and compiled, or between
-/// those that come before the updates.
+/// Undoes what a step changes in model, optimizer and random numbers, if the step is given up (Interrupted)
+/// before it has changed anything in memory: while its kernels are chosen and compiled, or before the
+/// updates.
 class StepMark {
  public:
   /// `scaler` may be nullptr. `others`: what the step changes besides.
   StepMark(const nn::Module& model, optim::Optimizer& optimizer, optim::GradScaler* scaler = nullptr,
            const std::vector<nn::Variable>& others = {});
-  /// Marks where all stands now.
+  /// Records the present state.
   void set();
-  /// Goes back to there. False when that cannot be; then model and optimizer are not what they were.
+  /// Restores that state. False if this is not possible; model and optimizer are then changed.
   bool go_back() const;
 
  private:

@@ -30,12 +30,12 @@ struct Summary {
   Unit unit = {};                         // what is counted
   std::vector<EpochMetrics> epochs;       // those that were completed
   int64_t best_epoch = 0;                 // by its test; 0: none was completed
-  bool stopped_early = false;             // for want of patience
+  bool stopped_early = false;             // by --patience
   std::optional<double> loss_scale = {};  // of the last step, with f16
-  int64_t skipped_steps = 0;              // for want of it: gradients overflowed
+  int64_t skipped_steps = 0;              // because gradients overflowed
 
   // Of the steps that this process made, waiting for data included, without those that compiled a plan.
-  double per_second = 0;  // pictures, or tokens
+  double per_second = 0;  // images, or tokens
   double step_ms_median = 0;
   double rebuild_ms_median = 0;          // building the graph's key and looking the plan up
   double train_seconds = 0;              // spent on steps in all, by all the processes that worked on the run

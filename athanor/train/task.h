@@ -1,4 +1,4 @@
-// Task: what is learned, and from what.
+// Task: what a run learns, and from which data.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -14,19 +14,19 @@
 
 namespace athanor {
 
-/// Gives a training run its data, as batches; a model for them; and the loss. The Trainer does the rest, and
-/// knows neither pictures nor text. Classification, Regression, Segmentation and LanguageModelling are tasks;
+/// Provides a training run with its data as batches, a model, and the loss. The Trainer does the rest; it
+/// knows neither images nor text. Classification, Regression, Segmentation and LanguageModelling are tasks;
 /// derive others from this.
 ///
-/// Batches have one shape throughout, so that all steps run one plan. Targets are i64, of which those of
-/// ignored_target do not count, or f32 [B, ...], of which examples that begin with ignored_number do not.
+/// Batches have one shape throughout, so that all steps run one plan. Targets are i64, where ignored_target
+/// does not count, or f32 [B, ...], where examples that begin with ignored_number do not count.
 class Task {
  public:
   virtual ~Task() = default;
 
   /// What a checkpoint says of the data, so that a trained model can be used without it.
   virtual const ExampleSpec& spec() const = 0;
-  /// "60,000 training and 10,000 test pictures of 1x28x28, 10 classes"
+  /// "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   virtual std::string describe() const = 0;
   virtual std::shared_ptr<const Scoring> scoring() const = 0;
   /// For a test. Called where forward() gives scores.
@@ -34,17 +34,17 @@ class Task {
 
   /// A new model, with initial values from default_generator().
   virtual std::unique_ptr<nn::Module> make_model() const = 0;
-  /// The loss of a batch, and how many of its targets the model would give. As for training while
-  /// model.training(), else as for testing.
+  /// The loss of a batch, and how many of its targets the model predicts: for training if model.training(),
+  /// otherwise for testing.
   virtual Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const = 0;
 
-  /// Endless epochs to train on. Throws Error(usage) where the data is too small for one batch.
+  /// Endless training epochs. Throws Error(usage) if the data is too small for one batch.
   virtual std::unique_ptr<Batches> training_batches() const = 0;
-  /// What a model is tested on, once through. The last batch is filled up with targets that do not count.
+  /// The test data, once. The last batch is filled up with targets that do not count.
   virtual std::unique_ptr<Batches> test_batches(int64_t batch_size) const = 0;
   /// Targets that count in all test batches together.
   virtual int64_t test_count() const = 0;
-  /// The examples that could not be read so far, each with the reason; others took their places.
+  /// The examples that could not be read so far, each with the reason; others took their place.
   virtual std::vector<std::string> broken() const { return {}; }
   /// The types of a batch, for planning without data.
   virtual TensorType input_type(int64_t batch_size) const = 0;
@@ -55,7 +55,7 @@ class Task {
 
   /// Tokenizer::source() of text, which goes into checkpoints.
   virtual std::string tokenizer() const { return {}; }
-  /// What the model makes, for people who watch: some tokens of text. "" where there is nothing to show.
+  /// A sample of the model's output for people, such as generated text; "" if there is none.
   virtual std::string sample(nn::Module& /*model*/, Device /*device*/, int64_t /*tokens*/,
                              uint64_t /*seed*/) const {
     return {};
@@ -63,10 +63,10 @@ class Task {
 };
 
 enum class TaskKind { classification, regression, segmentation, next_token, masked_tokens };
-/// What `config.task` and `config.model` ask for.
+/// The task that `config.task` and `config.model` name.
 TaskKind task_kind(const TrainConfig& config);
 
-/// Numbers from this one on are no targets.
+/// Numbers from this one on are not targets.
 inline constexpr float ignored_number = 1e30F;
 /// How many of a batch's targets count.
 int64_t counted(const HostArray& targets);

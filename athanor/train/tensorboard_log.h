@@ -14,8 +14,8 @@
 namespace athanor {
 
 /// Writes events.out.tfevents.TIME.athanor into a run's folder: each step's loss, accuracy and learning rate,
-/// each test, and text that a language model writes. A run that goes on begins another file, as TensorBoard
-/// expects it: where steps are made again, it takes the later ones.
+/// each test, and text that a language model writes. A resumed run begins another file, as TensorBoard
+/// expects: of repeated steps it takes the later ones.
 class TensorBoardLog {
  public:
   /// Throws Error(io).

@@ -1,4 +1,4 @@
-// How well a model does on data that it was not trained on.
+// Testing a model on data that it was not trained on.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace athanor {
 
-/// Mean loss, accuracy and what is taken for what, over a task's test batches, the model in evaluation (and
-/// then back in the mode it was in). `go_on(done)` is asked after each batch with what was counted so far;
-/// when it says no, the sums so far are given.
+/// Mean loss, accuracy and confusions over a task's test batches, with the model in evaluation mode.
+/// `go_on(done)` is called after each batch with the count so far; if it returns false, the sums so far are
+/// returned.
 TestResult test_model(nn::Module& model, Device device, const Task& task, int64_t batch_size,
                       const std::function<bool(int64_t done)>& go_on);
 

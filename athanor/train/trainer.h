@@ -18,14 +18,13 @@ class TrainingRun;
 
 enum class RunEnd { finished, interrupted, stopped };
 
-/// Functions of one's own that a run calls, each from the training thread, which waits for them. Leave out
-/// those that are of no use.
+/// Your functions, which a run calls from the training thread. All are optional.
 struct TrainerCallbacks {
   std::function<void(const StepMetrics&)> on_step;
   std::function<void(const EpochMetrics&)> on_epoch;
-  /// After each test: at the end of an epoch, and of the run. `step`: how many were made.
+  /// After each test: at the end of an epoch, and of the run. `step`: steps made so far.
   std::function<void(int64_t step, const MetricsSum&)> on_evaluation;
-  /// Before a checkpoint of so many steps is written.
+  /// Before a checkpoint at this step is written.
   std::function<void(int64_t step, const std::filesystem::path&)> on_checkpoint;
 };
 
@@ -41,21 +40,21 @@ struct TrainerCallbacks {
 ///     };
 ///     trainer.run();
 ///
-/// Numbers depend on the options that resume_config() protects, on the data and on the number of threads: not
-/// on workers, nor on whether, when and how often the run was killed and resumed. Which kernels run is part
-/// of that: they are chosen by timing, at recorded steps. So is the number of threads where the options leave
-/// it open: see RunThreads.
+/// Numbers depend on the options that resume_config() protects, on the data, on the kernels, and on the
+/// number of threads. They do not depend on workers, or on whether, when and how often the run was killed and
+/// resumed. Kernels are chosen by timing, at recorded steps. The number of threads changes at recorded steps
+/// too, unless the options set it: see RunThreads.
 class Trainer {
  public:
-  /// Opens everything. A new run starts in `folder`, which is made; with `resume`, the run there goes on from
-  /// its last checkpoint, or from the start when it did not get that far; `config` is then what
-  /// resume_config() gives. Seeds default_generator() and sets the number of CPU threads of the process.
+  /// Opens everything. A new run starts in `folder`, which is created. With `resume`, the run there continues
+  /// from its last checkpoint, or from the start if it has none; `config` must then come from
+  /// resume_config(). Seeds default_generator() and sets the number of CPU threads of the process.
   ///
-  /// `task`: of one's own, with a model and data that `config` does not know; then `config.model` and
-  /// `config.data` are only names. None: open_task(config).
+  /// `task`: your own, with its own model and data; `config.model` and `config.data` are then only names.
+  /// None: open_task(config).
   ///
-  /// Throws Error(usage) for options that are wrong, and what opening the data, the device or the checkpoint
-  /// throws; then a new run has left no folder.
+  /// Throws Error(usage) for wrong options, and what opening the data, the device or the checkpoint throws. A
+  /// new run then leaves no folder.
   Trainer(const TrainConfig& config, RunFolder folder, bool resume, Reporter& reporter,
           std::unique_ptr<const Task> task = nullptr);
   ~Trainer();
@@ -63,15 +62,16 @@ class Trainer {
   /// Set them before run().
   TrainerCallbacks& callbacks();
 
-  /// Trains to the end, or until a signal or request_interrupt() stops it (see interrupt.h): then the step
-  /// under way is finished, or given up where it may take long (kernels are chosen or compiled, updates have
-  /// not begun), and the run saved as it is after the last whole step. After request_stop() likewise.
+  /// Trains to the end, or until a signal, request_interrupt() (see interrupt.h) or request_stop() stops it.
+  /// The step under way is then finished, or given up if it may take long (kernels are being chosen or
+  /// compiled, and updates have not begun). The run is saved as it is after the last whole step.
   ///
-  /// Throws Error(numeric) naming the step when the loss is no longer a number, Error(io) when a file cannot
-  /// be written; the last checkpoint stays.
+  /// Throws Error(numeric) naming the step when the loss is NaN or infinite, Error(io) when a file cannot be
+  /// written. The last checkpoint stays.
   RunEnd run();
 
-  /// Lets run() end after the step under way, from any thread or callback; the run can be resumed.
+  /// Makes run() end after the step under way. May be called from any thread or callback. The run can be
+  /// resumed.
   void request_stop();
 
   /// Whether there is nothing left to do.

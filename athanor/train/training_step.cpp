@@ -15,7 +15,7 @@ namespace athanor {
 
 namespace {
 
-/// Of labels, or where pictures are mixed of probabilities.
+/// Of labels, or where images are mixed of probabilities.
 Tensor classification_loss(const Tensor& logits, const Tensor& labels, double smoothing) {
   if (labels.dtype() != DType::f32)
     return cross_entropy(logits, labels, {.label_smoothing = smoothing, .ignore_index = ignored_target});

@@ -12,24 +12,24 @@
 
 namespace athanor {
 
-/// The optimizer that a run's options ask for, of the parameters that they do not freeze. Throws Error(usage)
-/// for a pattern that fits none, and where nothing is left to train.
+/// The optimizer of a run's options, for the parameters that they do not freeze. Throws Error(usage) for a
+/// pattern that matches none, and if nothing is left to train.
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainConfig& config,
                                                  const std::vector<nn::Parameter>& parameters);
 
-/// Labels of this value do not count.
+/// Labels with this value are ignored.
 inline constexpr int64_t ignored_target = -100;
 
-/// What a model makes of a batch, not computed yet.
+/// A model's results for a batch, not computed yet.
 struct Forward {
   Tensor loss;     // f32: the mean over all targets that count
-  Tensor correct;  // i64: how many of them the model would give; or f32, the sum of their Quality
-  /// In a test, what the task's tally takes: of classes f32 [N, C], a score for each class of each example.
-  /// Else undefined.
+  Tensor correct;  // i64: how many of them the model predicts; or f32, the sum of their Quality
+  /// In a test, the input of the task's tally: for classes f32 [N, C], a score for each class of each
+  /// example. Otherwise undefined.
   Tensor scores = {};
 };
 
-/// Gives the loss of a batch: Task::forward(), or a function of one's own.
+/// Returns the loss of a batch: Task::forward(), or your own function.
 using LossFunction = std::function<Forward(nn::Module& model, const Tensor& inputs, const Tensor& targets)>;
 
 /// Cross-entropy of the model's logits [N, C] for labels i64[N], or for the probabilities of classes, f32[N,
@@ -62,11 +62,11 @@ struct BatchPart {
 /// Extends the graph by one step of `optimizer` on a batch.
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const Tensor& inputs,
                           const Tensor& targets, const StepOptions& options = {});
-/// The same of a batch in parts (gradient accumulation): gradients are summed up part by part, and the update
-/// comes after the last. All parts but the last are computed here; their activations never lie in memory
-/// together. Loss, gradients and update are those of the whole batch, to rounding. What a model computes of
-/// its whole batch is of a part: batch norm's statistics (its running averages move once for each part), and
-/// the random numbers of dropout are others.
+/// The same for a batch in parts (gradient accumulation): gradients are summed up part by part, and the
+/// update comes after the last part. All parts except the last are computed here, so that the activations of
+/// only one part are in memory at a time. Loss, gradients and update are those of the whole batch, to
+/// rounding. Batch norm's statistics are those of a part (its running averages change once for each part),
+/// and dropout draws other random numbers.
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const std::vector<BatchPart>& parts,
                           const StepOptions& options = {});
 

@@ -7,8 +7,8 @@
 
 namespace athanor {
 
-/// Exponential moving averages of parameters: a = decay a + (1 - decay) p after each step; in the beginning
-/// decay is at most (1 + step) / (10 + step), so that the first values are soon forgotten. Buffers (running
+/// Exponential moving averages of parameters: a = decay a + (1 - decay) p after each step; at first decay is
+/// at most (1 + step) / (10 + step), so that the initial values soon lose weight. Buffers (running
 /// statistics) are not averaged. Polyak, Juditsky (1992); TensorFlow's ExponentialMovingAverage.
 class WeightAverage {
  public:
@@ -17,10 +17,10 @@ class WeightAverage {
   /// Extends the graph: after the optimizer's step, as part of the same plan. `step`: how many were made
   /// before.
   void update(int64_t step);
-  /// Places of the averages, for StepMark.
+  /// The averages, for StepMark.
   std::vector<nn::Variable> variables() const;
 
-  /// While one lives, the parameters have the averages as their values.
+  /// While it exists, the parameters have the averages as their values.
   class Scope {
    public:
     explicit Scope(WeightAverage* average);

@@ -1,5 +1,4 @@
-// The CPU's kernels. Each file of kernels registers them for its ops, so that nothing else need know that
-// they are there.
+// The CPU's kernels. Each file of kernels registers its kernels for its ops; there is no list of them.
 #pragma once
 #include <cstdint>
 #include <span>

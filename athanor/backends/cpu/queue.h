@@ -1,4 +1,4 @@
-// The CPU's queue: commands run at once, on the thread that gives them.
+// The CPU's queue: commands run immediately, on the calling thread.
 #pragma once
 #include "athanor/kernels/queue.h"
 

@@ -98,7 +98,7 @@ class Watch {
 
  private:
   // Seconds that the threads of the calling thread's team have waited for cores since they were last asked.
-  // Threads that only make batches may wait: nobody waits for them.
+  // Threads that only make batches may wait: no kernel waits for them.
   double waited_since() {
     std::vector<int64_t> threads(static_cast<size_t>(cpu_threads()));
 #pragma omp parallel num_threads(static_cast<int>(threads.size()))

@@ -8,7 +8,7 @@
 
 namespace athanor::gpu {
 
-/// Every device that an interface lists; {} where the interface is not there. `provider` is to stand in their
+/// Every device that an interface lists; {} if the interface is missing. `provider`: the provider of their
 /// Device.
 using ListDevices = std::vector<std::unique_ptr<Driver>> (*)(uint8_t provider);
 
@@ -46,7 +46,7 @@ class GpuBackend final : public KernelLanguageBackend {
   ListDevices list_;
   bool native_;
   std::once_flag listed_;
-  // Never destroyed: storage may outlive the backend, and drivers mind being called while the program ends.
+  // Never destroyed: storage may outlive the backend, and drivers must not be called while the program ends.
   std::vector<std::unique_ptr<GpuDevice>>* devices_ = nullptr;
 };
 

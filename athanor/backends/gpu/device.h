@@ -27,7 +27,7 @@ class GpuDevice {
   Device id() const { return facts().info.device; }
   std::string name() const { return to_string(id()); }
 
-  /// Throws Error(device) where the device cannot be used.
+  /// Throws Error(device) if the device cannot be used.
   Driver& driver();
   /// For kernels, and for copies to and from the host beside them.
   GpuQueue& kernels();

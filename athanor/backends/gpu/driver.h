@@ -1,5 +1,5 @@
-// What a GPU's programming interface must do for Athanor: the functions that OpenCL, CUDA and HIP each have
-// under another name. All else (pools, queues, programs, faults, traces) stands once, in this folder.
+// Driver: what Athanor needs from a GPU's programming interface. OpenCL, CUDA and HIP have these functions
+// under different names. Everything else (pools, queues, programs, faults, traces) is shared, in this folder.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace athanor::gpu {
 
-// What a driver calls its things; nullptr is none.
+// A driver's own handles; nullptr is none.
 using Memory = void*;
 using Stream = void*;    // commands in order
 using Mark = void*;      // a point in a stream
@@ -24,7 +24,7 @@ using Module = void*;    // compiled code
 using Function = void*;  // a kernel in it
 using Captured = void*;  // commands to run again
 
-/// So many bytes into some memory.
+/// An offset, in bytes, into some memory.
 struct Place {
   Memory memory = nullptr;
   size_t offset = 0;
@@ -53,7 +53,7 @@ struct Facts {
   bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
   bool tells_resources = false;     // whether resources() may be asked
   int release = 0;            // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known
-  std::string unusable, fix;  // why the device cannot be opened, and what helps; "" where it can
+  std::string unusable, fix;  // why the device cannot be opened, and what helps; "" if it can
 };
 
 struct Launch {
@@ -62,7 +62,8 @@ struct Launch {
   std::array<size_t, 3> groups{}, group_size{};
   size_t local_at_launch = 0;  // bytes of a group, that the kernel does not declare itself
   std::span<const Place> buffers;
-  /// For kernels that may report a fault: where to, and as which number. Code 0: the kernel takes neither.
+  /// For kernels that may report a fault: the memory for it, and the launch's number. Code 0: the kernel
+  /// takes neither.
   Place fault = {};
   int fault_code = 0;
 };
@@ -80,25 +81,25 @@ class Driver {
   /// Throws Error(device): "cannot use cuda:0 (NAME): why".
   [[noreturn]] void refuse(const std::string& why, const std::string& fix) const;
 
-  /// nullptr where there is none to be had; `why` is then the driver's word.
+  /// nullptr if there is not enough; `why` is then the driver's message.
   virtual Memory allocate(size_t bytes, std::string& why) = 0;
-  /// Bytes that nobody has allocated, other programs neither; none where the driver does not say.
+  /// Bytes that no program has allocated; none if the driver does not say.
   virtual std::optional<uint64_t> free_bytes() { return {}; }
-  /// Of memory that no command uses any more.
+  /// The memory must not be in use by any command.
   virtual void free(Memory memory) noexcept = 0;
-  /// Memory of the host that the device can fetch from by itself, for as long as the process lives.
+  /// Pinned host memory, which the device can read directly, until the process ends.
   virtual void* pin(size_t bytes) = 0;
 
   virtual Stream make_stream() = 0;
-  /// Commands. Host memory must stay as it is until they have run. Where `span` is given it is filled in;
-  /// both its marks are then the caller's to release.
+  /// Commands. Host memory must not change until they have run. If `span` is given it is filled in, and the
+  /// caller must release both its marks.
   virtual void upload(Stream stream, Place to, const void* from, size_t bytes, Span* span) = 0;
   virtual void download(Stream stream, void* to, Place from, size_t bytes) = 0;
   virtual void copy(Stream stream, Place to, Place from, size_t bytes, Span* span) = 0;
   virtual void fill(Stream stream, Place to, uint8_t value, size_t bytes) = 0;
   virtual void launch(Stream stream, const Launch& launch, Span* span) = 0;
-  /// Lets a vendor's library give commands to the stream (nullptr: lets it do something else), with the
-  /// device current in this thread. For drivers whose memory is an address.
+  /// Lets a vendor's library add commands to the stream (nullptr: lets it do something else), with the device
+  /// current in this thread. Only for drivers whose memory is an address.
   virtual void give(Stream stream, const std::function<void(Stream)>& commands, Span* span);
 
   /// Whether streams of this device may wait for marks of the other, and copy from and to its memory.
@@ -110,9 +111,9 @@ class Driver {
   };
   virtual void copy_between(Stream, const Side& /*to*/, const Side& /*from*/, size_t /*bytes*/, Span*) {}
 
-  /// A point after all that the stream was given so far; `timed`: interval() may be asked of it.
+  /// A point after all commands of the stream so far; `timed`: it may be used for interval().
   virtual Mark mark(Stream stream, bool timed) = 0;
-  /// What the stream is given from now on waits for the mark, which is of stream `from`.
+  /// Makes later commands of the stream wait for the mark, which is of stream `from`.
   virtual void wait(Stream stream, Mark mark, Stream from) = 0;
   virtual bool passed(Mark mark) = 0;
   /// Waits on the host.
@@ -122,17 +123,17 @@ class Driver {
   /// Of commands that have run.
   virtual Interval interval(const Span& span) = 0;
 
-  /// What the stream is given between the two is kept, and not run. Another thread may go on with other
-  /// streams. end_capture() is to be called in any case.
+  /// Commands of the stream between these two calls are captured and do not run. Another thread may use other
+  /// streams. end_capture() must always be called.
   virtual bool captures() const { return false; }
   virtual void begin_capture(Stream) {}
   virtual Captured end_capture(Stream) { return nullptr; }
   virtual void replay(Stream, Captured) {}
   virtual void release_captured(Captured) noexcept {}
 
-  /// Compiles. `binary`, where given, becomes what load() can make a module of in another process, or "".
+  /// Compiles. If `binary` is given, it gets a binary for load() in another process, or "".
   virtual Module compile(const std::string& source, const std::string& name, std::string* binary) = 0;
-  /// nullptr where the driver refuses: it may after an update.
+  /// nullptr if the driver refuses the binary, as after an update.
   virtual Module load(const std::string& binary) = 0;
   /// The launch's kernel, which may then have the local memory that it needs.
   virtual Function find(Module module, const GpuLaunch& launch) = 0;

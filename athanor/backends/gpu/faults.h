@@ -1,4 +1,4 @@
-// What kernels report of the data they were given: FAULT in the kernel language.
+// Faults that kernels report about their data: FAULT in the kernel language.
 #pragma once
 #include <array>
 #include <atomic>
@@ -13,7 +13,7 @@ namespace athanor::gpu {
 
 class GpuDevice;
 
-/// What may go wrong in a kernel: an index of `op` that is outside `extent`.
+/// A possible fault in a kernel: an index of `op` outside `extent`.
 struct FaultSite {
   std::string op;
   int64_t extent = 0;
@@ -25,7 +25,7 @@ class Faults {
   Faults(const Faults&) = delete;
   Faults& operator=(const Faults&) = delete;
 
-  /// Where a launch that may fault reports to, and its number.
+  /// The memory to which a launch that may fault reports, and its number.
   struct Report {
     Place place;
     int code = 0;
@@ -36,7 +36,7 @@ class Faults {
   void keep(int code);
   void forget(int code);
   void expect_kept() { possible_ = true; }
-  /// Throws Error(value) for a fault that was reported by what has run.
+  /// Throws Error(value) for a fault that finished launches have reported.
   void check();
 
  private:

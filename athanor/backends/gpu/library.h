@@ -1,5 +1,5 @@
-// Libraries of kernels by the makers of devices (cuBLASLt, cuDNN, rocBLAS, hipBLASLt, MIOpen): loaded while
-// the program runs, where they are installed. Their kernels are candidates beside our own.
+// Vendors' libraries of kernels (cuBLASLt, cuDNN, rocBLAS, hipBLASLt, MIOpen), loaded at run time if they are
+// installed. Their kernels are candidates beside our own.
 #pragma once
 #include <functional>
 #include <memory>
@@ -19,11 +19,11 @@ class GpuDevice;
 struct LibraryKernel {
   std::string name;  // of the algorithm, which stays the same from process to process: "algorithm 66 tile 20"
   size_t scratch_bytes = 0;
-  /// Gives the work to the stream, with the device current. `buffers`: addresses of the inputs, the output,
+  /// Adds the work to the stream, with the device current. `buffers`: addresses of the inputs, the output,
   /// and the scratch memory if some was asked for, which begins at a multiple of `scratch_alignment`. May be
   /// called by several threads. Throws Error(device). It must not allocate: the stream may be captured.
   std::function<void(Stream stream, std::span<void* const> buffers)> give;
-  /// Does once, before the first give(), what takes long: compiles. nullptr: there is nothing to do.
+  /// Done once before the first give(), if it takes long, such as compiling. nullptr: nothing to do.
   std::function<void()> prepare = nullptr;
 };
 constexpr size_t scratch_alignment = 256;
@@ -35,8 +35,8 @@ class KernelLibrary {
   KernelLibrary(const KernelLibrary&) = delete;
   KernelLibrary& operator=(const KernelLibrary&) = delete;
   virtual std::string version() const = 0;  // "13.1.0"
-  /// Best guess first; {} for what it does not compute. Throws Error(device) where the library is broken: it
-  /// is not asked again then.
+  /// Best guess first; {} for what it does not compute. Throws Error(device) if the library is broken; it is
+  /// then not asked again.
   virtual std::vector<LibraryKernel> kernels(const KernelRequest& request) = 0;
 
  protected:

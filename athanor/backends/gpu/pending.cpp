@@ -40,7 +40,7 @@ void Pending::launched(const Group& group) {
 }
 
 uint64_t Pending::point() {
-  constexpr size_t most = 1000;  // nobody waits for some points
+  constexpr size_t most = 1000;  // some points are never waited for
   const std::scoped_lock lock(mutex_);
   next_is_first_ = true;
   if (firsts_.size() > most) firsts_.pop_front();

@@ -1,4 +1,4 @@
-// Launches whose end nobody has seen yet: where to look when a device reports a failure only later.
+// Launches that are not known to have ended, among which a failure is looked for that a device reports late.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -39,7 +39,7 @@ class Pending {
   std::deque<First> firsts_;
 };
 
-/// $ATHANOR_SYNC: each launch is waited for, so that an error names the step that it arose in.
+/// $ATHANOR_SYNC: the host waits for each launch, so that an error names its step.
 bool waits_for_each_launch();
 
 }  // namespace athanor::gpu

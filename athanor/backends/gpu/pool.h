@@ -1,5 +1,5 @@
-// Memory of a GPU that was given back, kept for the next who asks for as much: making and freeing memory
-// waits for the driver on a discrete card.
+// A pool of freed GPU memory, for later allocations of the same size: on a discrete GPU allocating and
+// freeing waits for the driver.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,9 +20,9 @@ class Pool {
   struct Block {
     Memory memory = nullptr;
     size_t bytes = 0;                 // at least what was asked for
-    std::shared_ptr<Event> released;  // all that used it before has run when this has passed
+    std::shared_ptr<Event> released;  // when this has passed, all earlier uses have run
   };
-  /// A block, from the pool or new. Throws Error(out_of_memory) with what was asked, in use and there.
+  /// A block, from the pool or new. Throws Error(out_of_memory) with the bytes requested, in use, and free.
   Block take(size_t bytes);
   void give_back(Block block) noexcept;
 

@@ -57,8 +57,7 @@ class GpuQueue final : public Queue {
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
 
-  /// Where a binding of this device lies. The queue waits for its content, unless that has been used here
-  /// before.
+  /// The place of a binding on this device. The queue waits for its content, unless it was used here before.
   Place place_of(const Binding& binding);
 
   /// Waits for a mark behind so many launches, or (nullptr) for all commands. An error says among which
@@ -76,7 +75,7 @@ class GpuQueue final : public Queue {
   Driver& driver_;
   std::string lane_;
   Stream stream_;
-  /// The stream for what this thread gives to the queue: while it captures, another one.
+  /// The stream for this thread's commands: a separate one while it captures.
   Stream stream_now() const;
   Stream capture_stream_ = nullptr;
   std::mutex capture_mutex_;

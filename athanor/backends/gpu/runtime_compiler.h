@@ -7,7 +7,7 @@
 namespace athanor::gpu {
 
 struct CompilerApi {
-  /// Why there is none, and what brings it; "" where there is one.
+  /// Why it is missing, and the package that contains it; "" if it is there.
   std::string missing, fix;
   std::string version;         // "NVRTC 13.0"
   bool one_at_a_time = false;  // whether threads must not compile at the same time
@@ -21,7 +21,7 @@ struct CompilerApi {
   int (*log)(void*, char*) = nullptr;
   int (*destroy)(void**) = nullptr;
   const char* (*error_text)(int) = nullptr;
-  /// What may be loaded, best first: machine code, then what the driver compiles further.
+  /// The forms that can be loaded, best first: machine code, then forms that the driver compiles further.
   struct Form {
     int (*size)(void*, size_t*) = nullptr;
     int (*get)(void*, char*) = nullptr;
@@ -32,7 +32,7 @@ struct CompilerApi {
   std::string (*own_name)(const CompilerApi& compiler, const std::string& architecture) = nullptr;
   /// For the device's architecture.
   std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
-  /// What to do where a driver, by its version, loads nothing that this compiler makes.
+  /// What to do if a driver of this version loads none of the compiler's forms.
   std::string (*refused)(const CompilerApi& compiler, int driver_version) = nullptr;
 };
 

@@ -13,9 +13,9 @@ namespace athanor::gpu {
 class GpuDevice;
 class GpuQueue;
 
-/// A card fetches by itself only from memory that cannot be swapped out; from any other its driver copies
-/// first, with the whole transfer waiting. So uploads go in pieces through two halves of such memory: one is
-/// filled while the other is on its way. They are kept for as long as the process lives.
+/// A discrete GPU reads directly only from host memory that cannot be swapped out. For other memory its
+/// driver makes a copy first, and the whole transfer waits. So uploads go in pieces through two halves of
+/// pinned memory: one is filled while the other is transferred. They are kept until the process ends.
 class Staging {
  public:
   static constexpr size_t half_bytes = size_t{4} << 20;
@@ -26,7 +26,7 @@ class Staging {
 
   /// Returns when `source` has been read; the last pieces may still be on their way.
   void upload(GpuQueue& queue, Place to, const void* source, size_t bytes);
-  /// The same from memory of any other device.
+  /// The same, from memory of any other device.
   void copy_in(GpuQueue& queue, Place to, const Binding& from, size_t bytes);
   /// The other way. `take` gets a piece, how much was before it, and its size.
   using Take = std::function<void(const void*, size_t, size_t)>;

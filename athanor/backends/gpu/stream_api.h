@@ -1,4 +1,4 @@
-// CUDA's driver API and HIP as one table: their functions differ in name, and hardly in anything else. Types
+// CUDA's driver API and HIP as one table: their functions differ in little but their names. Types
 // are those of cuda.h and hip_runtime_api.h, which need not be installed: handles are pointers, enums are
 // ints.
 #pragma once

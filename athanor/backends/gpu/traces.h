@@ -1,4 +1,4 @@
-// What ran when on a device, for the trace that is being gathered.
+// What ran when on a device, for a trace.
 #pragma once
 #include <mutex>
 #include <string>

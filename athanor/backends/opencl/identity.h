@@ -1,4 +1,4 @@
-// Which card an OpenCL device is: what other backends say of the same card too.
+// The identity of an OpenCL device, by which it is matched with the same GPU in other backends.
 #pragma once
 #include "athanor/backends/opencl/api.h"  // first: it sets the version of OpenCL
 

@@ -12,7 +12,7 @@
 namespace athanor::os {
 
 enum class Open {
-  read,     // an existing file, for reading; a pipe that nobody writes to is not waited for here
+  read,     // an existing file, for reading; does not wait for a pipe without a writer
   write,    // for writing in place; created when missing
   append,   // every write goes to the end; created when missing
   scratch,  // created or emptied, and locked against other processes and threads until closed

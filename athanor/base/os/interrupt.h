@@ -1,11 +1,11 @@
-// Ctrl-C as a wish to stop, not as a death.
+// Ctrl-C as a request to stop.
 #pragma once
 #include <exception>
 
 namespace athanor {
 
 /// While one lives, a wish to stop is noted instead of ending the program: Ctrl-C (SIGINT), SIGTERM, a
-/// terminal that is closed (SIGHUP), a pipe that nobody reads any more (SIGPIPE). A second SIGINT, SIGTERM or
+/// terminal that is closed (SIGHUP), a pipe without a reader (SIGPIPE). A second SIGINT, SIGTERM or
 /// SIGHUP ends the program at once; hang-ups that come within two seconds are one, for a shell hands on what
 /// the system sends too. What the program was started to ignore (nohup) it goes on ignoring. One scope within
 /// another changes nothing.

@@ -1,4 +1,4 @@
-// What the process may take, and what is said when it ends for want of it.
+// Limits of the process, and messages when it reaches them.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -145,7 +145,7 @@ const AddProbe headers("amd.hiprtc.headers", [](const Facts& f) {
   }
   const bool any = !f.machine().list("/usr/include/c++").empty();
   if (newest == 0 || f.machine().exists(fmt::format("/usr/include/c++/{}", newest))) return pass();
-  // Without any C++ headers nobody compiles here, and HIPRTC uses its own.
+  // Without any C++ headers nothing is compiled here, and hipRTC uses its own.
   if (!any) return pass();
   return fail()
       .seen(folder, "newest")

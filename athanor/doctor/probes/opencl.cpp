@@ -109,7 +109,7 @@ const AddProbe rusticl("opencl.rusticl", [](const Facts& f) {
 
 const AddProbe listed("opencl.device", [](const Facts& f) {
   if (!opencl_answered(f)) return skip();
-  // Who hides some devices means it.
+  // If only some devices are hidden, this is intended.
   for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                            "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "OCL_ICD_FILENAMES"})
     if (f.variable(name)) return skip();

@@ -1,5 +1,5 @@
-// How finely work is cut for a kind of device: the one place where the generator of loops and the templates
-// learn what suits a processor's cores and what suits a GPU. Their tuning starts from these numbers.
+// Grain: how work is divided on a kind of device. This is the only place with numbers that differ between
+// CPUs and GPUs. The generator of loops and the templates start tuning from them.
 #pragma once
 #include <cstdint>
 #include <limits>

@@ -1,5 +1,5 @@
-// Matrix units: the instructions by which the lanes of a wave together multiply small matrices, as data. A
-// lane holds some elements of each matrix in its registers; which ones, each unit lays out in its own way.
+// Matrix units, as data: the instructions by which the lanes of a wave together multiply small matrices. Each
+// lane holds some elements of each matrix in its registers. Which ones depends on the unit.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -13,9 +13,8 @@ namespace athanor {
 
 enum class GpuTarget : uint8_t;
 
-/// Which elements of a matrix the lanes of a wave hold. Every bit of a lane's number and of an element's
-/// number within the lane moves the element by a fixed way; a bit that moves it nowhere makes lanes hold the
-/// same.
+/// Which elements of a matrix the lanes of a wave hold. Every bit of a lane's number, and of an element's
+/// number within the lane, adds a fixed offset. If the offset is zero, lanes hold the same element.
 struct LaneLayout {
   /// Of C: row and column. Of A: row and k. Of B: column and k.
   struct Cell {

@@ -1,6 +1,5 @@
-// The templates: kernels of the ops that are no loops, each family in a file with its text
-// (templates/NAME.cpp, NAME.kernel). A template registers itself, so that nothing else need know that it is
-// there.
+// The templates: kernels of the ops that are not loops, each family in a file with its text
+// (templates/NAME.cpp, NAME.kernel). A template registers itself; there is no list of them.
 #pragma once
 #include <span>
 #include <string>

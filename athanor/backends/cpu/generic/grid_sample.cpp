@@ -1,4 +1,4 @@
-// grid_sample and its gradients: where a chunk of points lies in the picture is computed once for all
+// grid_sample and its gradients: where a chunk of points lies in the image is computed once for all
 // channels.
 #include <algorithm>
 #include <array>
@@ -59,7 +59,7 @@ Position<T> position_of(const Sampling& s, T g, int64_t extent) {
 }
 
 /// The elements that a chunk of points reads, their weights, and how these change with the grid's y and x.
-/// Elements outside the picture have weights of 0.
+/// Elements outside the image have weights of 0.
 template <class T>
 struct Chunk {
   std::array<int32_t, 4 * points_together> index;

@@ -104,7 +104,7 @@ void align(const Regions& r, const T* x, const T* boxes, const int64_t* pictures
   });
 }
 
-// A thread adds to its channels of all pictures, in the order of the boxes.
+// A thread adds to its channels of all images, in the order of the boxes.
 template <class T>
 void align_back(const Regions& r, const T* boxes, const int64_t* pictures, const T* dy, T* dx) {
   parallel_for(

@@ -1,4 +1,4 @@
-// What a library describes a thing by (a matrix, a convolution), for as long as kernels need it.
+// A library's descriptor (of a matrix, a convolution), for as long as kernels need it.
 #pragma once
 #include <utility>
 

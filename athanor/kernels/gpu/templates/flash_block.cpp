@@ -160,7 +160,7 @@ void FlashBlock::copy(Code& code, const std::string& at, const std::string& left
     const std::string condition = inside(0, e, left);
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
     const std::string offset = plus(n + "_from[i]", e * 2);
-    // A copy that brings zeros needs an address all the same.
+    // A copy that stores zeros needs a valid address too.
     code.line(condition.empty()
                   ? fmt::format("ASYNC_COPY({}, {}, {}_memory + {});", matrix_.vector * 2, to, n, offset)
                   : fmt::format("ASYNC_COPY_OR_ZERO({}, {}, {}_memory + ({} ? {} : 0), {});",

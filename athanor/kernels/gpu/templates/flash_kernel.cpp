@@ -181,7 +181,7 @@ void FlashKernel::declare_rows() {
   });
 }
 
-/// The queries' numbers of a block, one by each item: nobody reads those beyond the block.
+/// The queries' numbers of a block, one by each item. Those beyond the block are never read.
 void FlashKernel::load_numbers(const std::string& begin) {
   code_.open("");
   code_.line(
@@ -278,7 +278,7 @@ void FlashKernel::loop() {
     compute(base, "0");
     code_.line("SCHEDULE_FENCE();");
     code_.line("LOCAL_BARRIER();");
-    store();  // after the last block, what nobody reads
+    store();  // after the last block, values that are never read
     code_.line("LOCAL_BARRIER();");
   }
   code_.close();

@@ -187,7 +187,7 @@ void TileKernel::loop_of_copies() {
       for (const char* at : {"read_at", "write_at"})
         code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
       await_tile();
-      read(0, "0", "read_at");  // of the next tile, or, after the last, what nobody uses
+      read(0, "0", "read_at");  // of the next tile, or, after the last, values that are never used
     }
     multiply(f % 2);
   }

@@ -143,7 +143,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   code.line(fmt::format("const int outer = {}, k = {};", outer_of("i"), k_of("i")));
   std::string outer = "outer";
-  // Rows beyond the matrix are read as copies of its last ones, and nobody stores what comes of them.
+  // Rows beyond the matrix are read as copies of its last ones, and their results are not stored.
   if (outer_edge() && from_along_k_) outer = fmt::format("MIN(outer, {}_left - 1)", n);
   if (outer_edge() && !from_along_k_ && vector_ == chunk_)
     outer = fmt::format("MIN(outer, {}_left - {})", n, chunk_);
@@ -280,7 +280,7 @@ void TileOperand::copy(Code& code, const std::string& at, bool edge) const {
     if (ends) condition += fmt::format("{}{} < {}_left", edge ? " && " : "", plus("outer", e), n);
     const std::string to = plus(plus("tiles", at) + " + " + n + "_to[i]", e);
     const Address place_of = address(code, 0, e);
-    // A copy that brings zeros needs an address all the same.
+    // A copy that stores zeros needs a valid address too.
     const std::string from =
         condition.empty() ? fmt::format("{} + {}", place_of.base, place_of.offset)
                           : fmt::format("{} + ({} ? {} : 0)", place_of.base, condition, place_of.offset);
