@@ -48,8 +48,8 @@ Recorder::Recorder(cl_platform_id platform, cl_device_id id) {
 }
 
 cl_int Recorder::begin(cl_command_queue queue) {
-  const std::array<cl_command_buffer_properties_khr, 3> properties = {
-      CL_COMMAND_BUFFER_FLAGS_KHR, at_once_ ? CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR : 0, 0};
+  const cl_command_buffer_properties_khr flags = at_once_ ? CL_COMMAND_BUFFER_SIMULTANEOUS_USE_KHR : 0;
+  const std::array<cl_command_buffer_properties_khr, 3> properties = {CL_COMMAND_BUFFER_FLAGS_KHR, flags, 0};
   cl_int code = CL_SUCCESS;
   const cl_command_buffer_khr commands = create_(1, &queue, properties.data(), &code);
   if (code == CL_SUCCESS) open_[queue] = commands;
