@@ -7,6 +7,7 @@
 
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/finish_by_loop.h"
 
 namespace athanor {
 namespace {
@@ -22,39 +23,6 @@ HostArray numbers_for(const OperandDesc& operand) {
   for (double& v : values)
     v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
   return from_doubles(operand.dtype, {count}, values);
-}
-
-/// A kernel, and the loop of an epilogue after it, in two steps.
-class FollowedByLoop final : public Kernel {
- public:
-  FollowedByLoop(std::shared_ptr<const Kernel> first, const KernelRequest& request)
-      : first_(std::move(first)),
-        own_(request.own_inputs()),
-        result_(allocate(
-            {}, std::max<size_t>(1, HostArray(request.output().dtype, request.output().shape).bytes.size()))),
-        loop_(backend_of({}).loop_kernel(0, request.epilogue)) {}
-
-  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
-    const Binding result{result_.get(), 0};
-    std::vector<Binding> first(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(own_));
-    first.insert(first.end(), {result, buffers.back()});
-    first_->enqueue(queue, first, site);
-    std::vector<Binding> second{result};
-    second.insert(second.end(), buffers.begin() + static_cast<std::ptrdiff_t>(own_), buffers.end());
-    loop_.kernel->enqueue(queue, second, site);
-  }
-
- private:
-  std::shared_ptr<const Kernel> first_;
-  size_t own_;
-  std::shared_ptr<Storage> result_;
-  Candidate loop_;
-};
-
-Candidate followed_by_loop(const Candidate& first, const KernelRequest& request) {
-  Candidate both = first;
-  both.kernel = std::make_shared<FollowedByLoop>(first.kernel, request);
-  return both;
 }
 
 }  // namespace
@@ -110,7 +78,9 @@ std::vector<double> host_result(const KernelRequest& request) {
   const KernelRequest problem = in_parts ? without_epilogue(request) : request;
   auto candidates = backend.candidates(host.index, problem);
   if (candidates.empty()) return {};
-  if (in_parts) candidates.front() = followed_by_loop(candidates.front(), request);
+  if (in_parts)
+    candidates.front() =
+        finish_by_loop(candidates.front(), backend.loop_kernel(host.index, request.epilogue), request);
   return Trial(host, request).result(candidates.front());
 }
 

@@ -13,6 +13,8 @@
 #include "athanor/backends/hip/libraries/rocblas.h"
 #include "athanor/device/kernel_libraries.h"
 #include "athanor/device/sighting.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/finish_by_loop.h"
 #include "athanor/ops/conv_problem.h"
 #include "tests/backends/fake_libraries.h"
 #include "tests/support/temp_folder.h"
@@ -314,6 +316,41 @@ TEST(GpuLibraries, DetectListsThemFromFilesAndSaysWhatBringsTheOthers) {
   EXPECT_EQ(devices[1].find("libraries"), nullptr) << "it cannot be used";
 }
 
+/// Problems whose epilogues no library knows.
+std::vector<std::pair<KernelRequest, std::vector<TestOperand>>> problems_with_epilogues(DType dtype) {
+  std::vector<std::pair<KernelRequest, std::vector<TestOperand>>> all;
+  const auto add = [&](const char* op, const Attrs& attrs, const Shape& a, const Shape& b,
+                       const Shape& result, int64_t channels) {
+    const std::vector<TestOperand> inputs = {view(dtype, a, 1), view(dtype, b, 2), view(dtype, {channels}, 3),
+                                             view(DType::f32, {1}, 4), view(dtype, result, 5)};
+    all.emplace_back(testing::request_of(op, attrs, inputs, result, {.chain = true}), inputs);
+  };
+  add("batch_matmul", {}, {2, 5, 7}, {2, 7, 3}, {2, 5, 3}, 3);
+  add("conv2d", conv_attrs({}), {2, 3, 5, 4}, {4, 3, 3, 3}, {2, 4, 3, 2}, 4);
+  return all;
+}
+
+TEST(GpuLibraries, AnEpilogueIsComputedByALoopBehindAKernelThatDoesNotKnowIt) {
+  ATHANOR_NEEDS_GPU();
+  for (const DeviceInfo& info : testing::gpu_devices())
+    for (const DType dtype : {DType::f32, DType::bf16})
+      for (const auto& [request, inputs] : problems_with_epilogues(dtype)) {
+        gpu::GpuDevice& device = gpu::gpu_device(info.device);
+        Backend& backend = backend_of(info.device);
+        std::vector<testing::Run> runs;
+        // Our own stand for a library's.
+        for (const Candidate& one : backend.candidates(info.device.index, without_epilogue(request))) {
+          const Candidate both =
+              finish_by_loop(one, backend.loop_kernel(info.device.index, request.epilogue), request);
+          EXPECT_EQ(both.name, one.name + ", then a loop");
+          runs.push_back({both.name, testing::run_library(device, both, inputs, request.output())});
+        }
+        ASSERT_FALSE(runs.empty());
+        testing::expect_all_near(runs, testing::reference_of(request, inputs), testing::tolerance_of(dtype),
+                                 request.key());
+      }
+}
+
 // With a backend whose memory is a (virtual) GPU's: tools/virtual-gpus, part "libraries", puts the libraries
 // above into the way of the dynamic linker.
 TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
@@ -322,17 +359,19 @@ TEST(GpuLibraries, AreCandidatesOfABackendInItsStreams) {
   const std::vector<TestOperand> matrices = {view(DType::f32, {2, 5, 7}, 1), view(DType::f32, {2, 7, 3}, 2)},
                                  images = {view(DType::f32, {2, 3, 5, 4}, 1),
                                            view(DType::f32, {4, 3, 3, 3}, 2)};
-  const std::pair<KernelRequest, const std::vector<TestOperand>&> problems[] = {
-      {testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices},
-      {testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images}};
+  auto problems = problems_with_epilogues(DType::f32);
+  problems.emplace_back(testing::request_of("batch_matmul", {}, matrices, {2, 5, 3}), matrices);
+  problems.emplace_back(testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2}), images);
   for (const DeviceInfo& info : testing::gpu_devices())
     for (const auto& [request, inputs] : problems) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       const auto candidates = device.libraries.candidates(request);
       ASSERT_FALSE(candidates.empty()) << ::testing::PrintToString(device.libraries.found());
       std::vector<testing::Run> runs;
-      for (const Candidate& candidate : candidates)
+      for (const Candidate& candidate : candidates) {
+        EXPECT_EQ(candidate.name.ends_with(", then a loop"), request.has_epilogue()) << candidate.name;
         runs.push_back({candidate.name, testing::run_library(device, candidate, inputs, request.output())});
+      }
       testing::expect_all_near(runs, testing::reference_of(request, inputs), 2e-6, request.key());
       // Behind our first guess, which deterministic runs take.
       EXPECT_EQ(backend_of(info.device).candidates(info.device.index, request).at(1).name,

@@ -6,7 +6,10 @@
 #include <utility>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/kernel.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/finish_by_loop.h"
 
 namespace athanor::gpu {
 namespace {
@@ -108,10 +111,20 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
               entry.library = kind.open(device_.facts());
               entry.name = fmt::format("{} {}", kind.name, entry.library->version());
             }
-            for (LibraryKernel& kernel : entry.library->kernels(request)) {
+            const auto named = [&](LibraryKernel& kernel) {
               std::string name = fmt::format("{} {}", entry.name, kernel.name);
-              all.push_back(library_candidate(device_, std::move(name), std::move(kernel)));
-            }
+              return library_candidate(device_, std::move(name), std::move(kernel));
+            };
+            auto kernels = entry.library->kernels(request);
+            for (LibraryKernel& kernel : kernels) all.push_back(named(kernel));
+            // It does not know the epilogue, perhaps.
+            if (!kernels.empty() || !request.has_epilogue()) return;
+            for (LibraryKernel& kernel : entry.library->kernels(without_epilogue(request)))
+              all.push_back(finish_by_loop(
+                  named(kernel),
+                  make_candidate(device_,
+                                 gpu_loop_candidates(request.epilogue, device_.facts().traits).front(), {}),
+                  request));
           },
           nullptr);
     } catch (const Error& error) {

@@ -63,6 +63,7 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
   ~Libraries();
 
+  /// An epilogue that a library does not know is computed by a loop behind its kernels.
   std::vector<Candidate> candidates(const KernelRequest& request);
   /// Those that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
   std::vector<std::string> found();
