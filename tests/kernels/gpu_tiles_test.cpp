@@ -6,12 +6,12 @@ namespace {
 
 bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.contains("tile_m"); }
 
-/// Or what does the same in their place.
+/// Or what does the same in their place, in f32 where nothing takes the type.
 bool has_units(DType dtype) {
   for (const DeviceInfo& info : gpu_devices()) {
     const GpuTraits& traits = gpu::gpu_device(info.device).facts().traits;
-    for (const auto& units : {traits.matrix_units, traits.lane_units})
-      if (std::ranges::count(units, dtype, &MatrixUnit::input) > 0) return true;
+    if (!traits.lane_units.empty() || std::ranges::count(traits.matrix_units, dtype, &MatrixUnit::input) > 0)
+      return true;
   }
   return false;
 }

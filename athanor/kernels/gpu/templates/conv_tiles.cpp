@@ -30,22 +30,15 @@ struct TiledConv {
   }
 };
 
-/// What tiles of the type are multiplied in: itself, if there are units for it, or f32.
-std::optional<DType> tile_type(DType type, const GpuTraits& traits) {
-  if (type == DType::f64) return {};
-  for (const auto& units : {traits.matrix_units, traits.lane_units})
-    for (const MatrixUnit& unit : units)
-      if (unit.input == type && unit.output == DType::f32) return type;
-  if (!traits.lane_units.empty()) return DType::f32;
-  return {};
+bool has_tiles(DType type, const GpuTraits& traits) {
+  return (type == DType::f32 || type == DType::f16 || type == DType::bf16) && !traits.lane_units.empty();
 }
 
 bool is_large(int64_t elements) { return elements >= INT32_MAX / 4; }
 
-TileProblem empty_product(const KernelRequest& request, DType input) {
+TileProblem empty_product(const KernelRequest& request) {
   TileProblem p;
-  p.input = input;
-  p.output = request.output().dtype;
+  p.input = p.output = request.output().dtype;
   p.tf32 = request.tf32;
   p.c.memory.buffer = static_cast<int>(request.inputs.size());
   p.scratch_buffer = p.c.memory.buffer + 1;
@@ -53,8 +46,8 @@ TileProblem empty_product(const KernelRequest& request, DType input) {
 }
 
 /// The result's part, but for the images and weights that are read.
-TileProblem data_product(const KernelRequest& request, const ConvData& data, DType input) {
-  TileProblem p = empty_product(request, input);
+TileProblem data_product(const KernelRequest& request, const ConvData& data) {
+  TileProblem p = empty_product(request);
   const int64_t plane = data.result.height * data.result.width;
   p.batch = data.conv.groups;
   p.m = data.channels_out;
@@ -75,14 +68,14 @@ int64_t group_of_weights(const ConvData& data) {
 }
 
 /// 1 x 1 with stride 1: nothing is copied.
-std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data, DType input) {
-  if (input != request.output().dtype || data.taps.height * data.taps.width != 1) return {};
+std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData& data) {
+  if (data.taps.height * data.taps.width != 1) return {};
   for (const auto& [step, first, divisor] :
        {std::array{data.step.height, data.first.height, data.divisor.height},
         std::array{data.step.width, data.first.width, data.divisor.width}})
     if (step != 1 || first != 0 || divisor != 1) return {};
   if (data.out[2] > data.image.shape[2] || data.out[3] > data.image.shape[3]) return {};
-  TileProblem p = data_product(request, data, input);
+  TileProblem p = data_product(request, data);
   const Ints& from = data.image.strides;
   p.k = data.channels_in;
   p.a = {{1, 0}, group_of_weights(data), {p.m, data.weight_m}, {p.k, data.weight_c}, data.weight.alignment};
@@ -103,8 +96,9 @@ struct Window {
   }
 };
 
-TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData>& phases, DType input,
+TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData>& phases,
                         const GpuTraits& traits) {
+  const DType input = request.output().dtype;
   const ConvData& any = phases.front();
   Window rows, columns;
   for (const ConvData& phase : phases) {
@@ -129,7 +123,7 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
   made.copies.push_back(copy.launch({0, 0}, images, traits));
   const auto size = static_cast<int64_t>(size_of(input));
   for (const ConvData& phase : phases) {
-    TileProblem p = data_product(request, phase, input);
+    TileProblem p = data_product(request, phase);
     // Taps in the order in which they lie in the image.
     const auto turned = [](int64_t& tap, int64_t& first, int64_t taps) {
       if (tap >= 0) return false;
@@ -205,25 +199,25 @@ void add(std::vector<GpuCandidate>& result, const TiledConv& conv, const GpuTrai
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,
                                           const GpuTraits& traits) {
   std::vector<GpuCandidate> result;
-  const std::optional<DType> input = tile_type(request.output().dtype, traits);
-  if (!input || phases.empty()) return result;
+  if (!has_tiles(request.output().dtype, traits) || phases.empty()) return result;
   if (is_large(phases.front().image.shape.size()) || is_large(request.output().shape.size())) return result;
   constexpr size_t most = 3;
   if (phases.size() == 1)
-    if (const auto direct = pointwise(request, phases.front(), *input)) add(result, *direct, traits, 2);
-  add(result, channels_last(request, phases, *input, traits), traits, most - result.size());
+    if (const auto direct = pointwise(request, phases.front())) add(result, *direct, traits, 2);
+  add(result, channels_last(request, phases, traits), traits, most - result.size());
   return result;
 }
 
 namespace {
 
 /// The images' pixels and taps as they lie for the gradient by the weights.
-TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, DType input, bool direct,
+TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, bool direct,
                           const GpuTraits& traits) {
+  const DType input = request.output().dtype;
   const OperandDesc &image = request.inputs[0], &gradient = request.inputs[1];
   const Ints &x = image.strides, &dy = gradient.strides;
   const int64_t images = conv.y[0], channels = conv.w[1], taps = conv.w[2] * conv.w[3];
-  TileProblem p = empty_product(request, input);
+  TileProblem p = empty_product(request);
   p.batch = conv.groups;
   p.m = conv.y[1] / conv.groups;
   p.k = images * conv.y[2] * conv.y[3];
@@ -231,7 +225,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
   p.c.row = {p.m, channels * taps};
   // Vectors of the gradient's pixels must not have pixels of two images.
   const auto chunk = static_cast<int64_t>(16 / size_of(input));
-  const bool whole = conv.y[2] * conv.y[3] % chunk == 0 && input == gradient.dtype;
+  const bool whole = conv.y[2] * conv.y[3] % chunk == 0;
   TiledConv made{.name = direct && whole ? "implicit " : "channels last, "};
   const int scratch = p.scratch_buffer;
   if (whole) {
@@ -297,15 +291,14 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const ConvProblem& conv,
                                           const GpuTraits& traits) {
   std::vector<GpuCandidate> result;
-  const std::optional<DType> input = tile_type(request.output().dtype, traits);
-  if (!input || conv.x.size() * conv.w.size() * conv.y.size() == 0) return result;
+  if (!has_tiles(request.output().dtype, traits) || conv.x.size() * conv.w.size() * conv.y.size() == 0)
+    return result;
   if (is_large(conv.x.size()) || is_large(conv.y.size())) return result;
   const auto all = [](Pair pair, int64_t number) { return pair.height == number && pair.width == number; };
   const bool pointwise = conv.w[2] * conv.w[3] == 1 && all(conv.stride, 1) && all(conv.padding, 0);
   constexpr size_t most = 3;
-  if (pointwise && *input == request.inputs[0].dtype)
-    add(result, weight_products(request, conv, *input, true, traits), traits, 2);
-  add(result, weight_products(request, conv, *input, false, traits), traits, most - result.size());
+  if (pointwise) add(result, weight_products(request, conv, true, traits), traits, 2);
+  add(result, weight_products(request, conv, false, traits), traits, most - result.size());
   return result;
 }
 

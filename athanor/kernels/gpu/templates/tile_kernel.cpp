@@ -32,7 +32,7 @@ TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
 int64_t TileKernel::part_k() const { return ceil_div(ceil_div(p_.k, point_.splits), point_.k) * point_.k; }
 
 int64_t TileKernel::local_bytes() const {
-  return point_.stages * (a_.elements() + b_.elements()) * static_cast<int64_t>(size_of(p_.input));
+  return point_.stages * (a_.elements() + b_.elements()) * static_cast<int64_t>(size_of(unit_.input));
 }
 
 bool TileKernel::fits(const GpuTraits& traits) const {
@@ -272,7 +272,7 @@ void TileKernel::begin(bool local_at_launch) {
   code_.line(
       fmt::format(fmt::runtime(local_at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
                                                : "LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];"),
-                  language_name(p_.input), point_.stages * (a_.elements() + b_.elements())));
+                  language_name(unit_.input), point_.stages * (a_.elements() + b_.elements())));
   code_.line("const int item = LOCAL_ID(0);");
   code_.line(fmt::format("const int lane = item % {0}, wave_m = item / {0} % {1}, wave_n = item / {2};",
                          unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));

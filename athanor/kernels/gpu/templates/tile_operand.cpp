@@ -23,7 +23,8 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
     : source_(std::move(source)),
       tile_(tile),
       unit_(unit),
-      size_(static_cast<int64_t>(size_of(source_.dtype))),
+      from_size_(static_cast<int64_t>(size_of(source_.dtype))),
+      size_(static_cast<int64_t>(size_of(unit.input))),
       chunk_(chunk_bytes / size_) {
   from_along_k_ = source_.outer.stride() != 1 || source_.k.stride() == 1;
   // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes, and units
@@ -37,7 +38,7 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   const auto fits = [&](int64_t v) {
     return along().run() % v == 0 && along().strides_divide_by(v, true) &&
            across.strides_divide_by(v, false) && source_.batch % v == 0 &&
-           source_.alignment % (v * size_) == 0;
+           source_.alignment % (v * from_size_) == 0;
   };
   while (vector_ > 1 && !fits(vector_)) vector_ /= 2;
 }
@@ -56,7 +57,7 @@ bool TileOperand::fits() const {
   };
   const int64_t farthest =
       reach(source_.outer, source_.outer.even(), tile_.outer) + reach(source_.k, moves(), tile_.k);
-  return source_.outer.forward() && source_.k.forward() && farthest * size_ < INT32_MAX;
+  return source_.outer.forward() && source_.k.forward() && farthest * from_size_ < INT32_MAX;
 }
 
 int64_t TileOperand::elements() const { return rows() * pitch() + rows() / bank_chunks * extra(); }
@@ -74,7 +75,8 @@ int64_t TileOperand::units() const {
 int64_t TileOperand::permutations() const { return is_fma(unit_) ? 1 : std::min(bank_chunks, chunks()); }
 
 std::string TileOperand::description() const {
-  std::string text = fmt::format("{} by {} bytes", source_.name, vector_ * size_);
+  std::string text = fmt::format("{} by {} bytes", source_.name, vector_ * from_size_);
+  if (widens()) text += fmt::format(" of {}", to_string(source_.dtype));
   if (turned()) text += ", turned";
   return text;
 }
@@ -127,8 +129,8 @@ void TileOperand::declare(Code& code, const std::string& first) const {
     begin += fmt::format(" + k_begin * (i64){}", source_.k.stride());
   else if (moves())
     begin += fmt::format(" + {}_k_at(k_begin)", n);
-  code.line(
-      fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){0}_matrices + ({1}) * {2};", n, begin, size_));
+  code.line(fmt::format("GLOBAL const u8 *{0} = (GLOBAL const u8 *){0}_matrices + ({1}) * {2};", n, begin,
+                        from_size_));
   if (!source_.k.even() && moves()) {
     int64_t below = 1;
     for (size_t d = source_.k.digits().size(); d-- > 1;) {
@@ -154,7 +156,7 @@ void TileOperand::declare(Code& code, const std::string& first) const {
                                               : fmt::format("{}_outer_at({} + {})", n, first, first_of);
     if (moves()) offset += " + " + times("k", source_.k.stride());
     code.line(fmt::format("{}_from[{}] = (u32){};", n, plus(times("i", places()), p),
-                          times("(" + offset + ")", size_)));
+                          times("(" + offset + ")", from_size_)));
   }
   std::string to;
   if (turned())
@@ -173,13 +175,14 @@ TileOperand::Address TileOperand::address(Code& code, int64_t row, int64_t eleme
   std::string from =
       fmt::format("{}_from[{}]", n, places() == 1 ? "i" : plus(times("i", places()), start / vector_));
   if (moves())
-    return {plus(n, (row * source_.k.stride() + together * along().stride()) * size_), std::move(from)};
+    return {plus(n, (row * source_.k.stride() + together * along().stride()) * from_size_), std::move(from)};
   const std::string at = fmt::format("{}_at{}_{}", n, row, start);
   if (together == 0) {
     const std::string step = plus("k_next + k", row + (from_along_k_ ? start : 0));
-    code.line(fmt::format("u32 {} = {} + {};", at, from, times(fmt::format("{}_k_at({})", n, step), size_)));
+    code.line(
+        fmt::format("u32 {} = {} + {};", at, from, times(fmt::format("{}_k_at({})", n, step), from_size_)));
   }
-  return {plus(n, together * along().stride() * size_), at};
+  return {plus(n, together * along().stride() * from_size_), at};
 }
 
 bool TileOperand::needs_indices(bool edge) const {
@@ -187,7 +190,7 @@ bool TileOperand::needs_indices(bool edge) const {
 }
 
 void TileOperand::declare_held(Code& code) const {
-  code.line(fmt::format("u32x4 {}_held[{}];", source_.name, share() * loads()));
+  code.line(fmt::format("u32x{} {}_held[{}];", held_registers(), source_.name, share() * loads()));
 }
 
 void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const {
@@ -201,14 +204,14 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
       need(fmt::format("{} < {}_left", plus(outer, e), n));
     return text;
   };
-  if (vector_ * size_ >= 4) {
-    const int64_t registers = vector_ * size_ / 4;
+  if (vector_ * from_size_ >= 4) {
+    const int64_t registers = vector_ * from_size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
       const Address from = address(code, row, e);
-      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held, e * size_ / 4,
-                                           from.base, from.offset);
+      const std::string read = fmt::format("READ_GLOBAL({}, {}, {}, {}, {});", registers, held,
+                                           e * from_size_ / 4, from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty()) {
-        if (e == 0) code.line(fmt::format("{} = (u32x4)(0u);", held));
+        if (e == 0) code.line(fmt::format("{} = (u32x{})(0u);", held, held_registers()));
         code.line(fmt::format("if ({}) {}", condition, read));
       } else {
         code.line(read);
@@ -216,17 +219,17 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
     }
     return;
   }
-  const int64_t in_register = 4 / size_;
-  for (int64_t r = 0; r < 4; ++r) {
+  const int64_t in_register = 4 / from_size_;
+  for (int64_t r = 0; r < held_registers(); ++r) {
     std::string value;
     for (int64_t e = r * in_register; e < (r + 1) * in_register; ++e) {
       const Address from = address(code, row, e);
-      std::string element = fmt::format("*(GLOBAL const {} *)({} + {})", size_ == 2 ? "f16_bits" : "u8",
+      std::string element = fmt::format("*(GLOBAL const {} *)({} + {})", from_size_ == 2 ? "f16_bits" : "u8",
                                         from.base, from.offset);
       if (const std::string condition = inside(e); !condition.empty())
         element = fmt::format("({} ? {} : 0)", condition, element);
       value += fmt::format("{}(u32){}", value.empty() ? "" : " | ", element);
-      if (e % in_register != 0) value += fmt::format(" << {}", e % in_register * 8 * size_);
+      if (e % in_register != 0) value += fmt::format(" << {}", e % in_register * 8 * from_size_);
     }
     code.line(fmt::format("{}[{}] = {};", held, r, value));
   }
@@ -241,14 +244,24 @@ void TileOperand::load(Code& code, bool edge) const {
   code.close();
 }
 
+std::string TileOperand::held_element(int64_t element) const {
+  const std::string held = source_.name + "_held[i]";
+  return widens() ? fmt::format("WIDENED({}, {}, {})", language_name(source_.dtype), held, element)
+                  : fmt::format("{}[{}]", held, element);
+}
+
 void TileOperand::store(Code& code, const std::string& at) const {
   const std::string n = source_.name, to = plus("tiles", at) + " + " + n + "_to[i]";
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   if (!turned()) {
-    code.line(fmt::format("WRITE_REGISTERS(4, {}, {}_held[i]);", to, n));
+    if (widens()) {
+      code.line("u32x4 wide;");
+      for (int64_t e = 0; e < chunk_; ++e) code.line(fmt::format("wide[{}] = {};", e, held_element(e)));
+    }
+    code.line(fmt::format("WRITE_REGISTERS(4, {}, {});", to, widens() ? "wide" : n + "_held[i]"));
   } else if (!along_k_) {
     for (int64_t e = 0; e < chunk_; ++e)
-      code.line(fmt::format("WRITE_REGISTERS(1, {}, {}_held[i][{}]);", plus(to, e * pitch()), n, e));
+      code.line(fmt::format("WRITE_REGISTERS(1, {}, {});", plus(to, e * pitch()), held_element(e)));
   } else {
     std::string chunk = fmt::format("{} / {}", k_of("i"), chunk_);
     // The permutations below are those of rows from a multiple of `bank_chunks` on. Chunks of fewer elements
@@ -295,7 +308,8 @@ void TileOperand::advance(Code& code) const {
   if (!moves()) return;
   const std::string n = source_.name;
   const auto move = [&](int64_t by) {
-    code.line(fmt::format("{} += {}{};", n, by * size_, std::abs(by * size_) > INT32_MAX ? "L" : ""));
+    code.line(
+        fmt::format("{} += {}{};", n, by * from_size_, std::abs(by * from_size_) > INT32_MAX ? "L" : ""));
   };
   move(tile_.k * source_.k.stride());
   const auto& digits = source_.k.digits();

@@ -1,5 +1,5 @@
 // One of the two matrices of a product on its way to the matrix units: from global memory to a tile in local
-// memory, in the type in which it is stored, and from there to the registers of a wave.
+// memory, in the type that the unit multiplies, and from there to the registers of a wave.
 //
 // A tile has `outer` rows of A or columns of B and `k` steps, in chunks of 16 bytes along one of the two. The
 // chunks of a row of the tile are permuted (a swizzle), so that the lanes of a wave that read or write the
@@ -31,7 +31,7 @@ class TileOperand {
   /// Whether the group's items can fill a tile in equal parts, and offsets within it fit 32 bits.
   bool fits() const;
   /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory, by at least 4 bytes.
-  bool copies() const { return !turned() && vector_ * size_ >= 4; }
+  bool copies() const { return !turned() && !widens() && vector_ * size_ >= 4; }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -87,6 +87,10 @@ class TileOperand {
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;
 
+  /// Whether elements become f32 on their way to local memory, because the unit takes no others.
+  bool widens() const { return source_.dtype != unit_.input; }
+  int64_t held_registers() const { return chunk_ * from_size_ / 4; }  // of a chunk as it was read
+  std::string held_element(int64_t element) const;                    // of chunk i, for local memory
   bool turned() const { return along_k_ != from_along_k_; }
   int64_t turns() const { return 4 / size_; }                           // steps along k in a register
   int64_t loads() const { return turned() && along_k_ ? turns() : 1; }  // for a chunk
@@ -117,7 +121,8 @@ class TileOperand {
   Source source_;
   Tile tile_;
   const MatrixUnit& unit_;
-  int64_t size_, chunk_;      // bytes of an element; elements of a chunk
+  int64_t from_size_, size_;  // bytes of an element in global and in local memory
+  int64_t chunk_;             // elements of a chunk
   int64_t vector_ = 1;        // elements that are read at once
   bool along_k_ = true;       // chunks in local memory
   bool from_along_k_ = true;  // and in global memory

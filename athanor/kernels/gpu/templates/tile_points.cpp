@@ -26,9 +26,11 @@ constexpr TileShape mfma_shapes[] = {
     {128, 128, 32, 2, 2, 2}, {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
     {64, 128, 64, 2, 2, 1},  {64, 64, 64, 2, 2, 2},   {32, 64, 64, 1, 2, 2},   {32, 32, 128, 1, 2, 2}};
 
-// FMA: 8 x 8 elements for each item, or 4 x 4.
-constexpr TileShape fma_shapes[] = {{128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2}, {64, 128, 16, 2, 2, 2},
-                                    {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},  {32, 64, 16, 2, 2, 2}};
+// FMA: 8 x 8 elements for each item, or 4 x 4. In steps of 8 an item holds less ahead, so that it needs less
+// than 128 registers, and a multiprocessor has two groups.
+constexpr TileShape fma_shapes[] = {{128, 128, 8, 4, 2, 2}, {128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2},
+                                    {64, 128, 16, 2, 2, 2}, {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},
+                                    {32, 64, 16, 2, 2, 2}};
 
 // As many, of two steps along k at a time.
 constexpr TileShape dot_shapes[] = {{128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 1, 2}, {64, 128, 32, 2, 2, 2},
@@ -75,7 +77,10 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
   const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
   // Two stages leave copies no longer than one tile's multiplications to arrive.
-  const double waiting = point.async && point.stages == 2 ? 1.25 : 1;
+  double waiting = point.async && point.stages == 2 ? 1.25 : 1;
+  // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
+  // barriers; of two groups one goes on (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
+  if (point.unit->form == MatrixUnit::Form::mma && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   return rate * waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
@@ -90,9 +95,11 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   for (const MatrixUnit& unit : traits.matrix_units)
     if (unit.input == problem.input && unit.output == DType::f32 && unit.tf32 == problem.tf32)
       units.push_back(&unit);
-  if (units.empty() && !problem.tf32)
-    for (const MatrixUnit& unit : traits.lane_units)
-      if (unit.input == problem.input) units.push_back(&unit);
+  // Where nothing takes its type, f32 does: it becomes that in local memory.
+  for (const DType type : {problem.input, DType::f32})
+    if (units.empty() && !problem.tf32)
+      for (const MatrixUnit& unit : traits.lane_units)
+        if (unit.input == type) units.push_back(&unit);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {
