@@ -93,6 +93,9 @@ struct Op {
   CastPolicy cast_policy = CastPolicy::promote;
   /// Inputs that `allow` leaves in f32, by position: statistics of rows.
   std::vector<size_t> exact_inputs = {};
+  /// The matrix, by its position among the inputs, by which results are multiplied again and again. Candidates
+  /// are compared with small numbers in it: with large ones rounding grows from time to time.
+  std::optional<size_t> fed_back = {};
 };
 
 /// Adds an op until the program ends. Throws Error(internal) if the name is taken.

@@ -12,8 +12,8 @@
 namespace athanor {
 namespace {
 
-// Random numbers for an operand, over all the elements that its strides reach.
-HostArray numbers_for(const OperandDesc& operand) {
+// Random numbers below `bound` for an operand, over all the elements that its strides reach.
+HostArray numbers_for(const OperandDesc& operand, double bound) {
   int64_t last = 0;
   for (int i = 0; i < operand.shape.rank(); ++i)
     last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
@@ -21,15 +21,18 @@ HostArray numbers_for(const OperandDesc& operand) {
   std::vector<double> values(static_cast<size_t>(count));
   uint32_t state = 12345;  // any fixed numbers work, but zeros would hide mistakes
   for (double& v : values)
-    v = static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5;
+    v = 2 * bound * (static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5);
   return from_doubles(operand.dtype, {count}, values);
 }
 
 }  // namespace
 
 Trial::Trial(Device device, const KernelRequest& request) : device_(device), results_(request.outputs) {
-  for (const auto& input : request.inputs) {
-    const HostArray host = numbers_for(input);
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const OperandDesc& input = request.inputs[i];
+    const bool small = request.op->fed_back == i;
+    const HostArray host =
+        numbers_for(input, small ? 1 / std::sqrt(static_cast<double>(input.shape.back())) : 0.5);
     inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
     inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
   }

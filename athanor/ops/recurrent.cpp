@@ -165,7 +165,8 @@ ATHANOR_OPS(recurrent) {
                        {{{{0, 2, 8}}, {{8, 2}}, {{0, 2}}, {{0, 2}}}}},
              .flops = recurrence_flops(4),
              .tolerance = 8,
-             .cast_policy = CastPolicy::allow});
+             .cast_policy = CastPolicy::allow,
+             .fed_back = 1});
   define_op({.name = "gru",
              .doc = "gates [N, T, 3H], weight [3H, H], bias [3H], h [N, H] -> [N, T, H]: h at every time",
              .arity = 4,
@@ -178,7 +179,8 @@ ATHANOR_OPS(recurrent) {
                        {{{{0, 2, 6}}, {{6, 2}}, {{6}}, {{0, 2}}}}},
              .flops = recurrence_flops(3),
              .tolerance = 8,
-             .cast_policy = CastPolicy::allow});
+             .cast_policy = CastPolicy::allow,
+             .fed_back = 1});
 }
 
 LstmStates lstm(Operand gates, Operand weight, const Tensor& hidden, const Tensor& cell) {

@@ -193,7 +193,8 @@ ATHANOR_OPS(recurrent_grad) {
                        {{{{1, 3, 4}}, {{4, 1}}, {{1, 1}}, {{1, 3, 2}}, {{1, 3, 2}}}}},
              .flops = recurrent_grad_flops(1, 4),
              .tolerance = 16,
-             .cast_policy = CastPolicy::allow});
+             .cast_policy = CastPolicy::allow,
+             .fed_back = 1});
   define_op({.name = "gru_grad",
              .doc =
                  "gates [N, T, 3H], the states' part of them, weight, first state, y, dy -> [N, T, 5H]: the "
@@ -208,7 +209,8 @@ ATHANOR_OPS(recurrent_grad) {
                        {{{{1, 3, 3}}, {{1, 3, 3}}, {{3, 1}}, {{1, 1}}, {{1, 3, 1}}, {{1, 3, 1}}}}},
              .flops = recurrent_grad_flops(2, 3),
              .tolerance = 16,
-             .cast_policy = CastPolicy::allow});
+             .cast_policy = CastPolicy::allow,
+             .fed_back = 2});
 }
 
 std::vector<Tensor> lstm_gradient(const GradArgs& a) {

@@ -52,9 +52,9 @@ bool gpu_computes_together(const Op& op, const Op& with) {
 }
 
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                    const Attrs&) {
+                    const Attrs& attrs) {
   const gpu::Template* found = template_of(op);
-  return found != nullptr && (found->serves == nullptr || found->serves(inputs, output));
+  return found != nullptr && (found->serves == nullptr || found->serves(inputs, output, attrs));
 }
 
 }  // namespace athanor

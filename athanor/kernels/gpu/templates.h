@@ -12,8 +12,8 @@ namespace athanor::gpu {
 struct Template {
   std::vector<std::string> ops;  // their names
   std::vector<GpuCandidate> (*candidates)(const KernelRequest& request, const GpuTraits& traits);
-  /// Whether it has kernels for these types; nullptr: for all. Otherwise the op decomposes.
-  bool (*serves)(std::span<const TensorType> inputs, const TensorType& output) = nullptr;
+  /// Whether it has kernels for these types and attributes; nullptr: for all. Otherwise the op decomposes.
+  bool (*serves)(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) = nullptr;
   bool together = false;  // it computes an op and the one that it shares work with in one kernel
   bool tf32 = false;      // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;  // its kernels take any epilogue
@@ -24,7 +24,7 @@ struct Template {
 bool register_template(const Template& one);
 
 /// For composite ops, whose decomposition serves all other types.
-inline bool serves_floats(std::span<const TensorType>, const TensorType& output) {
+inline bool serves_floats(std::span<const TensorType>, const TensorType& output, const Attrs&) {
   return is_float(output.dtype);
 }
 

@@ -238,7 +238,7 @@ static std::vector<GpuCandidate> attention(const KernelRequest& request, const G
 namespace {
 
 // For no keys or no features, the decomposition gives the right result.
-bool serves_attention(std::span<const TensorType> inputs, const TensorType& output) {
+bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs&) {
   const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
   return is_float(output.dtype) && (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
 }

@@ -1,0 +1,124 @@
+// lstm, gru and their gradients: one launch for all times, where the decomposition has some for each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+// What every device has for a group, roughly; the states of an example have to fit.
+constexpr int64_t least_local_bytes = 32 * 1024;
+
+struct Recurrence {
+  bool lstm, gradient;
+  int64_t batch, times, h;
+  DType dtype;
+
+  Recurrence(const std::string& op, const Shape& y, DType type)
+      : lstm(op.starts_with("lstm")),
+        gradient(op.ends_with("_grad")),
+        batch(y[0]),
+        times(y[1]),
+        h(y[2] / (gradient ? 5
+                  : lstm   ? 2
+                           : 1)),
+        dtype(type) {}
+
+  int64_t gates() const { return lstm ? 4 : 3; }
+  int64_t real() const { return dtype == DType::f64 ? 8 : 4; }
+  /// Of local memory, for an example.
+  int64_t state_bytes() const { return h * real() * (gradient ? gates() + (lstm ? 2 : 1) : (lstm ? 3 : 2)); }
+};
+
+bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs&) {
+  const Shape& weight = inputs[inputs[1].shape.rank() == 2 ? 1 : 2].shape;
+  const int64_t most = 6 * weight[1] * static_cast<int64_t>(y.dtype == DType::f64 ? 8 : 4);  // of all four
+  return is_float(y.dtype) && most <= least_local_bytes;
+}
+
+void set_strides(Defines& defines, const std::string& name, const OperandDesc& operand) {
+  for (size_t axis = 0; axis < operand.strides.size(); ++axis)
+    defines.set(fmt::format("{}_{}", name, axis), operand.strides[axis]);
+}
+
+GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& traits, int64_t rows) {
+  const OperandDesc& y = request.output();
+  const Recurrence r(request.op->name, y.shape, y.dtype);
+  const int weight = r.gradient && !r.lstm ? 2 : 1;
+  const int64_t width = r.real() == 4 ? std::min<int64_t>(traits.grain->width, 16) : 1;
+  const auto most = std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(traits.max_group_size, 256)));
+  const int64_t items =
+      traits.grain->coarse
+          ? 1
+          : static_cast<int64_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(r.h)), most));
+  const int64_t features = items * width, blocks = ceil_div(r.h, features),
+                count = blocks * features * r.gates() * r.h;
+  Defines defines;
+  defines.set_dtype("DTYPE", r.dtype)
+      .set("REAL", r.real() == 8 ? "f64" : "f32")
+      .set("EXP", r.real() == 8 ? "exp_f64" : "exp_f32")
+      .set("TANH", r.real() == 8 ? "tanh_f64" : "tanh_f32")
+      .set("LSTM", r.lstm)
+      .set("GRADIENT", r.gradient)
+      .set("GATES", r.gates())
+      .set("BATCH", r.batch)
+      .set("TIMES", r.times)
+      .set("H", r.h)
+      .set("ROWS", rows)
+      .set("WIDTH", std::to_string(width));
+  Defines packing = defines;
+  packing.set("PACK", 1).set("FEATURES", features).set("COUNT", count);
+  set_strides(packing, "WEIGHT", request.inputs[static_cast<size_t>(weight)]);
+  std::vector<std::string> names{"gates", "weight", "second", "third"};
+  if (r.gradient && r.lstm) names = {"gates", "weight", "first_state", "y", "dy"};
+  if (r.gradient && !r.lstm) names = {"gates", "own", "weight", "first_state", "y", "dy"};
+  for (size_t i = 0; i < names.size(); ++i) set_strides(defines, names[i], request.inputs[i]);
+  defines.set("PACK", 0);
+  const auto output = static_cast<int>(names.size()), scratch = output + 1;
+  const std::string text(template_text("recurrent"));
+  const int64_t pack_items = std::min<int64_t>(traits.grain->element_items, traits.max_group_size);
+  GpuLaunch pack{.name = "recurrent_pack",
+                 .source = packing.text() + text,
+                 .groups = {ceil_div(count, pack_items), 1, 1},
+                 .group_size = {pack_items, 1, 1},
+                 .arguments = {{weight}, {scratch}}};
+  GpuLaunch run{.name = "recurrent",
+                .source = defines.text() + text,
+                .groups = {ceil_div(r.batch, rows), 1, 1},
+                .group_size = {items, 1, 1},
+                .local_bytes = rows * r.state_bytes()};
+  for (int i = 0; i < output; ++i)
+    if (i != weight) run.arguments.push_back({i});
+  run.arguments.push_back({output});
+  run.arguments.push_back({scratch});
+  return {.name = fmt::format("recurrence {}", rows),
+          .parameters = {{"rows", rows}},
+          .scratch_bytes = static_cast<size_t>(count * r.real()),
+          .launches = {std::move(pack), std::move(run)}};
+}
+
+}  // namespace
+
+static std::vector<GpuCandidate> recurrence(const KernelRequest& request, const GpuTraits& traits) {
+  const Recurrence r(request.op->name, request.output().shape, request.output().dtype);
+  if (request.output().shape.size() == 0) return {{.name = "nothing"}};
+  std::vector<GpuCandidate> candidates;
+  // Many examples of a group read the weight less often, few use more groups.
+  for (const int64_t rows : {4, 2, 1})
+    if (rows == 1 || (rows <= r.batch && rows * r.state_bytes() <= traits.local_bytes))
+      candidates.push_back(make_recurrence(request, traits, rows));
+  return candidates;
+}
+
+namespace {
+
+[[maybe_unused]] const bool recurrence_registered =
+    register_template({{"lstm", "lstm_grad", "gru", "gru_grad"}, recurrence, serves_recurrence});
+
+}  // namespace
+
+}  // namespace athanor::gpu
