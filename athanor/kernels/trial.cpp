@@ -32,7 +32,7 @@ Trial::Trial(Device device, const KernelRequest& request) : device_(device), res
     const OperandDesc& input = request.inputs[i];
     const bool small = request.op->fed_back == i;
     const HostArray host =
-        numbers_for(input, small ? 1 / std::sqrt(static_cast<double>(input.shape.back())) : 0.5);
+        numbers_for(input, small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5);
     inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
     inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
   }
