@@ -12,6 +12,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/sqlite.h"
 
@@ -480,9 +481,18 @@ void KernelCache::export_to(const std::filesystem::path& path) {
   if (!open()) throw Error(ErrorCode::io, "there is no cache to export: it " + trouble(), file_.string());
   if (std::filesystem::exists(path))
     throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
-  if (!SqlStatement(database_, "VACUUM INTO ?").bind(path.string()).run())
-    throw Error(ErrorCode::io, std::string("cannot write the file: ") + sqlite3_errmsg(database_),
-                path.string());
+  const std::filesystem::path temporary = path.string() + ".tmp";
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);  // of an export that was killed
+  if (!SqlStatement(database_, "VACUUM INTO ?").bind(temporary.string()).run()) {
+    const std::string said = sqlite3_errmsg(database_);
+    std::error_code reason(sqlite3_system_errno(database_), std::generic_category());
+    if (sqlite3_errcode(database_) == SQLITE_FULL) reason = make_error_code(std::errc::no_space_on_device);
+    std::filesystem::remove(temporary, ignored);
+    if (reason) throw file_error("write", path, reason, std::filesystem::file_size(file_, ignored));
+    throw Error(ErrorCode::io, "cannot write the file: " + said, path.string());
+  }
+  os::replace_file(temporary, path);
 }
 
 void KernelCache::import_from(const std::filesystem::path& path) {

@@ -1,11 +1,14 @@
 // Tuning records and compiled kernels as a file: what one machine exports, another one has.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "athanor/kernels/cache.h"
 #include "tests/cli/program_test.h"
+#include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
@@ -62,6 +65,24 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   EXPECT_EQ(ours(), json::array());
   ASSERT_EQ(run({"cache", "import", again}).exit_code, 0);
   EXPECT_EQ(ours(), there);
+}
+
+TEST_F(CacheFiles, ThatCannotBeWrittenWholeAreNotLeftInPart) {
+  KernelCache& here = KernelCache::instance();
+  here.store_binary("large binary of CacheFiles", "a device", "a kernel", std::string(1'000'000, 'x'));
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit lower{300'000, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &lower);
+  testing::expect_error(ErrorCode::io, {"cannot write the file", file_}, [&] { here.export_to(file_); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  EXPECT_FALSE(std::filesystem::exists(file_ + ".tmp"));
+  const Outcome missing = run({"cache", "export", "no/such/folder"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("does not exist"));
 }
 
 TEST_F(CacheFiles, ThatAreNoneChangeNothing) {
