@@ -1,4 +1,5 @@
 // Completion is what --help says: asked in bash as a user's keystrokes would.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,10 +128,11 @@ TEST_F(Completion, CompletesWhatIsTyped) {
              {R"(kernels du\t--targ\thi\t)", "kernels dump --target hip"},
              {R"(predict pict\t)", "predict picture.png"},
              {R"(examine-d\t)", "examine-d"}}) {  // a command for the program itself
-      write_file_atomically(folder_ / "type", "zmodload zsh/zpty; zpty one " + interactive +
-                                                  "; zpty -w one 'source ./setup'; zpty -w one $'athanor " +
-                                                  keys +
-                                                  "'; zpty -r one said '*called with: *!*'; print $said");
+      write_file_atomically(
+          folder_ / "type",
+          fmt::format("zmodload zsh/zpty; zpty one {}; zpty -w one 'source ./setup'; "
+                      "zpty -w one $'athanor {}'; zpty -r one said '*called with: *!*'; print $said",
+                      interactive, keys));
       const std::string said = shell("timeout 60 zsh -f ./type");
       const size_t at = said.rfind("called with: ") + 13;
       std::string called = said.substr(at, said.find('!', at) - at);
