@@ -39,7 +39,8 @@ json ask() {
       table["name"] = text.data();
     text = {};
     if (get_pci != nullptr && get_pci(text.data(), text.size() - 1, device) == 0) table["pci"] = text.data();
-    if (const std::string target = target_of(hip, device); !target.empty()) table["arch"] = target;
+    const std::string target = target_of(hip, device);
+    if (!target.empty()) table["arch"] = target;
     size_t bytes = 0;
     if (get_memory != nullptr && get_memory(&bytes, device) == 0) table["memory_bytes"] = bytes;
     const auto attribute = [&](const char* name, int number, int divide = 1) {
@@ -59,6 +60,9 @@ json ask() {
       table["compiler"] = compiler.version;
     else
       table["unusable"] = fmt::format("{}. {}", compiler.missing, compiler.fix);
+    if (compiler.missing.empty() && target.empty())
+      table["unusable"] =
+          "the driver does not say which architecture it has. A newer driver may know the device";
     devices.push_back(std::move(table));
   }
   // 60443483 is 6.4.43483.
