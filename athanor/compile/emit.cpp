@@ -24,7 +24,7 @@ class Emitter {
     for (int id : group_.reductions) {
       if (!needed_reduction(id)) continue;
       const int source = value_of(node(id).inputs[0]);
-      program.reductions.push_back({node(id).op->prim, source, compute_type(node(id).type.dtype)});
+      program.reductions.push_back({node(id).op->prim, source, computed_in(node(id).type.dtype)});
       result_.computed.push_back(id);
     }
     // Registers are numbered in this order: body, reductions, epilogue.
@@ -142,7 +142,7 @@ class Emitter {
         return found->second;  // a reshape of a reduced value
     int reg = -1;
     if (v.kind == View::Kind::constant) {
-      reg = push(constant_step(v.value, compute_type(node(id).type.dtype)));
+      reg = push(constant_step(v.value, computed_in(node(id).type.dtype)));
     } else if (v.kind == View::Kind::index) {
       LoopStep step;
       step.kind = LoopStep::Kind::index;
@@ -182,11 +182,11 @@ class Emitter {
     LoopStep step;
     step.kind = LoopStep::Kind::primitive;
     step.prim = node(id).op->prim;
-    step.type = compute_type(node(id).type.dtype);
+    step.type = computed_in(node(id).type.dtype);
     int* const slots[] = {&step.a, &step.b, &step.c};
     for (size_t i = 0; i < node(id).inputs.size(); ++i) *slots[i] = value_of(node(id).inputs[i]);
     result_.computed.push_back(id);
-    const bool same = compute_type(node(node(id).inputs[0]).type.dtype) == step.type;
+    const bool same = computed_in(node(node(id).inputs[0]).type.dtype) == step.type;
     if (step.prim == Prim::cast && same) return step.a;  // a copy, or a change of storage type only
     return push(std::move(step));
   }
@@ -194,7 +194,7 @@ class Emitter {
   int load(int id) {
     LoopStep step;
     step.kind = LoopStep::Kind::load;
-    step.type = compute_type(node(id).type.dtype);
+    step.type = computed_in(node(id).type.dtype);
     step.operand = operand(id, false);
     return push(std::move(step));
   }
@@ -240,8 +240,6 @@ class Emitter {
 };
 
 }  // namespace
-
-DType compute_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
 
 EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
                       const LoopGroup& group) {

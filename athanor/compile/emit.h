@@ -18,7 +18,4 @@ struct EmittedLoop {
 EmittedLoop emit_loop(const Graph& graph, const std::vector<View>& views, const Fusion& fusion,
                       const LoopGroup& group);
 
-/// The type in which values of `t` are computed.
-DType compute_type(DType t);
-
 }  // namespace athanor

@@ -69,7 +69,7 @@ class Fuser {
   // A cast that a loop computes nothing for: both types are one in its registers.
   bool is_storage_cast(int id) const {
     return node(id).op->prim == Prim::cast &&
-           compute_type(node(id).type.dtype) == compute_type(node(node(id).inputs[0]).type.dtype);
+           computed_in(node(id).type.dtype) == computed_in(node(node(id).inputs[0]).type.dtype);
   }
 
   // Whether `id` is itself an elementwise op, and not a view of one.

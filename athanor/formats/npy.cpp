@@ -98,6 +98,8 @@ std::string_view descr_of(DType dtype) {
       return "|b1";
     case DType::f32:
     case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       break;
   }
   return little ? "<f4" : ">f4";
@@ -127,7 +129,7 @@ HostArray parse_npy(Bytes data, const std::string& name) {
 }
 
 void write_npy(const std::filesystem::path& path, const HostArray& array) {
-  if (array.dtype == DType::bf16) {
+  if (is_narrow_float(array.dtype) && array.dtype != DType::f16) {
     write_npy(path, from_doubles(DType::f32, array.shape, to_doubles(array)));
     return;
   }

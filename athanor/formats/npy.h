@@ -16,8 +16,8 @@ HostArray read_npy(const std::filesystem::path& path);
 /// The same from memory; `name` is the file's name in errors.
 HostArray parse_npy(Bytes data, const std::string& name);
 
-/// Writes `array` for numpy.load(), atomically. NumPy has no bf16, so such an array is written as f4, without
-/// loss. Throws Error(io).
+/// Writes `array` for numpy.load(), atomically. NumPy has no bf16, f8e4m3 and f8e5m2, so such an array
+/// is written as f4, without loss. Throws Error(io).
 void write_npy(const std::filesystem::path& path, const HostArray& array);
 
 }  // namespace athanor

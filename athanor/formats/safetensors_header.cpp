@@ -20,7 +20,9 @@ constexpr const char* header_crc_key = "athanor.crc32.header";
 constexpr const char* tensor_crcs_key = "athanor.crc32.tensors";
 constexpr std::string_view no_crc = "00000000";
 
-constexpr std::string_view dtype_names[] = {"F64", "F32", "F16", "BF16", "I64", "I32", "I8", "U8", "BOOL"};
+// Of each DType. (The format calls OCP's types so: F8_E4M3 is the one without infinities.)
+constexpr std::string_view dtype_names[] = {"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2",
+                                            "I64", "I32", "I8",  "U8",   "BOOL"};
 
 DType dtype_of_name(const std::string& dtype, const std::string& name, const std::string& field) {
   const auto* found = std::find(std::begin(dtype_names), std::end(dtype_names), dtype);

@@ -10,8 +10,8 @@
 
 namespace athanor {
 
-static constexpr std::array<std::string_view, dtype_count> names = {"f64", "f32", "f16", "bf16", "i64",
-                                                                    "i32", "i8",  "u8",  "bool"};
+static constexpr std::array<std::string_view, dtype_count> names = {
+    "f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i64", "i32", "i8", "u8", "bool"};
 
 std::string_view to_string(DType t) { return names[static_cast<size_t>(t)]; }
 
@@ -27,7 +27,7 @@ DType promote(DType a, DType b) {
   if (is_float(a) || is_float(b)) {
     if (!is_float(a)) return b;
     if (!is_float(b)) return a;
-    if (size_of(a) == size_of(b)) return DType::f32;  // f16 with bf16
+    if (size_of(a) == size_of(b)) return DType::f32;  // f16 with bf16, f8e4m3 with f8e5m2
     return size_of(a) > size_of(b) ? a : b;
   }
   if (a == DType::b8) return b;
@@ -74,5 +74,48 @@ bf16::bf16(float value) {
 }
 
 bf16::operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+
+namespace {
+
+/// A float of 8 bits, as the kernel language computes it (language/common.kernel).
+struct EightBits {
+  uint32_t mantissa;  // its bits
+  uint32_t shift;     // of its exponent, to that of an f32
+  uint32_t largest;   // finite number
+  uint32_t overflow;  // the code of what is larger
+  float smallest;     // subnormal number
+
+  uint8_t code(float value) const {
+    const auto u = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = (u >> 24) & 0x80, magnitude = u & 0x7fffffff;
+    if (magnitude > 0x7f800000) return static_cast<uint8_t>(sign | 0x7f);
+    const uint32_t below = 23 - mantissa, first_normal = (shift + 1) << 23;
+    if (magnitude < first_normal)
+      return static_cast<uint8_t>(
+          sign | static_cast<uint32_t>(std::nearbyintf(std::bit_cast<float>(magnitude) / smallest)));
+    const uint32_t rounded = magnitude + (1U << (below - 1)) - 1 + ((magnitude >> below) & 1);
+    const uint32_t code = (rounded - (shift << 23)) >> below;
+    return static_cast<uint8_t>(sign | (code > largest ? overflow : code));
+  }
+  float value(uint8_t bits) const {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x80) << 24, magnitude = bits & 0x7f;
+    const float finite = magnitude < 1U << mantissa
+                             ? static_cast<float>(magnitude) * smallest
+                             : std::bit_cast<float>((magnitude << (23 - mantissa)) + (shift << 23));
+    // Behind the largest: infinity where there is one, then NaN.
+    const bool infinite = magnitude == overflow && overflow != 0x7f;
+    const float all =
+        magnitude <= largest ? finite : std::bit_cast<float>(infinite ? 0x7f800000U : 0x7fc00000U);
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(all));
+  }
+};
+constexpr EightBits e4m3{3, 120, 0x7e, 0x7f, 0x1p-9F}, e5m2{2, 112, 0x7b, 0x7c, 0x1p-16F};
+
+}  // namespace
+
+f8e4m3::f8e4m3(float value) : bits(e4m3.code(value)) {}
+f8e4m3::operator float() const { return e4m3.value(bits); }
+f8e5m2::f8e5m2(float value) : bits(e5m2.code(value)) {}
+f8e5m2::operator float() const { return e5m2.value(bits); }
 
 }  // namespace athanor

@@ -6,18 +6,22 @@
 
 namespace athanor {
 
-/// The type of a tensor's elements. f16 and bf16 are storage types: arithmetic on them is done in f32 and
-/// rounded (to nearest even) when stored. b8 is a boolean in one byte, 0 or 1.
-enum class DType : uint8_t { f64, f32, f16, bf16, i64, i32, i8, u8, b8 };
+/// The type of a tensor's elements. f16, bf16, f8e4m3 and f8e5m2 are storage types: arithmetic on them is
+/// done in f32 and rounded (to nearest even) when stored. b8 is a boolean in one byte, 0 or 1.
+enum class DType : uint8_t { f64, f32, f16, bf16, f8e4m3, f8e5m2, i64, i32, i8, u8, b8 };
 
-constexpr int dtype_count = 9;
+constexpr int dtype_count = 11;
 
 /// Bytes of one element.
 constexpr size_t size_of(DType t) {
-  constexpr size_t sizes[] = {8, 4, 2, 2, 8, 4, 1, 1, 1};
+  constexpr size_t sizes[] = {8, 4, 2, 2, 1, 1, 8, 4, 1, 1, 1};
   return sizes[static_cast<int>(t)];
 }
-constexpr bool is_float(DType t) { return t <= DType::bf16; }
+constexpr bool is_float(DType t) { return t <= DType::f8e5m2; }
+/// Floats that are stored only.
+constexpr bool is_narrow_float(DType t) { return t >= DType::f16 && t <= DType::f8e5m2; }
+/// The type in which kernels hold an element in registers: f32 for narrow floats, every other type itself.
+constexpr DType computed_in(DType t) { return is_narrow_float(t) ? DType::f32 : t; }
 constexpr bool is_int(DType t) { return t >= DType::i64 && t <= DType::u8; }
 
 /// "f32", "bool", ...
@@ -25,8 +29,8 @@ std::string_view to_string(DType t);
 /// The inverse of to_string; throws Error(name) with the nearest match.
 DType parse_dtype(std::string_view name);
 
-/// The type that an operation on both has: the wider of two floats or two integers (f16 with bf16: f32),
-/// floats before integers before bool. i8 with u8 gives i32.
+/// The type that an operation on both has: the wider of two floats or two integers,
+/// floats before integers before bool. Two floats of as many bytes give f32, i8 with u8 gives i32.
 DType promote(DType a, DType b);
 
 /// IEEE binary16, storage only.
@@ -45,6 +49,24 @@ struct bf16 {
   explicit operator float() const;
 };
 
+/// Floats of 8 bits of the Open Compute Project ("OCP 8-bit Floating Point Specification", 2023), storage
+/// only. e4m3 (4 bits of exponent, 3 of mantissa) has no infinities: what is too large for 448 becomes NaN,
+/// as in PyTorch and ml_dtypes (float8_e4m3fn). AMD's gfx940 to gfx942 have other types of this size (fnuz).
+struct f8e4m3 {
+  uint8_t bits = 0;
+  f8e4m3() = default;
+  explicit f8e4m3(float value);
+  explicit operator float() const;
+};
+
+/// The upper half of an IEEE binary16 (float8_e5m2): up to 57344, with infinities.
+struct f8e5m2 {
+  uint8_t bits = 0;
+  f8e5m2() = default;
+  explicit f8e5m2(float value);
+  explicit operator float() const;
+};
+
 /// The DType of a C++ type: dtype_of<float> is f32.
 template <class T>
 inline constexpr DType dtype_of = DType::b8;
@@ -56,6 +78,10 @@ template <>
 inline constexpr DType dtype_of<f16> = DType::f16;
 template <>
 inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<f8e4m3> = DType::f8e4m3;
+template <>
+inline constexpr DType dtype_of<f8e5m2> = DType::f8e5m2;
 template <>
 inline constexpr DType dtype_of<int64_t> = DType::i64;
 template <>
@@ -77,6 +103,10 @@ decltype(auto) visit_dtype(DType t, F&& f) {
       return f(f16{});
     case DType::bf16:
       return f(bf16{});
+    case DType::f8e4m3:
+      return f(f8e4m3{});
+    case DType::f8e5m2:
+      return f(f8e5m2{});
     case DType::i64:
       return f(int64_t{});
     case DType::i32:

@@ -11,7 +11,7 @@ std::vector<double> to_doubles(const HostArray& array) {
     using T = decltype(tag);
     const auto values = array.as<T>();
     for (size_t i = 0; i < result.size(); ++i) {
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
+      if constexpr (is_narrow_float(dtype_of<T>)) {
         result[i] = static_cast<double>(static_cast<float>(values[i]));
       } else if constexpr (std::is_same_v<T, bool>) {
         result[i] = std::to_integer<int>(array.bytes[i]);  // a device that is wrong may have written any byte

@@ -41,14 +41,10 @@ size_t KernelRequest::own_inputs() const {
                         : inputs.size();
 }
 
-static DType implied_compute_type(DType stored) {
-  return stored == DType::f16 || stored == DType::bf16 ? DType::f32 : stored;
-}
-
-DType KernelRequest::compute_type() const { return compute.value_or(implied_compute_type(output().dtype)); }
+DType KernelRequest::compute_type() const { return compute.value_or(computed_in(output().dtype)); }
 
 bool KernelRequest::computes_as_implied() const {
-  return !tf32 && compute_type() == implied_compute_type(output().dtype);
+  return !tf32 && compute_type() == computed_in(output().dtype);
 }
 
 std::string KernelRequest::computes_in() const {

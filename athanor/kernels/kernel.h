@@ -68,7 +68,7 @@ struct KernelRequest {
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
   size_t own_inputs() const;
-  /// `compute`, or f32 for f16 and bf16, and every other type itself.
+  /// `compute`, or what the output's dtype is computed in.
   DType compute_type() const;
   /// Whether this is what the stored types imply. A backend has no kernels for other requests unless it says
   /// so.

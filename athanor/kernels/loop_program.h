@@ -31,8 +31,8 @@ struct LoopStep {
   };
   Kind kind = Kind::primitive;
   Prim prim = Prim::none;
-  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never f16 or bf16: they are loaded to and stored
-  /// from f32.
+  /// The register's type: f64, f32, i64, i32, i8, u8 or b8. Never a narrow float: they are loaded to and
+  /// stored from f32.
   DType type = DType::f32;
   int a = -1, b = -1, c = -1;
   int operand = -1;

@@ -46,7 +46,7 @@ std::vector<DType> number_dtypes() {
 
 std::vector<DType> all_dtypes() {
   auto dtypes = number_dtypes();
-  dtypes.push_back(DType::b8);
+  dtypes.insert(dtypes.end(), {DType::b8, DType::f8e4m3, DType::f8e5m2});
   return dtypes;
 }
 
@@ -75,9 +75,7 @@ Tensor as_float(const Operand& operand) {
   return is_float(x.dtype()) ? x : cast(x, DType::f32);
 }
 
-Tensor widened(const Tensor& x) {
-  return x.dtype() == DType::f16 || x.dtype() == DType::bf16 ? cast(x, DType::f32) : x;
-}
+Tensor widened(const Tensor& x) { return is_narrow_float(x.dtype()) ? cast(x, DType::f32) : x; }
 
 Tensor decomposed_gradient(const Op& op, std::vector<Tensor> inputs, const Attrs& attrs, size_t which,
                            const Tensor& dy) {

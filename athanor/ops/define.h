@@ -51,7 +51,7 @@ Tensor constant_like(double value, const Tensor& x);
 Tensor as_tensor(const Operand& operand);
 /// The operand as a float tensor: integers and bool become f32.
 Tensor as_float(const Operand& operand);
-/// f16 and bf16 as f32, others unchanged. Compositions of several steps compute in this type, so that they
+/// Narrow floats as f32, others unchanged. Compositions of several steps compute in this type, so that they
 /// round once.
 Tensor widened(const Tensor& x);
 /// The operands as tensors of one dtype and, by broadcasting, one shape.

@@ -10,6 +10,20 @@
 namespace athanor {
 namespace {
 
+/// Half a step between subnormal numbers, at least.
+double smallest(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 0x1p-24;
+    case DType::f8e4m3:
+      return 0x1p-9;
+    case DType::f8e5m2:
+      return 0x1p-16;
+    default:
+      return 1e-37;
+  }
+}
+
 class Allowance {
  public:
   Allowance(const FilledCase& c, const TensorType& type, const RefArray& expected) : type_(type) {
@@ -30,7 +44,7 @@ class Allowance {
                                 4 * std::sqrt(terms) * std::min(epsilon(type.dtype), epsilon(DType::f32)));
   }
   double operator()(double expected) const {
-    return factor_ * (std::abs(expected) + floor_) + (type_.dtype == DType::f16 ? 0x1p-24 : 1e-37);
+    return factor_ * (std::abs(expected) + floor_) + smallest(type_.dtype);
   }
 
  private:
@@ -88,6 +102,10 @@ double epsilon(DType dtype) {
       return std::numeric_limits<float>::epsilon();
     case DType::f16:
       return 0x1p-10;
+    case DType::f8e4m3:
+      return 0x1p-3;
+    case DType::f8e5m2:
+      return 0x1p-2;
     default:
       return 0x1p-7;
   }

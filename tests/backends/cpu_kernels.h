@@ -162,6 +162,10 @@ inline double tolerance_of(DType dtype) {
       return 1e-3;
     case DType::bf16:
       return 8e-3;
+    case DType::f8e4m3:
+      return 0.0625;
+    case DType::f8e5m2:
+      return 0.125;
     default:
       return 0;
   }

@@ -136,6 +136,33 @@ TEST_P(LoopPrimitives, HalfTypesRoundAsTheScalarTypes) {
   }
 }
 
+TEST_P(LoopPrimitives, FloatsOfEightBitsConvertAsTheScalarTypes) {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0xfff00000; bits += 65521) x.push_back(std::bit_cast<float>(bits));
+  std::vector<uint8_t> codes(256);
+  for (size_t code = 0; code < 256; ++code) codes[code] = static_cast<uint8_t>(code);
+  const auto check_type = [&]<class F8>(F8) {
+    const auto convert = [](const auto& from, DType from_type, auto& to, DType to_type) {
+      Builder b({std::ssize(from)});
+      b.store(b.load(0, from_type, {1}), 1, to_type, {1});
+      void* const buffers[] = {const_cast<void*>(static_cast<const void*>(from.data())), to.data()};
+      LoopKernel(b.p).run(buffers, 1);
+    };
+    std::vector<uint8_t> narrow(x.size());
+    convert(x, DType::f32, narrow, dtype_of<F8>);
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(narrow[i], F8(x[i]).bits) << x[i];
+    std::vector<float> wide(256);
+    convert(codes, dtype_of<F8>, wide, DType::f32);
+    for (size_t code = 0; code < 256; ++code) {
+      F8 one;
+      one.bits = codes[code];
+      EXPECT_EQ(std::bit_cast<uint32_t>(wide[code]), std::bit_cast<uint32_t>(static_cast<float>(one)));
+    }
+  };
+  check_type(f8e4m3{});
+  check_type(f8e5m2{});
+}
+
 TEST_P(LoopPrimitives, SpecialValues) {
   const std::vector<float> specials = {0.0F,
                                        -0.0F,

@@ -64,6 +64,65 @@ TEST(GpuLoops, RandomProgramsMeanTheSame) {
   }
 }
 
+// All codes to f32, and f32 of all magnitudes and near all codes to the nearest.
+template <class F8>
+void check_floats_of_eight_bits() {
+  constexpr DType type = dtype_of<F8>;
+  std::vector<float> floats;
+  for (uint32_t bits = 0; bits < 0xfff00000; bits += 104729) floats.push_back(std::bit_cast<float>(bits));
+  std::vector<F8> codes(256);
+  for (int code = 0; code < 256; ++code) {
+    codes[static_cast<size_t>(code)].bits = static_cast<uint8_t>(code);
+    const auto value = static_cast<float>(codes[static_cast<size_t>(code)]);
+    if (!std::isfinite(value)) continue;
+    // A tie with the next, where there is a next, and the numbers around it.
+    const auto next = static_cast<double>(std::nextafterf(std::abs(value), 1e9F)) - std::abs(value);
+    for (const double step : {next, 0x1p-17, 0x1p-10})
+      for (const float near : {value, std::nextafterf(value, 0.0F), std::nextafterf(value, 1e9F)})
+        floats.push_back(near + static_cast<float>(std::copysign(step, value)));
+    floats.push_back(value * 1.0625F), floats.push_back(value * 1.125F);
+  }
+  for (const float v : {0.0F, -0.0F, INFINITY, -INFINITY, NAN, 464.0F, -464.1F, 480.0F, 61439.9F, 61440.0F})
+    floats.push_back(v);
+  const auto bytes_of = [](const auto& values) {
+    const auto* first = reinterpret_cast<const std::byte*>(values.data());
+    return std::vector<std::byte>(first, first + values.size() * sizeof(values[0]));
+  };
+  Builder from({256}), to({std::ssize(floats)});
+  from.store(from.load(0, type, {1}), 1, DType::f32, {1});
+  to.store(to.load(0, DType::f32, {1}), 1, type, {1});
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    const auto run = [&](const LoopProgram& program, const Memory& start) {
+      return run_on(device, gpu_loop_candidates(program, device.facts().traits).front(), start);
+    };
+    const Memory wide = run(from.p, {{bytes_of(codes), std::vector<std::byte>(256 * 4)}});
+    const Memory narrow = run(to.p, {{bytes_of(floats), std::vector<std::byte>(floats.size())}});
+    for (size_t code = 0; code < 256; ++code) {
+      float got = 0;
+      std::memcpy(&got, wide.data[1].data() + 4 * code, 4);
+      const auto want = static_cast<float>(codes[code]);
+      if (std::isnan(want))
+        EXPECT_TRUE(std::isnan(got)) << code;
+      else
+        EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << code;
+    }
+    for (size_t i = 0; i < floats.size(); ++i) {
+      const int got = std::to_integer<int>(narrow.data[1][i]), want = F8(floats[i]).bits;
+      if (std::isnan(floats[i]))
+        ASSERT_EQ(got & 0x7f, 0x7f);
+      else
+        ASSERT_EQ(got, want) << to_string(type) << " of " << floats[i];
+    }
+  }
+}
+
+TEST(GpuLoops, FloatsOfEightBitsConvertAsTheScalarTypes) {
+  ATHANOR_NEEDS_GPU();
+  check_floats_of_eight_bits<f8e4m3>();
+  check_floats_of_eight_bits<f8e5m2>();
+}
+
 TEST(GpuLoops, ReductionsOfEveryKindShapeAndSplit) {
   ATHANOR_NEEDS_GPU();
   struct Case {

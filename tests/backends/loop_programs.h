@@ -36,7 +36,7 @@ struct Builder {
     p.operands.push_back({buffer, t, offset, std::move(strides)});
     return static_cast<int>(p.operands.size()) - 1;
   }
-  static DType register_type(DType t) { return t == DType::f16 || t == DType::bf16 ? DType::f32 : t; }
+  static DType register_type(DType t) { return computed_in(t); }
   int load(int buffer, DType t, Ints strides, int64_t offset = 0) {
     const int o = operand(buffer, t, std::move(strides), offset);
     LoopStep s;

@@ -35,6 +35,8 @@ inline Value rounded(DType t, Value v) {
   if (t == DType::f32) v.f = static_cast<double>(static_cast<float>(v.f));
   if (t == DType::f16) v.f = static_cast<double>(static_cast<float>(f16(static_cast<float>(v.f))));
   if (t == DType::bf16) v.f = static_cast<double>(static_cast<float>(bf16(static_cast<float>(v.f))));
+  if (t == DType::f8e4m3) v.f = static_cast<double>(static_cast<float>(f8e4m3(static_cast<float>(v.f))));
+  if (t == DType::f8e5m2) v.f = static_cast<double>(static_cast<float>(f8e5m2(static_cast<float>(v.f))));
   if (!is_float(t)) v.i = wrap(t, v.i);
   return v;
 }
@@ -55,7 +57,7 @@ inline Value read(const void* base, DType t, int64_t at) {
     using T = decltype(tag);
     T x;
     std::memcpy(&x, static_cast<const char*>(base) + at * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+    if constexpr (is_narrow_float(dtype_of<T>))
       return {static_cast<double>(static_cast<float>(x)), 0};
     else if constexpr (std::is_floating_point_v<T>)
       return {static_cast<double>(x), 0};
@@ -67,7 +69,7 @@ inline void write(void* base, DType t, int64_t at, Value v) {
   visit_dtype(t, [&](auto tag) {
     using T = decltype(tag);
     T x;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+    if constexpr (is_narrow_float(dtype_of<T>))
       x = T(static_cast<float>(v.f));
     else if constexpr (std::is_floating_point_v<T>)
       x = static_cast<T>(v.f);

@@ -67,6 +67,8 @@ TEST(Npy, WritesTheBytesThatNumpyWrites) {
   write_npy(folder / "bf16", from_doubles(DType::bf16, {2}, std::vector<double>{1.5, -2}));
   EXPECT_EQ(read_npy(folder / "bf16").dtype, DType::f32);
   EXPECT_EQ(to_doubles(read_npy(folder / "bf16")), (std::vector<double>{1.5, -2}));
+  write_npy(folder / "f8", from_doubles(DType::f8e4m3, {2}, std::vector<double>{1.75, -448}));
+  EXPECT_EQ(to_doubles(read_npy(folder / "f8")), (std::vector<double>{1.75, -448}));
 }
 
 TEST(Npy, ReadsPythonsVariations) {

@@ -20,13 +20,16 @@ with safe_open(sys.argv[1], framework="np") as file:
         tensor = file.get_tensor(name)
         assert tensor.dtype == np.dtype(kind), (name, tensor.dtype)
         np.testing.assert_array_equal(tensor, RAMP.astype(kind))
-    # NumPy has no bfloat16, so only what the header says of it is compared.
-    assert file.get_slice("bf16").get_dtype() == "BF16" and file.get_slice("bf16").get_shape() == [2, 2, 3]
+    # NumPy has none of these, so only what the header says of them is compared.
+    others = {"bf16": "BF16", "f8e4m3": "F8_E4M3", "f8e5m2": "F8_E5M2"}
+    for name, dtype in others.items():
+        part = file.get_slice(name)
+        assert part.get_dtype() == dtype and part.get_shape() == [2, 2, 3], (name, part.get_dtype())
     assert file.get_tensor("scalar").shape == () and file.get_tensor("scalar") == 2.5
     assert file.get_tensor("empty").shape == (3, 0)
     assert np.isnan(file.get_tensor("nan")).all()
     np.testing.assert_array_equal(file.get_tensor('layer."1"/weight \u00e9'), [1, 2, 3])
-    assert len(list(file.keys())) == len(KINDS) + 5
+    assert len(list(file.keys())) == len(KINDS) + len(others) + 4
 
 # The checksums, from the bytes of the file as safetensors.h describes them.
 with open(sys.argv[1], "rb") as file:

@@ -71,6 +71,59 @@ TEST(DType, Bf16RoundsToNearestEven) {
   }
 }
 
+/// What a float of 8 bits means, from its sign, exponent and mantissa.
+double value_of_f8(int code, int mantissa_bits, int bias, bool infinities) {
+  const int exponent = (code & 0x7f) >> mantissa_bits, mantissa = code & ((1 << mantissa_bits) - 1);
+  const int last = (1 << (7 - mantissa_bits)) - 1;
+  const double sign = code & 0x80 ? -1 : 1;
+  if (infinities && exponent == last) return mantissa == 0 ? sign * INFINITY : NAN;
+  if (!infinities && (code & 0x7f) == 0x7f) return NAN;
+  if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+  return sign * std::ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits);
+}
+
+template <class F8>
+void check_f8(int mantissa_bits, int bias, bool infinities, int largest) {
+  const auto value = [&](int code) { return value_of_f8(code, mantissa_bits, bias, infinities); };
+  for (int code = 0; code < 256; ++code) {
+    F8 x;
+    x.bits = static_cast<uint8_t>(code);
+    const double want = value(code);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(static_cast<float>(x))) << code;
+      EXPECT_EQ(F8(static_cast<float>(x)).bits & 0x7f, 0x7f);
+      continue;
+    }
+    EXPECT_EQ(static_cast<double>(static_cast<float>(x)), want) << code;
+    EXPECT_EQ(std::signbit(static_cast<float>(x)), code >= 0x80);
+    EXPECT_EQ(F8(static_cast<float>(x)).bits, code);
+  }
+  // Between neighbours, the last of which is the first that is too large.
+  const double step = value(largest) - value(largest - 1);
+  for (int low = 0; low <= largest; ++low)
+    for (const int sign : {0, 0x80}) {
+      const double a = value(low), b = low == largest ? a + step : value(low + 1);
+      const auto middle = static_cast<float>((a + b) / 2) * (sign ? -1 : 1);
+      const auto code = [](float x) { return static_cast<int>(F8(x).bits); };
+      EXPECT_EQ(code(middle), sign | (low % 2 == 0 ? low : low + 1)) << low;
+      EXPECT_EQ(code(std::nextafterf(middle, 0.0F)), sign | low) << low;
+      EXPECT_EQ(code(std::nextafterf(middle, sign ? -1e9F : 1e9F)), sign | (low + 1)) << low;
+    }
+  for (const float large : {1e6F, 1e30F, std::numeric_limits<float>::max(), INFINITY}) {
+    EXPECT_EQ(F8(large).bits, largest + 1);
+    EXPECT_EQ(F8(-large).bits, 0x80 | (largest + 1));
+  }
+  EXPECT_EQ(F8(1e-30F).bits, 0);
+  EXPECT_EQ(F8(-1e-42F).bits, 0x80);
+}
+
+TEST(DType, F8HasOcpsValuesAndRoundsToNearestEven) {
+  check_f8<f8e4m3>(3, 7, false, 0x7e);
+  check_f8<f8e5m2>(2, 15, true, 0x7b);
+  EXPECT_EQ(static_cast<float>(f8e4m3(1000.0F / 3)), 320.0F);
+  EXPECT_EQ(static_cast<float>(f8e5m2(50000.0F)), 49152.0F);
+}
+
 TEST(DType, PromotionIsSymmetricAndKeepsValues) {
   for (int i = 0; i < dtype_count; ++i)
     for (int j = 0; j < dtype_count; ++j) {
@@ -79,6 +132,8 @@ TEST(DType, PromotionIsSymmetricAndKeepsValues) {
       EXPECT_EQ(promote(promote(a, b), a), promote(a, b));
     }
   EXPECT_EQ(promote(DType::f16, DType::bf16), DType::f32);
+  EXPECT_EQ(promote(DType::f8e4m3, DType::f8e5m2), DType::f32);
+  EXPECT_EQ(promote(DType::f8e4m3, DType::bf16), DType::bf16);
   EXPECT_EQ(promote(DType::i8, DType::u8), DType::i32);
   EXPECT_EQ(promote(DType::i64, DType::f16), DType::f16);
   EXPECT_EQ(promote(DType::b8, DType::u8), DType::u8);
@@ -117,7 +172,8 @@ TEST(HostArray, DoublesRoundTripThroughEveryDType) {
   for (int i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<DType>(i);
     const auto back = to_doubles(from_doubles(type, {4}, values));
-    const std::vector<double> expected = type == DType::b8 ? std::vector<double>{0, 1, 1, 1} : values;
+    std::vector<double> expected = type == DType::b8 ? std::vector<double>{0, 1, 1, 1} : values;
+    if (size_of(type) == 1 && is_float(type)) expected[3] = 96;
     EXPECT_EQ(back, expected) << to_string(type);
   }
 }

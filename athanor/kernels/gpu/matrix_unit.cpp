@@ -122,7 +122,9 @@ constexpr MatrixUnit gfx11[] = {rdna3("__builtin_amdgcn_wmma_f32_16x16x16_f16_w3
 constexpr MatrixUnit gfx12[] = {
     rdna4("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32_gfx12", f16, f32, "_Float16"),
     rdna4("__builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12", bf16, f32, "short"),
-    rdna4("__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12", i8, i32, "int")};
+    rdna4("__builtin_amdgcn_wmma_i32_16x16x16_iu8_w32_gfx12", i8, i32, "int"),
+    rdna4("__builtin_amdgcn_wmma_f32_16x16x16_fp8_fp8_w32_gfx12", f8e4m3, f32, "int"),
+    rdna4("__builtin_amdgcn_wmma_f32_16x16x16_bf8_bf8_w32_gfx12", f8e5m2, f32, "int")};
 /// Several lists as one.
 template <size_t... Counts>
 constexpr auto joined(const std::array<MatrixUnit, Counts>&... lists) {
@@ -164,6 +166,12 @@ constexpr std::array sm_80 = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
     tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
 
+/// From sm_89 on, which NVRTC knows since CUDA 12.4.
+constexpr std::array f8_units = {
+    mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, f8e4m3, f32),
+    mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, f8e5m2, f32)};
+constexpr auto sm_89 = joined(sm_80, f8_units);
+
 /// What only sm_90 has, under the name by which compilers know its own instructions.
 constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 256, f16),
@@ -172,7 +180,7 @@ constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x128x16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 128, bf16),
     wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", 64, f16),
     wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16)};
-constexpr auto sm_90a = joined(sm_90_wgmma, sm_80);
+constexpr auto sm_90a = joined(sm_90_wgmma, sm_89);
 
 /// f32 by FMA; then f16 by the sum of two products. There a lane's rows and columns lie apart, so that lanes
 /// read neighbours from local memory.
@@ -313,6 +321,7 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
   }
   if (target == GpuTarget::cuda) {
     if (architecture == "sm_90a") return sm_90a;
+    if (capability(architecture) >= 89) return sm_89;
     if (capability(architecture) >= 80) return sm_80;
     if (capability(architecture) >= 75) return sm_75;
   }

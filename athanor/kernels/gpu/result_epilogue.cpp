@@ -11,10 +11,6 @@
 namespace athanor::gpu {
 namespace {
 
-DType compute_type(DType stored) {
-  return stored == DType::f16 || stored == DType::bf16 ? DType::f32 : stored;
-}
-
 std::string extra(int buffer) { return fmt::format("extra{}", buffer); }
 
 std::string sum_of(const ResultAxis& axis) {
@@ -110,7 +106,7 @@ std::string ResultEpilogue::function() const {
   const LoopStore& store = program.stores.front();
   const std::string_view type = language_name(program.body[static_cast<size_t>(store.source)].type);
   std::string parameters = fmt::format("{0} x, {1} at, {1} batch, {1} row, {1} column",
-                                       language_name(compute_type(whole->dtype)), index_type());
+                                       language_name(computed_in(whole->dtype)), index_type());
   for (const auto& [buffer, dtype] : read_buffers(program))
     parameters += fmt::format(", GLOBAL const {} *m{}", stored(dtype), buffer);
   Code code;

@@ -23,9 +23,9 @@ struct Template {
 /// Returns true.
 bool register_template(const Template& one);
 
-/// For composite ops, whose decomposition serves all other types.
+/// For composite ops, whose decomposition serves all other types, floats of 8 bits among them.
 inline bool serves_floats(std::span<const TensorType>, const TensorType& output, const Attrs&) {
-  return is_float(output.dtype);
+  return is_float(output.dtype) && size_of(output.dtype) > 1;
 }
 
 }  // namespace athanor::gpu

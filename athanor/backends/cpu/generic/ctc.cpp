@@ -142,16 +142,12 @@ bool serves_alignment(std::span<const TensorType>, const TensorType& output) {
 }  // namespace
 
 static std::vector<Candidate> alignment_kernels(const KernelRequest& request) {
-  switch (request.output().dtype) {
-    case DType::f32:
-      return {make_alignment<float>(request)};
-    case DType::f64:
-      return {make_alignment<double>(request)};
-    case DType::f16:
-      return {make_alignment<f16>(request)};
-    default:
-      return {make_alignment<bf16>(request)};
-  }
+  return visit_dtype(request.output().dtype, [&]<class T>(T) -> std::vector<Candidate> {
+    if constexpr (is_float(dtype_of<T>))
+      return {make_alignment<T>(request)};
+    else
+      throw Error(ErrorCode::internal, "ctc_loss of " + std::string(to_string(request.output().dtype)));
+  });
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // One window of a blocked maximum pooling and its gradient, vectorised over the channels of the block.
 #pragma once
 #include <cstdint>
+#include <type_traits>
 
 #include "athanor/graph/dtype.h"
 
@@ -18,7 +19,10 @@ struct WindowKernels {
                    float* dx, bool store);
 };
 
-/// For float, bf16 and f16.
+/// The types that layouts of blocks have.
+template <class T>
+inline constexpr bool has_window_kernels =
+    std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
 template <class T>
 WindowKernels<T> window_kernels();
 template <>

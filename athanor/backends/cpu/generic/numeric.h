@@ -8,7 +8,7 @@
 
 namespace athanor::cpu {
 
-/// `Acc` is the type in which sums of T are computed: float for the half types, the unsigned type for
+/// `Acc` is the type in which sums of T are computed: float for narrow floats, the unsigned type for
 /// integers (so that overflow wraps), and uint32_t for bool (a sum of booleans is true if it is not 0).
 template <class T>
 struct Arithmetic {
@@ -20,6 +20,14 @@ struct Arithmetic<f16> {
 };
 template <>
 struct Arithmetic<bf16> {
+  using Acc = float;
+};
+template <>
+struct Arithmetic<f8e4m3> {
+  using Acc = float;
+};
+template <>
+struct Arithmetic<f8e5m2> {
   using Acc = float;
 };
 template <>

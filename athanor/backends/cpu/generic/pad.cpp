@@ -56,7 +56,7 @@ static Candidate pad_kernel(const KernelRequest& request) {
   const double value = request.attrs.number("value");
   return visit_dtype(request.output().dtype, [&]<class T>(T) {
     T filler;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+    if constexpr (is_narrow_float(dtype_of<T>))
       filler = T(static_cast<float>(value));
     else if constexpr (std::is_same_v<T, bool>)
       filler = value != 0;

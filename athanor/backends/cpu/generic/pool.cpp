@@ -14,7 +14,7 @@ namespace {
 
 template <class T, int block>
 void pool_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, T* out) {
-  if constexpr (std::is_same_v<Acc<T>, float> && block > 1)
+  if constexpr (has_window_kernels<T> && block > 1)
     if (shape.max && window.size() > 0) {
       static const auto kernels = window_kernels<T>();
       float maxima[block];

@@ -19,7 +19,7 @@ namespace {
 template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
-  if constexpr (std::is_same_v<Acc<T>, float> && block > 1) {
+  if constexpr (has_window_kernels<T> && block > 1) {
     static const auto kernels = window_kernels<T>();
     const int64_t corner = (window.top * shape.width + window.left) * block;
     kernels.gradient(plane + corner, shape.width * block, window.bottom - window.top,

@@ -97,8 +97,7 @@ int CodeBuilder::apply(Opcode op, DType type, std::vector<int> sources) {
 int CodeBuilder::convert(int value, DType type) {
   const DType from = node(value).type;
   if (from == type) return value;
-  const auto half = [](DType t) { return t == DType::f16 || t == DType::bf16; };
-  if ((half(from) && type != DType::f32) || (half(type) && from != DType::f32))
+  if ((is_narrow_float(from) && type != DType::f32) || (is_narrow_float(type) && from != DType::f32))
     return convert(convert(value, DType::f32), type);
   return apply(Opcode::cast, type, {value});
 }

@@ -60,8 +60,8 @@ constexpr size_t uniform_lanes = 64;
 using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned uniform);
 
 /// The loop for an op; nullptr if the primitive is not defined for the type. `in` is the type of the (last)
-/// source, `out` that of the result; only casts, comparisons and random_uniform have different ones. f16 and
-/// bf16 exist only for casts from and to f32, and for copies.
+/// source, `out` that of the result; only casts, comparisons and random_uniform have different ones. Narrow
+/// floats exist only for casts from and to f32, and for copies.
 StepFn find_step(Opcode op, DType in, DType out);
 
 /// The loops of a reduction. Sums and products of f32 have partial results in f64; `wide` is the type of

@@ -32,6 +32,15 @@ struct ToBool {
   HWY_INLINE uint8_t operator()(In a) const { return a != 0; }
 };
 
+template <class Narrow>
+struct FromNarrow {
+  float operator()(Narrow a) const { return static_cast<float>(a); }
+};
+template <class Narrow>
+struct ToNarrow {
+  Narrow operator()(float a) const { return Narrow(a); }
+};
+
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_NEON
 // bf16 is the upper half of an f32, rounded to nearest even; NaN stays NaN.
 template <class D, class V>
@@ -96,29 +105,17 @@ void to_f16(void* dst, const void* const* src, size_t n, unsigned) {
   if (i < n) store_some(du, hn::BitCast(du, hn::DemoteTo(dh, load_some(d, a + i, n - i))), out + i, n - i);
 }
 #else
-struct FromBf16 {
-  float operator()(bf16 a) const { return static_cast<float>(a); }
-};
-struct ToBf16 {
-  bf16 operator()(float a) const { return bf16(a); }
-};
 void from_bf16(void* dst, const void* const* src, size_t n, unsigned u) {
-  scalar_loop1<float, bf16, FromBf16>(dst, src, n, u);
+  scalar_loop1<float, bf16, FromNarrow<bf16>>(dst, src, n, u);
 }
 void to_bf16(void* dst, const void* const* src, size_t n, unsigned u) {
-  scalar_loop1<bf16, float, ToBf16>(dst, src, n, u);
+  scalar_loop1<bf16, float, ToNarrow<bf16>>(dst, src, n, u);
 }
-struct FromF16 {
-  float operator()(f16 a) const { return static_cast<float>(a); }
-};
-struct ToF16 {
-  f16 operator()(float a) const { return f16(a); }
-};
 void from_f16(void* dst, const void* const* src, size_t n, unsigned u) {
-  scalar_loop1<float, f16, FromF16>(dst, src, n, u);
+  scalar_loop1<float, f16, FromNarrow<f16>>(dst, src, n, u);
 }
 void to_f16(void* dst, const void* const* src, size_t n, unsigned u) {
-  scalar_loop1<f16, float, ToF16>(dst, src, n, u);
+  scalar_loop1<f16, float, ToNarrow<f16>>(dst, src, n, u);
 }
 #endif
 
@@ -149,6 +146,8 @@ StepFn cast_from(DType out) {
 StepFn cast(DType in, DType out) {
   if (out == DType::f16) return in == DType::f32 ? to_f16 : nullptr;
   if (out == DType::bf16) return in == DType::f32 ? to_bf16 : nullptr;
+  if (out == DType::f8e4m3) return in == DType::f32 ? scalar_loop1<f8e4m3, float, ToNarrow<f8e4m3>> : nullptr;
+  if (out == DType::f8e5m2) return in == DType::f32 ? scalar_loop1<f8e5m2, float, ToNarrow<f8e5m2>> : nullptr;
   switch (in) {
     case DType::f64:
       return cast_from<double>(out);
@@ -158,6 +157,10 @@ StepFn cast(DType in, DType out) {
       return out == DType::f32 ? from_f16 : nullptr;
     case DType::bf16:
       return out == DType::f32 ? from_bf16 : nullptr;
+    case DType::f8e4m3:
+      return out == DType::f32 ? scalar_loop1<float, f8e4m3, FromNarrow<f8e4m3>> : nullptr;
+    case DType::f8e5m2:
+      return out == DType::f32 ? scalar_loop1<float, f8e5m2, FromNarrow<f8e5m2>> : nullptr;
     case DType::i64:
       return cast_from<int64_t>(out);
     case DType::i32:

@@ -238,9 +238,9 @@ static std::vector<GpuCandidate> attention(const KernelRequest& request, const G
 namespace {
 
 // For no keys or no features, the decomposition gives the right result.
-bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs&) {
+bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
   const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
-  return is_float(output.dtype) && (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
+  return serves_floats(inputs, output, attrs) && (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
 }
 
 [[maybe_unused]] const bool attention_registered =

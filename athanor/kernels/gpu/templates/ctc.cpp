@@ -10,8 +10,8 @@ namespace {
 // Places of a path that local memory has room for, in f64 too.
 constexpr int64_t most_places = 1023;
 
-bool serves_ctc(std::span<const TensorType> inputs, const TensorType& output, const Attrs&) {
-  return is_float(output.dtype) && 2 * inputs[1].shape[1] + 1 <= most_places;
+bool serves_ctc(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
+  return serves_floats(inputs, output, attrs) && 2 * inputs[1].shape[1] + 1 <= most_places;
 }
 
 }  // namespace

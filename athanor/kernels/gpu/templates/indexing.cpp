@@ -11,8 +11,6 @@ namespace {
 // order, without atomics.
 constexpr int64_t most_gathered = 256;
 
-bool is_narrow_float(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 // Loads index `at` of an axis of `extent` into `e`, or reports the fault and returns.
 void load_index(Code& code, const OperandDesc& index, const std::string& at, int64_t extent) {
   code.line(fmt::format("const i64 e = LOAD({}, index, {});", language_name(index.dtype), at));

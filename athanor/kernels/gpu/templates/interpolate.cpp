@@ -59,7 +59,7 @@ std::vector<AxisTable> tables_of(const Shape& from, const Shape& to, const Attrs
 }
 
 bool serves_resizing(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
-  if (!is_float(output.dtype) || output.shape.size() == 0) return false;
+  if (!serves_floats(inputs, output, attrs) || output.shape.size() == 0) return false;
   int64_t bytes = 0;
   for (const AxisTable& table : tables_of(inputs[0].shape, output.shape, attrs, attrs.has("input_size")))
     bytes += table.bytes(output.dtype);

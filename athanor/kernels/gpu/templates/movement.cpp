@@ -7,10 +7,8 @@
 namespace athanor::gpu {
 namespace {
 
-DType register_type(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype; }
-
 std::string number(double value, DType dtype) {
-  const DType type = register_type(dtype);
+  const DType type = computed_in(dtype);
   return is_float(type) ? literal(value, type) : literal(static_cast<int64_t>(value), type);
 }
 

@@ -32,6 +32,8 @@ std::string key_function(DType dtype, bool descending) {
     case DType::f32:
     case DType::f16:
     case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2:
       body =
           "const u32 bits = BITS_OF_F32(x == 0 ? 0.0f : x); const u32 key = x != x ? ~(u32)0 : bits >> 31 ? "
           "~bits : bits | (u32)1 << 31;";

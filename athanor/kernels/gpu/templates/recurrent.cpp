@@ -34,10 +34,10 @@ struct Recurrence {
   int64_t state_bytes() const { return h * real() * (gradient ? gates() + (lstm ? 2 : 1) : (lstm ? 3 : 2)); }
 };
 
-bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs&) {
+bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs& attrs) {
   const Shape& weight = inputs[inputs[1].shape.rank() == 2 ? 1 : 2].shape;
   const int64_t most = 6 * weight[1] * static_cast<int64_t>(y.dtype == DType::f64 ? 8 : 4);  // of all four
-  return is_float(y.dtype) && most <= least_local_bytes;
+  return serves_floats(inputs, y, attrs) && most <= least_local_bytes;
 }
 
 void set_strides(Defines& defines, const std::string& name, const OperandDesc& operand) {

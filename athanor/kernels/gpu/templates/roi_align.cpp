@@ -9,8 +9,8 @@
 namespace athanor::gpu {
 namespace {
 
-bool serves_regions(std::span<const TensorType>, const TensorType& output, const Attrs&) {
-  return is_float(output.dtype) && output.shape.size() > 0;
+bool serves_regions(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
+  return serves_floats(inputs, output, attrs) && output.shape.size() > 0;
 }
 
 }  // namespace
