@@ -10,9 +10,9 @@
 namespace athanor {
 namespace {
 
-TensorType infer_batch_matmul(std::span<const TensorType> in, const Attrs&) {
+/// [B, M, N]. Throws where the matrices do not fit.
+Shape shape_of_products(std::span<const TensorType> in) {
   const Shape &a = in[0].shape, &b = in[1].shape;
-  check_dtype(in[0], Accept::numbers);
   if (in[0].dtype != in[1].dtype)
     throw Error(ErrorCode::dtype, "takes inputs of one dtype", {}, "Cast one of them");
   if (a.rank() != 3 || b.rank() != 3)
@@ -22,7 +22,20 @@ TensorType infer_batch_matmul(std::span<const TensorType> in, const Attrs&) {
     throw Error(ErrorCode::shape,
                 fmt::format("{} columns on the left against {} rows on the right", a[2], b[1]), {},
                 "They must be equal: transpose one of the matrices?");
-  return {in[0].dtype, {a[0], a[1], b[2]}, {}};
+  return {a[0], a[1], b[2]};
+}
+
+TensorType infer_batch_matmul(std::span<const TensorType> in, const Attrs&) {
+  check_dtype(in[0], Accept::numbers);
+  return {in[0].dtype, shape_of_products(in), {}};
+}
+
+TensorType infer_wide_batch_matmul(std::span<const TensorType> in, const Attrs&) {
+  const DType dtype = in[0].dtype;
+  if (dtype != DType::i8 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2)
+    throw Error(ErrorCode::dtype, fmt::format("takes i8, f8e4m3 or f8e5m2, not {}", to_string(dtype)), {},
+                "matmul() takes other types");
+  return {dtype == DType::i8 ? DType::i32 : DType::f32, shape_of_products(in), {}};
 }
 
 RefArray reference_batch_matmul(std::span<const RefArray> in, const Attrs&) {
@@ -57,6 +70,44 @@ std::pair<Tensor, Tensor> factors(const Operand& a, const Operand& b) {
   return {cast(x, dtype), cast(y, dtype)};
 }
 
+Ints joined(const Ints& a, const Ints& b, const Ints& c = {}) {
+  Ints all = a;
+  all.insert(all.end(), b.begin(), b.end());
+  all.insert(all.end(), c.begin(), c.end());
+  return all;
+}
+
+// A product of vectors, matrices or stacks of matrices, as NumPy's, by one of [B, M, K] and [B, K, N].
+Tensor of_any_rank(Tensor x, Tensor y, Tensor (*multiply)(Operand, Operand)) {
+  if (x.rank() == 0 || y.rank() == 0)
+    throw Error(ErrorCode::shape, "takes vectors and matrices", {}, "Multiply by scalars with *");
+  const bool row = x.rank() == 1, column = y.rank() == 1;
+  if (row) x = unsqueeze(x, 0);
+  if (column) y = unsqueeze(y, 1);
+  const int64_t m = x.size(-2), k = x.size(-1), n = y.size(-1);
+  if (y.size(-2) != k)
+    throw Error(ErrorCode::shape,
+                fmt::format("{} columns on the left against {} rows on the right", k, y.size(-2)), {},
+                "They must be equal: transpose one of the matrices?");
+  const Shape lead_x(x.shape().dims().first(static_cast<size_t>(x.rank() - 2)));
+  const Shape lead_y(y.shape().dims().first(static_cast<size_t>(y.rank() - 2)));
+  const Shape lead = broadcast_shapes(lead_x, lead_y);
+  Ints dims = lead.to_ints();
+  Tensor result;
+  if (lead_y.size() == 1 &&
+      lead == lead_x) {  // one matrix on the right: join the rows of all matrices on the left
+    result = multiply(reshape(x, {1, lead.size() * m, k}), reshape(y, {1, k, n}));
+  } else {
+    const auto all = [&](const Tensor& t, int64_t rows, int64_t columns) {
+      return reshape(broadcast_to(t, joined(lead.to_ints(), {rows, columns})), {lead.size(), rows, columns});
+    };
+    result = multiply(all(x, m, k), all(y, k, n));
+  }
+  if (!row) dims.push_back(m);
+  if (!column) dims.push_back(n);
+  return reshape(result, dims);
+}
+
 int64_t product(const Shape& shape, const Ints& axes) {
   int64_t n = 1;
   for (int64_t axis : axes) n *= shape[static_cast<int>(axis)];
@@ -71,13 +122,6 @@ Ints remaining(int rank, const Ints& used, const Ints& also_used) {
         std::find(also_used.begin(), also_used.end(), axis) == also_used.end())
       rest.push_back(axis);
   return rest;
-}
-
-Ints joined(const Ints& a, const Ints& b, const Ints& c = {}) {
-  Ints all = a;
-  all.insert(all.end(), b.begin(), b.end());
-  all.insert(all.end(), c.begin(), c.end());
-  return all;
 }
 
 // Normalised axes in the given order, unlike normalize_axes; no axis twice.
@@ -122,6 +166,24 @@ ATHANOR_OPS(linalg) {
              .tolerance = 4,
              .is_contraction = true,
              .cast_policy = CastPolicy::allow});
+  define_op({.name = "wide_batch_matmul",
+             .doc = "[B, M, K] x [B, K, N] -> [B, M, N], of i8 in i32, of f8e4m3 and f8e5m2 in f32",
+             .arity = 2,
+             .dtypes = {DType::i8, DType::f8e4m3, DType::f8e5m2},
+             .infer = infer_wide_batch_matmul,
+             .decompose =
+                 [](const std::vector<Tensor>& in, const Attrs&) {
+                   const DType wide = in[0].dtype() == DType::i8 ? DType::i32 : DType::f32;
+                   return batch_matmul(cast(in[0], wide), cast(in[1], wide));
+                 },
+             .reference = reference_batch_matmul,
+             .cases = {{{{{1, 17, 31}, -128, 128}, {{1, 31, 5}, -128, 128}}},  // larger ones: GpuWideTiles
+                       {{{{3, 5, 7}}, {{3, 7, 2}}}},
+                       {{{{2, 3, 0}}, {{2, 0, 5}}}}},
+             .differentiable = false,
+             .flops = [](std::span<const TensorType> in, const TensorType& out,
+                         const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
+             .tolerance = 4});
 }
 
 Tensor batch_matmul(Operand a, Operand b) {
@@ -135,41 +197,29 @@ Tensor batch_matmul(Operand a, Operand b) {
       a, b);
 }
 
+Tensor wide_batch_matmul(Operand a, Operand b) {
+  static const Op& op = find_op("wide_batch_matmul");
+  return in_call(
+      "wide_batch_matmul",
+      [&] {
+        return apply(op, {as_tensor(a), as_tensor(b)});
+      },
+      a, b);
+}
+
 Tensor matmul(Operand a, Operand b) {
   return in_call(
       "matmul",
       [&] {
-        auto [x, y] = factors(a, b);
-        if (x.rank() == 0 || y.rank() == 0)
-          throw Error(ErrorCode::shape, "takes vectors and matrices", {}, "Multiply by scalars with *");
-        const bool row = x.rank() == 1, column = y.rank() == 1;
-        if (row) x = unsqueeze(x, 0);
-        if (column) y = unsqueeze(y, 1);
-        const int64_t m = x.size(-2), k = x.size(-1), n = y.size(-1);
-        if (y.size(-2) != k)
-          throw Error(ErrorCode::shape,
-                      fmt::format("{} columns on the left against {} rows on the right", k, y.size(-2)), {},
-                      "They must be equal: transpose one of the matrices?");
-        const Shape lead_x(x.shape().dims().first(static_cast<size_t>(x.rank() - 2)));
-        const Shape lead_y(y.shape().dims().first(static_cast<size_t>(y.rank() - 2)));
-        const Shape lead = broadcast_shapes(lead_x, lead_y);
-        Ints dims = lead.to_ints();
-        Tensor result;
-        if (lead_y.size() == 1 &&
-            lead == lead_x) {  // one matrix on the right: join the rows of all matrices on the left
-          result = batch_matmul(reshape(x, {1, lead.size() * m, k}), reshape(y, {1, k, n}));
-        } else {
-          const auto all = [&](const Tensor& t, int64_t rows, int64_t columns) {
-            return reshape(broadcast_to(t, joined(lead.to_ints(), {rows, columns})),
-                           {lead.size(), rows, columns});
-          };
-          result = batch_matmul(all(x, m, k), all(y, k, n));
-        }
-        if (!row) dims.push_back(m);
-        if (!column) dims.push_back(n);
-        return reshape(result, dims);
+        const auto [x, y] = factors(a, b);
+        return of_any_rank(x, y, batch_matmul);
       },
       a, b);
+}
+
+Tensor wide_matmul(Operand a, Operand b) {
+  return in_call(
+      "wide_matmul", [&] { return of_any_rank(as_tensor(a), as_tensor(b), wide_batch_matmul); }, a, b);
 }
 
 Tensor linear(Operand x, Operand weight, const Tensor& bias) {

@@ -15,6 +15,12 @@ namespace athanor {
 Tensor matmul(Operand a, Operand b);
 /// [B, M, K] x [B, K, N] -> [B, M, N]; no broadcasting.
 Tensor batch_matmul(Operand a, Operand b);
+/// matmul of small types with the sums as they are computed: of two i8 in i32 (which wraps), of two f8e4m3 or
+/// two f8e5m2 in f32. Nothing is promoted, and no gradient flows. GPUs multiply them by matrix units or by
+/// sums of four products (docs/kernel-language.md), most quickly where b is the transpose of an [N, K].
+Tensor wide_matmul(Operand a, Operand b);
+/// The same of [B, M, K] x [B, K, N]; no broadcasting.
+Tensor wide_batch_matmul(Operand a, Operand b);
 /// x [..., I] times the transpose of weight [O, I], plus bias [O] when it is given: [..., O].
 Tensor linear(Operand x, Operand weight, const Tensor& bias = {});
 /// Sums over pairs of axes (contract_a[i] with contract_b[i]). The result has the batch axes, then the

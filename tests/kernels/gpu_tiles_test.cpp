@@ -150,6 +150,77 @@ TEST_P(GpuTiles, MatricesInLocalMemory) {
   if (tried == 0) GTEST_SKIP() << "no unit here reads local memory";
 }
 
+/// Whole numbers, whose sums are exact in i32 and in f32.
+TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& strides = {}) {
+  TestOperand value = view(DType::i8, shape, seed, strides);
+  if (dtype == DType::i8) return value;
+  // Random bytes are floats of any size; -7 to 7 are exact in both types.
+  for (std::byte& byte : value.memory) {
+    const auto number = static_cast<int8_t>(std::to_integer<int>(byte)) % 8;
+    byte = from_doubles(dtype, {1}, std::vector<double>{static_cast<double>(number)}).bytes[0];
+  }
+  for (double& number : value.values) number = static_cast<double>(static_cast<int>(number) % 8);
+  value.desc.dtype = dtype;
+  return value;
+}
+
+class GpuWideTiles : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    for (const DeviceInfo& info : gpu_devices())
+      for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
+        if (unit.input == GetParam() && virtual_gpu_lacks(unit))
+          GTEST_SKIP() << "the virtual GPU does not execute " << unit.instruction;
+  }
+
+  /// Every candidate, exactly; with tiles where something multiplies the type.
+  void check(const std::vector<TestOperand>& inputs, int groups = 1) {
+    const DType output = GetParam() == DType::i8 ? DType::i32 : DType::f32;
+    const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+    KernelRequest request{
+        &find_op("wide_batch_matmul"), {}, {}, {{output, shape, {}, contiguous_strides(shape)}}, {}};
+    for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+    const std::vector<double> want = reference_of(request, inputs);
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      GpuTraits traits = device.facts().traits;
+      traits.compute_units = groups;
+      bool multiplies = false;
+      for (const auto& units : {traits.matrix_units, traits.lane_units})
+        multiplies |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
+      const auto candidates = gpu_candidates(request, traits);
+      EXPECT_EQ(std::ranges::any_of(candidates, is_tiled), multiplies) << request.key();
+      for (const GpuCandidate& candidate : candidates)
+        EXPECT_EQ(run_on(device, candidate, inputs, request.output()), want)
+            << candidate.name << ": " << request.key();
+    }
+  }
+};
+
+TEST_P(GpuWideTiles, OddShapes) {
+  for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{
+           {1, 128, 128, 64}, {1, 8, 8, 8}, {2, 13, 9, 31}, {1, 131, 67, 137}, {1, 40, 100, 36}})
+    check({whole(GetParam(), {b, m, k}, 1), whole(GetParam(), {b, k, n}, 2)});
+}
+
+// Along k, along rows and columns, with gaps, and where vectors of no size fit.
+TEST_P(GpuWideTiles, Strides) {
+  const int64_t b = 2, m = 48, k = 80, n = 64;
+  const Ints a_strides[] = {{m * k, k, 1}, {m * k, 1, m}, {0, k, 1}, {2 * m * k, 2 * k, 2}, {m * 90, 90, 1}};
+  const Ints b_strides[] = {{k * n, 1, k}, {k * n, n, 1}, {0, 1, k}, {k * n * 3, n * 3, 3}, {k * 90, 90, 1}};
+  for (size_t i = 0; i < std::size(a_strides); ++i)
+    check({whole(GetParam(), {b, m, k}, 1, a_strides[i]), whole(GetParam(), {b, k, n}, 2, b_strides[i])});
+}
+
+TEST_P(GpuWideTiles, SplitsAlongK) {
+  check({whole(GetParam(), {1, 24, 1030}, 1), whole(GetParam(), {1, 1030, 20}, 2)}, 4);
+  check({whole(GetParam(), {2, 24, 1024}, 1), whole(GetParam(), {2, 1024, 32}, 2, {32768, 1, 1024})}, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuWideTiles, ::testing::Values(DType::i8, DType::f8e4m3, DType::f8e5m2),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
 INSTANTIATE_TEST_SUITE_P(Types, GpuTiles, ::testing::Values(DType::f16, DType::bf16, DType::f32),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 

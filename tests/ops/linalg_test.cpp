@@ -51,6 +51,40 @@ TEST(Matmul, Errors) {
   });
 }
 
+// Each against the same numbers multiplied in i64 and f64.
+TEST(Matmul, WideOneSumsSmallTypesInWideOnes) {
+  const auto numbers = [](const Shape& shape, int64_t step, int64_t most) {
+    std::vector<double> all(static_cast<size_t>(shape.size()));
+    for (size_t i = 0; i < all.size(); ++i)
+      all[i] = static_cast<double>((static_cast<int64_t>(i) * step) % (2 * most) - most);
+    return all;
+  };
+  const auto tensor = [](DType dtype, const Shape& shape, const std::vector<double>& all) {
+    return Tensor::from(from_doubles(dtype, shape, all));
+  };
+  const Shape a{3, 5, 200}, b{200, 7};
+  const auto bytes_a = numbers(a, 37, 128), bytes_b = numbers(b, 53, 128);
+  const Tensor bytes = wide_matmul(tensor(DType::i8, a, bytes_a), tensor(DType::i8, b, bytes_b));
+  EXPECT_EQ(bytes.dtype(), DType::i32);
+  EXPECT_EQ(bytes.shape(), (Shape{3, 5, 7}));
+  EXPECT_EQ(values(bytes), values(matmul(tensor(DType::i64, a, bytes_a), tensor(DType::i64, b, bytes_b))));
+  for (const DType dtype : {DType::f8e4m3, DType::f8e5m2}) {
+    const auto small_a = numbers(a, 3, 8), small_b = numbers(b, 5, 8);
+    const Tensor floats = wide_matmul(tensor(dtype, a, small_a), tensor(dtype, b, small_b));
+    EXPECT_EQ(floats.dtype(), DType::f32);
+    EXPECT_EQ(values(floats), values(matmul(tensor(DType::f64, a, small_a), tensor(DType::f64, b, small_b))));
+  }
+  expect_error(ErrorCode::dtype, {"wide_batch_matmul", "takes i8, f8e4m3 or f8e5m2, not f32"}, [] {
+    wide_matmul(zeros({1, 1}), zeros({1, 1}));
+  });
+  expect_error(ErrorCode::dtype, {"takes inputs of one dtype"}, [] {
+    wide_matmul(zeros({1, 1}, DType::i8), zeros({1, 1}, DType::f8e4m3));
+  });
+  expect_error(ErrorCode::shape, {"3 columns on the left against 4 rows"}, [] {
+    wide_matmul(zeros({2, 3}, DType::i8), zeros({4, 5}, DType::i8));
+  });
+}
+
 TEST(DotGeneral, SumsOverPairsOfAxes) {
   const Tensor a = count({2, 3, 4}), b = count({4, 2, 5});
   EXPECT_EQ(dot_general(a, b, {2}, {0}, {0}, {1}).shape(), (Shape{2, 3, 5}));

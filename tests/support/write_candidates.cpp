@@ -47,12 +47,14 @@ class Writer {
       return OperandDesc{number ? DType::f32 : dtype, shape, {}, contiguous_strides(shape)};
     };
     KernelRequest request{&find_op(op), attrs, {}, {desc(output)}, {}};
+    if (request.op->name == "wide_batch_matmul")
+      request.outputs[0].dtype = dtype == DType::i8 ? DType::i32 : DType::f32;
     for (const Shape& input : inputs) request.inputs.push_back(desc(input));
     if (!with.empty()) {
       request.with.push_back(&find_op(with));
       request.outputs.push_back(desc(output));
     }
-    const bool all_memory = request.op->name == "batch_matmul" ||
+    const bool all_memory = request.op->name.ends_with("batch_matmul") ||
                             request.op->name.find("attention") != std::string::npos || !title.empty();
     auto candidates = gpu_candidates(request, all_memory ? own_ : traits_);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
@@ -148,6 +150,8 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   Writer writer(folder, target, architecture, std::numeric_limits<size_t>::max());
   for (const DType dtype : {DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
+  for (const DType dtype : {DType::i8, DType::f8e4m3, DType::f8e5m2})
+    writer.add("wide_batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Shape& mnk :
          std::vector<Shape>{{1024, 1024, 1024}, {128, 10, 512}, {1, 1000, 1000}, {7, 5, 3000}})

@@ -182,35 +182,41 @@ constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16)};
 constexpr auto sm_90a = joined(sm_90_wgmma, sm_89);
 
-/// f32 by FMA; then f16 by the sum of two products. There a lane's rows and columns lie apart, so that lanes
-/// read neighbours from local memory.
-constexpr MatrixUnit lanes[] = {
-    {"fma 16x32",
-     "",
-     Form::fma,
-     16,
-     32,
-     1,
-     32,
-     f32,
-     f32,
-     "",
-     {4, {Cell{0, 0}, {0, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}},
-     {4, {Cell{4, 0}, {8, 0}, {16, 0}}, {Cell{1, 0}, {2, 0}}},
-     {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}},
-    {"dot2 16x32",
-     "__builtin_amdgcn_fdot2",
-     Form::dot,
-     16,
-     32,
-     8,
-     32,
-     f16,
-     f32,
-     "_Float16",
-     {32, {Cell{0, 0}, {0, 0}, {0, 0}, {1, 0}, {2, 0}}, {Cell{0, 1}, {0, 2}, {0, 4}, {4, 0}, {8, 0}}},
-     {32, {Cell{1, 0}, {2, 0}, {4, 0}}, {Cell{0, 1}, {0, 2}, {0, 4}, {8, 0}, {16, 0}}},
-     {16, {Cell{0, 1}, {0, 2}, {0, 4}, {1, 0}, {2, 0}}, {Cell{0, 8}, {0, 16}, {4, 0}, {8, 0}}}}};
+/// The sum of two products of f16, or four of i8. A lane's rows and columns lie apart, so that lanes read
+/// neighbours from local memory.
+constexpr MatrixUnit dot(std::string_view name, std::string_view instruction, DType in, DType out,
+                         std::string_view operand) {
+  const int chunk = 16 / static_cast<int>(size_of(in));  // steps along k in 16 bytes
+  LaneLayout a{.elements = 4 * chunk}, b = a;
+  a.lane = {Cell{0, 0}, {0, 0}, {0, 0}, {1, 0}, {2, 0}};
+  b.lane = {Cell{1, 0}, {2, 0}, {4, 0}};
+  size_t e = 0;
+  for (int k = 1; k < chunk; k *= 2, ++e) a.element[e] = b.element[e] = {0, k};
+  for (int row = 1; row < 4; row *= 2, ++e) a.element[e] = {4 * row, 0}, b.element[e] = {8 * row, 0};
+  const LaneLayout c{16, {Cell{0, 1}, {0, 2}, {0, 4}, {1, 0}, {2, 0}}, {Cell{0, 8}, {0, 16}, {4, 0}, {8, 0}}};
+  return {name, instruction, Form::dot, 16, 32, chunk, 32, in, out, operand, a, b, c};
+}
+
+/// f32 by FMA.
+constexpr std::array lanes = {
+    MatrixUnit{"fma 16x32",
+               "",
+               Form::fma,
+               16,
+               32,
+               1,
+               32,
+               f32,
+               f32,
+               "",
+               {4, {Cell{0, 0}, {0, 0}, {0, 0}, {4, 0}, {8, 0}}, {Cell{1, 0}, {2, 0}}},
+               {4, {Cell{4, 0}, {8, 0}, {16, 0}}, {Cell{1, 0}, {2, 0}}},
+               {16, {Cell{0, 4}, {0, 8}, {0, 16}, {4, 0}, {8, 0}}, {Cell{0, 1}, {0, 2}, {1, 0}, {2, 0}}}}};
+constexpr std::array two_halves = {dot("dot2 16x32", "__builtin_amdgcn_fdot2", f16, f32, "_Float16")};
+constexpr std::array four_bytes = {dot("dot4 16x32", "__builtin_amdgcn_sdot4", i8, i32, "int")};
+constexpr std::array cuda_bytes = {dot("dp4a 16x32", "__dp4a", i8, i32, "")};
+constexpr auto hip_dots = joined(lanes, two_halves, four_bytes);
+constexpr auto cuda_dots = joined(lanes, cuda_bytes);
 
 int capability(std::string_view architecture) {
   int number = 0;
@@ -329,10 +335,11 @@ std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view arch
 }
 
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture) {
-  const bool sums_two = target == GpuTarget::hip &&
+  if (target == GpuTarget::cuda && capability(architecture) >= 61) return cuda_dots;
+  const bool has_dots = target == GpuTarget::hip &&
                         (architecture.starts_with("gfx906") || architecture.starts_with("gfx103") ||
                          architecture.starts_with("gfx1011") || architecture.starts_with("gfx1012"));
-  return std::span(lanes).first(sums_two ? 2 : 1);
+  return has_dots ? std::span<const MatrixUnit>(hip_dots) : std::span<const MatrixUnit>(lanes);
 }
 
 bool has_async_copies(GpuTarget target, std::string_view architecture) {
@@ -341,6 +348,9 @@ bool has_async_copies(GpuTarget target, std::string_view architecture) {
 
 std::string multiply_add_text(const MatrixUnit& unit) {
   if (unit.form == Form::fma) return {};
+  if (unit.input == DType::i8 && unit.form == Form::dot)
+    return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ c = {}((i32)a, (i32)b, c{}); }}\n",
+                       unit.instruction, unit.operand.empty() ? "" : ", false");
   if (unit.form == Form::dot)
     return vector_of(unit.operand, 2) + fmt::format(
                                             "DEVICE void MULTIPLY_ADD(f32 &c, u32 a, u32 b) {{\n"

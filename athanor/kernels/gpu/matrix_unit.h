@@ -31,7 +31,7 @@ struct LaneLayout {
 /// C[m, n] += A[m, k] B[k, n], by one wave.
 struct MatrixUnit {
   /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or what lanes do
-  /// alone, FMA and the sum of two products (`dot`).
+  /// alone, FMA and the sum of two or four products (`dot`).
   enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, wgmma, fma, dot };
 
   std::string_view name;         // for people: "wmma 16x16x16"
@@ -58,8 +58,8 @@ struct MatrixUnit {
 /// each type; {} where there are none.
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
-/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, and in
-/// f16 where the architecture sums two products at once.
+/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, in f16
+/// where the architecture sums two products at once, and in i8 where it sums four.
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
@@ -67,7 +67,7 @@ bool has_async_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
 /// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For
-/// `dot` it is MULTIPLY_ADD(c, a, b) with an f32 and two registers; where it reads local memory
+/// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; where it reads local memory
 /// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
 

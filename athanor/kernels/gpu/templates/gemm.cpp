@@ -99,7 +99,8 @@ int64_t staged_bytes(const GemmPoint& point, int64_t k_step) {
 std::string gemm_prelude(const GemmProblem& p, bool finishes, Defines defines) {
   defines.set_dtype("DTYPE", p.dtype)
       .set("DTYPE_IS_F32", p.dtype == DType::f32)
-      .set("DTYPE_IS_BYTE", size_of(p.dtype) == 1)
+      .set_dtype("FACTOR", p.factors.value_or(p.dtype))
+      .set("FACTOR_IS_BYTE", size_of(p.factors.value_or(p.dtype)) == 1)
       .set("INDEX", index_type(p))
       .set("BATCH", p.batch)
       .set("M", p.m)

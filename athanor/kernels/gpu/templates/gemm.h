@@ -1,5 +1,6 @@
 // Matrix products on GPUs: the problem, the points of its tuning space, and their launches.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ struct GemmProblem {
     int64_t start = 0;                               // bytes into the buffer
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
   };
-  DType dtype = DType::f32;
+  DType dtype = DType::f32;           // of C, and of A and B
+  std::optional<DType> factors = {};  // of A and B, where they have another
   int64_t batch = 0, m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   ResultEpilogue epilogue;

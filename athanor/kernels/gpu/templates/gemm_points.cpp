@@ -141,6 +141,14 @@ std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& 
   return points;
 }
 
+/// One kernel for every problem.
+static GpuCandidate any_gemm_candidate(GemmProblem p, const GpuTraits& traits) {
+  if (p.n == 1 && p.m > 1) p = p.transposed();
+  if (traits.grain->coarse) return plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1);
+  if (p.m == 1) return plain_gemm_candidate(p, 1, 1, 64, 1);
+  return plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8);
+}
+
 static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
@@ -167,17 +175,27 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     if (!skinny) add_dots(candidates, p, traits);
     if (candidates.size() > 7) candidates.resize(7);
   }
-  if (p.n == 1 && p.m > 1) p = p.transposed();
-  if (traits.grain->coarse)
-    candidates.push_back(plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1));
-  else if (p.m == 1)
-    candidates.push_back(plain_gemm_candidate(p, 1, 1, 64, 1));
-  else
-    candidates.push_back(plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8));
+  candidates.push_back(any_gemm_candidate(p, traits));
   return candidates;
 }
 
 namespace {
+
+/// Of bytes, with wider sums.
+std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTraits& traits) {
+  GemmProblem p(request);
+  p.factors = request.inputs[0].dtype;
+  if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
+  std::vector<GpuCandidate> candidates;
+  const TileProblem tiled(p);
+  for (const TilePoint& point : tile_points(tiled, traits))
+    candidates.push_back(tile_candidate(tiled, point, traits));
+  candidates.push_back(any_gemm_candidate(p, traits));
+  return candidates;
+}
+
+[[maybe_unused]] const bool wide_matmul_registered =
+    register_template({.ops = {"wide_batch_matmul"}, .candidates = wide_matmul});
 
 [[maybe_unused]] const bool matmul_registered =
     register_template({.ops = {"batch_matmul"}, .candidates = matmul, .tf32 = true, .finishes = true});

@@ -8,7 +8,7 @@
 namespace athanor::gpu {
 
 TileProblem::TileProblem(const GemmProblem& gemm)
-    : input(gemm.dtype),
+    : input(gemm.factors.value_or(gemm.dtype)),
       output(gemm.dtype),
       batch(gemm.batch),
       m(gemm.m),
@@ -50,7 +50,7 @@ GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, 
     c = {problem.scratch_buffer, static_cast<int64_t>(problem.scratch_start)};
     candidate.scratch_bytes =
         problem.scratch_start +
-        static_cast<size_t>(point.splits * problem.batch * problem.m * problem.n) * sizeof(float);
+        static_cast<size_t>(point.splits * problem.batch * problem.m * problem.n) * 4;  // f32 or i32
     candidate.name += fmt::format(" split {}", point.splits);
   }
   candidate.launches.push_back(kernel.launch(c, traits));

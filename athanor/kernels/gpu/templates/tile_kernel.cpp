@@ -227,7 +227,7 @@ void TileKernel::loop_of_registers() {
 void TileKernel::begin(bool local_at_launch) {
   const bool splits = point_.splits > 1;
   const std::string in = fmt::format("const {}", stored(p_.input));
-  const std::string out = splits ? "f32" : stored(p_.output);
+  const std::string out = splits ? std::string(sum_type(unit_)) : stored(p_.output);
   code_.line(fmt::format(
       "// C[{}, {}] = A[{}, {}] B[{}, {}]: a group computes {} x {}, its {} x {} waves {} x {} each, by {}.",
       p_.m, p_.n, p_.m, p_.k, p_.k, p_.n, point_.m, point_.n, point_.waves_m, point_.waves_n, wave_m(),
@@ -289,12 +289,13 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
     b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
   }
   const int64_t units_m = wave_m() / unit_.m, units_n = wave_n() / unit_.n;
-  code_.line(unit_.of_lanes() ? fmt::format("f32 sums[{}][{}][16];", units_m, units_n)
-                              : fmt::format("f32x{} sums[{}][{}];", unit_.c.elements, units_m, units_n));
+  code_.line(unit_.of_lanes()
+                 ? fmt::format("{} sums[{}][{}][16];", sum_type(unit_), units_m, units_n)
+                 : fmt::format("{}x{} sums[{}][{}];", sum_type(unit_), unit_.c.elements, units_m, units_n));
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
   code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", units_n));
   code_.line(unit_.of_lanes() ? "UNROLL for (int e = 0; e < 16; ++e) sums[i][j][e] = 0;"
-                              : fmt::format("sums[i][j] = (f32x{})(0.0f);", unit_.c.elements));
+                              : fmt::format("sums[i][j] = ({}x{})(0);", sum_type(unit_), unit_.c.elements));
   code_.close();
   code_.close();
   if (unit_.reads_local())

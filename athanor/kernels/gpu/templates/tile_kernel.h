@@ -15,7 +15,7 @@ class TileKernel {
   TileKernel(const TileProblem& problem, const TilePoint& point);
   bool fits(const GpuTraits& traits) const;
   int64_t local_bytes() const;
-  /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in f32.
+  /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums.
   GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits);
   /// Adds those parts and applies the epilogue.
   GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;

@@ -31,7 +31,6 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   // that read local memory do.
   const bool unit_turns = is_mma(unit) || unit.reads_local();
   along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns || size_ != 2);
-  if (along_k_ && !from_along_k_ && size_ == 1) from_along_k_ = true;  // bytes are turned one by one
   if (along().stride() != 1) return;
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
   vector_ = chunk_;
@@ -271,11 +270,20 @@ void TileOperand::store(Code& code, const std::string& at) const {
     code.line(fmt::format("const int chunk = {};", chunk));
     for (int64_t e = 0; e < chunk_; ++e) {
       std::string value = fmt::format("{}_held[i][{}]", n, e);
+      const char* const half = e % 2 == 0 ? "LOW" : "HIGH";
       if (turns() == 2)
-        value = fmt::format("{0}_HALVES({1}_held[2 * i][{2}], {1}_held[2 * i + 1][{2}])",
-                            e % 2 == 0 ? "LOW" : "HIGH", n, e / 2);
+        value = fmt::format("{0}_HALVES({1}_held[2 * i][{2}], {1}_held[2 * i + 1][{2}])", half, n, e / 2);
+      if (turns() == 4) {
+        const char* const pair = e % 4 < 2 ? "LOW" : "HIGH";
+        const auto zipped = [&](int64_t row) {
+          return fmt::format("{0}_BYTES({1}_held[{2}][{4}], {1}_held[{3}][{4}])", pair, n, plus("4 * i", row),
+                             plus("4 * i", row + 1), e / 4);
+        };
+        value = fmt::format("{}_HALVES({}, {})", half, zipped(0), zipped(2));
+      }
       const int64_t permuted = e / rows_together() % permutations();
-      code.line(fmt::format("WRITE_REGISTERS(1, {} + {} * {}, {});", plus(to, e * pitch()),
+      code.line(fmt::format("WRITE_REGISTERS(1, {} + {} * {}, {});",
+                            plus(to, e * pitch() + e / bank_chunks * extra()),
                             permuted == 0 ? "chunk" : fmt::format("(chunk ^ {})", permuted), chunk_, value));
     }
   }

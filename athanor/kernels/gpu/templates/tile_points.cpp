@@ -1,5 +1,6 @@
 // Which tiles are worth timing for a problem on a device.
 #include <algorithm>
+#include <optional>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
@@ -86,6 +87,25 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   return rate * waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
 }
 
+/// The shape with so many steps along k and so many stages, or fewer, if the problem and the device fit it.
+std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, const TileShape& shape,
+                                 int64_t k, int64_t stages, const GpuTraits& traits) {
+  TilePoint point{&unit, shape.m, shape.n, k, shape.waves_m, shape.waves_n, stages, false, 1};
+  // Without a loop along K, Clang reads all operands of large tiles ahead, and spills them.
+  if (unit.of_lanes() && p.k <= k && shape.m * shape.n > 16 * point.items()) return {};
+  // A wave of it has no register left for counters of pixels and taps.
+  if (shapes_for(unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) return {};
+  point.splits = splits_of(p, point, traits);
+  if (traits.async_copies && stages > 1) {
+    point.async = true;
+    while (point.stages > 2 && !TileKernel(p, point).fits(traits)) --point.stages;
+    if (!TileKernel(p, point).fits(traits)) point.async = false;
+  }
+  if (!point.async) point.stages = std::min<int64_t>(point.stages, 2);
+  if (!TileKernel(p, point).fits(traits)) return {};
+  return point;
+}
+
 }  // namespace
 
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits) {
@@ -93,31 +113,24 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   if (problem.k < 8 || problem.m < 8 || problem.n < 8) return {};
   std::vector<const MatrixUnit*> units;
   for (const MatrixUnit& unit : traits.matrix_units)
-    if (unit.input == problem.input && unit.output == DType::f32 && unit.tf32 == problem.tf32)
-      units.push_back(&unit);
+    if (unit.input == problem.input && unit.tf32 == problem.tf32) units.push_back(&unit);
   // Where nothing takes its type, f32 does: it becomes that in local memory.
-  for (const DType type : {problem.input, DType::f32})
+  const bool widens = problem.input == DType::f16 || problem.input == DType::bf16;
+  for (const DType type : {problem.input, widens ? DType::f32 : problem.input})
     if (units.empty() && !problem.tf32)
       for (const MatrixUnit& unit : traits.lane_units)
         if (unit.input == type) units.push_back(&unit);
   for (const MatrixUnit* unit : units) {
     const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {
-      TilePoint point{unit, shape.m, shape.n, shape.k, shape.waves_m, shape.waves_n, shape.stages, false, 1};
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
-      // Without a loop along K, Clang reads all operands of large tiles ahead, and spills them.
-      if (unit->of_lanes() && p.k <= shape.k && shape.m * shape.n > 16 * point.items()) continue;
-      // A wave of it has no register left for counters of pixels and taps.
-      if (shapes_for(*unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) continue;
-      point.splits = splits_of(p, point, traits);
-      if (traits.async_copies) {
-        point.async = true;
-        while (point.stages > 2 && !TileKernel(p, point).fits(traits)) --point.stages;
-        if (!TileKernel(p, point).fits(traits)) point.async = false;
-      }
-      if (!point.async) point.stages = std::min<int64_t>(point.stages, 2);
-      if (!TileKernel(p, point).fits(traits)) continue;
-      ranked.emplace_back(cost_of(p, point, traits), point);
+      // Bytes: as many of them in a tile; where they are turned, an item reads four rows at once, and a tile
+      // has to have enough of those. (A group of 128 lanes without a unit spills registers then.)
+      const bool bytes = size_of(unit->input) == 1;
+      const bool longer = bytes && (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
+      auto point = fitting(p, *unit, shape, bytes ? 2 * shape.k : shape.k, shape.stages, traits);
+      if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
+      if (point) ranked.emplace_back(cost_of(p, *point, traits), *point);
     }
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });

@@ -22,7 +22,7 @@ struct TileProblem {
     TileAxis row, column;
   };
   DType input = DType::f32;   // of A and B
-  DType output = DType::f32;  // of C and the bias
+  DType output = DType::f32;  // of C
   bool tf32 = false;          // factors are rounded to tf32
   int64_t batch = 1, m = 0, n = 0, k = 0;
   Matrix a, b;

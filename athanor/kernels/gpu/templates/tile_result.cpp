@@ -36,9 +36,10 @@ void TileKernel::store_run(int number, DType type, const std::string& at,
   code_.line(fmt::format("{} {};", registers == 1 ? "u32" : fmt::format("u32x{}", registers), out));
   for (int64_t r = 0; r < registers; ++r) {
     const auto first = static_cast<size_t>(r * 4 / size);
-    const std::string value =
-        size == 4 ? fmt::format("BITS_OF_F32({})", values[first])
-                  : fmt::format("PACKED({}, {}, {})", language_name(type), values[first], values[first + 1]);
+    const std::string value = type == DType::i32 ? fmt::format("(u32)({})", values[first])
+                              : size == 4        ? fmt::format("BITS_OF_F32({})", values[first])
+                                                 : fmt::format("PACKED({}, {}, {})", language_name(type),
+                                                               values[first], values[first + 1]);
     code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r), value));
   }
   code_.line(fmt::format("WRITE_REGISTERS({}, c + {}, {});", registers, at, out));
@@ -46,7 +47,7 @@ void TileKernel::store_run(int number, DType type, const std::string& at,
 
 void TileKernel::store_result() {
   const bool splits = point_.splits > 1;
-  const DType type = splits ? DType::f32 : p_.output;
+  const DType type = splits ? unit_.output : p_.output;
   const auto size = static_cast<int64_t>(size_of(type));
   const LaneLayout& c = unit_.c;
   const bool rows_run = row_.stride() == 1;
@@ -77,7 +78,8 @@ void TileKernel::store_result() {
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
   if (unit_.of_lanes() && has_edges) {
     open_tiles();
-    code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][j][e]);", c.elements));
+    code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
+                           unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"));
     close_tiles();
   }
   code_.line(fmt::format("const int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
@@ -119,7 +121,7 @@ void TileKernel::store_result() {
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
-  std::vector<Parameter> parameters = {{"parts", "const f32", parts}};
+  std::vector<Parameter> parameters = {{"parts", fmt::format("const {}", sum_type(unit_)), parts}};
   std::ranges::copy(p_.epilogue.parameters(), std::back_inserter(parameters));
   parameters.push_back({"c", stored(p_.output), p_.c.memory});
   // In the order in which the parts lie.
@@ -132,7 +134,7 @@ GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) co
   for (const auto& [axis, at] : {std::pair{&p_.c.row, "row"}, {&p_.c.column, "column"}})
     if (!axis->stores_all())
       code.line(fmt::format("if ({} % {} >= {}) return;", at, axis->run(), axis->stored()));
-  code.line("f32 sum = 0;");
+  code.line(fmt::format("{} sum = 0;", sum_type(unit_)));
   code.line(fmt::format("UNROLL for (int s = 0; s < {}; ++s) sum += parts[s * (i64){} + flat];",
                         point_.splits, p_.batch * p_.m * p_.n));
   const std::string at =

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "athanor/kernels/gpu/matrix_unit.h"
 
@@ -21,6 +22,9 @@ inline std::string times(const std::string& text, int64_t number) {
 inline std::string divided(const std::string& text, int64_t number) {
   return number == 1 ? text : fmt::format("{} / {}", text, number);
 }
+
+/// The name of a unit's type of sums: "f32", "i32".
+inline std::string_view sum_type(const MatrixUnit& unit) { return unit.output == DType::i32 ? "i32" : "f32"; }
 
 /// "lane / 4 * 2 + ...": where a lane's number puts its elements along rows or columns.
 inline std::string lane_part(const LaneLayout& layout, int LaneLayout::Cell::*along) {
