@@ -1,5 +1,5 @@
-# The pages of the source tree, installed so that no link in them leads nowhere: one to a page or a picture that is
-# installed too stays, one to a public header leads to where that is, of any other the words stay.
+# Installs the pages of the source tree, with links that work. A link to an installed page or image stays. A link to a
+# public header is changed to the installed header. Of any other link only the words stay.
 #   cmake -D source=FOLDER -D docs=FOLDER -D include=FOLDER -P install_docs.cmake
 cmake_minimum_required(VERSION 3.24)
 foreach(file LICENSE README.md README.zh-CN.md CHANGELOG.md CONTRIBUTING.md)

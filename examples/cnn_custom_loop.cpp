@@ -41,7 +41,7 @@ class SmallCnn : public nn::Module {
   nn::Linear& fc;
 };
 
-// Noisy pictures of horizontal, vertical and diagonal stripes.
+// Noisy images of horizontal, vertical and diagonal stripes.
 std::shared_ptr<const Dataset> stripes(int64_t count, unsigned seed) {
   HostArray images(DType::u8, {count, 16, 16}), labels(DType::i64, {count});
   const auto pixels = images.as<uint8_t>();

@@ -93,7 +93,7 @@ ProbedApart probe_apart(const std::string& device, double patience, const ProbeP
     }
     for (Measurement& one : missing(open, answer.problem)) result.measurements.push_back(std::move(one));
   }
-  result.problem = "what was left to measure was given up: too much of it hung or crashed";
+  result.problem = "the remaining measurements were given up, because too many hung or crashed";
   return result;
 }
 

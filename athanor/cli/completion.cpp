@@ -248,7 +248,7 @@ std::string manual_page(const CommandFacts& program) {
     if (!command->path.empty()) text += roff_command(*command);
   text +=
       ".SH EXIT STATUS\n.TP\n0\nAll went well.\n.TP\n1\nSomething failed, as a message says.\n.TP\n2\n"
-      "The command line makes no sense.\n.TP\n130\nCtrl\\-C; 128 and its number for any other signal.\n";
+      "Wrong command line.\n.TP\n130\nCtrl\\-C; 128 and its number for any other signal.\n";
   return text;
 }
 
@@ -256,7 +256,7 @@ void add_completion(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
       "completion", "Print what a shell needs to complete commands and options, or the manual page");
   const auto kind = std::make_shared<std::string>();
-  suggest(command->add_option("KIND", *kind, "of which shell; or man, for the manual page"),
+  suggest(command->add_option("KIND", *kind, "the shell; or man, for the manual page"),
           {"bash", "zsh", "fish", "man"})
       ->required()
       ->option_text("bash|zsh|fish|man");

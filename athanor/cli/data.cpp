@@ -63,7 +63,7 @@ SplitSurvey look_into(const Dataset& dataset, const DataCommandOptions& options,
                                                      : std::max(1U, std::thread::hardware_concurrency()));
   how.progress = [&](int64_t done, int64_t of) {
     throw_if_interrupted();
-    doing.say(fmt::format("{} pictures", split), fmt::format("{} of {}", grouped(done), grouped(of)));
+    doing.say(fmt::format("{} images", split), fmt::format("{} of {}", grouped(done), grouped(of)));
   };
   return survey(dataset, how);
 }
@@ -159,9 +159,8 @@ void print_broken(const OpenedData& data, bool whole) {
   constexpr size_t shown = 20;
   std::vector<std::string> all = data.train_survey.broken;
   all.insert(all.end(), data.test_survey.broken.begin(), data.test_survey.broken.end());
-  std::cout << fmt::format(
-      "broken   {} {}\n", all.size(),
-      whole ? "of all, each decoded" : "by their headers; --whole decodes every picture");
+  std::cout << fmt::format("broken   {} {}\n", all.size(),
+                           whole ? "of all, each decoded" : "by their headers; --whole decodes every image");
   for (size_t i = 0; i < std::min(all.size(), shown); ++i) std::cout << "         " << all[i] << '\n';
   if (all.size() > shown)
     std::cout << fmt::format("         ... and {} more: --json lists all\n", all.size() - shown);
@@ -205,8 +204,7 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
 void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
   const ExampleSpec& spec = data.train->spec();
   if (!spec.columns.empty())
-    throw Error(ErrorCode::usage, "the examples are rows of a table, and no pictures", "--sheet",
-                "Leave it out");
+    throw Error(ErrorCode::usage, "the examples are rows of a table, not images", "--sheet", "Leave it out");
   const Augmentation augmentation =
       Augmentation::parse(with_standard(options.augment, standard_augmentation(options.path, spec)));
   const ContactSheet sheet = make_contact_sheet(*data.train, augmentation, options.seed);
@@ -248,18 +246,18 @@ void add_data(CLI::App& program, int& exit_code) {
                    "write a contact sheet, with and without --augment, as .svg or .png")
       ->option_text("FILE");
   command
-      ->add_option("--augment", options->augment, "of the sheet: standard, none or a list (default standard)")
+      ->add_option("--augment", options->augment,
+                   "augmentation on the sheet: standard, none or a list (default standard)")
       ->option_text("LIST");
-  command->add_option("--target", options->target, "the column of a table to predict, as in 'athanor train'")
+  command->add_option("--target", options->target, "the table's column to predict, as in 'athanor train'")
       ->option_text("COLUMN");
   command->add_flag("--regression", options->numbers, "targets are numbers, as for regression");
-  add_number(*command, "--image-size", options->image_size, "of picture files, as in 'athanor train'")
+  add_number(*command, "--image-size", options->image_size, "size of image files, as in 'athanor train'")
       ->option_text("N");
-  add_number(*command, "--seed", options->seed, "of the augmentation (default 0)")->option_text("N");
-  add_number(*command, "--workers", options->workers,
-             "threads that look at pictures (default: one for each core)")
+  add_number(*command, "--seed", options->seed, "seed of the augmentation (default 0)")->option_text("N");
+  add_number(*command, "--workers", options->workers, "threads that read images (default: one for each core)")
       ->option_text("N");
-  command->add_flag("--whole", options->whole, "decode every picture, to find all that are broken");
+  command->add_flag("--whole", options->whole, "decode every image, to find all that are broken");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {
     at_least_one(*command, {"--image-size", "--workers"});

@@ -115,14 +115,14 @@ void add_detect(CLI::App& program, int& exit_code) {
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
   command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");
-  add_seconds(*command, "--memtest", options->memory_seconds, "test the memory of devices for so long");
+  add_seconds(*command, "--memtest", options->memory_seconds, "test device memory for this long");
   command->add_option("--device", options->device, "probe or test only this one: cpu, opencl:0, ...")
       ->type_name("NAME");
   add_seconds(*command, "--patience", options->patience,
-              "give up a device that does nothing for so long (default: 90)");
+              "give up on a device that does nothing for this long (default: 90)");
   command->add_flag("--topology", options->topology,
                     "print how processors, memory and devices are connected");
-  command->add_option("--svg", options->svg, "draw this to a file (with --topology)")->type_name("FILE");
+  command->add_option("--svg", options->svg, "with --topology: draw it to a file")->type_name("FILE");
   command->add_option("--root", options->root, "look at the machine recorded in this folder")
       ->type_name("DIR");
   command->callback([options, &exit_code] { exit_code = run(*options); });

@@ -153,16 +153,16 @@ int run(const DoctorOptions& options) {
     return 0;
   }
   if (!options.tried.empty() && !options.root.empty())
-    throw Error(ErrorCode::usage, "what was tried on another machine is not noted on this one", "--tried",
+    throw Error(ErrorCode::usage, "what was tried on another machine is not recorded on this one", "--tried",
                 "Run it on that machine, without --root");
   const Machine machine = machine_of(options);
   if (!options.form.empty() && options.plan.empty())
     throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",
-                "Say of which: --plan pytorch --as script");
+                "Add the goal: --plan pytorch --as script");
   if (options.plan.empty() && !(options.vendor.empty() && options.device.empty()))
     throw Error(ErrorCode::usage, "--vendor and --device choose the GPU of a plan",
                 options.vendor.empty() ? "--device" : "--vendor",
-                "Say of which: --plan pytorch --vendor amd");
+                "Add the goal: --plan pytorch --vendor amd");
   if (!options.plan.empty()) return plan(options, Facts(machine), style);
   return diagnose_machine(options, machine, style);
 }
@@ -235,7 +235,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_flag("--fix", options->fix, "fix what is in your own files; print commands for the rest");
   command->add_flag("--dry-run", options->dry_run, "with --fix: only show what it would do");
   command->add_flag("--yes", options->yes, "with --fix: do not ask");
-  command->add_option("--tried", options->tried, "with --only: note whether this fix helped")
+  command->add_option("--tried", options->tried, "with --only: record whether this fix helped")
       ->type_name("FIX");
   command->add_flag("--self-test", options->self_test, "compute on every device and compare with the CPU");
   suggest(
@@ -257,10 +257,10 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command
       ->add_option(
           "--data", options->data,
-          "newer data of what goes with what, in place of what is built in (data/compatibility.toml)")
+          "newer data on which versions work together (default: the built-in data/compatibility.toml)")
       ->type_name("FILE");
   const auto speak = [options](CLI::App* app) {
-    app->add_option("--lang", options->language, "en or zh; otherwise the locale decides")
+    app->add_option("--lang", options->language, "en or zh (default: from the locale)")
         ->check(CLI::IsMember({"en", "zh"}))
         ->option_text("LANG");
   };

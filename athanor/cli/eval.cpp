@@ -39,7 +39,7 @@ void check_shapes(const ExampleSpec& model, const ExampleSpec& data, const std::
   throw Error(ErrorCode::shape,
               fmt::format("the examples are {} of {} classes, the model takes {} of {}",
                           to_string(data.input), data.classes, to_string(model.input), model.classes),
-              name, "Give the data it was trained on, or alike");
+              name, "Give the data it was trained on, or similar data");
 }
 
 TestResult tested(const TrainedModel& trained, const Task& task, int64_t batch_size) {
@@ -68,7 +68,7 @@ void write_confusion(const std::string& file, const TrainedModel& trained, const
                      const TestResult& test) {
   if (!test.classes || test.classes->classes() > most_drawn_classes)
     throw Error(ErrorCode::usage,
-                test.classes ? fmt::format("{} classes are too many for a picture", test.classes->classes())
+                test.classes ? fmt::format("{} classes are too many to draw", test.classes->classes())
                              : "the model's task has no classes",
                 "--confusion", "Leave it out");
   write_file_atomically(
@@ -76,13 +76,13 @@ void write_confusion(const std::string& file, const TrainedModel& trained, const
                 *test.classes, trained.data.class_names,
                 fmt::format("{} on {}: what is taken for what", trained.config.model, dataset_title(data)),
                 fmt::format("{} test {} after {} steps", grouped(test.classes->total()),
-                            trained.data.pixels ? "pixels" : "pictures", grouped(trained.steps))));
+                            trained.data.pixels ? "pixels" : "images", grouped(trained.steps))));
 }
 
 std::string result_line(const Task& task, const std::string& data, const TestResult& sum) {
   if (dynamic_cast<const Classification*>(&task) != nullptr)
-    return fmt::format("{:.2f} % of {} test pictures of {} are right, mean loss {:.4f}\n",
-                       100 * sum.accuracy(), sum.count, data, sum.mean_loss()) +
+    return fmt::format("{:.2f} % of {} test images of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
+                       sum.count, data, sum.mean_loss()) +
            classes_line(sum, task.spec().class_names);
   if (dynamic_cast<const Segmentation*>(&task) != nullptr)
     return fmt::format("{:.2f} % of {} test pixels of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
@@ -93,7 +93,7 @@ std::string result_line(const Task& task, const std::string& data, const TestRes
   return fmt::format("{}{} ({}), mean loss {:.4f}\n", words.figure, words.rest, data, sum.mean_loss());
 }
 
-/// The dataset's test pictures, or the text that was held back; of another text, all of it.
+/// The dataset's test images, or the text that was held back; of another text, all of it.
 std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptions& options,
                                     const std::string& data) {
   if (nn::is_language_model(trained.config.model)) {
@@ -178,16 +178,14 @@ void add_eval(CLI::App& program, int& exit_code) {
           device_words)
       ->option_text("NAME");
   add_trust_option(*command);
-  add_number(*command, "--batch-size", options->batch_size, "pictures at a time (default: the run's)")
+  add_number(*command, "--batch-size", options->batch_size, "images in a batch (default: the run's)")
       ->option_text("N");
   add_number(*command, "--eval-examples", options->examples,
-             "only the first so many test pictures, or windows of text (default: all)")
+             "only the first N test images, or windows of text (default: all)")
       ->option_text("N");
-  add_number(*command, "--threads", options->threads, "of the CPU's kernels (default: the run's)")
+  add_number(*command, "--threads", options->threads, "threads of the CPU's kernels (default: the run's)")
       ->option_text("N");
-  command
-      ->add_option("--confusion", options->confusion,
-                   "write a picture (SVG) of the classes that are taken for one another")
+  command->add_option("--confusion", options->confusion, "draw the confusion matrix to this file (SVG)")
       ->option_text("FILE");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {

@@ -70,7 +70,7 @@ void examine_devices_apart() {
 }
 
 void add_examine_device(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("examine-device", "Examine a device, and say what came of it")
+  CLI::App* command = program.add_subcommand("examine-device", "Examine a device and print the verdict")
                           ->group("");  // for the program itself
   const auto name = std::make_shared<std::string>();
   command->add_option("DEVICE", *name)->required();

@@ -48,7 +48,7 @@ struct Checked {
 };
 
 std::string name_of(const FitPoint& point) {
-  if (point.of.again) return fmt::format("some computed again: {:.1f} % of the time", 100 * point.share);
+  if (point.of.again) return fmt::format("some recomputed: {:.1f} % of the time", 100 * point.share);
   return point.of.parts > 1 ? fmt::format("in {} parts", point.of.parts) : "";
 }
 
@@ -82,7 +82,7 @@ std::vector<Precision> precisions_of(const FitOptions& options, Device device, b
   }
 }
 
-/// All that the table and the picture show of a precision.
+/// What the table and the chart show of a precision.
 void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& result) {
   const std::string name(to_string(precision));
   const auto plain = fitter.largest({.precision = precision});
@@ -135,9 +135,9 @@ std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitP
   return best;
 }
 
-/// What is counted: pictures, or `in_example` tokens of each window.
+/// What is counted: images, or `in_example` tokens of each window.
 struct FitUnit {
-  std::string many = "pictures";
+  std::string many = "images";
   int64_t in_example = 1;
 };
 
@@ -207,7 +207,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   const bool text = nn::is_language_model(config.model);
   const FitUnit unit = text ? FitUnit{"tokens", spec.input[0]} : FitUnit{};
   const std::string examples =
-      text ? fmt::format("windows of {} tokens", spec.input[0]) : "pictures of " + to_string(spec.input);
+      text ? fmt::format("windows of {} tokens", spec.input[0]) : "images of " + to_string(spec.input);
   const std::string what =
       fmt::format("A training step of {} on {}, {}", config.model, to_string(device), examples);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),
@@ -237,7 +237,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   }
   std::cout << fmt::format("{}; {}.\n\n", what, room) << table_of(result.points, result.advised, unit);
   if (!result.advised) {
-    std::cout << fmt::format("\nNo way to compute a batch of {} fits.\n", config.batch_size);
+    std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", command_of(options, *result.advised, limit));

@@ -40,7 +40,7 @@ Target target_named(const std::string& name) {
   if (name == "opencl") return {GpuTarget::opencl, "cl"};
   if (name == "cuda") return {GpuTarget::cuda, "cu"};
   if (name == "hip") return {GpuTarget::hip, "hip"};
-  throw Error(ErrorCode::usage, fmt::format("'{}' is no target", name), "--target",
+  throw Error(ErrorCode::usage, fmt::format("'{}' is not a target", name), "--target",
               "Give opencl, cuda or hip");
 }
 
@@ -74,8 +74,8 @@ OlderDump older_dump(const std::filesystem::path& folder) {
                                   one.value("file", nlohmann::json()).is_string();
                          });
     if (!is_ours)
-      throw Error(ErrorCode::usage, "the folder has a launches.json that is of something else", list.string(),
-                  "Choose another folder with --out");
+      throw Error(ErrorCode::usage, "the folder has a launches.json that Athanor did not write",
+                  list.string(), "Choose another folder with --out");
     for (const auto& one : json) {
       const std::filesystem::path file = one["file"].get<std::string>();
       const bool named_by_us =
@@ -108,7 +108,7 @@ struct Takes {
     ++told;
   }
   std::string text(Device device) const {
-    std::string said = fmt::format("On {} an item takes {} to {} registers; ", to_string(device),
+    std::string said = fmt::format("On {} a work-item takes {} to {} registers; ", to_string(device),
                                    least_registers, most_registers);
     said += spilled == 0 ? "none of the kernels spills."
                          : fmt::format("{} of {} kernels spill or keep arrays in memory.", spilled, told);
@@ -130,7 +130,7 @@ Target take_target(const DumpOptions& options) {
   if (options.architecture.empty()) return target_named(options.target.empty() ? "opencl" : options.target);
   const auto target = target_of_architecture(options.architecture);
   if (!target)
-    throw Error(ErrorCode::usage, fmt::format("'{}' is no architecture", options.architecture), "--arch",
+    throw Error(ErrorCode::usage, fmt::format("'{}' is not an architecture", options.architecture), "--arch",
                 "Give one as drivers name it: gfx1100 (AMD), sm_86 (NVIDIA)");
   const std::string name(to_string(*target));
   if (!options.target.empty() && options.target != name)
@@ -147,8 +147,8 @@ Target take_target(const DumpOptions& options) {
 std::string about_matrix_units(const DumpOptions& options, GpuTarget target) {
   if (options.step.config.device != offline || target == GpuTarget::opencl) return {};
   if (options.architecture.empty())
-    return "None of them uses matrix units, for these differ: --arch gfx1100 or sm_86 takes those of an "
-           "architecture.\n";
+    return "None of them uses matrix units, which differ between GPUs: --arch gfx1100 or sm_86 uses those of "
+           "an architecture.\n";
   return matrix_units(target, options.architecture).empty()
              ? fmt::format("Athanor knows no matrix units of {}.\n", options.architecture)
              : std::string();
@@ -215,7 +215,7 @@ int dump(const DumpOptions& options) {
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
   if (!older.others.empty())
-    std::cout << fmt::format("{} that no dump wrote stay, such as {}.\n", files(older.others.size()),
+    std::cout << fmt::format("{} that no dump wrote are kept, such as {}.\n", files(older.others.size()),
                              older.others.front());
   return 0;
 }
@@ -236,14 +236,14 @@ void add_kernels(CLI::App& program, int& exit_code) {
       ->option_text("NAME");
   add_trust_option(*dump_command);
   suggest(dump_command->add_option("--target", options->target,
-                                   "opencl, cuda or hip (default opencl, or what --arch is of)"),
+                                   "opencl, cuda or hip (default opencl, or that of --arch)"),
           {"opencl", "cuda", "hip"})
       ->option_text("NAME");
-  suggest(
-      dump_command->add_option("--arch", options->architecture,
-                               "of the GPU that need not exist, for its matrix units: gfx1100, sm_86, ..."),
-      {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_75", "sm_80", "sm_86", "sm_89",
-       "sm_90", "sm_100", "sm_120"})
+  suggest(dump_command->add_option(
+              "--arch", options->architecture,
+              "architecture of a GPU that need not exist, for its matrix units: gfx1100, sm_86, ..."),
+          {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_75", "sm_80", "sm_86", "sm_89",
+           "sm_90", "sm_100", "sm_120"})
       ->option_text("NAME");
   dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
   dump_command->callback([dump_command, options, &exit_code] {

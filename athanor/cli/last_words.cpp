@@ -36,7 +36,7 @@ Error as_error(const std::exception& error) {
   } catch (const std::exception& error) {
     exit_code = complain(error);
   } catch (...) {
-    std::fputs("athanor: error: something was thrown that is no exception\n", stderr);
+    std::fputs("athanor: error: something was thrown that is not an exception\n", stderr);
   }
   std::_Exit(exit_code);
 }

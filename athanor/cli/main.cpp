@@ -37,7 +37,7 @@ int run(int argc, char** argv) {
   athanor::cli::add_examine_device(program, exit_code);
   athanor::cli::examine_devices_apart();
   // Last, for commands take over what their parent's footer is when they are added.
-  program.footer("'athanor COMMAND --help' tells more. A first run: athanor train");
+  program.footer("'athanor COMMAND --help' describes a command. To start: athanor train");
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

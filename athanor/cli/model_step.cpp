@@ -48,7 +48,7 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
           nn::model_names())
       ->option_text("NAME");
   add_number(command, "--batch-size", config.batch_size,
-             fmt::format("pictures or texts a step (default {}, for text 32)", config.batch_size))
+             fmt::format("images or texts in a step (default {}, for text 32)", config.batch_size))
       ->option_text("N");
   suggest(command.add_option("--optimizer", config.optimizer,
                              names_of(optim::optimizer_names()) +
@@ -63,21 +63,23 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
           dataset_names())
       ->option_text("NAME|DIR");
   add_numbers(command, "--input", options.input,
-              "channels,height,width of the pictures (default 1,28,28; inception_v3 3,299,299)")
+              "channels,height,width of the images (default 1,28,28; inception_v3 3,299,299)")
       ->option_text("C,H,W");
   add_number(command, "--classes", options.classes,
-             "or the vocabulary of a language model (default 10, or bytes)")
+             "classes, or the vocabulary of a language model (default 10, or bytes)")
       ->option_text("N");
   add_number(command, "--context", config.context, "tokens that a language model sees (default: the model's)")
       ->option_text("N");
-  add_number(command, "--threads", config.threads, "of the CPU's kernels (default: one for each core)")
+  add_number(command, "--threads", config.threads,
+             "threads of the CPU's kernels (default: one for each core)")
       ->option_text("N");
   add_bytes(command, "--memory-limit", options.memory_limit,
-            "what the step may take of the device, such as 2GiB: what does not fit is computed again");
-  suggest(command.add_option("--offload", config.offload, "optimizer: keep its state in the host's memory"),
+            "the most device memory that the step may take, such as 2GiB; activations that do not fit are "
+            "recomputed");
+  suggest(command.add_option("--offload", config.offload, "optimizer: keep its state in host memory"),
           {"optimizer"})
       ->option_text("NAME");
-  add_number(command, "--lora", config.lora, "train adapters of this rank, as for train (default: none)")
+  add_number(command, "--lora", config.lora, "train only adapters of this rank, as for train (default: none)")
       ->option_text("RANK");
   command.add_flag("--inference", options.inference, "only the forward pass");
   command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
@@ -100,8 +102,9 @@ ExampleSpec examples_of(const ModelStepOptions& options) {
   const auto implausible = [](int64_t extent) { return extent < 1 || extent > largest_extent; };
   if (!options.input.empty() &&
       (options.input.size() != 3 || std::ranges::any_of(options.input, implausible)))
-    throw Error(ErrorCode::usage, fmt::format("'{}' is no shape of pictures", fmt::join(options.input, ",")),
-                "--input", "Give channels, height and width: --input 3,32,32");
+    throw Error(ErrorCode::usage,
+                fmt::format("'{}' is not the shape of an image", fmt::join(options.input, ",")), "--input",
+                "Give channels, height and width: --input 3,32,32");
   compile_options().deterministic |= checked.deterministic;
   if (!text && !options.data.empty()) return open_dataset(options.data, Split::train)->spec();
   ExampleSpec spec;

@@ -69,7 +69,7 @@ std::vector<int64_t> whole_numbers(std::string_view text, std::string_view separ
   std::vector<int64_t> values;
   for (const std::string& number : split(separated, ',')) {
     const auto value = parse_whole<int64_t>(number);
-    if (!value) refuse_number(text, "is no list of whole numbers", option, hint);
+    if (!value) refuse_number(text, "is not a list of whole numbers", option, hint);
     values.push_back(*value);
   }
   return values;

@@ -77,7 +77,7 @@ void read_number_rows(const std::string& file, const ExampleSpec& spec, std::vec
   }
 }
 
-/// Each row of a table is what a picture is to other models.
+/// Each row of a table is what an image is to other models.
 void read_rows(const std::string& file, const ExampleSpec& spec, std::vector<Predicted>& rows) {
   try {
     const CsvTable table = read_csv(file);
@@ -168,7 +168,7 @@ int predict(const PredictOptions& options) {
         trained,
         {.images = options.images, .out = options.out, .invert = options.invert, .json = options.json});
   if (!options.out.empty())
-    throw Error(ErrorCode::usage, "the model makes no masks: what it says is printed", "--out",
+    throw Error(ErrorCode::usage, "the model makes no masks; its results are printed", "--out",
                 "Leave it out");
   std::vector<Predicted> pictures;
   for (const std::string& file : options.images) {
@@ -179,7 +179,7 @@ int predict(const PredictOptions& options) {
     else
       read_rows(file, trained.data, pictures);
   }
-  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
+  compile_options().deterministic = true;  // timing kernels would take longer than a few images do
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);
     const ScopedWaitListener waits = shown_as(doing);
@@ -197,7 +197,7 @@ int predict(const PredictOptions& options) {
   // A photograph of a thing on white paper is the first that many will try.
   const bool dark_training = trained.data.columns.empty() && trained.data.normalization.mean.front() < 0.4F;
   if (dark_training && std::ranges::any_of(pictures, &Predicted::light))
-    std::cerr << "athanor: note: the training pictures are light on dark, and these look dark on light: try "
+    std::cerr << "athanor: note: the training images are light on dark, and these look dark on light: try "
               << (options.invert ? "without --invert\n" : "--invert\n");
   return exit_code;
 }
@@ -206,7 +206,7 @@ int predict(const PredictOptions& options) {
 
 void add_predict(CLI::App& program, int& exit_code) {
   CLI::App* command = program.add_subcommand(
-      "predict", "Classify pictures or rows of a table, or predict numbers, with a trained model");
+      "predict", "Classify images or rows of a table, or predict numbers, with a trained model");
   const auto options = std::make_shared<PredictOptions>();
   command
       ->add_option("IMAGE", options->images,
@@ -221,12 +221,12 @@ void add_predict(CLI::App& program, int& exit_code) {
           device_words)
       ->option_text("NAME");
   add_trust_option(*command);
-  add_number(*command, "--top", options->top, "how many classes to show (default 3)")->option_text("N");
+  add_number(*command, "--top", options->top, "classes to show (default 3)")->option_text("N");
   command
       ->add_option("--out", options->out,
-                   "of segmentation: a .png for the mask, or a folder (default: NAME.mask.png here)")
+                   "for segmentation: the mask's .png, or a folder (default: NAME.mask.png here)")
       ->option_text("PATH");
-  command->add_flag("--invert", options->invert, "exchange light and dark first");
+  command->add_flag("--invert", options->invert, "swap light and dark first");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {
     at_least_one(*command, {"--top"});

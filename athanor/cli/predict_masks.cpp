@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Masked {
-  std::string file, mask, problem;  // the picture; what was written; why nothing was
+  std::string file, mask, problem;  // the image; what was written; why nothing was
   std::vector<int64_t> pixels;      // of each class
 };
 
@@ -33,7 +33,7 @@ fs::path mask_path(const fs::path& picture, const MaskOptions& options) {
   return options.out.ends_with(".png") ? fs::path(options.out) : fs::path(options.out) / name;
 }
 
-/// The whole picture, scaled, as the model takes it.
+/// The whole image, scaled, as the model takes it.
 HostArray whole_input(const HostArray& picture, const ExampleSpec& spec, bool invert) {
   Picture made = resample(picture, {0, 0, picture.shape[0], picture.shape[1]}, spec.input[0], spec.input[1],
                           spec.input[2]);
@@ -73,7 +73,7 @@ Masked predict_mask(const TrainedModel& trained, const std::string& file, const 
   return result;
 }
 
-/// The classes of a picture, the largest first.
+/// The classes of an image, the largest first.
 std::vector<size_t> by_size(const std::vector<int64_t>& pixels) {
   std::vector<size_t> order;
   for (size_t label = 0; label < pixels.size(); ++label)
@@ -116,13 +116,13 @@ int predict_masks(const TrainedModel& trained, const MaskOptions& options) {
     if (const auto [other, fresh] = pictures.emplace(mask_path(file, options), file); !fresh)
       throw Error(ErrorCode::usage,
                   fmt::format("the masks of '{}' and '{}' would be one file", other->second, file), "--out",
-                  "Give pictures of one name one by one, with a mask for each");
+                  "Predict images with the same name one by one, each with its own --out");
   if (!options.out.empty() && !options.out.ends_with(".png")) {
     std::error_code failed;
     fs::create_directories(options.out, failed);
     if (failed) throw file_error("create", options.out, failed);
   }
-  compile_options().deterministic = true;  // timing kernels would take longer than a few pictures do
+  compile_options().deterministic = true;  // timing kernels would take longer than a few images do
   std::vector<Masked> all;
   {
     Doing doing("predict on " + to_string(trained.device), Doing::Elsewhere::now_and_then);

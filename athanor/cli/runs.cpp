@@ -89,7 +89,7 @@ int list(const RunsOptions& options) {
     else if (run.status.state == RunStateName::failed)
       std::cout << fmt::format("{} failed: {}\n", run.folder.path.string(), run.status.error);
     else if (run.status.state == RunStateName::crashed || run.status.state == RunStateName::stopped)
-      std::cout << fmt::format("Go on: athanor train --resume --out {}\n", run.folder.path.string());
+      std::cout << fmt::format("Continue: athanor train --resume --out {}\n", run.folder.path.string());
   return 0;
 }
 
@@ -149,8 +149,8 @@ int remove(const RunsOptions& options) {
   }
   if (!options.yes) {
     if (!os::terminal_of_stdout())
-      throw Error(ErrorCode::usage, "nobody can be asked, for the output is no terminal", "--yes",
-                  "Give it to remove runs without being asked");
+      throw Error(ErrorCode::usage, "cannot ask, because the output is not a terminal", "--yes",
+                  "Add --yes to remove runs without a question");
     std::cout << runs_table(runs);
     if (!confirmed(runs)) {
       std::cout << "Nothing was removed.\n";
@@ -163,7 +163,8 @@ int remove(const RunsOptions& options) {
     if (left.empty()) continue;
     std::vector<std::string> names;
     for (const fs::path& file : left) names.push_back(file.filename().string());
-    std::cout << fmt::format("  the folder stays, for no run wrote what else is in it: {}\n", join(names));
+    std::cout << fmt::format("  the folder is kept, because it has files that no run wrote: {}\n",
+                             join(names));
   }
   return 0;
 }
@@ -183,12 +184,12 @@ void add_runs(CLI::App& program, int& exit_code) {
   ls->callback([options, &exit_code] { exit_code = list(*options); });
   CLI::App* same = command->add_subcommand("compare", "Show in which options and results runs differ");
   paths(same, "folders of runs")->required();
-  same->add_flag("--all", options->all, "options that are the same, too");
+  same->add_flag("--all", options->all, "also show options that are the same");
   same->add_flag("--json", options->json, "print it as JSON");
   same->callback([options, &exit_code] { exit_code = compare(*options); });
-  CLI::App* drawing = command->add_subcommand("plot", "Draw the curves of several runs in one picture (SVG)");
+  CLI::App* drawing = command->add_subcommand("plot", "Draw the curves of several runs in one chart (SVG)");
   paths(drawing, "folders of runs")->required();
-  drawing->add_option("--out", options->out, "the picture (default runs.svg)")->option_text("FILE");
+  drawing->add_option("--out", options->out, "the SVG file (default runs.svg)")->option_text("FILE");
   drawing->callback([options, &exit_code] { exit_code = plot(*options); });
   CLI::App* telling = command->add_subcommand("report", "Write an HTML report of a run, in one file");
   paths(telling, "a run's folder")->required()->expected(1);

@@ -99,7 +99,7 @@ const std::vector<ResultRow>& result_rows() {
       {"parameters", "parameters", [](const json& value) { return grouped(value.get<int64_t>()); }},
       {"ms a step", "step_ms_median",
        [](const json& value) { return fmt::format("{:.2f}", value.get<double>()); }},
-      {"pictures a second", "images_per_second", rate_text},
+      {"images a second", "images_per_second", rate_text},
       {"examples a second", "examples_per_second", rate_text},
       {"tokens a second", "tokens_per_second", rate_text},
       {"memory", "peak_memory_bytes", bytes_text},

@@ -27,12 +27,12 @@ void check_sampling(const SamplingOptions& options) {
   if (options.prompt.empty())
     throw Error(ErrorCode::usage, "the prompt is empty", "--prompt", "Give some text, or leave it out");
   if (options.sample.temperature < 0)
-    throw Error(ErrorCode::usage, fmt::format("{:g} is no temperature", options.sample.temperature),
+    throw Error(ErrorCode::usage, fmt::format("{:g} is not a temperature", options.sample.temperature),
                 "--temperature",
                 "Give a number from 0 on: 0 takes the most likely token, 1 draws as learned");
   if (options.sample.top_k < 0)
-    throw Error(ErrorCode::usage, fmt::format("{} is no number of tokens", options.sample.top_k), "--top-k",
-                "Give a whole number from 1 on");
+    throw Error(ErrorCode::usage, fmt::format("{} is not a number of tokens", options.sample.top_k),
+                "--top-k", "Give a whole number from 1 on");
 }
 
 int sample(const SamplingOptions& options) {
@@ -64,29 +64,29 @@ int sample(const SamplingOptions& options) {
 }  // namespace
 
 void add_sample(CLI::App& program, int& exit_code) {
-  CLI::App* command = program.add_subcommand("sample", "Let a trained language model write");
+  CLI::App* command = program.add_subcommand("sample", "Continue a text with a trained language model");
   const auto options = std::make_shared<SamplingOptions>();
   command
       ->add_option("checkpoint,--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  command->add_option("--prompt", options->prompt, "the text to go on with (default: the end of a line)")
+  command->add_option("--prompt", options->prompt, "the text to continue (default: the end of a line)")
       ->option_text("TEXT");
-  add_number(*command, "--tokens", options->sample.tokens, "how many to write (default 200)")
-      ->option_text("N");
-  add_number(*command, "--temperature", options->sample.temperature,
-             "below 1 more likely text, above 1 bolder, 0 always the most likely token (default 1)")
+  add_number(*command, "--tokens", options->sample.tokens, "tokens to write (default 200)")->option_text("N");
+  add_number(
+      *command, "--temperature", options->sample.temperature,
+      "below 1: more likely text; above 1: more surprising text; 0: always the most likely token (default 1)")
       ->option_text("X");
   add_number(*command, "--top-k", options->sample.top_k,
-             "draw from the most likely so many tokens (default: from all)")
+             "draw from the N most likely tokens (default: from all)")
       ->option_text("N");
-  add_number(*command, "--seed", options->sample.seed, "another seed, another text (default 0)")
+  add_number(*command, "--seed", options->sample.seed, "another seed gives another text (default 0)")
       ->option_text("N");
   suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
           device_words)
       ->option_text("NAME");
   add_trust_option(*command);
-  add_number(*command, "--threads", options->threads, "of the CPU's kernels (default: the run's)")
+  add_number(*command, "--threads", options->threads, "threads of the CPU's kernels (default: the run's)")
       ->option_text("N");
   command->add_flag("--json", options->json, "print one line of JSON");
   command->callback([command, options, &exit_code] {

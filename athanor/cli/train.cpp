@@ -65,42 +65,40 @@ void add_options(CLI::App& command, TrainOptions& options) {
   };
   suggest(option("--model", config.model, "NAME",
                  names_of(nn::model_names()) +
-                     fmt::format(", or a library with a model of one's own, as ./mine.so (default {})",
+                     fmt::format(", or your own model in a library, such as ./mine.so (default {})",
                                  config.model),
                  "What to train"),
           nn::model_names());
   suggest(option("--data", config.data, "NAME|DIR",
-                 "fashion-mnist, mnist, cifar-10, ..., or a folder: of pictures by class, IDX, .npy "
-                 "(default fashion-mnist), a table (CSV), a folder with images/ and masks/ (unet-small); for "
-                 "gpt2 and bert a text file",
+                 "fashion-mnist, mnist, cifar-10, ..., a folder of images by class, IDX or .npy files, a "
+                 "folder with images/ and masks/ (unet-small), a table (CSV), or a text file (gpt2, bert), "
+                 "see docs/data.md (default fashion-mnist)",
                  "What to train"),
           dataset_names());
-  suggest(
-      option(
-          "--task", config.task, "NAME",
-          "what to learn: auto (what the model is for), classification, segmentation (by unet-small unless "
-          "--model is given), or regression: numbers of a table or of arrays (by mlp) (default auto)",
-          "What to train"),
-      task_names());
-  option(
-      "--target", config.target, "COLUMN",
-      "the column of a table to predict, for regression also several: 'a,b' (default: called label, class, "
-      "target or y, or the last)",
-      "What to train");
+  suggest(option("--task", config.task, "NAME",
+                 "auto (by the model), classification, segmentation (default model unet-small), or "
+                 "regression: numbers of a table or of arrays (default model mlp) (default auto)",
+                 "What to train"),
+          task_names());
+  option("--target", config.target, "COLUMN",
+         "the table's column to predict; for regression also several: 'a,b' (default: label, class, target "
+         "or y, else the last)",
+         "What to train");
   option(
       "--image-size", config.image_size, "N",
-      "picture files are cut and scaled to N x N (default: 224, or their own size if all have one up to 256)",
+      "crop and scale image files to N x N (default: 224, or their own size if all have the same up to 256)",
       "What to train");
   option("--max-broken", config.max_broken, "N",
-         fmt::format("so many pictures that cannot be read are passed over (default {})", config.max_broken),
+         fmt::format("skip up to N images that cannot be read (default {})", config.max_broken),
          "What to train");
   suggest(option("--augment", config.augment, "LIST",
-                 "random changes of training pictures: standard, or a list like crop,flip,trivial (see "
-                 "docs/data.md) (default none)",
+                 "augmentation of training images: standard, or a list such as crop,flip,trivial, see "
+                 "docs/data.md (default none)",
                  "What to train"),
           augmentation_words());
   suggest(option("--augment-on", config.augment_on, "WHERE",
-                 "loader: its threads make the changes (default); device: the step does, see docs/data.md",
+                 "where images are augmented: loader (its threads) or device (in the step), see docs/data.md "
+                 "(default loader)",
                  "What to train"),
           {"loader", "device"});
   option("--context", config.context, "N",
@@ -113,46 +111,49 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "hold back this share of the training data and test on it (default 0, for text 0.1)",
          "What to train");
   option("--init", config.init, "FILE",
-         "first values from a safetensors file with the names of torchvision or Hugging Face, or of a run",
+         "start from the weights in a safetensors file: of torchvision, timm, Hugging Face or a run",
          "What to train");
   option("--freeze", config.freeze, "PATTERN", "do not train these parameters: 'conv1.*,layer1.*'",
          "What to train");
   option("--lora", config.lora, "RANK",
-         "train adapters of this rank beside a transformer's layers, and not these (default: none)",
+         "train only adapters of this rank beside a transformer's layers (default: none)", "What to train");
+  option("--lora-alpha", config.lora_alpha, "X", "scale adapters by X / RANK (default: by 1)",
          "What to train");
-  option("--lora-alpha", config.lora_alpha, "X", "adapters count X / RANK (default: once)", "What to train");
   suggest(option("--device", config.device, "NAME",
                  "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
           device_words);
   group(command.add_flag_callback(
-            "--trust", [] { set_trusting(true); }, "use the device whatever its examination said of it"),
+            "--trust", [] { set_trusting(true); },
+            "use the device without examining it, or although it failed"),
         "What to train");
   option("--threads", config.threads, "N",
-         "of the CPU's kernels (default: one for each core that other programs leave)", "What to train");
+         "threads of the CPU's kernels (default: one for each core that other programs leave)",
+         "What to train");
   option("--seed", config.seed, "N",
-         "the same seed gives the same numbers by the same kernels and threads, see --choices (default 0)",
+         "the same seed, kernels and threads give the same numbers, see --choices (default 0)",
          "What to train");
 
   option("--epochs", config.epochs, "N",
          fmt::format("passes over the data (default {}; for text 10, of at least 100 steps each)",
                      config.epochs),
          "How to train");
-  option("--batch-size", config.batch_size, "N",
-         fmt::format("pictures, or windows of text, in a step (default {}; for text 32, the largest 8)",
-                     config.batch_size),
-         "How to train");
+  option(
+      "--batch-size", config.batch_size, "N",
+      fmt::format("images, or windows of text, in a step (default {}; for text 32, for the largest models 8)",
+                  config.batch_size),
+      "How to train");
   option("--accumulate", config.accumulate, "N",
          "compute each batch in N parts, one after the other, in less memory (default 1)", "How to train");
   suggest(option("--precision", config.precision, "NAME",
                  "f32, tf32, bf16 or f16: what products are computed in; weights stay f32 (default f32)",
                  "How to train"),
           precision_names());
-  option("--max-steps", config.max_steps, "N", "stop after so many steps in all; schedules do not see it",
+  option("--max-steps", config.max_steps, "N", "stop after N steps in all; this does not change the schedule",
          "How to train");
   option("--eval-examples", config.eval_examples, "N",
-         "test on the first so many test pictures, or windows of text (default: all)", "How to train");
+         "test only on the first N test images, or windows of text (default: all)", "How to train");
   option("--patience", config.patience, "N",
-         "stop after so many epochs that were no better than the best (default: never)", "How to train");
+         "stop after N epochs in a row without a better test (default: never)", "How to train");
   suggest(option("--optimizer", config.optimizer, "NAME",
                  names_of(optim::optimizer_names()) +
                      fmt::format(" (default {}; for text adamw)", config.optimizer),
@@ -167,12 +168,12 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  names_of(optim::schedule_names()) + fmt::format(" (default {})", config.schedule),
                  "How to train"),
           optim::schedule_names());
-  option("--warm-up", config.warm_up, "N", "steps on the way up to --lr (not with one-cycle)",
+  option("--warm-up", config.warm_up, "N", "steps in which the rate rises to --lr (not with one-cycle)",
          "How to train");
   option("--momentum", config.momentum, "X",
          fmt::format("Nesterov momentum of sgd (default {:g})", config.momentum), "How to train");
   option("--weight-decay", config.weight_decay, "X",
-         fmt::format("(default {:g}, for text 0.1)", config.weight_decay), "How to train");
+         fmt::format("weight decay (default {:g}, for text 0.1)", config.weight_decay), "How to train");
   suggest(option("--weight-decay-on", config.weight_decay_on, "NAME",
                  "all, or weights: not biases and norms (default all, for text weights)", "How to train"),
           weight_decay_names());
@@ -188,7 +189,8 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "largest norm of all gradients together (default: not clipped, for text 1)", "How to train");
 
   option("--config", options.config_file, "FILE",
-         "take options from a TOML file, such as a run's config.toml; those given here go first", "The run");
+         "take options from a TOML file, such as a run's config.toml; those of the command line override it",
+         "The run");
   option("--out", options.out, "DIR", "the run's folder (default runs/MODEL-DATA-TIME)", "The run");
   group(command.add_flag("--resume", options.resume, "continue the run in --out, with the same numbers"),
         "The run");
@@ -204,15 +206,15 @@ void add_options(CLI::App& command, TrainOptions& options) {
                  "The run"),
           tuning_names());
   option("--choices", config.choices, "RUN",
-         "repeat the kernels of another run, step by step: for the same numbers", "The run");
+         "repeat the kernels of another run, step by step, for the same numbers", "The run");
   group(add_bytes(command, "--memory-limit", config.memory_limit,
-                  "what the run may take of the device, such as 2GiB: what does not fit is computed again"),
+                  "the most device memory that the run may take, such as 2GiB; activations that do not fit "
+                  "are recomputed"),
         "The run")
       ->option_text("SIZE");
-  suggest(
-      option("--offload", config.offload, "NAME",
-             "optimizer: keep its state in the host's memory; nothing on devices that share it", "The run"),
-      {"optimizer"});
+  suggest(option("--offload", config.offload, "NAME",
+                 "optimizer: keep its state in host memory; no effect on devices that share it", "The run"),
+          {"optimizer"});
   group(command.add_flag("--tensorboard", config.tensorboard,
                          "write event files for TensorBoard into the run's folder"),
         "The run");
@@ -248,7 +250,7 @@ Error no_run_error(const RunFolder& folder) {
   std::string hint = near.empty() ? "" : fmt::format("Did you mean '{}'? ", (parent / near).string());
   if (const auto newest = newest_run(); near.empty() && newest)
     hint = fmt::format("The newest run here is '{}'. ", newest->path.string());
-  return {ErrorCode::usage, "there is no run in the folder to go on with", folder.path.string(),
+  return {ErrorCode::usage, "there is no run to continue in the folder", folder.path.string(),
           hint + "To start a new one there, leave out --resume"};
 }
 

@@ -56,8 +56,8 @@ void require_text(const TrainedModel& trained) {
     throw Error(ErrorCode::usage,
                 fmt::format("{} names hidden tokens, and writes no text", trained.config.model),
                 trained.path.string(), "Test it on a text with 'athanor eval --data FILE.txt'");
-  throw Error(ErrorCode::usage, fmt::format("{} is a model of pictures", trained.config.model),
-              trained.path.string(), "Classify pictures with 'athanor predict'");
+  throw Error(ErrorCode::usage, fmt::format("{} is a model of images", trained.config.model),
+              trained.path.string(), "Classify images with 'athanor predict'");
 }
 
 std::string device_line(const TrainedModel& trained) {

@@ -39,7 +39,7 @@ std::vector<int64_t> numbers_in(const std::string& text, const char* option, siz
   for (size_t i = 0; i < numbers.size(); ++i)
     if (numbers[i] < (i == padding ? 0 : 1) || numbers[i] > INT32_MAX) numbers.clear();
   if (numbers.size() < least || numbers.size() > most)
-    throw Error(ErrorCode::usage, fmt::format("'{}' is no such problem", text), option, hint);
+    throw Error(ErrorCode::usage, fmt::format("'{}' is not a problem of this kind", text), option, hint);
   return numbers;
 }
 

@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-/// Where the channels are in a batch of pictures.
+/// Where the channels are in a batch of images.
 struct Layout {
   Shape input;  // [C, H, W]
   bool channels_last;
@@ -21,13 +21,13 @@ bool is_channels(int64_t extent) { return extent == 1 || extent == 3; }
 
 Layout layout_of(const HostArray& images) {
   if (images.dtype != DType::u8)
-    throw Error(ErrorCode::dtype, fmt::format("pictures must be u8, these are {}", to_string(images.dtype)),
-                {}, pictures_hint);
+    throw Error(ErrorCode::dtype, fmt::format("images must be u8, these are {}", to_string(images.dtype)), {},
+                pictures_hint);
   const Shape& s = images.shape;
   if (s.rank() == 3) return {{1, s[1], s[2]}, false};
   if (s.rank() == 4 && is_channels(s[1])) return {{s[1], s[2], s[3]}, false};
   if (s.rank() == 4 && is_channels(s[3])) return {{s[3], s[1], s[2]}, true};
-  throw Error(ErrorCode::shape, fmt::format("pictures of shape {}", to_string(s)), {},
+  throw Error(ErrorCode::shape, fmt::format("images of shape {}", to_string(s)), {},
               "They must be [N, H, W], [N, C, H, W] or [N, H, W, C] with C 1 or 3");
 }
 
@@ -106,9 +106,9 @@ ArrayDataset::ArrayDataset(HostArray images, const HostArray& labels, ArrayDatas
     : images_(std::move(images)), labels_(to_labels(labels)) {
   const auto [input, channels_last] = layout_of(images_);
   if (images_.shape[0] != size())
-    throw Error(ErrorCode::shape, fmt::format("{} pictures but {} labels", images_.shape[0], size()));
+    throw Error(ErrorCode::shape, fmt::format("{} images but {} labels", images_.shape[0], size()));
   if (images_.size() == 0)
-    throw Error(ErrorCode::value, fmt::format("there are no pictures: shape {}", to_string(images_.shape)));
+    throw Error(ErrorCode::value, fmt::format("there are no images: shape {}", to_string(images_.shape)));
   channels_last_ = channels_last;
   spec_.input = input;
   spec_.class_names = std::move(options.class_names);

@@ -110,12 +110,12 @@ Picture trivial(const Picture& picture, const Values& /*values*/, RandomStream& 
 const std::vector<AugmentationKind>& augmentation_kinds() {
   static const std::vector<AugmentationKind> kinds = {
       {"crop",
-       "a part of the picture with PADDING black pixels around",
+       "a part of the image with PADDING black pixels around",
        {{"padding", eighth, 0, 512}},
        random_crop,
        random_crop},
       {"resized-crop",
-       "a part of the stored picture, from LEAST of its area on, of a shape from 3:4 to 4:3, scaled",
+       "a part of the stored image, from LEAST of its area on, of a shape from 3:4 to 4:3, scaled",
        {{"least", 0.08, 0.001, 1}},
        nullptr},
       {"flip", "left and right exchanged", {{"p", 0.5, 0, 1}}, random_flip, random_flip},
@@ -149,11 +149,11 @@ const std::vector<AugmentationKind>& augmentation_kinds() {
        rand_augment},
       {"trivial", "TrivialAugment Wide: one of 14 operations of any strength", {}, trivial},
       {"mixup",
-       "pictures of a batch are added, with a share by Beta(ALPHA, ALPHA)",
+       "images of a batch are added, with a share by Beta(ALPHA, ALPHA)",
        {{"alpha", 0.2, 0.01, 100}},
        nullptr},
       {"cutmix",
-       "a rectangle is another picture's, with a share by Beta(ALPHA, ALPHA)",
+       "a rectangle is another image's, with a share by Beta(ALPHA, ALPHA)",
        {{"alpha", 1, 0.01, 100}},
        nullptr},
   };

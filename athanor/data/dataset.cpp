@@ -5,7 +5,7 @@
 namespace athanor {
 
 HostArray Dataset::picture(int64_t /*index*/, int64_t& /*label_out*/) const {
-  throw Error(ErrorCode::usage, "these examples are no pictures: they cannot be augmented or shown");
+  throw Error(ErrorCode::usage, "these examples are not images: they cannot be augmented or shown");
 }
 
 PictureAndMask Dataset::picture_and_mask(int64_t /*index*/) const {
@@ -13,7 +13,7 @@ PictureAndMask Dataset::picture_and_mask(int64_t /*index*/) const {
 }
 
 void Dataset::numbers(int64_t /*index*/, float* /*out*/) const {
-  throw Error(ErrorCode::usage, "the targets of these examples are no numbers");
+  throw Error(ErrorCode::usage, "the targets of these examples are not numbers");
 }
 
 int64_t Dataset::label(int64_t index) const {

@@ -76,7 +76,7 @@ EncodedPictures::EncodedPictures(std::unique_ptr<const PictureSource> source,
   spec_.classes = classes;
   spec_.class_names = std::move(class_names);
   if (options.like && !options.like->columns.empty())
-    throw Error(ErrorCode::shape, "the model was trained on a table, and these are pictures", place);
+    throw Error(ErrorCode::shape, "the model was trained on a table, and these are images", place);
   if (options.like) {
     spec_.input = options.like->input;
     spec_.normalization = options.like->normalization;
@@ -98,8 +98,8 @@ void EncodedPictures::learn_spec(const DataOptions& options, const std::string& 
     }
   }
   const auto none_readable = [&] {
-    return Error(ErrorCode::format, fmt::format("none of the pictures can be read: {}", problem->what()),
-                 place, "Give a folder of PNG, JPEG or WebP files");
+    return Error(ErrorCode::format, fmt::format("none of the images can be read: {}", problem->what()), place,
+                 "Give a folder of PNG, JPEG or WebP files");
   };
   if (seen.empty()) throw none_readable();
   const auto [height, width] = example_size(seen, options.image_size);
@@ -139,7 +139,7 @@ HostArray EncodedPictures::picture(int64_t index, int64_t& label_out) const {
       note_broken(here, error.what());
     }
   }
-  throw Error(ErrorCode::format, "none of the pictures can be read", source_->name(index));
+  throw Error(ErrorCode::format, "none of the images can be read", source_->name(index));
 }
 
 void EncodedPictures::read(int64_t index, float* image_out, int64_t& label_out) const {
@@ -155,11 +155,11 @@ Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most
   for (const auto& [at, problem] : broken)
     if (names.size() < most_named) names.push_back(problem);
   if (broken.size() > most_named) names.push_back(fmt::format("and {} more", broken.size() - most_named));
-  return {ErrorCode::format,
-          fmt::format("{} pictures cannot be read, and {} are allowed: {}", broken.size(), most,
-                      join(names, "; ")),
-          {},
-          "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken"};
+  return {
+      ErrorCode::format,
+      fmt::format("{} images cannot be read, and {} are allowed: {}", broken.size(), most, join(names, "; ")),
+      {},
+      "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken"};
 }
 
 void EncodedPictures::note_broken(int64_t index, const std::string& why) const {

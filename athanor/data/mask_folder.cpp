@@ -1,4 +1,4 @@
-// Folders of pictures and masks.
+// Folders of images and masks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* mask_folder_hint =
-    "Put pictures into images/ and masks of the same names into masks/, PNG files with the class of each "
+    "Put images into images/ and masks of the same names into masks/, PNG files with the class of each "
     "pixel "
     "(in train/ and test/ or val/, or without these in the folder itself)";
 
@@ -33,7 +33,7 @@ bool holds_pairs(const fs::path& folder) {
   return has_folder(folder, "images") && has_folder(folder, "masks");
 }
 
-/// The part with the test pictures; empty where there is none.
+/// The part with the test images; empty where there is none.
 fs::path test_part(const fs::path& folder) {
   for (const char* name : {"test", "testing", "val", "valid", "validation"})
     if (holds_pairs(folder / name)) return folder / name;
@@ -69,12 +69,12 @@ std::vector<MaskedFile> pairs_in(const fs::path& folder) {
   }
   if (alone.empty() && !pairs.empty()) return pairs;
   if (alone.empty())
-    throw Error(ErrorCode::io, "there are no pictures", (folder / "images").string(), mask_folder_hint);
+    throw Error(ErrorCode::io, "there are no images", (folder / "images").string(), mask_folder_hint);
   constexpr size_t most_named = 5;
   const size_t all = alone.size();
   alone.resize(std::min(all, most_named));
   throw Error(ErrorCode::io,
-              fmt::format("{} picture{} no mask: {}{}", all, all == 1 ? " has" : "s have", join(alone),
+              fmt::format("{} image{} no mask: {}{}", all, all == 1 ? " has" : "s have", join(alone),
                           all > most_named ? ", ..." : ""),
               (folder / "masks").string(), mask_folder_hint);
 }
@@ -89,7 +89,7 @@ std::vector<MaskedFile> pairs_of(const fs::path& folder, Split split) {
   for (size_t i = 0; i < all.size(); ++i)
     if (tested[i] == (split == Split::test)) kept.push_back(std::move(all[i]));
   if (kept.empty())
-    throw Error(ErrorCode::value, "there are too few pictures to keep any for testing", folder.string(),
+    throw Error(ErrorCode::value, "there are too few images to keep any for testing", folder.string(),
                 mask_folder_hint);
   return kept;
 }

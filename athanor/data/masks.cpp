@@ -37,7 +37,7 @@ PictureAndMask MaskedPictures::decode(int64_t index) const {
   PictureAndMask pair{read_image(file.picture), read_mask(file.mask)};
   if (pair.mask.shape[0] != pair.picture.shape[0] || pair.mask.shape[1] != pair.picture.shape[1])
     throw Error(ErrorCode::shape,
-                fmt::format("the mask has {} x {} pixels, its picture {} x {}", pair.mask.shape[1],
+                fmt::format("the mask has {} x {} pixels, its image {} x {}", pair.mask.shape[1],
                             pair.mask.shape[0], pair.picture.shape[1], pair.picture.shape[0]),
                 file.mask.string(), "Make them of one size");
   for (const uint8_t pixel : pair.mask.as<uint8_t>())
@@ -57,7 +57,7 @@ PictureAndMask MaskedPictures::picture_and_mask(int64_t index) const {
       note_broken(here, error.what());
     }
   }
-  throw Error(ErrorCode::format, "none of the pictures can be read",
+  throw Error(ErrorCode::format, "none of the images can be read",
               files_[static_cast<size_t>(index)].picture.string());
 }
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr const char* renumber_hint =
     "Number the classes from 0 on, in all files alike: np.unique(labels, return_inverse=True)[1]";
 
-/// More classes than any picture dataset has: a label above it is no label.
+/// More classes than any image dataset has: a label above it is no label.
 constexpr int64_t most_classes = 65536;
 
 /// The names that a file may have: as in MNIST's archive, as some tools unpack it, and as NumPy arrays.
@@ -83,7 +83,7 @@ int64_t count_classes(const FileArray& labels) {
         ErrorCode::value,
         fmt::format("label {:.0f} is out of range: at most {} classes are supported", largest, most_classes),
         labels.path.string(), renumber_hint);
-  // A class without a picture is nothing unusual. But where each label comes twice or more on average, chance
+  // A class without an image is nothing unusual. But where each label comes twice or more on average, chance
   // leaves out fewer than half of the classes (exp(-2) is a seventh).
   const auto different = static_cast<double>(found.size());
   if (*found.begin() >= 0 && 2 * different < largest + 1 &&
@@ -91,7 +91,7 @@ int64_t count_classes(const FileArray& labels) {
     throw Error(
         ErrorCode::value,
         fmt::format("the labels are not numbered one by one: of the {:.0f} classes up to label {:.0f}, "
-                    "{} have pictures ({})",
+                    "{} have images ({})",
                     largest + 1, largest, found.size(), show_labels(found)),
         labels.path.string(), renumber_hint);
   return static_cast<int64_t>(largest) + 1;
@@ -110,7 +110,7 @@ Normalization training_normalization(const ReadArray& read) {
 
 void refuse_image_size(const DataOptions& options) {
   if (options.image_size > 0)
-    throw Error(ErrorCode::usage, "only picture files are scaled, and this dataset has none", "--image-size",
+    throw Error(ErrorCode::usage, "only image files are scaled, and this dataset has none", "--image-size",
                 "Leave it out");
 }
 

@@ -120,7 +120,7 @@ std::shared_ptr<const Dataset> open_csv(const fs::path& path, Split split, const
   const fs::path& here = own_test && split == Split::test ? test : training;
   const CsvTable table = read_csv(here);
   if (options.like && options.like->columns.empty())
-    throw Error(ErrorCode::shape, "the model was trained on pictures, and this is a table", here.string());
+    throw Error(ErrorCode::shape, "the model was trained on images, and this is a table", here.string());
   if (options.numbers) return open_numbers({here, training, own_test, table}, split, options);
   const size_t label = class_column(table, options, here);
   ExampleSpec spec;

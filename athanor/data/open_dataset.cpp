@@ -80,7 +80,7 @@ std::string what_is_in(const fs::path& folder) {
 }
 
 constexpr const char* folder_hint =
-    "A dataset's folder holds pictures as train/CLASS/NAME.jpg, the four IDX files of MNIST, four .npy files "
+    "A dataset's folder holds images as train/CLASS/NAME.jpg, the four IDX files of MNIST, four .npy files "
     "(train_images.npy, train_labels.npy, test_images.npy, test_labels.npy), CIFAR's .bin files, "
     "WebDataset's .tar files, or train.csv and test.csv";
 
@@ -93,13 +93,13 @@ std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, cons
   if (ending == ".tar") return open_webdataset(file, split, options);
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   if (ending == ".npy")
-    throw Error(ErrorCode::io, "one array is no dataset: it has pictures or labels, not both", file.string(),
+    throw Error(ErrorCode::io, "one array is not a dataset: it has images or labels, not both", file.string(),
                 fmt::format("Call four of them train_images.npy, train_labels.npy, test_images.npy and "
                             "test_labels.npy, and give their folder: {}",
                             folder));
   throw Error(
       ErrorCode::io,
-      fmt::format("'{}' is no kind of dataset file", ending.empty() ? file.filename().string() : ending),
+      fmt::format("'{}' is not a kind of dataset file", ending.empty() ? file.filename().string() : ending),
       file.string(), "Known are .npz, .safetensors, .csv, .tsv and .tar files, and folders");
 }
 
@@ -119,7 +119,7 @@ std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split, 
   if (has_table(folder)) return open_csv(folder, split, options);
   if (is_mask_folder(folder)) return open_mask_folder(folder, split, options);
   if (is_picture_folder(folder)) return open_picture_folder(folder, split, options);
-  throw Error(ErrorCode::io, fmt::format("the folder is no dataset that is known: {}", what_is_in(folder)),
+  throw Error(ErrorCode::io, fmt::format("the folder is not a known kind of dataset: {}", what_is_in(folder)),
               folder.string(), folder_hint);
 }
 

@@ -82,7 +82,7 @@ ReadArray one_split(const fs::path& file, const std::shared_ptr<const Arrays>& a
                            [](double label) { return static_cast<int64_t>(label); });
   if (arrays->at(images).shape.rank() < 1 || arrays->at(images).shape[0] != count)
     throw Error(ErrorCode::shape,
-                fmt::format("pictures of shape {} but {} labels", to_string(arrays->at(images).shape), count),
+                fmt::format("images of shape {} but {} labels", to_string(arrays->at(images).shape), count),
                 file.string());
   return [=, tested = held_out(names, classes)](Split split, bool want_labels) {
     const std::string& name = want_labels ? labels : images;

@@ -14,7 +14,7 @@ namespace athanor {
 namespace {
 
 constexpr const char* number_arrays_hint =
-    "Inputs are pictures as for classification (u8), or numbers [N, F]; targets are numbers, [N] or [N, K]";
+    "Inputs are images as for classification (u8), or numbers [N, F]; targets are numbers, [N] or [N, K]";
 
 struct Targets {
   std::vector<double> numbers;

@@ -55,7 +55,7 @@ std::vector<std::string> folders_in(const fs::path& folder) {
   return names;
 }
 
-/// The pictures below `folder`, as paths below `root`.
+/// The images below `folder`, as paths below `root`.
 std::vector<std::string> pictures_below(const fs::path& root, const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code failed;
@@ -136,7 +136,7 @@ std::shared_ptr<const Dataset> open_picture_folder(const fs::path& folder, Split
       throw Error(ErrorCode::value,
                   fmt::format("the class '{}' is none of the {} that are known: {}", name, classes.size(),
                               join(classes)),
-                  (here / name).string(), "Test and training pictures must have the same classes");
+                  (here / name).string(), "Test and training images must have the same classes");
     for (std::string& picture : pictures) files.emplace_back(std::move(picture), found - classes.begin());
   }
   if (!own_test) {
@@ -151,7 +151,7 @@ std::shared_ptr<const Dataset> open_picture_folder(const fs::path& folder, Split
   }
   if (files.empty())
     throw Error(ErrorCode::io,
-                fmt::format("there are no {} pictures", split == Split::train ? "training" : "test"),
+                fmt::format("there are no {} images", split == Split::train ? "training" : "test"),
                 here.string(), "Put them there as CLASS/NAME.jpg (or .png, .webp)");
   return std::make_shared<EncodedPictures>(std::make_unique<PictureFiles>(here, std::move(files)), classes,
                                            static_cast<int64_t>(classes.size()), options, folder.string());

@@ -53,8 +53,8 @@ ColumnEncoding learn_column(const CsvTable& table, const std::vector<size_t>& ro
   }
   if (categories.size() > most_categories)
     throw Error(ErrorCode::value,
-                fmt::format("the column '{}' is no number and has more than {} different values", result.name,
-                            most_categories),
+                fmt::format("the column '{}' is not of numbers and has more than {} different values",
+                            result.name, most_categories),
                 name, "Leave it out, or group its values");
   result.categories.assign(categories.begin(), categories.end());
   return result;
@@ -83,7 +83,7 @@ void encode(const ColumnEncoding& column, const std::string& field, float* out, 
   const auto number = number_in(field);
   if (!number)
     throw Error(ErrorCode::value,
-                fmt::format("'{}' is no number, which the column '{}' holds", field, column.name), place,
+                fmt::format("'{}' is not a number, as the column '{}' holds", field, column.name), place,
                 "Mend the field, or leave it empty");
   out[0] = static_cast<float>((*number - column.mean) / column.stddev);
 }
@@ -165,7 +165,7 @@ std::vector<double> numbers_in(const CsvTable& table, const std::vector<size_t>&
       const auto number = number_in(table.rows[row][column]);
       if (!number)
         throw Error(ErrorCode::value,
-                    fmt::format("'{}' is no number, which the target '{}' must be", table.rows[row][column],
+                    fmt::format("'{}' is not a number, as the target '{}' must be", table.rows[row][column],
                                 table.columns[column]),
                     example_place(name, row), "Mend the field, or take the row out");
       numbers.push_back(*number);

@@ -106,7 +106,7 @@ std::vector<std::string> number_labels(std::vector<ShardExample>& examples, cons
       throw Error(
           ErrorCode::value,
           fmt::format("the class '{}' of '{}' is none that is known", example.label, example.picture.name),
-          place.string(), "Test and training pictures must have the same classes");
+          place.string(), "Test and training images must have the same classes");
     example.number = found - names.begin();
   }
   return names;
@@ -181,7 +181,7 @@ std::shared_ptr<const Dataset> open_webdataset(const fs::path& path, Split split
   if (examples.empty())
     throw Error(
         ErrorCode::io,
-        fmt::format("there are no {} pictures in the archives", split == Split::train ? "training" : "test"),
+        fmt::format("there are no {} images in the archives", split == Split::train ? "training" : "test"),
         path.string(), shard_hint);
   return std::make_shared<EncodedPictures>(
       std::make_unique<ShardPictures>(std::move(shards), std::move(examples)), names, classes, options,

@@ -48,7 +48,7 @@ void find_gfx_overrides(const std::vector<FoundDevice>& devices, const Machine& 
     const std::string pretended = gfx_of_override(value);
     const std::string setting = fmt::format("{}={}", name, value);
     if (pretended.empty()) {
-      found.push_back({setting, "is no version like 10.3.0", "unset " + name});
+      found.push_back({setting, "is not a version like 10.3.0", "unset " + name});
       continue;
     }
     for (const FoundDevice& device : devices) {

@@ -120,7 +120,7 @@ Machine::Machine() : root_("/") {
 Machine::Machine(fs::path root) : root_(std::move(root)) {
   std::error_code failed;
   if (!fs::is_directory(root_, failed))
-    throw Error(ErrorCode::io, "this is no folder with a recorded machine", root_.string(),
+    throw Error(ErrorCode::io, "this is not a folder with a recorded machine", root_.string(),
                 "It should have sys/, proc/ and the like in it");
   const fs::path facts = root_ / "machine.toml";
   Record record;

@@ -132,7 +132,7 @@ std::vector<Check> in_order(std::vector<Check> all) {
     if (!known.insert(check.id).second) refuse(check.id, "two checks have this id");
   for (const Check& check : all)
     for (const std::string& need : check.needs)
-      if (known.count(need) == 0) refuse(check.id, fmt::format("needs '{}', which is no check", need));
+      if (known.count(need) == 0) refuse(check.id, fmt::format("needs '{}', which is not a check", need));
   std::vector<Check> ordered;
   while (ordered.size() < known.size()) {
     const auto next = std::find_if(all.begin(), all.end(), [&](const Check& check) {

@@ -38,7 +38,7 @@ void Compatibility::use(const std::string& file) {
   std::error_code problem;
   constexpr uintmax_t most = uintmax_t{4} << 20;
   if (std::filesystem::exists(file, problem) && !std::filesystem::is_regular_file(file, problem))
-    throw Error(ErrorCode::io, "is no file", file);
+    throw Error(ErrorCode::io, "is not a file", file);
   if (const auto size = std::filesystem::file_size(file, problem); !problem && size > most)
     throw Error(ErrorCode::format, fmt::format("has {}, too much for compatibility data", format_bytes(size)),
                 file);

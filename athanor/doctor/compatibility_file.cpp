@@ -25,30 +25,30 @@ class Part {
   Part(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
 
   Part at(const char* name) const {
-    if (!json_.is_object()) fail("is no table");
+    if (!json_.is_object()) fail("is not a table");
     if (!json_.contains(name)) fail(fmt::format("has no '{}'", name));
     return {json_.at(name), fmt::format("{}{}{}", where_, where_.empty() ? "" : ".", name)};
   }
   bool has(const char* name) const { return json_.is_object() && json_.contains(name); }
   std::vector<Part> rows() const {
-    if (!json_.is_array()) fail("is no list");
+    if (!json_.is_array()) fail("is not a list");
     std::vector<Part> all;
     for (size_t i = 0; i < json_.size(); ++i)
       all.push_back({json_.at(i), fmt::format("{}, row {}", where_, i + 1)});
     return all;
   }
   std::string text() const {
-    if (!json_.is_string()) fail("is no text");
+    if (!json_.is_string()) fail("is not text");
     return json_.get<std::string>();
   }
   std::string text(const char* name) const { return has(name) ? at(name).text() : ""; }
   Version version() const {
     const auto version = Version::parse(text());
-    if (!version) fail(fmt::format("is '{}', which is no version", text()));
+    if (!version) fail(fmt::format("is '{}', which is not a version", text()));
     return *version;
   }
   int64_t number() const {
-    if (!json_.is_number_integer() || json_.get<int64_t>() < 0) fail("is no whole number");
+    if (!json_.is_number_integer() || json_.get<int64_t>() < 0) fail("is not a whole number");
     return json_.get<int64_t>();
   }
   template <class T>
@@ -81,7 +81,7 @@ class Part {
     };
     if (text.size() != 10 || text[4] != '-' || text[7] != '-' || !digits(0, 4) || !digits(5, 7) ||
         !digits(8, 10) || !day_number(text))
-      fail(fmt::format("is '{}', which is no date (2026-11-22)", text));
+      fail(fmt::format("is '{}', which is not a date (2026-11-22)", text));
     return text;
   }
   [[noreturn]] void fail(const std::string& what) const {

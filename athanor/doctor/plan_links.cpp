@@ -129,7 +129,7 @@ void add_intel_driver_links(InstallPlan& plan, const Facts& facts, const Gpu& gp
 Link nothing_for_intel(const char* framework) {
   return {framework,
           "-",
-          {fmt::format("no release of {} that is kept up has anything for Intel GPUs", framework),
+          {fmt::format("no maintained release of {} supports Intel GPUs", framework),
            fmt::format("{} 没有仍在维护的、支持 Intel GPU 的版本", framework)},
           {"PyTorch (--plan pytorch), Athanor (--plan athanor), or the CPU (--device cpu)",
            "改用 PyTorch（--plan pytorch）、Athanor（--plan athanor），或只用 CPU（--device cpu）"},

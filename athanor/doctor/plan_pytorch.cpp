@@ -82,11 +82,8 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   }
   const Version newest = Compatibility::known().pytorch.back().version;
   if (!cuda.empty()) {
-    Link toolkit{"CUDA",
-                 cuda,
-                 {"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
-                 {},
-                 false};
+    Link toolkit{
+        "CUDA", cuda, {"comes in the wheel; nothing to install", "包含在 wheel 中，无需安装"}, {}, false};
     const auto& newest_major = *Compatibility::known().minimum_driver.rbegin();
     const Compatibility::Toolkit& newest_toolkit = Compatibility::known().cuda.back();
     const auto left_behind = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
@@ -94,7 +91,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
     });
     if (left_behind != gpus.end())
       toolkit.newer = {
-          fmt::format("another GPU: CUDA {} has left {} behind", newest_major.first, (*left_behind)->arch),
+          fmt::format("another GPU: CUDA {} does not support {}", newest_major.first, (*left_behind)->arch),
           fmt::format("更换 GPU：CUDA {} 不再支持 {}", newest_major.first, (*left_behind)->arch)};
     else if (newest_major.first > Version::parse(cuda)->at(0))
       toolkit.newer = {
@@ -105,14 +102,13 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   if (wheel.flavour.starts_with("rocm")) {
     // From 7.14 on ROCm's libraries are packages of their own (rocm-sdk), which the wheel requires.
     const bool apart = Version::parse(wheel.flavour.substr(4)) >= Version::parse("7.14");
-    plan.links.push_back(
-        {"ROCm",
-         wheel.flavour.substr(4),
-         apart ? Text{"comes with it from the same index (rocm-sdk); nothing is to be installed",
-                      "随 wheel 从同一索引安装（rocm-sdk），无需另行安装"}
-               : Text{"comes in the wheel; nothing is to be installed", "包含在 wheel 中，无需安装"},
-         {},
-         false});
+    plan.links.push_back({"ROCm",
+                          wheel.flavour.substr(4),
+                          apart ? Text{"comes with it from the same index (rocm-sdk); nothing to install",
+                                       "随 wheel 从同一索引安装（rocm-sdk），无需另行安装"}
+                                : Text{"comes in the wheel; nothing to install", "包含在 wheel 中，无需安装"},
+                          {},
+                          false});
   }
   Link torch{"PyTorch", wheel.version.text() + ", " + wheel.flavour, {}, {}, false};
   torch.reason = torch_reason(wheel, gpus);

@@ -12,8 +12,8 @@ namespace {
 constexpr uint64_t longest_image = uint64_t{512} << 20;
 
 Error no_image(const std::string& name) {
-  return format_error("neither a PNG, a JPEG nor a WebP picture", name, byte_place(0),
-                      "Convert the picture to PNG or JPEG");
+  return format_error("neither a PNG, a JPEG nor a WebP image", name, byte_place(0),
+                      "Convert the image to PNG or JPEG");
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::vector<Color> mask_palette(int64_t classes) {
 
 Error too_many_pixels(uint64_t width, uint64_t height, const std::string& name) {
   return {ErrorCode::value,
-          fmt::format("the picture has {} x {} pixels, more than {} million", width, height,
+          fmt::format("the image has {} x {} pixels, more than {} million", width, height,
                       most_pixels / 1'000'000),
           name, fmt::format("Make it smaller, for example: convert {} -resize 25% smaller.png", name)};
 }
@@ -68,7 +68,7 @@ ImageExtents read_image_extents(const std::filesystem::path& path) {
     beginning.resize(file.read(beginning));
     try {
       return parse_image_extents(beginning, path.string());
-    } catch (const Error&) {  // a JPEG may have a small picture of itself before its header
+    } catch (const Error&) {  // a JPEG may have a small image of itself before its header
     }
   }
   return parse_image_extents(read_file(path, longest_image), path.string());

@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-/// A progressive file may repeat scans without end, and each takes a pass over the picture. Encoders write
+/// A progressive file may repeat scans without end, and each takes a pass over the image. Encoders write
 /// about ten.
 constexpr int most_scans = 500;
 
@@ -43,7 +43,7 @@ struct JpegDecoder {
 }
 
 /// libjpeg only warns about lost data and continues with grey; we make it an error. Irregularities that do
-/// not affect the picture, which some cameras write, are allowed.
+/// not affect the image, which some cameras write, are allowed.
 void on_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   const int code = jpeg->err->msg_code;
@@ -90,7 +90,7 @@ bool read_jpeg_pixels(JpegDecoder& decoder, JSAMPLE* pixels, size_t stride) {
   return true;
 }
 
-/// Throws for unsupported files, and if the picture cannot be in so few bytes: Huffman coding takes at least
+/// Throws for unsupported files, and if the image cannot be in so few bytes: Huffman coding takes at least
 /// a bit for each block of 8 x 8 pixels.
 void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& name) {
   const jpeg_decompress_struct& jpeg = decoder.jpeg;
@@ -99,9 +99,9 @@ void check_supported(const JpegDecoder& decoder, Bytes data, const std::string& 
   if (jpeg.jpeg_color_space != JCS_GRAYSCALE && jpeg.jpeg_color_space != JCS_YCbCr &&
       jpeg.jpeg_color_space != JCS_RGB)
     throw format_error(fmt::format("{} components that are not grey or RGB", jpeg.num_components), name,
-                       "frame header", "Convert the picture to RGB");
+                       "frame header", "Convert the image to RGB");
   if (uint64_t{jpeg.image_width} * jpeg.image_height / 512 > data.size())
-    throw format_error(fmt::format("a picture of {} x {} pixels is declared, more than {} bytes can hold",
+    throw format_error(fmt::format("an image of {} x {} pixels is declared, more than {} bytes can hold",
                                    jpeg.image_width, jpeg.image_height, data.size()),
                        name, "frame header");
 }

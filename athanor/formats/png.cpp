@@ -92,13 +92,13 @@ bool read_png_pixels(PngDecoder& decoder, png_bytep pixels, size_t stride) {
   return true;
 }
 
-/// Throws when even the best compression (deflate's 1 to 1032) cannot get the picture into the file.
+/// Throws when even the best compression (deflate's 1 to 1032) cannot get the image into the file.
 void check_size(const PngDecoder& decoder, const std::string& name) {
   const uint64_t width = png_get_image_width(decoder.png, decoder.info);
   const uint64_t height = png_get_image_height(decoder.png, decoder.info);
   const uint64_t raw = height * png_get_rowbytes(decoder.png, decoder.info);
   if (raw / 1032 > decoder.data.size())
-    throw format_error(fmt::format("a picture of {} x {} pixels is declared, more than {} bytes can hold",
+    throw format_error(fmt::format("an image of {} x {} pixels is declared, more than {} bytes can hold",
                                    width, height, decoder.data.size()),
                        name, "chunk IHDR");
   if (width * height > most_pixels) throw too_many_pixels(width, height, name);
@@ -148,7 +148,7 @@ HostArray parse_png_numbers(Bytes data, const std::string& name) {
   const bool numbers = color == PNG_COLOR_TYPE_PALETTE || (color & PNG_COLOR_MASK_COLOR) == 0;
   if (!numbers || png_get_bit_depth(decoder.png, decoder.info) > 8)
     throw format_error(
-        numbers ? "the mask has 16 bits a pixel" : "the mask has colours, and no number a pixel", name,
+        numbers ? "the mask has 16 bits a pixel" : "the mask has colours, not a number for each pixel", name,
         "chunk IHDR", "Save the number of each pixel's class: grey or with a palette, of 8 bits");
   check_size(decoder, name);
   check_png(set_raw_output(decoder), decoder, name);
@@ -191,7 +191,7 @@ std::vector<std::byte> format_png(const HostArray& picture) {
   std::vector<std::byte> file(PNG_IMAGE_PNG_SIZE_MAX(image));
   png_alloc_size_t size = file.size();
   if (png_image_write_to_memory(&image, file.data(), &size, 0, picture.bytes.data(), 0, nullptr) == 0)
-    throw Error(ErrorCode::value, fmt::format("the picture cannot be written as PNG: {}", image.message));
+    throw Error(ErrorCode::value, fmt::format("the image cannot be written as PNG: {}", image.message));
   file.resize(size);
   return file;
 }

@@ -131,11 +131,11 @@ std::vector<TarMember> parse_tar_members(const std::function<size_t(uint64_t, st
     if (size - at < tar_block || read(at, header) < tar_block) fail("the archive ends too early");
     if (std::ranges::all_of(header, [](std::byte b) { return b == std::byte{0}; })) break;  // its end
     if (at == 0 && is_gzip(header))
-      throw format_error("the archive is compressed: its pictures could not be read one by one", name,
+      throw format_error("the archive is compressed: its images could not be read one by one", name,
                          byte_place(0), "Unpack it: gunzip FILE");
-    if (!checksum_fits(header)) fail("this is no tar header, or it is damaged");
+    if (!checksum_fits(header)) fail("this is not a tar header, or it is damaged");
     const auto declared = number_at(header, 124, 12);
-    if (!declared) fail("the size of a member is no number");
+    if (!declared) fail("the size of a member is not a number");
     const auto kind = static_cast<char>(header[156]);
     const uint64_t bytes = kind != 'x' && kind != 'L' && pax.size ? *pax.size : *declared;
     const uint64_t from = at + tar_block;

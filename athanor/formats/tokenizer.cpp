@@ -249,7 +249,7 @@ std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& text, const 
   } catch (const Error& error) {
     throw Error(ErrorCode::format, error.problem(), name, hint);
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::format, fmt::format("the file is no tokenizer.json: {}", error.what()), name,
+    throw Error(ErrorCode::format, fmt::format("the file is not a tokenizer.json: {}", error.what()), name,
                 hint);
   }
 }

@@ -10,7 +10,7 @@
 namespace athanor {
 namespace {
 
-// Of one colour, a picture of any size takes some twenty bytes. Up to here it is decoded all the same.
+// An image of one colour takes some twenty bytes, whatever its size. Up to this size it is decoded anyway.
 constexpr uint64_t always_allowed_pixels = uint64_t{1} << 24;
 constexpr uint64_t most_pixels_a_byte = 1024;
 
@@ -28,7 +28,7 @@ WebPBitstreamFeatures webp_features(Bytes data, const std::string& name) {
       status != VP8_STATUS_OK)
     throw format_error(fmt::format("corrupt WebP: {}", webp_problem(status)), name, "header");
   if (features.has_animation != 0)
-    throw format_error("a moving picture", name, "header", "Save one of its pictures");
+    throw format_error("an animated WebP", name, "header", "Save one of its images");
   return features;
 }
 
@@ -46,13 +46,13 @@ HostArray parse_webp(Bytes data, const std::string& name) {
   const WebPBitstreamFeatures features = webp_features(data, name);
   const auto width = static_cast<uint64_t>(features.width), height = static_cast<uint64_t>(features.height);
   if (width * height > always_allowed_pixels && width * height / most_pixels_a_byte > data.size())
-    throw format_error(fmt::format("a picture of {} x {} pixels in {} bytes", width, height, data.size()),
+    throw format_error(fmt::format("an image of {} x {} pixels in {} bytes", width, height, data.size()),
                        name, "header", "It is of one colour, or made to fill the memory: leave it out");
   if (width * height > most_pixels) throw too_many_pixels(width, height, name);
   HostArray picture(DType::u8, {features.height, features.width, 3});
   if (WebPDecodeRGBInto(start_of(data), data.size(), picture.as<uint8_t>().data(), picture.bytes.size(),
                         3 * features.width) == nullptr)
-    throw format_error("corrupt WebP: its data ends too early or contradicts itself", name, "picture");
+    throw format_error("corrupt WebP: its data ends too early or contradicts itself", name, "image");
   return picture;
 }
 

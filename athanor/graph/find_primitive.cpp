@@ -15,7 +15,7 @@ const Op& find_primitive(Prim prim) {
     return found;
   }();
   const auto found = all.find(prim);
-  if (found == all.end()) throw Error(ErrorCode::internal, "an op that is no primitive was asked for as one");
+  if (found == all.end()) throw Error(ErrorCode::internal, "no op is registered for this primitive");
   return *found->second;
 }
 

@@ -66,7 +66,7 @@ Upsample::Upsample(Pair factor, const InterpolateOptions& options)
       }) {
   if (factor.height < 1 || factor.width < 1)
     throw Error(ErrorCode::value, fmt::format("Upsample by {}x{}", factor.height, factor.width), {},
-                "Factors are at least 1; interpolate() makes pictures smaller");
+                "Factors are at least 1; interpolate() makes images smaller");
 }
 
 Dropout::Dropout(double probability) : probability_(probability) {

@@ -39,7 +39,7 @@ TensorType sampled_type(std::span<const TensorType> in, const Attrs& attrs) {
 
 // ---- Decomposition ----
 
-// From [-1, 1] to elements of an axis, where it lies in the picture unless the border is zeros.
+// From [-1, 1] to elements of an axis, where it lies in the image unless the border is zeros.
 Tensor position_in(const Tensor& g, int64_t extent, const Attrs& attrs) {
   const bool corners = attrs.flag("align_corners");
   const auto n = static_cast<double>(extent);
@@ -220,7 +220,7 @@ TensorType affine_type(std::span<const TensorType> in, const Attrs& attrs) {
   if (theta.rank() != 3 || theta[1] != 2 || theta[2] != 3)
     throw Error(ErrorCode::shape, fmt::format("theta is {}", to_string(theta)), {}, "It is [N, 2, 3]");
   if (size[0] < 1 || size[1] < 1)
-    throw Error(ErrorCode::value, fmt::format("a picture of [{}, {}]", size[0], size[1]), {},
+    throw Error(ErrorCode::value, fmt::format("an image of [{}, {}]", size[0], size[1]), {},
                 "Both are at least 1");
   return {in[0].dtype, {theta[0], size[0], size[1], 2}, {}};
 }
@@ -340,7 +340,7 @@ ATHANOR_OPS(grid_sample) {
        .tolerance = 64});
   define_op(
       {.name = "affine_grid",
-       .doc = "theta [N, 2, 3] -> theta (x, y, 1) for each position in [-1, 1] of a picture, [N, H, W, 2]",
+       .doc = "theta [N, 2, 3] -> theta (x, y, 1) for each position in [-1, 1] of an image, [N, H, W, 2]",
        .infer = affine_type,
        .decompose = affine_decompose,
        .reference = reference_affine,

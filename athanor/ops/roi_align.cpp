@@ -24,7 +24,7 @@ TensorType roi_type(std::span<const TensorType> in, const Attrs& attrs) {
   if (x.rank() != 4 || boxes.rank() != 2 || boxes[1] != 4 || in[2].shape != Shape{boxes[0]} ||
       in[2].dtype != DType::i64)
     throw Error(ErrorCode::shape,
-                fmt::format("x is {}, the boxes {} and their pictures {}", to_string(x), to_string(boxes),
+                fmt::format("x is {}, the boxes {} and their images {}", to_string(x), to_string(boxes),
                             to_string(in[2])),
                 {}, "They are [N, C, H, W], [K, 4] and i64[K]");
   if (x[2] < 1 || x[3] < 1)
@@ -174,7 +174,7 @@ Attrs roi_attrs(Pair output, const RoiAlignOptions& o) {
 
 ATHANOR_OPS(roi_align) {
   define_op({.name = "roi_align",
-             .doc = "x [N, C, H, W], boxes [K, 4] (x1, y1, x2, y2), pictures i64 [K] -> each box resized, "
+             .doc = "x [N, C, H, W], boxes [K, 4] (x1, y1, x2, y2), images i64 [K] -> each box resized, "
                     "[K, C, PH, PW]",
              .arity = 3,
              .infer = roi_type,
@@ -197,7 +197,7 @@ ATHANOR_OPS(roi_align) {
   define_op(
       {.name = "roi_align_grad",
        .doc =
-           "boxes [K, 4], pictures i64 [K], dy -> the gradient of roi_align by x, [N, C, H, W] = input_shape",
+           "boxes [K, 4], images i64 [K], dy -> the gradient of roi_align by x, [N, C, H, W] = input_shape",
        .arity = 3,
        .dtypes = {DType::f32, DType::f64},  // half types: as a gradient of roi_align
        .infer = roi_grad_type,
@@ -223,7 +223,7 @@ Tensor roi_align(Operand x, Operand boxes, Pair output, const RoiAlignOptions& o
         const Tensor given = as_tensor(boxes);
         if (given.rank() != 2 || given.size(1) != 5)
           throw Error(ErrorCode::shape, fmt::format("the boxes are {}", to_string(given.shape())), {},
-                      "They are [K, 5]: the picture's number, x1, y1, x2, y2");
+                      "They are [K, 5]: the image's number, x1, y1, x2, y2");
         return apply(op, {x, slice(given, 1, 1, 5), cast(slice(given, {Slice(), 0}), DType::i64)},
                      roi_attrs(output, options));
       },

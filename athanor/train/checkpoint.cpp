@@ -140,7 +140,8 @@ void write_checkpoint(const std::filesystem::path& path, Checkpoint checkpoint) 
 Checkpoint read_checkpoint(const std::filesystem::path& path) {
   SafeTensors content = read_safetensors(path);
   if (content.metadata["format"] != format_name)
-    throw Error(ErrorCode::format, "the file is no checkpoint that this Athanor wrote", path.string(), hint);
+    throw Error(ErrorCode::format, "the file is not a checkpoint of this version of Athanor", path.string(),
+                hint);
   Checkpoint checkpoint;
   try {
     const auto part = [&](const char* name) { return json::parse(content.metadata.at(name)); };

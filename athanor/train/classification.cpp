@@ -43,7 +43,7 @@ Classification::Classification(ClassificationOptions options) : options_(std::mo
     throw Error(ErrorCode::usage, "the data has masks, which classification does not learn from",
                 options_.data_name, "For segmentation: --model unet-small");
   if (options_.train)
-    check_splits(*options_.train, *options_.test, options_.batch_size, "pictures", options_.data_name);
+    check_splits(*options_.train, *options_.test, options_.batch_size, "images", options_.data_name);
 }
 
 const ExampleSpec& Classification::spec() const {
@@ -55,7 +55,7 @@ std::string Classification::describe() const {
   std::string changes;
   if (options_.augmentation && !options_.augmentation->empty()) changes = options_.augmentation->to_string();
   if (options_.on_device) changes = options_.on_device->to_string() + " on the device";
-  return fmt::format("{} training and {} test pictures of {}x{}x{}, {} classes{}",
+  return fmt::format("{} training and {} test images of {}x{}x{}, {} classes{}",
                      grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
                      input[2], spec().classes, changes.empty() ? "" : ", augmented by " + changes);
 }

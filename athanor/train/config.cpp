@@ -244,12 +244,12 @@ void TrainConfig::check_task() const {
   if (task != "auto" && !text && of_pixels != (task == "segmentation"))
     refuse(
         "task",
-        fmt::format("{} gives {}", model, of_pixels ? "a class for each pixel" : "one answer for a picture"),
+        fmt::format("{} gives {}", model, of_pixels ? "a class for each pixel" : "one answer for an image"),
         of_pixels ? "Leave it out, or take another model" : "For segmentation: --model unet-small");
   if (of_pixels && (!target.empty() || label_smoothing > 0))
     refuse(target.empty() ? "label_smoothing" : "target", "segmentation does without", "Leave it out");
   if (augment_on == "device" && (task == "regression" || of_pixels))
-    refuse("augment_on", "only classification changes pictures on the device", "Leave it out");
+    refuse("augment_on", "only classification augments images on the device", "Leave it out");
   if (!loss.empty() && task != "regression")
     refuse("loss", "only regression has a choice of losses", "Leave it out, or give --task regression");
   if (!loss.empty()) check_name("loss", loss, loss_names());
@@ -301,19 +301,19 @@ void TrainConfig::validate() const {
   if (lora_alpha > 0 && lora == 0) refuse("lora_alpha", "there are no adapters", "Give their rank: --lora 8");
   const bool text = nn::is_language_model(model);
   if (text && validation == 0)
-    refuse("validation", "a text has no part to test on but what is held back", "Give a share: 0.1");
+    refuse("validation", "a text has no test part, so some of it must be held back", "Give a share: 0.1");
   if (text && label_smoothing > 0)
     refuse("label_smoothing", "language models are trained without", "Leave it out");
   if (text && augment != "none")
-    refuse("augment", "it changes pictures, and language models learn from text", "Leave it out");
+    refuse("augment", "it augments images, and language models learn from text", "Leave it out");
   if (!text && (context > 0 || !tokenizer.empty() || sample > 0))
     refuse(context > 0  ? "context"
            : sample > 0 ? "sample"
                         : "tokenizer",
-           fmt::format("{} learns from pictures", model), "It is for language models, as gpt2-nano");
+           fmt::format("{} learns from images", model), "It is for language models, such as gpt2-nano");
   if (sample > 0 && nn::objective_of(model) == nn::Objective::masked_tokens)
-    refuse("sample", fmt::format("{} names hidden tokens, and writes no text", model),
-           "It is for models that write, as gpt2-nano");
+    refuse("sample", fmt::format("{} predicts hidden tokens and generates no text", model),
+           "It is for models that generate text, such as gpt2-nano");
   check_number("momentum", momentum, true);
   check_number("weight_decay", weight_decay, false);
   check_number("label_smoothing", label_smoothing, true);

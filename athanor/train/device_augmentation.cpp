@@ -21,7 +21,7 @@ namespace {
 namespace tf = nn::transforms;
 using Values = std::vector<double>;
 
-/// Draws for the pictures of a batch.
+/// Draws for the images of a batch.
 struct Draws {
   int64_t count;
   Device device;
@@ -136,7 +136,7 @@ DeviceAugmentation::DeviceAugmentation(const Augmentation& augmentation) : augme
              fmt::format("Leave --augment-on out, or choose from {}", join(names)));
     }
     if (name == "blur" && step.values[1] > most_sigma)
-      refuse(fmt::format("a blur of {:g} pixels is not done on the device", step.values[1]),
+      refuse(fmt::format("a blur of {:g} pixels cannot be done on the device", step.values[1]),
              fmt::format("Leave --augment-on out, or blur by at most {:g}", most_sigma));
   }
 }

@@ -1,4 +1,4 @@
-// A picture of a run: loss and accuracy (or its Quality), step by step.
+// The chart of a run: loss and accuracy (or its Quality), step by step.
 #pragma once
 #include <optional>
 #include <string>
@@ -20,9 +20,9 @@ struct Curves {
   std::vector<StepMetrics> steps;
   std::vector<EpochMetrics> epochs;    // drawn as points: the test data
   std::optional<TestPoint> last_test;  // drawn as one more
-  int64_t steps_in_all = 0;            // the width of the picture, when more than there are
+  int64_t steps_in_all = 0;            // the chart's width, if more than there are
   Quality quality = {};                // what the accuracies are
-  std::string tested = "pictures";     // what the test data is made of
+  std::string tested = "images";       // what the test data is made of
 };
 
 /// An SVG document that stands by itself, for light and dark pages (prefers-color-scheme). Each panel shows

@@ -40,7 +40,7 @@ std::string MaskedTextScoring::bar(double /*mean_loss*/, double accuracy) const 
 
 ResultText MaskedTextScoring::in_words(double mean_loss, double accuracy, int64_t count) const {
   return {fmt::format("{:.1f} %", 100 * accuracy),
-          fmt::format(" of {} hidden tokens of test text are named, perplexity {:.2f}", grouped(count),
+          fmt::format(" of {} hidden tokens of test text are right, perplexity {:.2f}", grouped(count),
                       std::exp(mean_loss))};
 }
 

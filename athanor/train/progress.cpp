@@ -250,8 +250,8 @@ void Progress::ended(const Summary& summary) {
   line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
                    grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
   if (!summary.broken.empty())
-    line(fmt::format("{}  {} {} could not be read, and others took their places: {}{}", strong("broken "),
-                     summary.broken.size(), summary.broken.size() == 1 ? "picture" : "pictures",
+    line(fmt::format("{}  {} {} could not be read, and others took their place: {}{}", strong("broken "),
+                     summary.broken.size(), summary.broken.size() == 1 ? "image" : "images",
                      summary.broken.front(), summary.broken.size() > 1 ? "; summary.json has all" : ""));
   if (summary.loader_wait_share >= most_loader_wait)
     line(fmt::format("{}  {:.0f} % of the time was spent waiting for batches: {}", strong("loader "),

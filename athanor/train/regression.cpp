@@ -35,7 +35,7 @@ RegressionOptions number_options_of(const TrainConfig& config) {
   options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
       with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
   if (options.augmentation->mixes())
-    throw Error(ErrorCode::usage, "mixed pictures have no number that is theirs", "--augment",
+    throw Error(ErrorCode::usage, "mixed images have no target of their own", "--augment",
                 "Leave out mixup and cutmix");
   return options;
 }
@@ -135,7 +135,7 @@ Regression::Regression(const TrainConfig& config) : Regression(number_options_of
 Regression::Regression(RegressionOptions options) : options_(std::move(options)) {
   if (options_.train)
     check_splits(*options_.train, *options_.test, options_.batch_size,
-                 spec().columns.empty() ? "pictures" : "examples", options_.data_name);
+                 spec().columns.empty() ? "images" : "examples", options_.data_name);
   test_variance_ = variances_of(*options_.test);
 }
 
@@ -146,7 +146,7 @@ const ExampleSpec& Regression::spec() const {
 std::string Regression::describe() const {
   const Shape& input = spec().input;
   const std::string inputs = spec().columns.empty()
-                                 ? fmt::format("pictures of {}x{}x{}", input[0], input[1], input[2])
+                                 ? fmt::format("images of {}x{}x{}", input[0], input[1], input[2])
                                  : fmt::format("examples of {} numbers", input[2]);
   return fmt::format("{} training and {} test {}, to predict {}", grouped(options_.train->size()),
                      grouped(options_.test->size()), inputs, join(spec().class_names));

@@ -91,7 +91,7 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   if (!text)
     number("test_accuracy", percent,
            summary.is_object() && summary.contains("test_mean_iou") ? "of test pixels right"
-                                                                    : "of test pictures right");
+                                                                    : "of test images right");
   number("test_r2", plain, "R\u00b2 of test examples");
   number("test_rmse", short_form, "RMSE");
   number("test_mae", short_form, "mean absolute error");
@@ -102,7 +102,7 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   if (!summary.is_object() && !status.best.empty()) html += figure(status.best, "best test so far");
   html += figure(fmt::format("{} of {}", grouped(status.steps), grouped(status.steps_in_all)), "steps");
   html += figure(format_duration(status.train_seconds), "training time");
-  number("images_per_second", count, "pictures a second");
+  number("images_per_second", count, "images a second");
   number("examples_per_second", count, "examples a second");
   number("tokens_per_second", count, "tokens a second");
   number(
@@ -173,12 +173,12 @@ std::string pictures_of(const json& examples, const char* list, const char* mark
 
 std::string masks_of(const json& examples) {
   std::string html =
-      "<h2>Test pictures: picture, truth, prediction</h2>\n<div class=\"table\"><table class=\"masks\">\n";
+      "<h2>Test images: image, truth, prediction</h2>\n<div class=\"table\"><table class=\"masks\">\n";
   for (const json& one : examples) {
     html += "<tr>";
     for (const char* part : {"png", "right", "answer"})
       html += fmt::format("<td><img alt=\"{}\" src=\"data:image/png;base64,{}\"></td>",
-                          std::string_view(part) == "png"     ? "picture"
+                          std::string_view(part) == "png"     ? "image"
                           : std::string_view(part) == "right" ? "truth"
                                                               : "prediction",
                           escape_xml(one.at(part).get<std::string>()));

@@ -99,12 +99,11 @@ void RunFolder::check_space(uint64_t bytes) const {
   std::error_code unknown;
   const fs::space_info space = fs::space(path, unknown);
   if (unknown || space.capacity == 0 || space.available >= needed) return;
-  throw Error(
-      ErrorCode::io,
-      fmt::format("the disk is too full for the run: checkpoints need {} more, as a new one is written "
-                  "before the old one goes; {} are free",
-                  format_bytes(needed), format_bytes(space.available)),
-      path.string(), "Free some space, or choose a folder on another disk with --out");
+  throw Error(ErrorCode::io,
+              fmt::format("the disk is too full for the run: checkpoints need {} more, because a new one is "
+                          "written before the old one is deleted; {} are free",
+                          format_bytes(needed), format_bytes(space.available)),
+              path.string(), "Free some space, or choose a folder on another disk with --out");
 }
 
 RunFolder new_run_folder(const TrainConfig& config) {

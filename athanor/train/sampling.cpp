@@ -76,7 +76,7 @@ std::string without_controls(std::string_view text) {
 
 void sample_text(nn::Module& model, Device device, int64_t context, std::vector<int32_t> prompt,
                  const SampleOptions& options, const std::function<bool(int32_t token)>& on_token) {
-  if (prompt.empty()) throw Error(ErrorCode::value, "a text is to be continued that has no token");
+  if (prompt.empty()) throw Error(ErrorCode::value, "the text to continue has no token");
   if (!(options.temperature >= 0) || options.top_k < 0)
     throw Error(ErrorCode::value, fmt::format("sampling with temperature {} from the {} most likely",
                                               options.temperature, options.top_k));

@@ -21,7 +21,7 @@ std::string PictureScoring::bar(double /*mean_loss*/, double accuracy) const {
 
 ResultText PictureScoring::in_words(double /*mean_loss*/, double accuracy, int64_t count) const {
   return {fmt::format("{:.1f} %", 100 * accuracy),
-          fmt::format(" of {} test pictures are right", grouped(count))};
+          fmt::format(" of {} test images are right", grouped(count))};
 }
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// How the results of a task are counted and said.
+// How the results of a task are counted and worded.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace athanor {
 
-/// A number from 0 (bad) to 1 (perfect) for each target, whose mean says how good a model is beside its loss:
-/// 1 for a right answer and 0 for a wrong one; or of regression 1 less the squared error over the variance,
-/// whose mean is R2.
+/// The quality of each target's answer, from 0 (bad) to 1 (perfect), whose mean measures a model beside its
+/// loss. 1 for a right answer and 0 for a wrong one; in regression 1 minus the squared error divided by the
+/// variance, whose mean is R2.
 struct Quality {
-  std::string field = "accuracy", title = "Accuracy";  // in files; in pictures
+  std::string field = "accuracy", title = "Accuracy";  // in files; in charts
 };
 
 /// What is counted: losses are means over these.
 struct Unit {
-  std::string one = "picture", many = "pictures";
+  std::string one = "image", many = "images";
   std::string rate = "img/s";                    // of a progress bar
   std::string rate_field = "images_per_second";  // of summary.json
-  std::string rated = "pictures";                // what a rate counts
+  std::string rated = "images";                  // what a rate counts
   int64_t in_example = 1;                        // of these in one example of a batch
 };
 
@@ -35,7 +35,7 @@ struct Measure {
 /// What only a test gives, by name: {"f1", 0.91}.
 using TestMeasures = std::map<std::string, double>;
 
-/// A result in words: "91.2 %" and " of 10,000 test pictures are right".
+/// A result in words: "91.2 %" and " of 10,000 test images are right".
 struct ResultText {
   std::string figure, rest;
 };
@@ -47,12 +47,12 @@ class Scoring {
  public:
   virtual ~Scoring() = default;
   virtual Unit unit() const = 0;
-  /// What is said beside the loss, the most important first.
+  /// Measures beside the loss, the most important first.
   virtual std::vector<Measure> measures(double mean_loss, double accuracy) const = 0;
   /// The same for a progress bar: "acc 91.2 %".
   virtual std::string bar(double mean_loss, double accuracy) const = 0;
   virtual ResultText in_words(double mean_loss, double accuracy, int64_t count) const = 0;
-  /// How good a test's result is; more is better.
+  /// The score of a test; larger is better.
   virtual double score(double mean_loss, double accuracy, const TestMeasures& more) const = 0;
   /// The most important measure of a test: "accuracy 91.2 %".
   virtual std::string best(double mean_loss, double accuracy, const TestMeasures& /*more*/) const {
@@ -63,7 +63,7 @@ class Scoring {
   virtual std::string use() const = 0;
 };
 
-/// Pictures in classes: the share that is right.
+/// Classification: accuracy.
 class PictureScoring final : public Scoring {
  public:
   Unit unit() const override { return {}; }

@@ -84,7 +84,7 @@ class PixelTally final : public Tally {
 Forward name_pixels(nn::Module& model, const Tensor& pictures, const Tensor& classes) {
   const Tensor logits = model(pictures);
   if (logits.shape().rank() != 4)
-    throw Error(ErrorCode::shape, fmt::format("the model gives {} of a picture", to_string(logits.shape())),
+    throw Error(ErrorCode::shape, fmt::format("the model gives {} of an image", to_string(logits.shape())),
                 {}, "For segmentation it must give [N, classes, H, W], as unet-small does");
   const Tensor answers = argmax(logits.detach(), 1);
   return {.loss = cross_entropy(logits, classes, {.ignore_index = ignored_target}),
@@ -125,7 +125,7 @@ Segmentation::Segmentation(SegmentationOptions options) : options_(std::move(opt
     throw Error(ErrorCode::usage, "the data has no masks, and segmentation learns from them",
                 options_.data_name, "Give a folder with images/ and masks/");
   if (options_.train)
-    check_splits(*options_.train, *options_.test, options_.batch_size, "pictures", options_.data_name);
+    check_splits(*options_.train, *options_.test, options_.batch_size, "images", options_.data_name);
 }
 
 const ExampleSpec& Segmentation::spec() const {
@@ -135,7 +135,7 @@ const ExampleSpec& Segmentation::spec() const {
 std::string Segmentation::describe() const {
   const Shape& input = spec().input;
   const bool augmented = options_.augmentation && !options_.augmentation->empty();
-  return fmt::format("{} training and {} test pictures of {}x{}x{} with masks of {} classes{}",
+  return fmt::format("{} training and {} test images of {}x{}x{} with masks of {} classes{}",
                      grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
                      input[2], spec().classes,
                      augmented ? ", augmented by " + options_.augmentation->to_string() : "");

@@ -50,14 +50,14 @@ std::unique_ptr<const Task> open_task(const TrainConfig& config) {
   if (nn::is_language_model(config.model)) {
     if (!is_file)
       throw Error(ErrorCode::usage,
-                  fmt::format("{} learns from a text file, and '{}' is none", config.model, config.data),
+                  fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),
                   "--data", "Give one: --data FILE.txt");
     if (nn::objective_of(config.model) == nn::Objective::masked_tokens)
       return std::make_unique<MaskedLanguageModelling>(config);
     return std::make_unique<LanguageModelling>(config);
   }
   if (is_file && std::filesystem::path(config.data).extension() == ".txt")
-    throw Error(ErrorCode::usage, fmt::format("{} learns from pictures, and the data is text", config.model),
+    throw Error(ErrorCode::usage, fmt::format("{} learns from images, and the data is text", config.model),
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
   if (task_kind(config) == TaskKind::regression) return std::make_unique<Regression>(config);
   if (task_kind(config) == TaskKind::segmentation) return std::make_unique<Segmentation>(config);

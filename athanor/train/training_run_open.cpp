@@ -122,7 +122,7 @@ void TrainingRun::check_same_data(const ExampleSpec& stored) const {
   throw Error(ErrorCode::value,
               fmt::format("the {} in '{}' are not those that the run was trained on", scoring_->unit().rated,
                           config_.data),
-              folder_.path.string(), "Bring the data back as it was, or start a new run");
+              folder_.path.string(), "Restore the data, or start a new run");
 }
 
 // There is no learner where the memory was too small for one.

@@ -4,7 +4,7 @@
 //   compare_products --device cuda:0 --budget 150 --json products.json
 //
 // Every candidate of a problem runs alone, several times, by the device's clock. Results are compared with
-// our first kernel's. Problems come in order of interest; the file names those that found no time.
+// our first kernel's. The most interesting problems come first; the file names those that found no time.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -90,7 +90,7 @@ TEST(BadInput, InTheCommandLineExitsWithTwo) {
 TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   const TempFolder folder;
   std::filesystem::create_directories(folder / "empty");
-  write_file_atomically(folder / "text.png", "not a picture");
+  write_file_atomically(folder / "text.png", "not an image");
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
   const std::vector<Mistake> mistakes{
       {{"train", "--data", "./nowhere", "--out", "run"}, 1, {"./nowhere"}},

@@ -78,7 +78,7 @@ TEST_F(Data, AModelLearnsAFolderAndNamesItsClasses) {
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("augmented by crop, flip=0.5, cutmix=1"));
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
-  EXPECT_THAT(trained.out, HasSubstr("1 picture could not be read"));
+  EXPECT_THAT(trained.out, HasSubstr("1 image could not be read"));
   EXPECT_EQ(json::parse(read_text_file(folder_ / "r/summary.json")).at("broken").size(), 1U);
   const json config = json::parse(read_text_file(folder_ / "r/config.json"));
   EXPECT_EQ(config.at("augment"), "standard,cutmix");
@@ -86,7 +86,7 @@ TEST_F(Data, AModelLearnsAFolderAndNamesItsClasses) {
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   EXPECT_EQ(json::parse(predicted.out).at(0).at("predictions").at(0).at("name"), "sun & day");
   const Outcome tested = run({"eval", "r", "--json"});
-  EXPECT_EQ(json::parse(tested.out).at("pictures"), 8);
+  EXPECT_EQ(json::parse(tested.out).at("images"), 8);
   const Outcome stopped =
       run({"train", "--data", "p", "--model", "mlp", "--max-broken", "0", "--batch-size", "32"});
   EXPECT_EQ(stopped.exit_code, 1);

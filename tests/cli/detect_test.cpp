@@ -183,7 +183,7 @@ TEST_F(DetectWithBadOpenCl, MeasuresTheRestWhenAKernelHangsOrCrashes) {
   EXPECT_THAT(all.at("f32_product_tflops").at("missing").get<std::string>(),
               HasSubstr("was ended by SIGKILL"));
   EXPECT_FALSE(all.contains("bf16_product_tflops"));  // three failures are enough
-  EXPECT_THAT(device.at("problem").get<std::string>(), HasSubstr("was given up"));
+  EXPECT_THAT(device.at("problem").get<std::string>(), HasSubstr("were given up"));
 }
 
 TEST_F(DetectWithBadOpenCl, TestsOtherMemoryWhenADeviceCrashes) {

@@ -196,7 +196,7 @@ TEST_F(FirstUse, LabelsWithGapsAreRefusedBeforeTheRunStarts) {
   write_npy(folder_ / "work/digits/train_labels.npy", from_doubles(DType::i64, {64}, labels));
   const Outcome outcome = run(training({}));
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("3 have pictures (0, 1000, 2000)"));
+  EXPECT_THAT(outcome.err, HasSubstr("3 have images (0, 1000, 2000)"));
   EXPECT_THAT(outcome.err, Not(HasSubstr("NaN")));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "work/run"));
 }

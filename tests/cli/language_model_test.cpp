@@ -99,7 +99,7 @@ TEST_F(LanguageModelProgram, FitPlansWhatTrainingTakes) {
   const testing::Outcome table = run(words);
   EXPECT_THAT(table.out, HasSubstr("windows of 32 tokens"));
   EXPECT_THAT(table.out, HasSubstr("tokens/s"));
-  EXPECT_EQ(table.out.find("picture"), std::string::npos) << table.out;
+  EXPECT_EQ(table.out.find("image"), std::string::npos) << table.out;
 }
 
 TEST_F(LanguageModelProgram, MistakesAreExplained) {
@@ -109,7 +109,7 @@ TEST_F(LanguageModelProgram, MistakesAreExplained) {
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
   };
   refused({"train", "--model", "gpt2-nano", "--device", "cpu"}, {"text file", "--data FILE.txt"});
-  refused({"train", "--model", "cnn", "--context", "5"}, {"--context", "pictures"});
+  refused({"train", "--model", "cnn", "--context", "5"}, {"--context", "images"});
   refused({"train", "--config", "none.toml"}, {"none.toml"});
   write_file_atomically(folder_ / "bad.toml", "epoch = 3\n");
   refused({"train", "--config", "bad.toml"}, {"'epoch'", "bad.toml", "'epochs'"});

@@ -51,7 +51,7 @@ TEST_F(ModelsProgram, BertIsTrainedAndTested) {
   const testing::Outcome trained = run(train);
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("windows of 16 with 2 hidden"));
-  EXPECT_THAT(trained.out, HasSubstr("hidden tokens of test text are named, perplexity"));
+  EXPECT_THAT(trained.out, HasSubstr("hidden tokens of test text are right, perplexity"));
   EXPECT_THAT(trained.out, HasSubstr("athanor eval --data FILE.txt --checkpoint run"));
   const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
   ASSERT_EQ(tested.exit_code, 0) << tested.err;
@@ -119,7 +119,7 @@ TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
       run({"train", "--model", "unet-small", "--data", "data", "--device", "cpu", "--threads", "1",
            "--batch-size", "3", "--epochs", "6", "--out", "run"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  EXPECT_THAT(trained.out, HasSubstr("9 training and 1 test pictures of 3x16x24 with masks of 2 classes"));
+  EXPECT_THAT(trained.out, HasSubstr("9 training and 1 test images of 3x16x24 with masks of 2 classes"));
   EXPECT_THAT(trained.out, HasSubstr("mean IoU"));
   const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
   ASSERT_EQ(tested.exit_code, 0) << tested.err;
@@ -143,7 +143,7 @@ TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
   EXPECT_EQ(to_string(made.shape), "[16, 24, 1]");
   int64_t right = 0;
   for (size_t i = 0; i < 384; ++i) right += made.as<uint8_t>()[i] == mask.as<uint8_t>()[i] ? 1 : 0;
-  EXPECT_EQ(static_cast<double>(right) / 384.0, result["test_accuracy"]) << "all pictures are alike";
+  EXPECT_EQ(static_cast<double>(right) / 384.0, result["test_accuracy"]) << "all images are alike";
   const testing::Outcome looked = run({"data", "data"});
   EXPECT_EQ(looked.exit_code, 0) << looked.err;
   EXPECT_THAT(looked.out, HasSubstr("2 classes of pixels"));
@@ -169,7 +169,7 @@ TEST_F(ModelsProgram, ALibraryIsServedAsAnyModel) {
   EXPECT_EQ(json::parse(text("run/config.json"))["model"], (folder_ / "mine.so").string());
   const testing::Outcome tested = run({"eval", "run", "--device", "cpu", "--json"});
   ASSERT_EQ(tested.exit_code, 0) << tested.err;
-  EXPECT_EQ(json::parse(tested.out)["pictures"], 12);
+  EXPECT_EQ(json::parse(tested.out)["images"], 12);
   for (const Words& words : {Words{"explain", "--batch-size", "2"}, Words{"tune", "--batch-size", "2"},
                              Words{"fit", "--batch-size", "2"}}) {
     Words all = words;

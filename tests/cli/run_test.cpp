@@ -75,7 +75,7 @@ TEST_F(Runs, ShowPlainLinesWithoutATerminal) {
   const Outcome outcome = run(train("run", {"--max-steps", "3", "--deterministic"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   for (const char* word :
-       {"fashion-mnist", "cpu: ", "asked for with --device cpu", "test pictures are right", "loss.svg"})
+       {"fashion-mnist", "cpu: ", "asked for with --device cpu", "test images are right", "loss.svg"})
     EXPECT_NE(outcome.out.find(word), std::string::npos) << word;
   EXPECT_EQ(outcome.out.find('\r'), std::string::npos);
   EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
@@ -181,12 +181,12 @@ TEST_F(Runs, AreTestedOnAsManyPicturesAsAreWanted) {
   const Outcome outcome =
       run(train("run", {"--max-steps", "3", "--eval-examples", "128", "--deterministic"}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("of 128 test pictures are right"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("of 128 test images are right"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("compiling the training step"), std::string::npos) << "said before it is done";
 
   const Outcome some = run({"eval", "run", "--device", "cpu", "--eval-examples", "200", "--json"});
   ASSERT_EQ(some.exit_code, 0) << some.err;
-  EXPECT_EQ(json::parse(some.out)["pictures"], 200);
+  EXPECT_EQ(json::parse(some.out)["images"], 200);
   const Outcome said = run({"eval", "run", "--eval-examples", "64"});
   ASSERT_EQ(said.exit_code, 0) << said.err;
   EXPECT_NE(said.out.find("on cpu: "), std::string::npos) << "which device: " << said.out;
@@ -218,7 +218,7 @@ TEST_F(Runs, SayOnATerminalHowFarAnEvaluationIs) {
   close(terminal);
   EXPECT_EQ(status, 0);
   EXPECT_NE(seen.find("eval on cpu: compiling"), std::string::npos) << seen;
-  EXPECT_NE(seen.find("of 10000 pictures"), std::string::npos) << seen;
+  EXPECT_NE(seen.find("of 10000 images"), std::string::npos) << seen;
 }
 
 TEST_F(Runs, StopWhereNothingCanBeWritten) {

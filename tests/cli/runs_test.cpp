@@ -150,7 +150,7 @@ TEST_F(RunsProgram, ReportsInOneFile) {
   ASSERT_EQ(train("b", {"--quiet"}).exit_code, 0);
   ASSERT_EQ(run({"runs", "report", "runs/b", "--out", "b.html"}).exit_code, 0);
   EXPECT_THAT(text("b.html"), HasSubstr("perplexity"));
-  EXPECT_THAT(text("b.html"), ::testing::Not(HasSubstr("of test pictures")));
+  EXPECT_THAT(text("b.html"), ::testing::Not(HasSubstr("of test images")));
 }
 
 TEST_F(RunsProgram, DamagedFilesAreSaid) {

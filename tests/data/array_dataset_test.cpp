@@ -70,7 +70,7 @@ TEST(ArrayDataset, RefusesWhatDoesNotFit) {
   const auto make = [](const HostArray& i, const HostArray& l, const ArrayDatasetOptions& o = {}) {
     return [=] { ArrayDataset(i, l, o); };
   };
-  expect_error(ErrorCode::shape, {"2 pictures but 3 labels"}, make(images, integers({0, 1, 2})));
+  expect_error(ErrorCode::shape, {"2 images but 3 labels"}, make(images, integers({0, 1, 2})));
   expect_error(ErrorCode::value, {"label 7 of example 1", "3 classes, from 0 to 2"},
                make(images, integers({0, 7}), {.classes = 3}));
   expect_error(ErrorCode::value, {"label -1 of example 0"}, make(images, integers({-1, 0})));
@@ -86,7 +86,7 @@ TEST(ArrayDataset, RefusesWhatDoesNotFit) {
 
 TEST(ArrayDataset, WithoutPicturesIsRefused) {
   for (const Shape& shape : {Shape{0, 8, 8}, Shape{2, 0, 8}})
-    expect_error(ErrorCode::value, {"no pictures", to_string(shape)},
+    expect_error(ErrorCode::value, {"no images", to_string(shape)},
                  [&] { ArrayDataset(HostArray(DType::u8, shape), HostArray(DType::i64, {shape[0]})); });
 }
 

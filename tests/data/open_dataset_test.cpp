@@ -47,7 +47,7 @@ TEST(OpenDataset, AFolderOfArrays) {
 TEST(OpenDataset, ArraysAreNotScaled) {
   const TempFolder folder;
   write_small(folder);
-  expect_error(ErrorCode::usage, {"only picture files are scaled", "--image-size"},
+  expect_error(ErrorCode::usage, {"only image files are scaled", "--image-size"},
                [&] { open_dataset(folder.path().string(), Split::train, {.image_size = 16}); });
 }
 
@@ -66,7 +66,7 @@ TEST(OpenDataset, AFolderOfIdxFiles) {
 TEST(OpenDataset, ErrorsNameTheFile) {
   const TempFolder folder;
   const auto open = [&] { open_dataset(folder.path().string(), Split::test); };
-  expect_error(ErrorCode::io, {"no dataset", "it is empty", folder.path().string()}, open);
+  expect_error(ErrorCode::io, {"not a known kind of dataset", "it is empty", folder.path().string()}, open);
   write_small(folder);
   std::filesystem::remove(folder / "train_labels.npy");
   expect_error(ErrorCode::io,
@@ -75,7 +75,7 @@ TEST(OpenDataset, ErrorsNameTheFile) {
   write_npy(folder / "test_labels.npy", labels({0, 3}));
   expect_error(ErrorCode::value, {"label 3 of example 1", "test_labels.npy"}, open);
   write_npy(folder / "test_labels.npy", labels({0}));
-  expect_error(ErrorCode::shape, {"2 pictures but 1 labels", "test_images.npy"}, open);
+  expect_error(ErrorCode::shape, {"2 images but 1 labels", "test_images.npy"}, open);
   write_npy(folder / "train_labels.npy", labels({0, 1, 2, 1e9}));
   expect_error(ErrorCode::value, {"label 1000000000", "train_labels.npy"}, open);
   write_file_atomically(folder / "train_labels.npy", "rubbish");
@@ -93,11 +93,11 @@ TEST(OpenDataset, LabelsWithWideGapsAreRefused) {
   };
   give(30, {0, 1000, 2000});
   expect_error(ErrorCode::value,
-               {"of the 2001 classes up to label 2000, 3 have pictures (0, 1000, 2000)", "train_labels.npy",
+               {"of the 2001 classes up to label 2000, 3 have images (0, 1000, 2000)", "train_labels.npy",
                 "np.unique"},
                open);
   give(30, {7, 1, 100, 40, 13, 77, 90});
-  expect_error(ErrorCode::value, {"101 classes", "7 have pictures (1, 7, 13, 40, 77, ...)"}, open);
+  expect_error(ErrorCode::value, {"101 classes", "7 have images (1, 7, 13, 40, 77, ...)"}, open);
   // A class or some without pictures are nothing to complain of, nor few pictures of many classes.
   give(26 * 4,
        {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26});

@@ -92,9 +92,9 @@ TEST(OpenFile, OtherFilesSayWhatWouldBeRight) {
   const TempFolder folder;
   put_file(folder / "a.txt", bytes_of("x"));
   write_npy(folder / "a.npy", numbered(2));
-  expect_error(ErrorCode::io, {"'.txt' is no kind of dataset file", ".npz"},
+  expect_error(ErrorCode::io, {"'.txt' is not a kind of dataset file", ".npz"},
                [&] { open_dataset((folder / "a.txt").string(), Split::train); });
-  expect_error(ErrorCode::io, {"one array is no dataset", "train_images.npy", folder.path().string()},
+  expect_error(ErrorCode::io, {"one array is not a dataset", "train_images.npy", folder.path().string()},
                [&] { open_dataset((folder / "a.npy").string(), Split::train); });
 }
 
@@ -125,7 +125,7 @@ TEST(OpenCsv, EncodesNumbersCategoriesAndWhatIsMissing) {
   expect_row(inputs(*test, 0, &label), {4 / root, 0, 0, 0, 1});
   EXPECT_EQ(label, 1);
   expect_row(inputs(*test, 1), {0, 1, 0, 0, 0});
-  expect_error(ErrorCode::usage, {"no pictures"}, [&] { train->picture(0, label); });
+  expect_error(ErrorCode::usage, {"not images"}, [&] { train->picture(0, label); });
 }
 
 TEST(OpenCsv, ErrorsNameColumnAndExample) {
@@ -140,7 +140,7 @@ TEST(OpenCsv, ErrorsNameColumnAndExample) {
   };
   expect_error(ErrorCode::value, {"column 'weight' is missing", "test.csv"},
                open("size,color,class\n1,red,cat\n"));
-  expect_error(ErrorCode::value, {"'heavy' is no number", "'weight'", "test.csv, example 1"},
+  expect_error(ErrorCode::value, {"'heavy' is not a number", "'weight'", "test.csv, example 1"},
                open("size,color,weight,class\n1,red,heavy,cat\n"));
   expect_error(ErrorCode::value, {"class 'bird' was not among those of training: cat, dog"},
                open("size,color,weight,class\n1,red,2,bird\n"));
@@ -219,7 +219,7 @@ TEST(WebDataset, ErrorsNameTheExample) {
   expect_error(ErrorCode::format, {"'x/1.png' has no class: x/1.cls is missing", "a.tar"},
                [&] { open_dataset((folder / "a.tar").string(), Split::train); });
   put_file(folder / "a.tar", bytes_of(std::string(1024, '\0')));
-  expect_error(ErrorCode::io, {"no training pictures", "KEY.cls"},
+  expect_error(ErrorCode::io, {"no training images", "KEY.cls"},
                [&] { open_dataset((folder / "a.tar").string(), Split::train); });
 }
 

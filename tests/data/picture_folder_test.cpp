@@ -31,7 +31,7 @@ void write_pictures(const std::filesystem::path& root) {
   put_file(root / "train/cat/deep/2.JPG", testing::jpeg_of(gradient(48, 32, 3, 0)));
   put_file(root / "train/dog/3.webp", testing::webp_of(gradient(24, 24, 3, 255)));
   put_file(root / "train/dog/4.jpeg", testing::jpeg_of(gradient(25, 25, 1)));
-  put_file(root / "train/dog/notes.txt", bytes_of("no picture"));
+  put_file(root / "train/dog/notes.txt", bytes_of("no image"));
   put_file(root / "val/dog/5.png", format_png(gradient(24, 48, 3, 255)));
 }
 
@@ -52,7 +52,7 @@ TEST(PictureFolder, IsADatasetOfItsClasses) {
   (void)inputs_of(*train, 3, label);
   EXPECT_EQ(label, 1);
   (void)inputs_of(*test, 0, label);
-  EXPECT_EQ(label, 1) << "'dog' is class 1 although the test pictures have no other";
+  EXPECT_EQ(label, 1) << "'dog' is class 1 although the test images have no other";
   // Of 20 x 30 the middle 20 x 20 remains: red goes from 5 / 30 to 25 / 30 of 255, and its mean over the
   // sixteenth column is at (24.375 - 0.5) / 30, for the gradient steps at whole pixels.
   const Normalization& n = train->spec().normalization;
@@ -102,7 +102,7 @@ TEST(PictureFolder, WithoutTestPicturesKeepsATenth) {
   put_file(folder / "b/99.png", format_png(gradient(2, 2, 1)));
   size_t same = 0;
   for (const auto& picture : seen(Split::test)) same += test.count(picture);
-  EXPECT_GE(same, 3U) << "one picture more moves few others";
+  EXPECT_GE(same, 3U) << "one image more moves few others";
 }
 
 TEST(PictureFolder, BrokenPicturesArePassedOverUpToALimit) {
@@ -130,21 +130,21 @@ TEST(PictureFolder, BrokenPicturesArePassedOverUpToALimit) {
   EXPECT_EQ(all_labels(2, 3, nullptr), expected);
   for (const int workers : {0, 2})
     expect_error(ErrorCode::format,
-                 {"2 pictures cannot be read", "1 are allowed", "3.png", "7.png", "--max-broken"},
+                 {"2 images cannot be read", "1 are allowed", "3.png", "7.png", "--max-broken"},
                  [&] { all_labels(1, workers, nullptr); });
 }
 
 TEST(PictureFolder, ErrorsSayWhatWasSeen) {
   const TempFolder folder;
   const std::string name = folder.path().string();
-  expect_error(ErrorCode::io, {"no dataset that is known", "it is empty", name, "train/CLASS/NAME.jpg"},
+  expect_error(ErrorCode::io, {"not a known kind of dataset", "it is empty", name, "train/CLASS/NAME.jpg"},
                [&] { open_dataset(name, Split::train); });
   put_file(folder / "a.jpg", bytes_of("x"));
   put_file(folder / "b.txt", bytes_of("x"));
   expect_error(ErrorCode::io, {"it holds a.jpg, b.txt"}, [&] { open_dataset(name, Split::train); });
   put_file(folder / "class/a.jpg", bytes_of("x"));
   put_file(folder / "class/b.jpg", bytes_of("x"));
-  expect_error(ErrorCode::format, {"none of the pictures can be read", "neither a PNG", name},
+  expect_error(ErrorCode::format, {"none of the images can be read", "neither a PNG", name},
                [&] { open_dataset(name, Split::train); });
   const TempFolder other;
   write_pictures(other.path());
@@ -173,7 +173,7 @@ TEST(CifarFolder, IsOpenedWithItsNames) {
   int64_t label = 0;
   EXPECT_EQ(train->picture(2, label).as<uint8_t>()[0], 30);
   EXPECT_EQ(label, 3);
-  EXPECT_NEAR(inputs_of(*test, 0, label)[0], 0, 1e-5) << "30 is the mean of the training pictures";
+  EXPECT_NEAR(inputs_of(*test, 0, label)[0], 0, 1e-5) << "30 is the mean of the training images";
   std::filesystem::remove(folder / (root + "data_batch_4.bin"));
   expect_error(ErrorCode::io, {"data_batch_4.bin is missing"},
                [&] { open_dataset(folder.path().string(), Split::train); });

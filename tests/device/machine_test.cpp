@@ -148,7 +148,7 @@ TEST_F(MachineTest, AnswersForHostileFiles) {
 }
 
 TEST_F(MachineTest, RefusesWhatIsNoMachine) {
-  expect_error(ErrorCode::io, {"no folder", "nowhere"}, [&] { Machine(folder_ / "nowhere"); });
+  expect_error(ErrorCode::io, {"not a folder", "nowhere"}, [&] { Machine(folder_ / "nowhere"); });
   expect_error(ErrorCode::format, {"machine.toml:2"}, [&] { machine("== /machine.toml\na = 1\nb = [\n"); });
   for (const char* bad : {"files = 3", "[files.\"/a\"]\nmode = 660", "[files.\"/a\"]\nmode = \"0999\"",
                           "[disks.\"/\"]\nfree_bytes = -1", "[environment]\nA = 1", "[clock]\nnow = \"x\""})

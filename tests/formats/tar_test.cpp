@@ -37,7 +37,7 @@ TEST(Tar, DamageIsFound) {
     return read_tar_members(folder / "a.tar");
   };
   const auto data = corpus_file("tar/ustar");
-  expect_error(ErrorCode::format, {"no tar header, or it is damaged", "a.tar, byte 0"},
+  expect_error(ErrorCode::format, {"not a tar header, or it is damaged", "a.tar, byte 0"},
                [&] { read(with_byte(data, 3, 'z')); });
   expect_error(ErrorCode::format, {"a.tar, byte 1024"}, [&] { read(with_byte(data, 1024 + 130, '9')); });
   expect_error(ErrorCode::format, {"member of 600 bytes is declared, and 88 are left"}, [&] {

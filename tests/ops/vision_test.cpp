@@ -93,13 +93,13 @@ TEST(GridSample, Errors) {
   expect_error(ErrorCode::shape, {"affine_grid", "theta is [2, 3]", "[N, 2, 3]"}, [] {
     affine_grid(zeros({2, 3}), 4);
   });
-  expect_error(ErrorCode::value, {"a picture of [0, 4]"}, [] { affine_grid(zeros({1, 2, 3}), {0, 4}); });
+  expect_error(ErrorCode::value, {"an image of [0, 4]"}, [] { affine_grid(zeros({1, 2, 3}), {0, 4}); });
 }
 
 TEST(RoiAlign, Errors) {
   const Tensor x = zeros({2, 3, 5, 4});
   expect_error(ErrorCode::shape,
-               {"roi_align(f32[2, 3, 5, 4], f32[1, 4])", "the boxes are [1, 4]", "picture's number"}, [&] {
+               {"roi_align(f32[2, 3, 5, 4], f32[1, 4])", "the boxes are [1, 4]", "image's number"}, [&] {
                  roi_align(x, zeros({1, 4}), 2);
                });
   expect_error(ErrorCode::value, {"0 samples", "at least 1"}, [&] {

@@ -74,7 +74,7 @@ TEST_F(RunClasses, AreCountedInEveryTest) {
   const auto result = summary("a");
   const auto json = nlohmann::json::parse(read_text_file(run_folder("a").confusion()));
   const auto [counts, names] = class_counts_from_json(json);
-  EXPECT_EQ(counts.total(), 20) << "each test picture once; the last batch is filled up";
+  EXPECT_EQ(counts.total(), 20) << "each test image once; the last batch is filled up";
   EXPECT_NEAR(counts.accuracy(), result["test_accuracy"], 1e-12) << "as the device counts it";
   EXPECT_NEAR(counts.macro_f1(), result["test_f1"], 1e-12);
   EXPECT_EQ(result["epoch_metrics"].back()["test_f1"], result["test_f1"]);

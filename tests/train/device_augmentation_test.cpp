@@ -60,7 +60,7 @@ void expect_same(int64_t channels, const std::function<Tensor(const Tensor&)>& g
   for (size_t n = 0; n < all.size(); ++n) {
     const Picture wanted = one(all[n], n);
     for (const float value : wanted.pixels) {
-      ASSERT_NEAR(found[i], value, tolerance) << "picture " << n << ", value " << i;
+      ASSERT_NEAR(found[i], value, tolerance) << "image " << n << ", value " << i;
       ++i;
     }
   }

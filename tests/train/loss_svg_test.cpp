@@ -86,7 +86,7 @@ TEST(LossSvg, ShowsATestThatIsNotOfAnEpoch) {
   curves.epochs.clear();
   const std::string alone = draw_curves(curves);
   EXPECT_NE(alone.find("step 25: test accuracy 87.5 %"), std::string::npos);
-  EXPECT_NE(alone.find("test pictures"), std::string::npos) << "in the legend";
+  EXPECT_NE(alone.find("test images"), std::string::npos) << "in the legend";
 }
 
 TEST(LossSvg, StandsByItselfInLightAndDark) {

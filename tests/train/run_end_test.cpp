@@ -30,7 +30,7 @@ TEST(RunEnd, TimeAndSpeedDoNotContradict) {
   summary.train_seconds = 102;
   summary.first_steps_seconds = 97;
   const std::string text = lines_at_end(summary, 0);
-  EXPECT_THAT(text, HasSubstr("49.14 ms a step (median), 2,604 pictures a second"));
+  EXPECT_THAT(text, HasSubstr("49.14 ms a step (median), 2,604 images a second"));
   EXPECT_THAT(text,
               HasSubstr("1m 42s for 100 steps, 1m 37s of it in the first, which chose and compiled kernels"));
   // Of a run in parts this process knows its own first steps only.

@@ -220,7 +220,7 @@ TEST_F(RunOptions, ValidationHoldsTrainingPicturesBack) {
     }
   EXPECT_EQ(seen.size(), 84U);
   std::ranges::sort(seen);
-  EXPECT_EQ(std::ranges::unique(seen).size(), 0U) << "no picture is in both";
+  EXPECT_EQ(std::ranges::unique(seen).size(), 0U) << "no image is in both";
 }
 
 TEST_F(RunOptions, TheRunsOptionsAreKeptAsToml) {

@@ -105,7 +105,7 @@ TEST_F(SegmentationRun, LearnsShapesAndMeasuresIoU) {
   EXPECT_EQ(confusion["classes"][1]["name"], "square");
   EXPECT_NEAR(confusion["classes"][1]["iou"], both[1] / either[1], 5e-3);
   const std::string report = html_report(run_folder("a"));
-  EXPECT_NE(report.find("picture, truth, prediction"), std::string::npos);
+  EXPECT_NE(report.find("image, truth, prediction"), std::string::npos);
   EXPECT_NE(report.find("mean IoU"), std::string::npos);
 }
 
@@ -147,7 +147,7 @@ TEST_F(SegmentationRun, PairsThatCannotBeReadArePassedOver) {
   const auto broken = summary("a")["broken"];
   ASSERT_EQ(broken.size(), 2U);
   EXPECT_NE(broken[0].get<std::string>().find("02.png"), std::string::npos);
-  EXPECT_NE(broken[1].get<std::string>().find("8 x 8 pixels, its picture 32 x 32"), std::string::npos);
+  EXPECT_NE(broken[1].get<std::string>().find("8 x 8 pixels, its image 32 x 32"), std::string::npos);
 }
 
 }  // namespace

@@ -404,7 +404,7 @@ TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
 
 TEST_F(TrainerTest, TestPicturesOfAnotherSizeAreRefusedAtTheStart) {
   write_npy(folder_ / "data" / "test_images.npy", HostArray(DType::u8, {20, 9, 9}));
-  expect_error(ErrorCode::shape, {"test pictures are [1, 9, 9]", "[1, 8, 8]", "data"}, [&] { train("a"); });
+  expect_error(ErrorCode::shape, {"test images are [1, 9, 9]", "[1, 8, 8]", "data"}, [&] { train("a"); });
   EXPECT_FALSE(std::filesystem::exists(run_folder("a").path));
 }
 
@@ -447,7 +447,7 @@ TEST_F(TrainerTest, DamagedCheckpointsAreNamed) {
     expect_error(ErrorCode::format, {"checkpoint.safetensors"}, [&] { train("a", true); });
   }
   write_safetensors(path, {});
-  expect_error(ErrorCode::format, {"no checkpoint", "checkpoint.safetensors"}, [&] { train("a", true); });
+  expect_error(ErrorCode::format, {"not a checkpoint", "checkpoint.safetensors"}, [&] { train("a", true); });
   SafeTensors content = parse_safetensors(whole, "whole");
   content.tensors.erase("model.fc2.bias");
   write_safetensors(path, content);

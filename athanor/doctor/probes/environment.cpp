@@ -45,7 +45,7 @@ const AddProbe visible("environment.visible_devices", [](const Facts& f) {
   return any ? pass() : skip();
 });
 
-// Variables that GPU programs read, so that others in a start file are nobody's business.
+// Variables that GPU programs read; doctor ignores all others in a start file.
 bool matters(std::string_view name) {
   for (const char* prefix :
        {"HSA_",   "HIP_",     "ROCR_", "ROCM_", "GPU_", "CUDA_", "NVIDIA_",  "NCCL_", "RCCL_",    "MIOPEN_",
@@ -149,7 +149,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   std::string folder = cache_folder(f);
   if (folder.empty()) return skip();
   if (!folder.starts_with("/"))
-    return skip().seen(folder, "is no absolute path: another folder wherever Athanor is started");
+    return skip().seen(folder, "is not an absolute path, so it depends on where Athanor is started");
   const std::string whole = folder;
   const Machine& machine = f.machine();
   // A folder that does not exist yet will be made in the first existing folder above it.
@@ -225,7 +225,7 @@ const AddProbe certificates("environment.certificates", [](const Facts& f) {
     const auto ends = certificate_ends(*text);
     const auto gone =
         std::count_if(ends.begin(), ends.end(), [&](int64_t end) { return end < machine.now(); });
-    // Bundles always contain a few expired ones. If most have expired, nobody renews the bundle.
+    // Bundles always contain a few expired ones. If most have expired, the bundle is not updated.
     if (!ends.empty() && gone * 2 > static_cast<int64_t>(ends.size()))
       return fmt::format("({} / {} expired, {})", gone, ends.size(),
                          date_text(*std::max_element(ends.begin(), ends.end())));

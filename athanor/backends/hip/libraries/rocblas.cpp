@@ -128,7 +128,7 @@ RocblasApi read_rocblas(const os::Library& library) {
   check_rocblas(version(text.data(), text.size()), "say its version");
   int major = 0, minor = 0, patch = 0;                                   // of "4.2.0.0ad0c37"
   if (std::sscanf(text.data(), "%d.%d.%d", &major, &minor, &patch) < 2)  // NOLINT(cert-err34-c)
-    throw Error(ErrorCode::device, fmt::format("its version is no number: '{}'", text.data()));
+    throw Error(ErrorCode::device, fmt::format("its version is not a number: '{}'", text.data()));
   api.version = gpu::version_text(major, minor, patch);
   return api;
 }
