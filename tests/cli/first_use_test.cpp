@@ -134,7 +134,7 @@ TEST_F(FirstUse, DumpsReplaceWhatDumpsWroteAndNothingElse) {
   EXPECT_EQ(sources(), files.size()) << "of " << of_cnn;
   EXPECT_EQ(read_text_file(folder_ / "work/kernels/notes.txt"), "mine");
   EXPECT_THAT(second.out, HasSubstr("of an older dump went"));
-  EXPECT_THAT(second.out, HasSubstr("2 files that no dump wrote stay, such as 000_0_mine.cl"));
+  EXPECT_THAT(second.out, HasSubstr("2 files that no dump wrote are kept, such as 000_0_mine.cl"));
 
   // A list that is somebody else's is not written over.
   write_file_atomically(folder_ / "work/kernels/launches.json", R"([{"file": "notes.txt"}])");
