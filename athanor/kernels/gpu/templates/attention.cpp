@@ -240,7 +240,8 @@ namespace {
 // For no keys or no features, the decomposition gives the right result.
 bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
   const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
-  return serves_floats(inputs, output, attrs) && (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
+  return serves_floats(inputs, output, attrs) &&
+         (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
 }
 
 [[maybe_unused]] const bool attention_registered =
