@@ -2,8 +2,8 @@
 // for all times, and computed before: linear(x, weight_ih, bias). Gates stand one after another, in PyTorch's
 // order.
 //
-// A plan has one kernel for all time steps on the CPU in f32 and f64, and on GPUs for up to 1365 features (f64:
-// 682). Otherwise it has kernels for each time step, and many steps make a long plan. All throw
+// A plan has one kernel for all time steps on the CPU in f32 and f64, and on GPUs for up to 1365 features
+// (f64: 682). Otherwise it has kernels for each time step, and many steps make a long plan. All throw
 // Error(shape), naming what does not fit, and Error(dtype).
 #pragma once
 #include "athanor/graph/tensor.h"

@@ -1,5 +1,5 @@
-// interpolate and its gradient. An item computes an element of the result from a few elements of x. Tables, one
-// for each resized axis, say which elements and with what weights.
+// interpolate and its gradient. An item computes an element of the result from a few elements of x. Tables,
+// one for each resized axis, say which elements and with what weights.
 #include <fmt/format.h>
 
 #include <algorithm>
