@@ -21,24 +21,6 @@ constexpr int64_t small_part = 16;
 // As in loops (fuse.cpp): what takes no more steps and reads no more operands is rather computed again.
 constexpr size_t max_again_steps = 12, max_again_reads = 2;
 
-// Whether a small change of the operands changes the result little. Kernels round contractions in their own
-// ways; behind a step, right results would differ.
-bool is_continuous(const GraphNode& node) {
-  switch (node.op->prim) {
-    case Prim::floor:
-    case Prim::mod:
-    case Prim::less:
-    case Prim::equal:
-    case Prim::bit_and:
-    case Prim::bit_or:
-    case Prim::bit_xor:
-    case Prim::random_uniform:
-      return false;
-    default:
-      return is_float(node.type.dtype);
-  }
-}
-
 class EpilogueFuser {
  public:
   EpilogueFuser(const Graph& graph, const std::vector<bool>& donated, bool spares_memory)
@@ -126,7 +108,9 @@ class EpilogueFuser {
         continue;
       }
       if (n.type.shape.size() != c.type.shape.size()) continue;
-      if (!fits(id, contraction, ops.empty() ? n.type.shape : space) || !is_continuous(n)) continue;
+      if (!fits(id, contraction, ops.empty() ? n.type.shape : space) || !is_continuous(n.op->prim) ||
+          !is_float(n.type.dtype))
+        continue;
       if (!std::ranges::all_of(n.inputs, [&](int input) {
             return !depends_on_it(input) || results.contains(input) || ops.contains(input);
           }))

@@ -305,6 +305,23 @@ bool is_costly(Prim prim) {
   }
 }
 
+bool is_continuous(Prim prim) {
+  switch (prim) {
+    case Prim::floor:
+    case Prim::mod:
+    case Prim::less:
+    case Prim::equal:
+    case Prim::bit_and:
+    case Prim::bit_or:
+    case Prim::bit_xor:
+    case Prim::random_uniform:
+    case Prim::argmax:
+      return false;
+    default:
+      return true;
+  }
+}
+
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled) {
   return Fuser(graph, views, enabled).run();
 }

@@ -29,6 +29,10 @@ struct Fusion {
 /// Whether an elementwise op takes so long that its values are kept instead of recomputed.
 bool is_costly(Prim prim);
 
+/// Whether a small change of the operands changes the result little. Kernels round contractions in their own
+/// ways; behind a step, right results would differ.
+bool is_continuous(Prim prim);
+
 /// Puts every elementwise op and reduction of the graph into exactly one group. Levels make sure that no two
 /// groups wait for each other: a node joins a group only if everything else it needs comes from lower levels.
 Fusion fuse(const Graph& graph, const std::vector<View>& views, bool enabled);

@@ -97,6 +97,7 @@ int Plan::copies() const {
 Plan schedule(const Graph& graph, const std::vector<bool>& donated, const CompileOptions& options) {
   Plan plan =
       make_steps(fuse_epilogues(add_copies(choose_layouts(graph, options)), donated, options), options);
+  if (options.enabled(Pass::epilogue) && !options.spares_memory) absorb_loops(plan, donated);
   order_steps(plan, donated, options);
   if (options.enabled(Pass::inplace) && plan.copies() > 0) delay_copies(plan);
   // A user who looks for a NaN wants to know which tensor has it.

@@ -129,6 +129,10 @@ struct Plan {
 
 /// Steps for a graph of primitives and ops with kernels.
 Plan make_steps(const Graph& graph, const CompileOptions& options);
+/// Runs loops that read a contraction's result in its kernel, where the device's kernels can: elementwise
+/// loops with any results, and sums of rows, of columns and of channels. What only such loops read is not
+/// stored. `donated`: see compile().
+void absorb_loops(Plan& plan, const std::vector<bool>& donated);
 /// Orders the steps so that little memory is alive at one time, and lets outputs take over donated inputs.
 /// `donated[i]`: input i is not needed afterwards.
 void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOptions& options);

@@ -98,7 +98,13 @@ std::string_view to_string(Activation activation) {
 
 std::optional<SimpleEpilogue> simple_epilogue(const KernelRequest& request) {
   if (!request.has_epilogue()) return SimpleEpilogue{};
+  if (has_further_results(request)) return {};
   return Reader(request).read();
+}
+
+bool has_further_results(const KernelRequest& request) {
+  const LoopProgram& p = request.epilogue;
+  return request.has_epilogue() && (request.unstored || p.stores.size() != 1 || !p.reductions.empty());
 }
 
 std::vector<std::string> epilogue_names(const KernelRequest& request) {
@@ -108,8 +114,13 @@ std::vector<std::string> epilogue_names(const KernelRequest& request) {
     if (simple->activation != Activation::none) names.emplace_back(to_string(simple->activation));
     return names;
   }
-  for (const LoopStep& s : request.epilogue.body)
-    if (s.kind == LoopStep::Kind::primitive) names.emplace_back(to_string(s.prim));
+  const auto add = [&](const std::vector<LoopStep>& steps) {
+    for (const LoopStep& s : steps)
+      if (s.kind == LoopStep::Kind::primitive) names.emplace_back(to_string(s.prim));
+  };
+  add(request.epilogue.body);
+  for (const LoopReduction& r : request.epilogue.reductions) names.emplace_back(to_string(r.prim));
+  add(request.epilogue.epilogue);
   return names;
 }
 
@@ -128,7 +139,9 @@ std::string epilogue_key(const KernelRequest& request) {
 KernelRequest without_epilogue(const KernelRequest& request) {
   KernelRequest plain = request;
   plain.inputs.resize(request.own_inputs());
+  plain.outputs = {request.output()};
   plain.epilogue = {};
+  plain.unstored = {};
   return plain;
 }
 

@@ -23,12 +23,16 @@ struct SimpleEpilogue {
 /// The request's epilogue as a SimpleEpilogue, if it is one. A request without an epilogue has an empty one.
 std::optional<SimpleEpilogue> simple_epilogue(const KernelRequest& request);
 
+/// Whether the epilogue does more than change each element before it is stored: it stores several results,
+/// others than the op's, or reduces some (sums of rows, of columns, of channels).
+bool has_further_results(const KernelRequest& request);
+
 /// What it computes, for people: {"bias", "relu"}, {"mul", "add"}.
 std::vector<std::string> epilogue_names(const KernelRequest& request);
 /// The same for keys of problems: a text that tells epilogues apart; "" where there is none.
 std::string epilogue_key(const KernelRequest& request);
 
-/// The same problem without its epilogue.
+/// The same problem without its epilogue, with the op's result alone.
 KernelRequest without_epilogue(const KernelRequest& request);
 
 }  // namespace athanor

@@ -16,6 +16,7 @@ class ContractionAndLoop final : public Kernel {
         loop_(std::move(loop)),
         own_inputs_(request.own_inputs()),
         inputs_(request.inputs.size()),
+        outputs_(request.outputs.size()),
         result_bytes_(static_cast<int64_t>(result_bytes)) {}
 
   void prepare() const override {
@@ -24,7 +25,7 @@ class ContractionAndLoop final : public Kernel {
   }
 
   void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
-    const Binding output = buffers[inputs_], result = buffers[inputs_ + 1];
+    const Binding result = buffers[inputs_ + outputs_];
     const Binding scratch{result.storage, result.offset + result_bytes_};
     const auto run = [&](const Candidate& one, std::vector<Binding> own) {
       if (one.scratch_bytes > 0) own.push_back(scratch);
@@ -36,14 +37,13 @@ class ContractionAndLoop final : public Kernel {
     // As the epilogue numbers its buffers.
     own = {result};
     own.insert(own.end(), buffers.begin() + static_cast<std::ptrdiff_t>(own_inputs_),
-               buffers.begin() + static_cast<std::ptrdiff_t>(inputs_));
-    own.push_back(output);
+               buffers.begin() + static_cast<std::ptrdiff_t>(inputs_ + outputs_));
     run(loop_, std::move(own));
   }
 
  private:
   Candidate contraction_, loop_;
-  size_t own_inputs_, inputs_;
+  size_t own_inputs_, inputs_, outputs_;
   int64_t result_bytes_;  // at the begin of the scratch memory; behind it is that of both kernels in turn
 };
 

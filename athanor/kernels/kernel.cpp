@@ -29,6 +29,10 @@ std::string KernelRequest::key() const {
   for (const auto& input : inputs) add(input);
   key += " ->";
   for (const auto& output : outputs) add(output);
+  if (unstored) {
+    key += " of";
+    add(*unstored);
+  }
   if (!attrs.entries().empty()) key += " " + to_string(attrs);
   key += epilogue_key(*this);
   if (const std::string in = computes_in(); !in.empty()) key += " in " + in;
@@ -36,8 +40,7 @@ std::string KernelRequest::key() const {
 }
 
 size_t KernelRequest::own_inputs() const {
-  constexpr size_t result_and_output = 2;
-  return has_epilogue() ? inputs.size() + result_and_output - static_cast<size_t>(epilogue.buffers)
+  return has_epilogue() ? inputs.size() + 1 + outputs.size() - static_cast<size_t>(epilogue.buffers)
                         : inputs.size();
 }
 

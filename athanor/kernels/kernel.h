@@ -47,12 +47,14 @@ struct KernelRequest {
   const Op* op = nullptr;
   Attrs attrs;
   std::vector<OperandDesc> inputs;   // the op's, then those of the epilogue
-  std::vector<OperandDesc> outputs;  // the op's, then those of `with`
-  /// What is computed from each element of a contraction's result before it is stored: a loop without
-  /// reductions over the result's elements in the order of its memory. Its buffer 0 is the result as it was
-  /// accumulated, which is never in memory; then come the epilogue's inputs, and the output last. Empty body:
-  /// no epilogue.
+  std::vector<OperandDesc> outputs;  // the op's, then those of `with`, or further ones of the epilogue
+  /// What is computed from each element of a contraction's result before it is stored: a loop over the
+  /// result's elements in the order of its memory. Its buffer 0 is the result as it was accumulated, which is
+  /// never in memory; then come the epilogue's inputs, and last the outputs. Empty body: no epilogue. It may
+  /// store further results and reduce them: see has_further_results() in epilogue.h.
   LoopProgram epilogue;
+  /// The op's result, if only what the epilogue makes of it is stored: `outputs` do not begin with it.
+  std::optional<OperandDesc> unstored = {};
   /// Ops that are computed in the same kernel, from the same inputs and attributes.
   std::vector<const Op*> with = {};
   /// The type of arithmetic and sums, if the stored types do not imply it. A kernel that is faster because it
@@ -64,10 +66,13 @@ struct KernelRequest {
   /// Whether kernels of a vendor's library are candidates. Results do not depend on it.
   bool libraries = true;
 
-  const OperandDesc& output() const { return outputs.front(); }
+  /// Of the op, stored or not.
+  const OperandDesc& output() const { return unstored ? *unstored : outputs.front(); }
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
   size_t own_inputs() const;
+  /// The number of the buffer behind the inputs and outputs.
+  int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }
   /// `compute`, or what the output's dtype is computed in.
   DType compute_type() const;
   /// Whether this is what the stored types imply. A backend has no kernels for other requests unless it says

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/epilogue.h"
@@ -88,14 +89,22 @@ std::vector<double> host_result(const KernelRequest& request) {
 }
 
 bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request) {
-  double largest = 0, difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (!std::isfinite(a[i]) && (std::isnan(a[i]) ? std::isnan(b[i]) : a[i] == b[i])) continue;
-    if (!std::isfinite(b[i])) return false;
-    largest = std::max(largest, std::abs(a[i]));
-    difference = std::max(difference, std::abs(a[i] - b[i]));
+  // Terms of a sum may cancel: then it is small beside the errors of its terms.
+  constexpr double of_sums = 16;
+  size_t i = 0;
+  for (const OperandDesc& output : request.outputs) {
+    const double allowed =
+        request.rounding() * (output.shape.size() < request.output().shape.size() ? of_sums : 1);
+    double largest = 0, difference = 0;
+    for (const size_t end = std::min(a.size(), i + static_cast<size_t>(output.shape.size())); i < end; ++i) {
+      if (!std::isfinite(a[i]) && (std::isnan(a[i]) ? std::isnan(b[i]) : a[i] == b[i])) continue;
+      if (!std::isfinite(b[i])) return false;
+      largest = std::max(largest, std::abs(a[i]));
+      difference = std::max(difference, std::abs(a[i] - b[i]));
+    }
+    if (difference > allowed * largest + 1e-12) return false;
   }
-  return difference <= request.rounding() * largest + 1e-12;
+  return true;
 }
 
 }  // namespace athanor

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates.h"
 
 namespace athanor {
@@ -38,12 +40,25 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))
     throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},
                 "Use f32, or another device");
-  return found->candidates(request, traits);
+  auto candidates = found->candidates(request, traits);
+  if (!has_further_results(request)) return candidates;
+  // The best of the others may still be faster than those that do it all at once.
+  constexpr size_t most_others = 2;
+  auto others = found->candidates(without_epilogue(request), traits);
+  if (others.size() > most_others) others.resize(most_others);
+  for (GpuCandidate& other : others)
+    candidates.push_back(gpu::with_loop_behind(std::move(other), request, traits));
+  return candidates;
 }
 
-bool gpu_takes_epilogue(const KernelRequest& request) {
+bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
-  return found != nullptr && found->finishes;
+  if (found == nullptr || !found->finishes) return false;
+  if (!has_further_results(request)) return true;
+  // Only tiles do.
+  const auto plain = found->candidates(without_epilogue(request), traits);
+  if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
+  return !found->candidates(request, traits).empty();
 }
 
 bool gpu_computes_together(const Op& op, const Op& with) {

@@ -31,7 +31,9 @@ struct GpuAccess {
 class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
-  bool takes_epilogue(int, const KernelRequest& request) override { return gpu_takes_epilogue(request); }
+  bool takes_epilogue(int device, const KernelRequest& request) override {
+    return gpu_takes_epilogue(request, access(device).traits);
+  }
 };
 
 /// Whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for what is neither.

@@ -7,22 +7,12 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/kernels/epilogue.h"
 
 namespace athanor::gpu {
 namespace {
 
 std::string extra(int buffer) { return fmt::format("extra{}", buffer); }
-
-std::string sum_of(const ResultAxis& axis) {
-  std::string text;
-  for (const auto& [factor, name] :
-       {std::pair{axis.batch, "batch"}, {axis.row, "row"}, {axis.column, "column"}}) {
-    if (factor == 0) continue;
-    if (!text.empty()) text += " + ";
-    text += factor == 1 ? name : fmt::format("{} * {}", name, factor);
-  }
-  return text;
-}
 
 /// The buffers that a program reads, but for the element itself, with their types.
 std::map<int, DType> read_buffers(const LoopProgram& program) {
@@ -37,12 +27,28 @@ std::map<int, DType> read_buffers(const LoopProgram& program) {
 
 }  // namespace
 
+std::string sum_of(const ResultAxis& axis) {
+  std::string text;
+  for (const auto& [factor, name] :
+       {std::pair{axis.batch, "batch"}, {axis.row, "row"}, {axis.column, "column"}}) {
+    if (factor == 0) continue;
+    if (!text.empty()) text += " + ";
+    text += factor == 1 ? name : fmt::format("{} * {}", name, factor);
+  }
+  return text;
+}
+
 ResultEpilogue::ResultEpilogue(const KernelRequest& request)
     : first_input_(static_cast<int>(request.own_inputs())) {
   if (!request.has_epilogue()) return;
   program_ = simplify_loop(request.epilogue);
-  if (program_.stores.size() != 1 || !program_.reductions.empty())
-    throw Error(ErrorCode::internal, "an epilogue that is not elementwise, with one result");
+  further_ = athanor::has_further_results(request);
+}
+
+Ints ResultEpilogue::places() const {
+  const auto whole = std::ranges::find_if(program_.operands, [](const auto& o) { return o.buffer == 0; });
+  if (whole == program_.operands.end()) throw Error(ErrorCode::internal, "an epilogue without its element");
+  return whole->strides;
 }
 
 ResultEpilogue ResultEpilogue::transposed() const {
@@ -54,7 +60,7 @@ ResultEpilogue ResultEpilogue::transposed() const {
 std::vector<Parameter> ResultEpilogue::parameters() const {
   std::vector<Parameter> all;
   for (const auto& [buffer, dtype] : read_buffers(program_))
-    all.push_back({extra(buffer), "const " + stored(dtype), {first_input_ + buffer - 1}});
+    all.push_back({extra(buffer), "const " + stored(dtype), argument(buffer)});
   return all;
 }
 
@@ -81,9 +87,8 @@ std::string ResultEpilogue::index_of(int64_t stride, int64_t extent) const {
 std::string ResultEpilogue::function() const {
   if (empty()) return {};
   LoopProgram program = program_;
-  const auto whole = std::ranges::find_if(program.operands, [](const auto& o) { return o.buffer == 0; });
-  if (whole == program.operands.end()) throw Error(ErrorCode::internal, "an epilogue without its element");
-  const Ints places = whole->strides;
+  const Ints places = this->places();
+  const auto element = std::ranges::find(program.operands, 0, &LoopOperand::buffer)->dtype;
   // Operands that lie as the result does are read at its place.
   std::vector<bool> used(places.size());
   const auto use = [&](const Ints& strides) {
@@ -103,14 +108,25 @@ std::string ResultEpilogue::function() const {
       use(s.index_strides);
       s.index_strides.push_back(together ? 1 : 0);
     }
-  const LoopStore& store = program.stores.front();
-  const std::string_view type = language_name(program.body[static_cast<size_t>(store.source)].type);
+  // Its results, as members or as the only one.
+  std::vector<std::pair<std::string, int>> members;
+  for (const LoopStore& store : program.stores)
+    members.emplace_back(fmt::format("result{}", members.size()), store.source);
+  for (size_t t = 0; t < program.reductions.size(); ++t)
+    members.emplace_back(fmt::format("term{}", t), program.reductions[t].source);
+  const auto type_of = [&](int r) { return language_name(program.body[static_cast<size_t>(r)].type); };
   std::string parameters = fmt::format("{0} x, {1} at, {1} batch, {1} row, {1} column",
-                                       language_name(computed_in(whole->dtype)), index_type());
+                                       language_name(computed_in(element)), index_type());
   for (const auto& [buffer, dtype] : read_buffers(program))
     parameters += fmt::format(", GLOBAL const {} *m{}", stored(dtype), buffer);
   Code code;
-  code.open(fmt::format("DEVICE {} finished({})", type, parameters));
+  if (further_) {
+    std::string list;
+    for (const auto& [name, source] : members) list += fmt::format(" {} {};", type_of(source), name);
+    code.line(fmt::format("typedef struct {{{} }} Finished;", list));
+  }
+  code.open(
+      fmt::format("DEVICE {} finished({})", further_ ? "Finished" : type_of(members[0].second), parameters));
   std::vector<std::string> index;
   for (size_t d = 0; d < places.size(); ++d) {
     index.push_back(fmt::format("dim{}", d));
@@ -119,7 +135,13 @@ std::string ResultEpilogue::function() const {
   }
   index.emplace_back("at");
   emit_steps(code, program, program.body, 0, index, "x");
-  code.line(fmt::format("return r{};", store.source));
+  if (further_) {
+    code.line("Finished all;");
+    for (const auto& [name, source] : members) code.line(fmt::format("all.{} = r{};", name, source));
+    code.line("return all;");
+  } else {
+    code.line(fmt::format("return r{};", members[0].second));
+  }
   code.close();
   return code.text();
 }

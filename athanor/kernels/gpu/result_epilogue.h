@@ -1,6 +1,8 @@
 // The epilogue of a contraction (KernelRequest::epilogue) as a function in source, which kernels call for
 // each element before they store it.
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +17,20 @@ struct ResultAxis {
   int64_t stride = 1, extent = 1;
 };
 
+/// "row + batch * 64": an element's index along the axis.
+std::string sum_of(const ResultAxis& axis);
+
 class ResultEpilogue {
  public:
   ResultEpilogue() = default;
   explicit ResultEpilogue(const KernelRequest& request);
 
   bool empty() const { return program_.body.empty(); }
+  /// Whether it has further results (has_further_results() in kernels/epilogue.h). Kernels then store
+  /// outputs() and make partial sums of reductions(), which a loop behind them finishes.
+  bool has_further_results() const { return further_; }
+  /// Whether kernels can: results lie as the op's does, and what is reduced are rows or columns as a whole.
+  bool fits() const;
   /// What kernels know beside an element's place; indices of other axes are computed from the place.
   std::vector<ResultAxis> axes;
   /// Of the transposed result: rows are its columns.
@@ -28,7 +38,38 @@ class ResultEpilogue {
 
   /// The buffers that it reads: extra1, extra2, ...
   std::vector<Parameter> parameters() const;
-  /// "finished": from a computed element to what is stored. "" if it is empty.
+  /// With further results: what each element is stored to, in the order of its members of Finished.
+  struct Output {
+    std::string name;
+    DType type;
+    GpuLaunch::Argument argument;
+  };
+  std::vector<Output> outputs() const;
+  const std::vector<LoopReduction>& reductions() const { return program_.reductions; }
+  /// Along which of the kernel's coordinates it reduces; the others are kept.
+  struct Reduced {
+    bool batch = false, row = false, column = false;
+    int64_t results = 1;  // of each reduction
+    std::string result;   // which of them an element belongs to, by the kept ones of batch, row and column
+  };
+  std::optional<Reduced> reduced() const;
+  /// The loop that joins the parts [reduction][result][part] of all reductions, its buffer 0, and what it has
+  /// for its other buffers.
+  struct Finish {
+    LoopProgram program;
+    std::vector<GpuLaunch::Argument> arguments;  // of buffers 1, 2, ...
+  };
+  Finish finish(int64_t parts) const;
+
+  /// The whole epilogue as a loop over a result that is in memory in parts, which are added: its buffer 0.
+  /// Part s begins s * distance elements behind the first. `part_stride`: from a dimension of the result, its
+  /// stride and extent there, to its stride in a part; none where it has none.
+  std::optional<Finish> over_parts(
+      int64_t parts, int64_t distance,
+      const std::function<std::optional<int64_t>(int64_t stride, int64_t extent)>& part_stride) const;
+
+  /// "finished": from a computed element to what is stored. "" if it is empty. With further results it
+  /// returns a Finished, with members result0, result1, ..., and term0, ... for what is reduced.
   std::string function() const;
   /// A call of it; `x` itself if it is empty. `at`: the element's place in the result's memory, from its
   /// start. A variable `batch` has to be there.
@@ -39,7 +80,11 @@ class ResultEpilogue {
   std::string_view index_type() const;
   std::string index_of(int64_t stride, int64_t extent) const;
 
+  Ints places() const;  // the strides of the result, by the program's dimensions
+  GpuLaunch::Argument argument(int buffer) const { return {first_input_ + buffer - 1}; }
+
   LoopProgram program_;  // simplified; buffer 0 is the element
+  bool further_ = false;
   int first_input_ = 0;  // the request's buffer that is the program's buffer 1
 };
 

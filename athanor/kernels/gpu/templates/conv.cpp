@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 
@@ -32,7 +33,7 @@ GemmProblem common(const KernelRequest& request, const ConvProblem& conv) {
   p.dtype = request.output().dtype;
   p.batch = conv.groups;
   p.c.buffer = static_cast<int>(request.inputs.size());
-  p.scratch_buffer = p.c.buffer + 1;
+  p.scratch_buffer = request.scratch_buffer();
   p.wide_index = !fits_in_32_bits(request);
   p.b_strided = false;
   return p;
@@ -212,13 +213,14 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
     else
       with_taps.push_back(phase);
   }
-  auto result = candidates(parts, traits);
+  auto result = has_further_results(request) ? std::vector<GpuCandidate>() : candidates(parts, traits);
   if (p.batch * p.m * p.n * p.k == 0) return result;
   auto tiled = tile_candidates(request, with_taps, traits);
+  if (has_further_results(request) && !without_taps.empty()) tiled.clear();
   for (GpuCandidate& candidate : tiled)  // the epilogue of 0
     for (const GemmProblem& part : without_taps)
       std::ranges::move(plain_candidate(part, traits).launches, std::back_inserter(candidate.launches));
-  if (request.tf32) {
+  if (request.tf32 || has_further_results(request)) {
     result = std::move(tiled);
   } else {
     put_first(result, std::move(tiled));

@@ -41,7 +41,7 @@ TileProblem empty_product(const KernelRequest& request) {
   p.input = p.output = request.output().dtype;
   p.tf32 = request.tf32;
   p.c.memory.buffer = static_cast<int>(request.inputs.size());
-  p.scratch_buffer = p.c.memory.buffer + 1;
+  p.scratch_buffer = request.scratch_buffer();
   return p;
 }
 
@@ -118,7 +118,7 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
       .extent = {(rows.high - rows.low) / skip.height + 1, (columns.high - columns.low) / skip.width + 1},
       .step = skip,
       .type = input};
-  const int scratch = static_cast<int>(request.inputs.size()) + 1;
+  const int scratch = request.scratch_buffer();
   const GpuLaunch::Argument images = made.take(scratch, copy.elements(), input);
   made.copies.push_back(copy.launch({0, 0}, images, traits));
   const auto size = static_cast<int64_t>(size_of(input));
@@ -175,19 +175,19 @@ void add(std::vector<GpuCandidate>& result, const TiledConv& conv, const GpuTrai
   size_t added = 0;
   for (const TilePoint& point : tile_points(largest, traits)) {
     if (added == most) return;
-    GpuCandidate all{.scratch_bytes = conv.scratch, .launches = conv.copies};
-    bool suits = true;
+    // The loop that adds parts of K has the whole result.
+    if (point.splits > 1 && conv.products.size() > 1 && largest.epilogue.has_further_results()) continue;
+    std::vector<TilePoint> points;
     for (const TileProblem& product : conv.products) {
-      TilePoint own = point;
-      if (product.k != largest.k) own.splits = 1;
-      suits = fits(product, own, traits);
-      if (!suits) break;
-      GpuCandidate one = tile_candidate(product, own, traits);
-      if (&product == &largest) all.name = conv.name + one.name, all.parameters = one.parameters;
-      all.scratch_bytes = std::max(all.scratch_bytes, one.scratch_bytes);
-      std::ranges::move(one.launches, std::back_inserter(all.launches));
+      points.push_back(point);
+      if (product.k != largest.k) points.back().splits = 1;
+      if (!fits(product, points.back(), traits)) break;
     }
-    if (!suits) continue;
+    if (points.size() < conv.products.size() || !fits(conv.products.back(), points.back(), traits)) continue;
+    GpuCandidate all = tile_candidate(conv.products, points, traits);
+    all.name = conv.name + all.name;
+    all.scratch_bytes = std::max(all.scratch_bytes, conv.scratch);
+    all.launches.insert(all.launches.begin(), conv.copies.begin(), conv.copies.end());
     if (conv.products.size() > 1) all.name += fmt::format(" in {} phases", conv.products.size());
     result.push_back(std::move(all));
     ++added;
@@ -200,6 +200,7 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
                                           const GpuTraits& traits) {
   std::vector<GpuCandidate> result;
   if (!has_tiles(request.output().dtype, traits) || phases.empty()) return result;
+  if (!phases.front().epilogue(request).fits()) return result;
   if (is_large(phases.front().image.shape.size()) || is_large(request.output().shape.size())) return result;
   constexpr size_t most = 3;
   if (phases.size() == 1)

@@ -129,7 +129,7 @@ GemmProblem::GemmProblem(const KernelRequest& request)
       b{1, request.inputs[1].strides[0], request.inputs[1].strides[1], request.inputs[1].strides[2]},
       c{static_cast<int>(request.inputs.size()), m * n, n, 1},
       epilogue(request),
-      scratch_buffer(static_cast<int>(request.inputs.size()) + 1) {
+      scratch_buffer(request.scratch_buffer()) {
   a.alignment = request.inputs[0].alignment;
   b.alignment = request.inputs[1].alignment;
   if (m == 1) a.row = a.batch;

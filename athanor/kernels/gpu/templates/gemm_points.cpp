@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/gemm.h"
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
@@ -153,6 +154,8 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   GemmProblem p(request);
   if (p.batch * p.m * p.n == 0) return {{.name = "nothing"}};
   if (request.tf32 && (p.dtype != DType::f32 || p.k == 0)) return {};
+  const bool further = has_further_results(request);
+  if (further && !p.epilogue.fits()) return {};
   // Vectors lie along the columns of B. If there are few columns and more rows, compute the transposed
   // product.
   const bool turn = p.n < 16 && p.m > p.n;
@@ -162,8 +165,9 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     TileProblem tiled(p);
     tiled.tf32 = request.tf32;
     for (const TilePoint& point : tile_points(tiled, traits))
-      candidates.push_back(tile_candidate(tiled, point, traits));
-    if (request.tf32) return candidates;
+      if (point.splits == 1 || fits(tiled, point, traits))
+        candidates.push_back(tile_candidate({tiled}, {point}, traits));
+    if (request.tf32 || further) return candidates;
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {
@@ -175,6 +179,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     if (!skinny) add_dots(candidates, p, traits);
     if (candidates.size() > 7) candidates.resize(7);
   }
+  if (further) return {};
   candidates.push_back(any_gemm_candidate(p, traits));
   return candidates;
 }
@@ -189,7 +194,7 @@ std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTra
   std::vector<GpuCandidate> candidates;
   const TileProblem tiled(p);
   for (const TilePoint& point : tile_points(tiled, traits))
-    candidates.push_back(tile_candidate(tiled, point, traits));
+    candidates.push_back(tile_candidate({tiled}, {point}, traits));
   candidates.push_back(any_gemm_candidate(p, traits));
   return candidates;
 }

@@ -3,6 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "athanor/kernels/gpu/loop_behind.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 
 namespace athanor::gpu {
@@ -35,10 +39,15 @@ TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit) {
 }
 
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
-  return TileKernel(oriented(problem, *point.unit), point).fits(traits);
+  const TileKernel kernel(oriented(problem, *point.unit), point);
+  // With further results a loop adds parts of K.
+  const bool by_loop = point.splits > 1 && problem.epilogue.has_further_results();
+  return kernel.fits(traits) && (!by_loop || kernel.loop_over_parts());
 }
 
-GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
+namespace {
+
+GpuCandidate product_candidate(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
   TileKernel kernel(oriented(problem, *point.unit), point);
   GpuCandidate candidate;
   candidate.name = fmt::format("{} {}x{}x{}", point.unit->name, point.m, point.n, point.k);
@@ -46,16 +55,60 @@ GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, 
                           {"waves_m", point.waves_m}, {"waves_n", point.waves_n}, {"stages", point.stages},
                           {"unit_m", point.unit->m},  {"splits", point.splits}};
   GpuLaunch::Argument c = problem.c.memory;
+  candidate.scratch_bytes = problem.scratch_start;
   if (point.splits > 1) {
     c = {problem.scratch_buffer, static_cast<int64_t>(problem.scratch_start)};
-    candidate.scratch_bytes =
-        problem.scratch_start +
+    candidate.scratch_bytes +=
         static_cast<size_t>(point.splits * problem.batch * problem.m * problem.n) * 4;  // f32 or i32
     candidate.name += fmt::format(" split {}", point.splits);
   }
   candidate.launches.push_back(kernel.launch(c, traits));
-  if (point.splits > 1) candidate.launches.push_back(kernel.sum(c, traits));
+  if (point.splits == 1) return candidate;
+  if (problem.epilogue.has_further_results()) {
+    const ResultEpilogue::Finish loop = kernel.loop_over_parts().value();
+    append_loop(candidate, loop.program, c, loop.arguments, problem.scratch_buffer, traits);
+  } else {
+    candidate.launches.push_back(kernel.sum(c, traits));
+  }
   return candidate;
+}
+
+}  // namespace
+
+GpuCandidate tile_candidate(std::vector<TileProblem> products, const std::vector<TilePoint>& points,
+                            const GpuTraits& traits) {
+  const ResultEpilogue& epilogue = products.front().epilogue;
+  TileProblem::Partials partials;
+  size_t taken = 0;
+  const bool split = std::ranges::any_of(points, [](const TilePoint& point) { return point.splits > 1; });
+  if (!epilogue.reductions().empty() && !split) {
+    partials.memory = {products.front().scratch_buffer, static_cast<int64_t>(products.front().scratch_start)};
+    for (size_t i = 0; i < products.size(); ++i) {
+      products[i].partials.first = partials.parts;
+      partials.parts += TileKernel(oriented(products[i], *points[i].unit), points[i]).sum_parts();
+    }
+    const auto results = static_cast<size_t>(epilogue.reduced()->results * partials.parts);
+    taken = (epilogue.reductions().size() * results * sizeof(float) + 255) / 256 * 256;
+    for (TileProblem& product : products) {
+      product.partials.memory = partials.memory;
+      product.partials.parts = partials.parts;
+      product.scratch_start += taken;
+    }
+  }
+  GpuCandidate all;
+  int64_t longest = -1;
+  for (size_t i = 0; i < products.size(); ++i) {
+    GpuCandidate one = product_candidate(products[i], points[i], traits);
+    if (products[i].k > longest)
+      longest = products[i].k, all.name = one.name, all.parameters = std::move(one.parameters);
+    all.scratch_bytes = std::max(all.scratch_bytes, one.scratch_bytes);
+    std::ranges::move(one.launches, std::back_inserter(all.launches));
+  }
+  if (taken == 0) return all;
+  const ResultEpilogue::Finish finish = epilogue.finish(partials.parts);
+  append_loop(all, finish.program, partials.memory, finish.arguments, products.front().scratch_buffer,
+              traits);
+  return all;
 }
 
 }  // namespace athanor::gpu

@@ -29,7 +29,9 @@ TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);
 /// Whether a device can run it.
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
-/// `point` is of oriented(problem).
-GpuCandidate tile_candidate(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
+/// The launches of products that together make one result, and of what finishes their epilogue's reductions.
+/// `points[i]` is of oriented(products[i]). The candidate is named after the longest product.
+GpuCandidate tile_candidate(std::vector<TileProblem> products, const std::vector<TilePoint>& points,
+                            const GpuTraits& traits);
 
 }  // namespace athanor::gpu

@@ -22,6 +22,7 @@ TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
          unit_),
       row_(p_.c.row),
       column_(p_.c.column) {
+  find_reduced();
   if (point.splits == 1) return;
   // Parts of a split product lie as C does, without gaps.
   const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
@@ -39,6 +40,11 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (unit_.reads_local() && (!point_.async || point_.stages < 3 || wave_n() != unit_.n)) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
+  if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
+  // What is reduced waits in registers beside the sums; compilers spill from here on.
+  constexpr int64_t most_sums = 144;
+  const auto terms = static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size());
+  if (reduces() && wave_m() * wave_n() / unit_.wave + terms > most_sums) return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
   const int64_t reach = (row_.even() ? point_.m * std::abs(row_.stride()) : row_.reach()) +
@@ -236,7 +242,12 @@ void TileKernel::begin(bool local_at_launch) {
   std::vector<std::pair<std::string, std::string>> buffers = {{in, "a_matrices"}, {in, "b_matrices"}};
   if (!splits)
     for (const Parameter& extra : p_.epilogue.parameters()) buffers.emplace_back(extra.type, extra.name);
-  buffers.emplace_back(out, "c_matrices");
+  const bool further = !splits && p_.epilogue.has_further_results();
+  if (!further) buffers.emplace_back(out, "c_matrices");
+  if (further)
+    for (const ResultEpilogue::Output& output : p_.epilogue.outputs())
+      buffers.emplace_back(stored(output.type), output.name);
+  if (reduces()) buffers.emplace_back("f32", "partials");
   std::string parameters;
   for (const auto& [type, name] : buffers)
     parameters += fmt::format("{}BUFFER({}, {})", parameters.empty() ? "" : ", ", type, name);
@@ -268,7 +279,7 @@ void TileKernel::begin(bool local_at_launch) {
     const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
     code_.line(fmt::format("const i64 c_first = {};", plus(c, first)));
   }
-  code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
+  if (!further) code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
   code_.line(
       fmt::format(fmt::runtime(local_at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
                                                : "LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];"),
@@ -320,7 +331,13 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
       .arguments = {p_.a.memory, p_.b.memory}};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);
-  launch.arguments.push_back(c);
+  if (point_.splits > 1 || !p_.epilogue.has_further_results()) {
+    launch.arguments.push_back(c);
+    return launch;
+  }
+  for (const ResultEpilogue::Output& output : p_.epilogue.outputs())
+    launch.arguments.push_back(output.argument);
+  if (reduces()) launch.arguments.push_back(p_.partials.memory);
   return launch;
 }
 

@@ -1,6 +1,8 @@
 // Writes the kernel of a matrix product by matrix units.
 #pragma once
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_operand.h"
@@ -15,8 +17,13 @@ class TileKernel {
   TileKernel(const TileProblem& problem, const TilePoint& point);
   bool fits(const GpuTraits& traits) const;
   int64_t local_bytes() const;
+  /// How many parts it makes of each result that the epilogue reduces.
+  int64_t sum_parts() const;
   /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums.
   GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits);
+  /// The loop that adds those parts and computes an epilogue with further results; none where parts do not
+  /// lie as it needs them.
+  std::optional<ResultEpilogue::Finish> loop_over_parts() const;
   /// Adds those parts and applies the epilogue.
   GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;
 
@@ -39,8 +46,23 @@ class TileKernel {
   void loop_of_copies();
   void loop_of_registers();
   void loop_of_local_matrices();
-  void store_run(int number, DType type, const std::string& at, const std::vector<std::string>& values);
+  void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
+                 const std::vector<std::string>& values);
+  void store_further(int64_t element, int64_t run, const std::string& at,
+                     const std::vector<std::string>& values);
   void store_result();
+
+  // Of reductions: a lane adds its elements of each result, the lanes of a wave add theirs, and a wave stores
+  // a part (tile_terms.cpp).
+  void find_reduced();
+  bool reduces() const { return !p_.epilogue.reductions().empty() && point_.splits == 1; }
+  bool reduces_rows_alone() const { return reduced_.row && !reduced_.column; }
+  bool reduces_all() const { return reduced_.row && reduced_.column; }
+  int64_t far_lanes() const;
+  std::vector<int> kept_cells() const;
+  int cell_of(int element) const;
+  void declare_terms();
+  void store_terms();
 
   Code code_;
   TileProblem p_;
@@ -48,6 +70,7 @@ class TileKernel {
   const MatrixUnit& unit_;
   TileOperand a_, b_;
   TileAxis row_, column_;  // of C, or of the parts
+  ResultEpilogue::Reduced reduced_;
 };
 
 }  // namespace athanor::gpu

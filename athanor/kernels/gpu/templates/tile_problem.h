@@ -28,6 +28,13 @@ struct TileProblem {
   Matrix a, b;
   Result c;
   ResultEpilogue epilogue;
+  /// Where the epilogue's reductions keep their parts, [reduction][result][part] in f32: how many there are
+  /// in all, and which of them is this product's first.
+  struct Partials {
+    GpuLaunch::Argument memory;
+    int64_t parts = 0, first = 0;
+  };
+  Partials partials;
   int scratch_buffer = 0;
   size_t scratch_start = 0;  // bytes that are already in use
 

@@ -29,10 +29,9 @@ bool unit_stores_rows(const MatrixUnit& unit) {
 }
 
 /// Several results of a lane that lie together in memory, at once.
-void TileKernel::store_run(int number, DType type, const std::string& at,
+void TileKernel::store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                            const std::vector<std::string>& values) {
   const auto size = static_cast<int64_t>(size_of(type)), registers = std::ssize(values) * size / 4;
-  const std::string out = fmt::format("out{}", number);
   code_.line(fmt::format("{} {};", registers == 1 ? "u32" : fmt::format("u32x{}", registers), out));
   for (int64_t r = 0; r < registers; ++r) {
     const auto first = static_cast<size_t>(r * 4 / size);
@@ -42,13 +41,43 @@ void TileKernel::store_run(int number, DType type, const std::string& at,
                                                                values[first], values[first + 1]);
     code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r), value));
   }
-  code_.line(fmt::format("WRITE_REGISTERS({}, c + {}, {});", registers, at, out));
+  code_.line(fmt::format("WRITE_REGISTERS({}, {} + {}, {});", registers, to, at, out));
+}
+
+/// A run of elements with further results: what is stored of each, and what is reduced.
+void TileKernel::store_further(int64_t element, int64_t run, const std::string& at,
+                               const std::vector<std::string>& values) {
+  for (int64_t r = 0; r < run; ++r)
+    code_.line(fmt::format("const Finished finished{} = {};", element + r, values[static_cast<size_t>(r)]));
+  const auto outputs = p_.epilogue.outputs();
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    std::vector<std::string> members;
+    for (int64_t r = 0; r < run; ++r) members.push_back(fmt::format("finished{}.result{}", element + r, k));
+    const std::string place = fmt::format("c_first + {}", at);
+    if (run == 1)
+      code_.line(fmt::format("STORE({}, {}, {}, {});", language_name(outputs[k].type), outputs[k].name, place,
+                             members[0]));
+    else
+      store_run(fmt::format("out{}_{}", element, k), outputs[k].name, outputs[k].type, place, members);
+  }
+  const auto& reductions = p_.epilogue.reductions();
+  for (int64_t r = 0; r < run; ++r)
+    for (size_t t = 0; t < reductions.size(); ++t) {
+      const std::string term = fmt::format("term{}[{}]", t, cell_of(static_cast<int>(element + r)));
+      code_.line(fmt::format("{} = {};", term,
+                             combine(reductions[t], term, fmt::format("finished{}.term{}", element + r, t))));
+    }
 }
 
 void TileKernel::store_result() {
-  const bool splits = point_.splits > 1;
+  const bool splits = point_.splits > 1, further = !splits && p_.epilogue.has_further_results();
   const DType type = splits ? unit_.output : p_.output;
-  const auto size = static_cast<int64_t>(size_of(type));
+  int64_t size = static_cast<int64_t>(size_of(type)), smallest = size;
+  if (further)
+    for (const ResultEpilogue::Output& output : p_.epilogue.outputs()) {
+      size = std::max(size, static_cast<int64_t>(size_of(output.type)));
+      smallest = std::min(smallest, static_cast<int64_t>(size_of(output.type)));
+    }
   const LaneLayout& c = unit_.c;
   const bool rows_run = row_.stride() == 1;
   const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
@@ -62,30 +91,30 @@ void TileKernel::store_result() {
            (splits || p_.c.batch % v == 0);
   };
   while (run > 1 && !divides(run)) run /= 2;
-  if (run * size < 4) run = 1;
+  if (run * smallest < 4) run = 1;
 
-  const auto open_tiles = [&] {
-    code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
-    code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
-  };
-  const auto close_tiles = [&] {
-    code_.close();
-    code_.close();
-  };
+  const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
+  const std::string columns_loop = fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n);
   // Clang would move FMAs of elements that may lie beyond an edge to where they are stored, and keep all that
   // they read in registers until then.
   const bool has_edges =
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
   if (unit_.of_lanes() && has_edges) {
-    open_tiles();
+    code_.open(rows_loop);
+    code_.open(columns_loop);
     code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
                            unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"));
-    close_tiles();
+    code_.close();
+    code_.close();
   }
   code_.line(fmt::format("const int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
-  open_tiles();
+  if (reduces() && reduces_all()) declare_terms();
+  const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
+  code_.open(turned ? columns_loop : rows_loop);
+  if (reduces() && !reduces_all()) declare_terms();
+  code_.open(turned ? rows_loop : columns_loop);
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
     const LaneLayout::Cell first = c.at(0, e);
     const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
@@ -111,13 +140,44 @@ void TileKernel::store_result() {
                                                  plus(fmt::format("c_first + {}", at), r),
                                                  plus("m0 + " + row, rows_run ? r : 0),
                                                  plus("n0 + " + column, rows_run ? 0 : r)));
-    if (run == 1)
+    if (further)
+      store_further(e, run, at, values);
+    else if (run == 1)
       code_.line(fmt::format("STORE({}, c, {}, {});", language_name(type), at, values[0]));
     else
-      store_run(e, type, at, values);
+      store_run(fmt::format("out{}", e), "c", type, at, values);
     if (!inside.empty()) code_.close();
   }
-  close_tiles();
+  code_.close();
+  if (reduces() && !reduces_all()) store_terms();
+  code_.close();
+  if (reduces() && reduces_all()) store_terms();
+}
+
+std::optional<ResultEpilogue::Finish> TileKernel::loop_over_parts() const {
+  // Every digit of C's coordinates: its stride and extent in C, and its stride in a part.
+  struct Digit {
+    int64_t stride, extent, in_part;
+  };
+  std::vector<Digit> digits = {{p_.c.batch, p_.batch, p_.m * p_.n}};
+  for (const auto& [axis, part] : {std::pair{&p_.c.row, &row_}, {&p_.c.column, &column_}}) {
+    int64_t below = part->stride();
+    for (size_t d = axis->digits().size(); d-- > 0;) {
+      digits.push_back({axis->digits()[d].stride, axis->digits()[d].extent, below});
+      below *= axis->digits()[d].extent;
+    }
+  }
+  const bool as_c = p_.c.row.even() && p_.c.column.even() && p_.c.row.stride() == row_.stride() &&
+                    p_.c.column.stride() == column_.stride() && (p_.batch == 1 || p_.c.batch == p_.m * p_.n);
+  return p_.epilogue.over_parts(point_.splits, p_.batch * p_.m * p_.n,
+                                [&](int64_t stride, int64_t extent) -> std::optional<int64_t> {
+                                  if (as_c) return stride;
+                                  for (const Digit& digit : digits)
+                                    if (digit.stride > 0 && stride % digit.stride == 0 &&
+                                        digit.stride * digit.extent % (stride * extent) == 0)
+                                      return stride / digit.stride * digit.in_part;
+                                  return std::nullopt;
+                                });
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {

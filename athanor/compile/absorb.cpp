@@ -1,0 +1,328 @@
+// Loops that read the result of a contraction (a product, a convolution or its gradient) run in its kernel:
+// its elements are there in registers, and need not be read again.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <set>
+
+#include "athanor/compile/fuse.h"
+#include "athanor/compile/plan.h"
+#include "athanor/graph/op.h"
+#include "athanor/kernels/epilogue.h"
+#include "athanor/kernels/joined_walk.h"
+
+namespace athanor {
+namespace {
+
+// The most buffers that an epilogue reads and writes, and the most steps: all are computed for each element
+// of a tile that waits in registers.
+constexpr size_t max_inputs = 14, max_outputs = 12, max_steps = 128;
+
+/// All of a value's elements, in order.
+LoopProgram stored_as_it_is(const KernelRequest& request) {
+  const OperandDesc& result = request.output();
+  LoopOperand operand{0, result.dtype, 0, contiguous_strides(result.shape)};
+  LoopProgram program;
+  program.space = result.shape.to_ints();
+  program.reduced.assign(program.space.size(), false);
+  program.operands = {operand, operand};
+  program.operands[1].buffer = 1;
+  LoopStep load;
+  load.kind = LoopStep::Kind::load;
+  load.type = request.compute_type();
+  load.operand = 0;
+  program.body = {load};
+  program.stores = {{0, 1}};
+  program.buffers = 2;
+  return program;
+}
+
+/// Whether nothing that depends on buffer 0 makes a step of a small difference.
+bool is_continuous(const LoopProgram& program) {
+  std::vector<bool> depends;
+  const auto of = [&](int r) { return r >= 0 && depends[static_cast<size_t>(r)]; };
+  const auto check = [&](const std::vector<LoopStep>& steps) {
+    for (const LoopStep& s : steps) {
+      const bool held =
+          s.kind == LoopStep::Kind::load && program.operands[static_cast<size_t>(s.operand)].buffer == 0;
+      depends.push_back(held || of(s.a) || of(s.b) || of(s.c));
+      if (!held && depends.back() && (!is_continuous(s.prim) || !is_float(s.type))) return false;
+    }
+    return true;
+  };
+  if (!check(program.body)) return false;
+  for (const LoopReduction& r : program.reductions) {
+    depends.push_back(of(r.source));
+    if (r.prim == Prim::argmax || r.prim == Prim::prod) return false;
+  }
+  return check(program.epilogue);
+}
+
+class Absorber {
+ public:
+  Absorber(Plan& plan, const std::vector<bool>& donated) : plan_(plan), donated_(donated) {
+    absorbed_.assign(plan.steps.size(), false);
+    writer_.assign(plan.values.size(), -1);
+    readers_.resize(plan.values.size());
+    for (int s = 0; s < count(); ++s) {
+      for (const int v : step(s).writes) writer_[static_cast<size_t>(v)] = s;
+      for (const auto* list : {&step(s).reads, &step(s).after})
+        for (const int v : *list) readers_[static_cast<size_t>(v)].insert(s);
+    }
+  }
+
+  void run() {
+    bool any = false;
+    for (int s = 0; s < count(); ++s) any |= try_loop(s);
+    if (!any) return;
+    for (int s = 0; s < count(); ++s)
+      if (step(s).request && step(s).request->has_epilogue()) drop_unread(s);
+    order();
+  }
+
+ private:
+  int count() const { return static_cast<int>(plan_.steps.size()); }
+  PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
+  const PlanValue& value(int v) const { return plan_.values[static_cast<size_t>(v)]; }
+  int writer(int v) const { return writer_[static_cast<size_t>(v)]; }
+
+  /// Lets the last contraction whose result the loop reads run it, or an earlier one.
+  bool try_loop(int s) {
+    if (step(s).loops.size() != 1 || step(s).kind != PlanStep::Kind::launch || updates_in_place(step(s)) ||
+        is_in_segment(step(s)))
+      return false;
+    std::set<int, std::greater<>> contractions;
+    for (const int v : step(s).reads)
+      if (const int w = writer(v);
+          w >= 0 && step(w).request && step(w).request->with.empty() && step(w).device == step(s).device)
+        contractions.insert(w);
+    return std::ranges::any_of(contractions, [&](int c) { return !is_in_segment(step(c)) && take(c, s); });
+  }
+
+  /// Parameters are updated together, in place.
+  bool updates_in_place(const PlanStep& loop) const {
+    const LoopProgram& program = loop.loops.front();
+    return std::ranges::any_of(program.stores, [&](const LoopStore& store) {
+      const int to =
+          loop.buffers[static_cast<size_t>(program.operands[static_cast<size_t>(store.operand)].buffer)]
+              .value;
+      return value(to).kind == PlanValue::Kind::output && std::ranges::any_of(loop.reads, [&](int from) {
+               const PlanValue& old = value(from);
+               return old.kind == PlanValue::Kind::input && donated_[static_cast<size_t>(old.binding)] &&
+                      old.type.bytes() == value(to).type.bytes();
+             });
+    });
+  }
+  /// What is computed again late runs by itself.
+  bool is_in_segment(const PlanStep& s) const {
+    return std::ranges::any_of(s.writes, [&](int v) { return value(v).segment.number != 0; });
+  }
+
+  /// Whether `to` needs what `from` writes by way of another step.
+  bool reaches(int from, int to) {
+    std::vector<int> stack{from};
+    std::set<int> seen;
+    while (!stack.empty()) {
+      const int s = stack.back();
+      stack.pop_back();
+      for (const int v : step(s).writes)
+        for (const int reader : readers_[static_cast<size_t>(v)]) {
+          if (s != from && reader == to) return true;
+          if (reader != to && seen.insert(reader).second) stack.push_back(reader);
+        }
+    }
+    return false;
+  }
+
+  bool take(int c, int s) {
+    PlanStep &contraction = step(c), &loop = step(s);
+    if (reaches(c, s)) return false;
+    KernelRequest request = *contraction.request;
+    const size_t own = request.own_inputs();
+    LoopProgram first = request.has_epilogue() ? request.epilogue : stored_as_it_is(request);
+
+    // Inputs keep their order, and so do outputs; new ones follow.
+    std::vector<BufferRef> inputs(
+        contraction.buffers.begin() + static_cast<std::ptrdiff_t>(own),
+        contraction.buffers.begin() + static_cast<std::ptrdiff_t>(request.inputs.size()));
+    std::vector<BufferRef> outputs(
+        contraction.buffers.begin() + static_cast<std::ptrdiff_t>(request.inputs.size()),
+        contraction.buffers.end());
+    const size_t old_inputs = inputs.size(), old_outputs = outputs.size();
+    struct Place {
+      bool is_output;
+      size_t number;
+    };
+    std::vector<Place> places;
+    const auto place_in = [](std::vector<BufferRef>& list, const BufferRef& ref) {
+      const auto same = std::ranges::find_if(list, [&](const BufferRef& other) {
+        return other.value == ref.value && other.byte_offset == ref.byte_offset;
+      });
+      if (same == list.end()) return list.push_back(ref), list.size() - 1;
+      return static_cast<size_t>(same - list.begin());
+    };
+    for (const BufferRef& ref : loop.buffers) {
+      const bool is_output = std::ranges::count(contraction.writes, ref.value) > 0 ||
+                             std::ranges::count(loop.writes, ref.value) > 0;
+      places.push_back({is_output, place_in(is_output ? outputs : inputs, ref)});
+    }
+    if (inputs.size() > max_inputs || outputs.size() > max_outputs) return false;
+    const auto more = static_cast<int>(inputs.size() - old_inputs);
+    for (LoopOperand& operand : first.operands)
+      if (operand.buffer > static_cast<int>(old_inputs)) operand.buffer += more;
+    std::vector<int> numbers;
+    for (const Place& place : places)
+      numbers.push_back(static_cast<int>(1 + place.number + (place.is_output ? inputs.size() : 0)));
+    auto joined =
+        joined_walk(first, loop.loops.front(), numbers, static_cast<int>(1 + inputs.size() + outputs.size()));
+    if (!joined || joined->body.size() > max_steps || !is_continuous(*joined)) return false;
+
+    request.epilogue = std::move(*joined);
+    request.inputs.resize(own + old_inputs);
+    for (size_t i = old_inputs; i < inputs.size(); ++i) request.inputs.push_back(described(inputs[i]));
+    for (size_t i = old_outputs; i < outputs.size(); ++i) request.outputs.push_back(described(outputs[i]));
+    if (!is_taken(contraction.device, request)) return false;
+
+    contraction.request = std::move(request);
+    contraction.buffers.resize(own);
+    for (const auto* list : {&inputs, &outputs})
+      contraction.buffers.insert(contraction.buffers.end(), list->begin(), list->end());
+    merge(c, s);
+    return true;
+  }
+
+  /// A value as memory that a loop walks: its own shape does not matter.
+  OperandDesc described(const BufferRef& ref) const {
+    const TensorType& type = value(ref.value).type;
+    return {type.dtype,
+            type.shape,
+            {},
+            contiguous_strides(type.shape),
+            std::gcd(ref.byte_offset, OperandDesc::whole_vectors)};
+  }
+
+  static bool is_taken(Device device, const KernelRequest& request) {
+    if (backend_of(device).takes_epilogue(device.index, request)) return true;
+    KernelRequest exact = request;
+    exact.tf32 = false;
+    return request.tf32 && backend_of(device).takes_epilogue(device.index, exact);
+  }
+
+  void merge(int c, int s) {
+    PlanStep &contraction = step(c), &loop = step(s);
+    const auto add_new = [](auto& list, const auto& more) {
+      for (const auto& one : more)
+        if (std::ranges::find(list, one) == list.end()) list.push_back(one);
+    };
+    for (const int v : loop.reads) {
+      readers_[static_cast<size_t>(v)].erase(s);
+      if (std::ranges::count(contraction.writes, v) > 0) continue;
+      readers_[static_cast<size_t>(v)].insert(c);
+      add_new(contraction.reads, std::vector{v});
+    }
+    for (const int v : loop.after) readers_[static_cast<size_t>(v)].insert(c);
+    for (const int v : loop.writes) writer_[static_cast<size_t>(v)] = c;
+    add_new(contraction.writes, loop.writes);
+    add_new(contraction.after, loop.after);
+    add_new(contraction.parts, loop.parts);
+    contraction.ops.insert(contraction.ops.end(), loop.ops.begin(), loop.ops.end());
+    contraction.flops += loop.flops;
+    absorbed_[static_cast<size_t>(s)] = true;
+  }
+
+  bool is_read(int v, int c) const {
+    const auto& readers = readers_[static_cast<size_t>(v)];
+    return value(v).kind != PlanValue::Kind::temporary ||
+           std::ranges::any_of(readers, [&](int r) { return r != c; });
+  }
+
+  /// Stores nothing that no other step reads.
+  void drop_unread(int c) {
+    PlanStep& s = step(c);
+    KernelRequest& request = *s.request;
+    if (!has_further_results(request)) return;
+    LoopProgram& program = request.epilogue;
+    const size_t first_output = request.inputs.size();
+    for (size_t i = request.outputs.size(); i-- > 0;) {
+      const int v = s.buffers[first_output + i].value;
+      if (is_read(v, c)) continue;
+      if (i == 0 && !request.unstored) request.unstored = request.outputs[0];
+      const int buffer = program.buffers - static_cast<int>(request.outputs.size() - i);
+      const auto writes = [&](const LoopStore& store) {
+        return program.operands[static_cast<size_t>(store.operand)].buffer == buffer;
+      };
+      std::erase_if(program.stores, writes);
+      std::erase_if(program.epilogue_stores, writes);
+      for (LoopOperand& operand : program.operands)
+        if (operand.buffer >= buffer) --operand.buffer;  // the store's own is not used any more
+      --program.buffers;
+      request.outputs.erase(request.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+      s.buffers.erase(s.buffers.begin() + static_cast<std::ptrdiff_t>(first_output + i));
+      std::erase(s.writes, v);
+    }
+    drop_operands(program);
+    s.bytes = 0;
+    for (const auto* list : {&request.inputs, &request.outputs})
+      for (const OperandDesc& operand : *list)
+        s.bytes += operand.shape.size() * static_cast<int64_t>(size_of(operand.dtype));
+  }
+
+  /// Those that no step and no store uses.
+  static void drop_operands(LoopProgram& program) {
+    std::vector<int> number(program.operands.size(), -1);
+    std::vector<LoopOperand> used;
+    const auto renamed = [&](int& operand) {
+      int& to = number[static_cast<size_t>(operand)];
+      if (to < 0)
+        to = static_cast<int>(used.size()), used.push_back(program.operands[static_cast<size_t>(operand)]);
+      operand = to;
+    };
+    for (auto* steps : {&program.body, &program.epilogue})
+      for (LoopStep& s : *steps)
+        if (s.kind == LoopStep::Kind::load) renamed(s.operand);
+    for (auto* stores : {&program.stores, &program.epilogue_stores})
+      for (LoopStore& s : *stores) renamed(s.operand);
+    program.operands = std::move(used);
+  }
+
+  /// Contractions now need what their loops read: the steps in an order in which all is written before.
+  void order() {
+    std::vector<int> waiting(plan_.steps.size(), 0);
+    std::set<int> ready;
+    const auto needed = [&](int s) {
+      std::set<int> writers;
+      for (const auto* list : {&step(s).reads, &step(s).after})
+        for (const int v : *list)
+          if (const int w = writer(v); w >= 0 && w != s) writers.insert(w);
+      return writers;
+    };
+    std::vector<std::vector<int>> later(plan_.steps.size());
+    for (int s = 0; s < count(); ++s) {
+      if (absorbed_[static_cast<size_t>(s)]) continue;
+      for (const int w : needed(s))
+        later[static_cast<size_t>(w)].push_back(s), ++waiting[static_cast<size_t>(s)];
+      if (waiting[static_cast<size_t>(s)] == 0) ready.insert(s);
+    }
+    std::vector<PlanStep> ordered;
+    while (!ready.empty()) {
+      const int s = *ready.begin();
+      ready.erase(ready.begin());
+      for (const int l : later[static_cast<size_t>(s)])
+        if (--waiting[static_cast<size_t>(l)] == 0) ready.insert(l);
+      ordered.push_back(std::move(step(s)));
+    }
+    plan_.steps = std::move(ordered);
+  }
+
+  Plan& plan_;
+  const std::vector<bool>& donated_;
+  std::vector<bool> absorbed_;          // steps
+  std::vector<int> writer_;             // of each value
+  std::vector<std::set<int>> readers_;  // of each value, with those that come after it
+};
+
+}  // namespace
+
+void absorb_loops(Plan& plan, const std::vector<bool>& donated) { Absorber(plan, donated).run(); }
+
+}  // namespace athanor

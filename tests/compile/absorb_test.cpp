@@ -1,0 +1,186 @@
+// Which loops run in the kernel of a contraction whose result they read, and that results stay the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "athanor/backends/gpu/backend.h"
+#include "athanor/compile/plan.h"
+#include "athanor/ops/ops.h"
+#include "athanor/runtime/evaluate.h"
+#include "tests/support/gpu_devices.h"
+
+namespace athanor {
+namespace {
+
+std::vector<Tensor> kept;  // inputs that are used again: no result takes over their memory
+
+Tensor numbers(const Shape& shape, double scale, Device device, DType dtype) {
+  std::vector<float> values(static_cast<size_t>(shape.size()));
+  uint32_t state = 7 + static_cast<uint32_t>(shape.size());
+  for (float& v : values)
+    v = static_cast<float>(
+        scale * (static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.4));
+  Tensor x = cast(Tensor::from(values, shape).to(device), dtype);
+  x.eval();
+  kept.push_back(x);
+  return x;
+}
+
+using Tensors = std::vector<Tensor>;
+using TypedComputation = std::function<Tensors(Device, DType)>;
+
+/// The same values on the device, twice, and on the CPU without epilogues.
+void expect_same_typed_values(Device device, DType dtype, const TypedComputation& computed) {
+  const auto floats = [](const Tensor& x) { return cast(x, DType::f32).to(Device{}).to_vector<float>(); };
+  const Tensors here = computed(device, dtype), again = computed(device, dtype);
+  eval(here);
+  eval(again);
+  const ScopedDisable off("epilogue");
+  const Tensors there = computed({}, dtype);
+  eval(there);
+  const double allowed = dtype == DType::f32 ? 1e-4 : dtype == DType::f16 ? 4e-3 : 3e-2;
+  for (size_t i = 0; i < here.size(); ++i) {
+    const auto a = floats(here[i]), b = floats(there[i]);
+    ASSERT_EQ(a, floats(again[i])) << "not the same bits again";
+    ASSERT_EQ(a.size(), b.size());
+    double largest = 1;
+    for (const float v : b) largest = std::max(largest, std::abs(static_cast<double>(v)));
+    for (size_t k = 0; k < a.size(); ++k) ASSERT_NEAR(a[k], b[k], allowed * largest) << i << " " << k;
+  }
+}
+
+class Absorbed : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    gpu_ = testing::gpu_devices().front().device;
+    compile_options().deterministic = true;  // the best guess does it all at once
+    const GpuTraits& traits = gpu::gpu_device(gpu_).facts().traits;
+    for (const auto& units : {traits.matrix_units, traits.lane_units})
+      tiles_ |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
+  }
+  void TearDown() override {
+    kept.clear();
+    compile_options().deterministic = before_;
+  }
+
+  /// Where kernels go by tiles, it takes this many; the values are right everywhere.
+  void check(const TypedComputation& computed, size_t steps) {
+    if (tiles_) {
+      const auto plan = plan_for(computed(gpu_, GetParam()));
+      EXPECT_EQ(plan->steps.size(), steps) << explain(*plan);
+    }
+    expect_same_typed_values(gpu_, GetParam(), computed);
+  }
+
+  Device gpu_;
+  bool tiles_ = false, before_ = compile_options().deterministic;
+};
+
+Tensor f32(const Tensor& x) { return cast(x, DType::f32); }
+
+TEST_P(Absorbed, SeveralResults) {
+  for (const auto& [m, k, n] :
+       std::vector<std::array<int64_t, 3>>{{40, 24, 56}, {65, 33, 129}, {131, 48, 77}})
+    check(
+        [&](Device device, DType dtype) -> Tensors {
+          const Tensor h = matmul(numbers({m, k}, 1, device, dtype), numbers({k, n}, 0.5, device, dtype));
+          return {h, gelu(h), f32(h) * 3 + numbers({m, n}, 1, device, DType::f32)};
+        },
+        1);
+}
+
+TEST_P(Absorbed, OnlyAnotherType) {
+  check(
+      [](Device device, DType dtype) -> Tensors {
+        const Tensor h =
+            matmul(numbers({2, 33, 24}, 1, device, dtype), numbers({24, 40}, 0.5, device, dtype));
+        return {f32(h) + numbers({2, 33, 40}, 1, device, DType::f32)};
+      },
+      1);
+}
+
+TEST_P(Absorbed, SumsOfColumns) {
+  for (const auto& [m, k, n] :
+       std::vector<std::array<int64_t, 3>>{{40, 24, 56}, {165, 33, 129}, {300, 48, 9}})
+    check(
+        [&](Device device, DType dtype) -> Tensors {
+          const Tensor h = matmul(numbers({m, k}, 1, device, dtype), numbers({k, n}, 0.5, device, dtype));
+          return {h, sum(f32(h), {0}), sum(f32(h) * f32(h), {0}) / 7.0};
+        },
+        1);
+}
+
+TEST_P(Absorbed, SumsOfRows) {
+  for (const auto& [b, m, n] : std::vector<std::array<int64_t, 3>>{{1, 40, 56}, {3, 65, 129}, {2, 30, 300}})
+    check(
+        [&](Device device, DType dtype) -> Tensors {
+          const Tensor h =
+              matmul(numbers({b, m, 40}, 1, device, dtype), numbers({b, 40, n}, 0.5, device, dtype));
+          return {h, mean(f32(h), {2}) + 1, max(f32(h), {2})};
+        },
+        1);
+}
+
+TEST_P(Absorbed, SumsOfAll) {
+  check(
+      [](Device device, DType dtype) -> Tensors {
+        const Tensor h =
+            matmul(numbers({3, 70, 40}, 1, device, dtype), numbers({3, 40, 50}, 0.5, device, dtype));
+        return {sqrt(sum(f32(h) * f32(h)))};
+      },
+      1);
+}
+
+// Few tiles along a long K: they are computed in parts.
+TEST_P(Absorbed, PartsOfK) {
+  check(
+      [](Device device, DType dtype) -> Tensors {
+        const Tensor h =
+            matmul(numbers({24, 2000}, 0.1, device, dtype), numbers({2000, 40}, 0.5, device, dtype));
+        return {h, sum(f32(h), {0}), gelu(h)};
+      },
+      1);
+}
+
+TEST_P(Absorbed, SumsOfChannels) {
+  for (const int64_t groups : {1, 2})
+    for (const int64_t size : {6, 13})
+      check(
+          [&](Device device, DType dtype) -> Tensors {
+            const Tensor x = numbers({3, 16, size, size - 1}, 1, device, dtype),
+                         w = numbers({40, 16 / groups, 3, 3}, 0.5, device, dtype);
+            const Tensor y = conv2d(x, w, {}, {.padding = 1, .groups = groups});
+            return {y, mean(f32(y), {0, 2, 3})};
+          },
+          1);
+}
+
+TEST_P(Absorbed, GradientsOfImagesWithTheirMask) {
+  for (const int64_t stride : {1, 2})
+    check(
+        [&](Device device, DType dtype) -> Tensors {
+          const Tensor y = numbers({2, 24, 9, 10}, 1, device, dtype),
+                       w = numbers({16, 24, 3, 3}, 0.5, device, dtype);
+          const Tensor dy = numbers({2, 16, 8 / stride + 1, 9 / stride + 1}, 1, device, dtype);
+          const Tensor dx = conv2d_input_grad(dy, w, y.shape(), {.stride = stride, .padding = 1});
+          const Tensor masked = where(y > 0.0, dx, 0.0);
+          return {masked, sum(f32(masked), {0, 2, 3}), sum(f32(masked * y), {0, 2, 3})};
+        },
+        1);
+}
+
+TEST_P(Absorbed, LeaveWhatNeedsTheSumsFirst) {
+  expect_same_typed_values(gpu_, GetParam(), [](Device device, DType dtype) -> Tensors {
+    const Tensor h = f32(matmul(numbers({70, 40}, 1, device, dtype), numbers({40, 50}, 0.5, device, dtype)));
+    const Tensor centred = h - mean(h, {1}, true);
+    return {centred / sqrt(mean(centred * centred, {1}, true) + 1e-5), sum(h, {0})};
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Absorbed, ::testing::Values(DType::f32, DType::f16, DType::bf16),
+                         [](const auto& info) { return std::string(to_string(info.param)); });
+
+}  // namespace
+}  // namespace athanor
