@@ -17,6 +17,7 @@ struct GraphNode {
   std::vector<int> inputs;  // positions in Graph::nodes, all smaller than this node's
   TensorType type;
   Layout layout;
+  Ints order = {};  // of the axes in memory, outermost first, if that is not their own; set by add_copies
   LoopProgram epilogue;  // only of contractions: see KernelRequest. Its inputs follow the op's
   std::source_location where;
   PartName part;

@@ -227,10 +227,17 @@ class StepMaker {
   // The node that the op's kernel can compute along; -1 where there is none.
   int sharing(int id) const {
     const GraphNode& n = node(id);
-    if (!together_ || n.op->shares_with.empty()) return -1;
+    // What is computed again late runs by itself.
+    if (!together_ || n.op->shares_with.empty() || n.segment.number != 0) return -1;
+    const auto takes_some = [](const std::vector<int>& some, const std::vector<int>& all) {
+      auto next = some.begin();
+      for (const int input : all)
+        if (next != some.end() && *next == input) ++next;
+      return next == some.end();
+    };
     for (int other = 0; other < static_cast<int>(graph_.nodes.size()); ++other) {
       const GraphNode& o = node(other);
-      if (o.op->name == n.op->shares_with && is_kernel_op(other) && o.inputs == n.inputs &&
+      if (o.op->name == n.op->shares_with && is_kernel_op(other) && takes_some(o.inputs, n.inputs) &&
           o.attrs == n.attrs && o.after == n.after && !computed_along_.contains(other) &&
           backend_of(n.type.device).computes_together(*n.op, *o.op))
         return other;

@@ -104,8 +104,15 @@ View own_view(const Graph& graph, int id) {
     view.kind = View::Kind::index;
     view.strides.assign(static_cast<size_t>(node.type.shape.rank()), 0);
     view.strides[static_cast<size_t>(node.attrs.integer("axis"))] = 1;
-  } else {
+  } else if (node.order.empty()) {
     view.strides = contiguous_strides(node.type.shape);
+  } else {
+    view.strides.assign(node.order.size(), 1);
+    int64_t below = 1;
+    for (size_t i = node.order.size(); i-- > 0;) {
+      view.strides[static_cast<size_t>(node.order[i])] = below;
+      below *= node.type.shape[static_cast<int>(node.order[i])];
+    }
   }
   return view;
 }
@@ -115,8 +122,10 @@ class Copies {
   explicit Copies(const Graph& source) : source_(source) {}
 
   Graph run() {
-    for (const auto& original : source_.nodes) {
-      GraphNode node = original;
+    const std::vector<Ints> orders = wanted_orders();
+    for (size_t i = 0; i < source_.nodes.size(); ++i) {
+      GraphNode node = source_.nodes[i];
+      node.order = orders[i];
       node.rename([&](int id) { return renamed(id); });
       place(std::move(node));
     }
@@ -154,9 +163,38 @@ class Copies {
       return;
     }
     const bool loop = is_elementwise(prim) || is_reduction(prim) || prim == Prim::input;
-    if (!loop) node.inputs = readable(node.inputs, prim);
+    if (!loop && takes_strides(node))
+      for (int& input : node.inputs) input = in_rows(input);
+    else if (!loop)
+      node.inputs = readable(node.inputs, prim);
     View view = own_view_of(node);
     renamed_.push_back(add(std::move(node), std::move(view)));
+  }
+
+  static bool takes_strides(const GraphNode& node) {
+    return node.op->prim == Prim::none && backend_of(node.type.device).takes_strides(*node.op);
+  }
+
+  /// Results whose axes others want in another order are written in that order.
+  std::vector<Ints> wanted_orders() const {
+    std::vector<Ints> orders(source_.nodes.size());
+    for (const GraphNode& user : source_.nodes) {
+      if (user.op->prim != Prim::permute) continue;
+      const auto from = static_cast<size_t>(user.inputs[0]);
+      const Ints axes = user.attrs.ints("axes");
+      const bool keeps_rows = !axes.empty() && axes.back() == static_cast<int64_t>(axes.size()) - 1;
+      if (orders[from].empty() && keeps_rows && takes_strides(source_.nodes[from])) orders[from] = axes;
+    }
+    return orders;
+  }
+
+  /// `id`, or a copy if its rows are not in memory, element beside element.
+  int in_rows(int id) {
+    const View& view = views_[static_cast<size_t>(id)];
+    const Shape& shape = result_[id].type.shape;
+    const bool rows = view.kind == View::Kind::memory && result_[view.base].layout.block == 0 &&
+                      (shape.rank() == 0 || shape[-1] == 1 || view.strides.back() == 1);
+    return rows ? id : dense(id);
   }
 
   /// Kernels of primitives accept any strides; kernels of whole ops need dense memory, and so do copies to

@@ -81,7 +81,7 @@ struct Op {
   /// Whether gradients flow through it. False for comparisons, arg-max, random numbers.
   bool differentiable = true;
   /// The name of an op that one kernel may compute together with this one, if both have the same inputs and
-  /// attributes, because they share work; "" for none.
+  /// attributes, because they share work; "" for none. The other may take only some of the inputs.
   std::string shares_with = {};
   /// Floating-point operations of one evaluation; empty: one per element of the result, none for movement.
   std::function<int64_t(std::span<const TensorType>, const TensorType&, const Attrs&)> flops = {};

@@ -28,7 +28,8 @@ struct Layout {
 std::string to_string(Layout layout);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
-/// with `strides` in elements. Blocked operands and outputs are always dense.
+/// with `strides` in elements. Blocked operands are always dense; outputs have no gaps, and are row-major but
+/// where Backend::takes_strides().
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
@@ -127,6 +128,9 @@ class Backend : public DeviceProvider, public Allocator {
   virtual bool takes_epilogue(int /*device*/, const KernelRequest& /*request*/) { return false; }
   /// Whether it has kernels that compute both ops from the same inputs: requests with two outputs.
   virtual bool computes_together(const Op& /*op*/, const Op& /*with*/) const { return false; }
+  /// Whether its kernels for the op read matrices whose rows lie anywhere in memory, and write results whose
+  /// axes, except the last, lie there in another order. Other kernels of whole ops have dense operands.
+  virtual bool takes_strides(const Op& /*op*/) const { return false; }
   /// Why products of f16 or bf16 are not faster than those of f32 on the device, to follow "on cpu, "; "" if
   /// they are faster.
   virtual std::string slow_in(int /*device*/, DType /*dtype*/) const { return {}; }

@@ -28,12 +28,34 @@ HostArray numbers_for(const OperandDesc& operand, double bound) {
 
 }  // namespace
 
-Trial::Trial(Device device, const KernelRequest& request) : device_(device), results_(request.outputs) {
+static int64_t place_of(const OperandDesc& operand, int64_t flat) {
+  int64_t place = 0;
+  for (int axis = operand.shape.rank(); axis-- > 0;) {
+    place += flat % operand.shape[axis] * operand.strides[static_cast<size_t>(axis)];
+    flat /= operand.shape[axis];
+  }
+  return place;
+}
+
+/// The same numbers in the order of their indices.
+static HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
+  HostArray ordered(operand.dtype, operand.shape);
+  const size_t size = size_of(operand.dtype);
+  for (int64_t i = 0; i < operand.shape.size(); ++i)
+    std::memcpy(ordered.bytes.data() + static_cast<size_t>(i) * size,
+                numbers.bytes.data() + static_cast<size_t>(place_of(operand, i)) * size, size);
+  return ordered;
+}
+
+Trial::Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as)
+    : device_(device), results_(request.outputs) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const OperandDesc& input = request.inputs[i];
+    const bool differs = i < numbered_as.size() && numbered_as[i].strides != input.strides;
     const bool small = request.op->fed_back == i;
+    const double bound = small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5;
     const HostArray host =
-        numbers_for(input, small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5);
+        differs ? in_order(numbers_for(numbered_as[i], bound), numbered_as[i]) : numbers_for(input, bound);
     inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
     inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
   }
@@ -75,9 +97,20 @@ void Trial::launch(const Candidate& candidate) {
   candidate.kernel->enqueue(queue_of(device_), buffers);
 }
 
-std::vector<double> host_result(const KernelRequest& request) {
+/// The operand as kernels of the host's whole ops take it.
+static OperandDesc row_major(OperandDesc operand) {
+  operand.strides = contiguous_strides(operand.shape);
+  return operand;
+}
+
+std::vector<double> host_result(const KernelRequest& asked) {
   const Device host{};
   Backend& backend = backend_of(host);
+  KernelRequest request = asked;
+  if (asked.op->prim == Prim::none && !backend.takes_strides(*asked.op))
+    for (auto* list : {&request.inputs, &request.outputs})
+      for (OperandDesc& operand : *list)
+        if (operand.layout.block == 0) operand = row_major(operand);
   const bool in_parts = request.has_epilogue() && !backend.takes_epilogue(host.index, request);
   const KernelRequest problem = in_parts ? without_epilogue(request) : request;
   auto candidates = backend.candidates(host.index, problem);
@@ -85,7 +118,20 @@ std::vector<double> host_result(const KernelRequest& request) {
   if (in_parts)
     candidates.front() =
         finish_by_loop(candidates.front(), backend.loop_kernel(host.index, request.epilogue), request);
-  return Trial(host, request).result(candidates.front());
+  std::vector<double> result = Trial(host, request, asked.inputs).result(candidates.front());
+  // In the order of memory that was asked for.
+  size_t first = 0;
+  for (const OperandDesc& output : asked.outputs) {
+    const auto count = static_cast<size_t>(output.shape.size());
+    if (output.layout.block == 0 && !output.dense()) {
+      const std::vector<double> one(result.begin() + static_cast<std::ptrdiff_t>(first),
+                                    result.begin() + static_cast<std::ptrdiff_t>(first + count));
+      for (size_t i = 0; i < count; ++i)
+        result[first + static_cast<size_t>(place_of(output, static_cast<int64_t>(i)))] = one[i];
+    }
+    first += count;
+  }
+  return result;
 }
 
 bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request) {

@@ -11,7 +11,8 @@ namespace athanor {
 class Trial {
  public:
   /// Throws Error(out_of_memory) if the device has no room for the operands.
-  Trial(Device device, const KernelRequest& request);
+  /// `numbered_as`: other strides of the inputs, by which their numbers are meant.
+  Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as = {});
 
   /// The results of one run, one after the other.
   std::vector<double> result(const Candidate& candidate);

@@ -273,6 +273,7 @@ ATHANOR_OPS(attention) {
                  {{{{2, 3, 5, 4}}, {{2, 3, 5, 4}}, {{2, 3, 5, 4}}}, attributes(true, 0.5)},
                  {{{{2, 1, 3}}, {{2, 17, 3}}, {{2, 17, 3}}, {{2, 1, 17}}}, attributes(false, 1.0)},
                  {{{{0, 5, 3}}, {{0, 7, 3}}, {{0, 7, 3}}}, attributes(true, 1.0)}},
+       .shares_with = "attention_lse",
        .flops =
            [](std::span<const TensorType> in, const TensorType& out, const Attrs&) {
              const int64_t scores = in[0].shape.with(-1, in[1].shape[-2]).size();

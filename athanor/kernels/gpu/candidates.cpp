@@ -61,6 +61,11 @@ bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   return !found->candidates(request, traits).empty();
 }
 
+bool gpu_takes_strides(const Op& op) {
+  const gpu::Template* found = template_of(op);
+  return found != nullptr && found->strided;
+}
+
 bool gpu_computes_together(const Op& op, const Op& with) {
   const gpu::Template *found = template_of(op), *other = template_of(with);
   return found != nullptr && other != nullptr && found->together && found->candidates == other->candidates;

@@ -31,6 +31,7 @@ struct GpuAccess {
 class KernelLanguageBackend : public Backend {
  public:
   virtual GpuAccess access(int device) = 0;
+  bool takes_strides(const Op& op) const override { return gpu_takes_strides(op); }
   bool takes_epilogue(int device, const KernelRequest& request) override {
     return gpu_takes_epilogue(request, access(device).traits);
   }

@@ -77,6 +77,8 @@ bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const Tens
 /// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only where
 /// the best guess makes them all at once.
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);
+/// Whether the op's kernels take strides: see Backend::takes_strides().
+bool gpu_takes_strides(const Op& op);
 /// Whether gpu_candidates has kernels for a request of both ops.
 bool gpu_computes_together(const Op& op, const Op& with);
 /// The ways to compute a fused loop, best guess first. The buffer of the scratch memory has the number

@@ -17,6 +17,7 @@ struct Template {
   bool together = false;  // it computes an op and the one that it shares work with in one kernel
   bool tf32 = false;      // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;  // its kernels take any epilogue
+  bool strided = false;   // they take strides: see Backend::takes_strides()
 };
 
 /// When the program starts, as ops are declared. Throws Error(internal) if one of the ops has a template.

@@ -167,12 +167,23 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
     parameters += fmt::format("{}BUFFER({}, {})", i == 0 ? "" : ", ", out, name);
     binds += fmt::format("BIND({}, {}); ", out, name);
     arguments.push_back({static_cast<int>(request.inputs.size() + i)});
+    const OperandDesc& written = request.outputs[i];
+    const std::string prefix = i == 0 ? "OUT" : "OUT_2";
+    defines.set_dtype(prefix + "_DTYPE", written.dtype);
+    const bool is_matrix = kind != Kind::lse && written.shape.rank() == request.inputs[0].shape.rank();
+    if (is_matrix)
+      (i == 0 ? problem.out : problem.out_2) = {
+          name, start_of(written, 2), written.strides[written.strides.size() - 2], 1, vector_of(written)};
+    // A number of each query: one after another.
+    defines.set(prefix + "_START", is_matrix ? start_of(written, 2) : fmt::format("(batch * {})", own))
+        .set(prefix + "_ROW", is_matrix ? written.strides[written.strides.size() - 2] : 1);
   }
+  problem.with_lse = kind == Kind::forward && request.outputs.size() > 1;
   const bool f64 = dtype == DType::f64;
   defines.set("PARAMETERS", parameters)
       .set("BINDS", binds)
       .set_dtype("DTYPE", dtype)
-      .set_dtype("OUT_DTYPE", request.output().dtype)
+      .set("WITH_LSE", problem.with_lse)
       .set("EXP(x)", f64 ? "exp_f64(x)" : "exp_f32(x)")
       .set("LOG(x)", f64 ? "log_f64(x)" : "log_f32(x)")
       .set("INDEX", "i64")
@@ -226,12 +237,12 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
 
 static std::vector<GpuCandidate> attention(const KernelRequest& request, const GpuTraits& traits) {
   const std::string& name = request.op->name;
-  const Kind kind = !request.with.empty()        ? Kind::grad_kv
-                    : name == "attention_lse"    ? Kind::lse
-                    : name == "attention_grad_q" ? Kind::grad_q
-                    : name == "attention_grad_k" ? Kind::grad_k
-                    : name == "attention_grad_v" ? Kind::grad_v
-                                                 : Kind::forward;
+  const Kind kind = name == "attention_grad_k" && !request.with.empty() ? Kind::grad_kv
+                    : name == "attention_lse"                           ? Kind::lse
+                    : name == "attention_grad_q"                        ? Kind::grad_q
+                    : name == "attention_grad_k"                        ? Kind::grad_k
+                    : name == "attention_grad_v"                        ? Kind::grad_v
+                                                                        : Kind::forward;
   return attention_of(request, kind, traits);
 }
 
@@ -245,11 +256,12 @@ bool serves_attention(std::span<const TensorType> inputs, const TensorType& outp
 }
 
 [[maybe_unused]] const bool attention_registered =
-    register_template({{"scaled_dot_product_attention", "attention_lse", "attention_grad_q",
-                        "attention_grad_k", "attention_grad_v"},
-                       attention,
-                       serves_attention,
-                       true});
+    register_template({.ops = {"scaled_dot_product_attention", "attention_lse", "attention_grad_q",
+                               "attention_grad_k", "attention_grad_v"},
+                       .candidates = attention,
+                       .serves = serves_attention,
+                       .together = true,
+                       .strided = true});
 
 }  // namespace
 

@@ -32,6 +32,8 @@ struct AttentionProblem {
   bool causal = false;
   double scale = 1;
   Matrix q, k, v, g, mask;  // without a name: not there
+  Matrix out, out_2;        // the results; without a name: not there, or no matrix
+  bool with_lse = false;    // the result's kernel also stores the log-sum-exp, to out_2
   Numbers lse, delta;
   std::string parameters, binds;  // of the kernel
   std::vector<GpuLaunch::Argument> arguments;

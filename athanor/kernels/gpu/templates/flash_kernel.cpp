@@ -314,9 +314,10 @@ GpuLaunch FlashKernel::launch() {
   declare_rows();
   loop();
   if (softmax()) finish_rows();
-  if (p_.kind == AttentionKind::lse) store_lse();
-  if (sums_by_first()) store("out", "sums_1", p_.d, other_1_.features());
-  if (sums_by_second()) store(sums_by_first() ? "out_2" : "out", "sums_2", p_.e, other_2_->features());
+  if (p_.kind == AttentionKind::lse) store_lse("out");
+  if (p_.with_lse) store_lse("out_2");
+  if (sums_by_first()) store(p_.out, "sums_1", p_.d, other_1_.features());
+  if (sums_by_second()) store(sums_by_first() ? p_.out_2 : p_.out, "sums_2", p_.e, other_2_->features());
   code_.close();
   return {.name = "flash_attention",
           .source = multiply_add_text(*u_.unit) + code_.text(),

@@ -86,8 +86,8 @@ class FlashKernel {
            const std::string& at, int64_t features);
   void pack(const std::string& weights, const std::string& step);
   void finish_rows();
-  void store(const char* out, const std::string& sums, int64_t features, int64_t padded);
-  void store_lse();
+  void store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features, int64_t padded);
+  void store_lse(const char* out);
 
   Code code_;
   AttentionProblem p_;

@@ -17,32 +17,33 @@ void FlashKernel::finish_rows() {
   });
 }
 
-void FlashKernel::store_lse() {
+void FlashKernel::store_lse(const char* out) {
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) {
       code_.open(fmt::format("if (other_lane == 0 && {} < {})", own_row("i", s), p_.own()));
       // The largest score as it is multiplied: by the scale, or already in powers of 2.
       code_.line(
-          fmt::format("STORE(f32, out, batch * {} + {}, largest[i][{}] * {:.9e}f + log_f32(total[i][{}]));",
-                      p_.own(), own_row("i", s), s, scaled_first() ? 0.693147180559945 : p_.scale, s));
+          fmt::format("STORE(f32, {}, batch * {} + {}, largest[i][{}] * {:.9e}f + log_f32(total[i][{}]));",
+                      out, p_.own(), own_row("i", s), s, scaled_first() ? 0.693147180559945 : p_.scale, s));
       code_.close();
     }
   });
 }
 
-/// [own row][feature], in rows without gaps.
-void FlashKernel::store(const char* out, const std::string& sums, int64_t features, int64_t padded) {
+/// [own row][feature]; a row's features lie together.
+void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
+                        int64_t padded) {
   const std::string type(language_name(p_.dtype));
   // Features that a lane has one after another.
   int64_t run = 1;
   while (run < 8 && run < elements() && slot_of(static_cast<int>(run)) == 0 &&
-         other_of(static_cast<int>(run)) == run && features % (2 * run) == 0)
+         other_of(static_cast<int>(run)) == run && features % (2 * run) == 0 && out.vector % (2 * run) == 0)
     run *= 2;
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) {
       code_.open(fmt::format("if ({} < {})", own_row("i", s), p_.own()));
-      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + (batch * {} + {}) * {};", type, out,
-                             p_.own(), own_row("i", s), features));
+      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + {} + ({}) * (i64){};", type, out.name,
+                             out.start, own_row("i", s), out.row));
       std::string scale;
       if (softmax()) {
         code_.line(fmt::format("const f32 share = 1.0f / total[i][{}];", s));
