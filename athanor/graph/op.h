@@ -93,8 +93,8 @@ struct Op {
   CastPolicy cast_policy = CastPolicy::promote;
   /// Inputs that `allow` leaves in f32, by position: statistics of rows.
   std::vector<size_t> exact_inputs = {};
-  /// The input, by position, that is a matrix by which results are multiplied at each time step. Candidates are
-  /// compared with small numbers in it, because with large ones rounding errors grow with each step.
+  /// The input, by position, that is a matrix by which results are multiplied at each time step. Candidates
+  /// are compared with small numbers in it, because with large ones rounding errors grow with each step.
   std::optional<size_t> fed_back = {};
 };
 
