@@ -14,6 +14,7 @@
 #include "athanor/base/text.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/data_text.h"
 #include "athanor/cli/doing.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/data/augmentation.h"
@@ -30,7 +31,8 @@ using nlohmann::ordered_json;
 struct DataCommandOptions {
   std::string target;
   bool numbers = false;
-  std::string path, augment = "standard", sheet;
+  std::string path, augment = "standard", sheet, tokenizer;
+  double validation = 0.1;  // of texts
   int64_t image_size = 0, workers = 0;
   uint64_t seed = 0;
   bool whole = false, json = false;
@@ -96,6 +98,10 @@ ordered_json to_json(const SplitSurvey& split) {
   result["median"] = extents(split.median);
   result["largest"] = extents(split.largest);
   result["broken"] = split.broken;
+  if (!split.pixels_by_class.empty()) {
+    result["pixels"] = split.pixels_by_class;
+    result["ignored_pixels"] = split.ignored_pixels;
+  }
   return result;
 }
 
@@ -145,6 +151,29 @@ void print_classes(const OpenedData& data) {
   if (classes > shown) std::cout << fmt::format("... and {} more: --json lists all\n", classes - shown);
 }
 
+/// The classes of pixels, with their shares of the masks that were read.
+void print_pixels(const OpenedData& data) {
+  const ExampleSpec& spec = data.train->spec();
+  const auto share = [&](const SplitSurvey& split, int64_t pixels) {
+    int64_t all = split.ignored_pixels;
+    for (const int64_t count : split.pixels_by_class) all += count;
+    return fmt::format("{:.2f} %",
+                       100.0 * static_cast<double>(pixels) / static_cast<double>(std::max<int64_t>(1, all)));
+  };
+  size_t width = 16;
+  for (size_t i = 0; i < data.train_survey.pixels_by_class.size(); ++i)
+    width = std::max(width, class_text(spec, i).size());
+  std::cout << fmt::format("\n{:<{}}  {:>9}  {:>9}\n", "class of pixels", width, "training", "test");
+  for (size_t i = 0; i < data.train_survey.pixels_by_class.size(); ++i)
+    std::cout << fmt::format("{:<{}}  {:>9}  {:>9}\n", class_text(spec, i), width,
+                             share(data.train_survey, data.train_survey.pixels_by_class[i]),
+                             share(data.test_survey, data.test_survey.pixels_by_class[i]));
+  if (data.train_survey.ignored_pixels + data.test_survey.ignored_pixels > 0)
+    std::cout << fmt::format("{:<{}}  {:>9}  {:>9}\n", "(do not count)", width,
+                             share(data.train_survey, data.train_survey.ignored_pixels),
+                             share(data.test_survey, data.test_survey.ignored_pixels));
+}
+
 void print_files(const char* split, const SplitSurvey& survey) {
   if (survey.looked_at == 0) return;
   std::cout << fmt::format("{:<8} width x height from {} to {}, median {}{}; {} of {} files looked at\n",
@@ -160,7 +189,10 @@ void print_broken(const OpenedData& data, bool whole) {
   std::vector<std::string> all = data.train_survey.broken;
   all.insert(all.end(), data.test_survey.broken.begin(), data.test_survey.broken.end());
   std::cout << fmt::format("broken   {} {}\n", all.size(),
-                           whole ? "of all, each decoded" : "by their headers; --whole decodes every image");
+                           whole ? "of all, each decoded"
+                           : data.train->spec().pixels
+                               ? "of those that were read; --whole reads every image and mask"
+                               : "by their headers; --whole decodes every image");
   for (size_t i = 0; i < std::min(all.size(), shown); ++i) std::cout << "         " << all[i] << '\n';
   if (all.size() > shown)
     std::cout << fmt::format("         ... and {} more: --json lists all\n", all.size() - shown);
@@ -198,7 +230,10 @@ void print_text(const OpenedData& data, const DataCommandOptions& options) {
   print_files("training", data.train_survey);
   print_files("test", data.test_survey);
   print_broken(data, options.whole);
-  if (spec.targets.empty() && !spec.pixels) print_classes(data);
+  if (spec.pixels)
+    print_pixels(data);
+  else if (spec.targets.empty())
+    print_classes(data);
 }
 
 void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
@@ -207,6 +242,9 @@ void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
     throw Error(ErrorCode::usage, "the examples are rows of a table, not images", "--sheet", "Leave it out");
   const Augmentation augmentation =
       Augmentation::parse(with_standard(options.augment, standard_augmentation(options.path, spec)));
+  if (const std::string unknown = augmentation.without_masks(); spec.pixels && !unknown.empty())
+    throw Error(ErrorCode::usage, fmt::format("'{}' is not known for masks", unknown), "--augment",
+                "Leave it out");
   const ContactSheet sheet = make_contact_sheet(*data.train, augmentation, options.seed);
   if (options.sheet.ends_with(".png"))
     write_file_atomically(options.sheet, {Bytes(format_png(sheet.picture))});
@@ -221,6 +259,14 @@ int show_data(const DataCommandOptions& options) {
     throw Error(ErrorCode::usage, fmt::format("'{}' is neither a PNG nor an SVG", options.sheet), "--sheet",
                 "Give a name that ends in .png or .svg");
   const InterruptScope interrupts;
+  if (is_text_file(options.path) || !options.tokenizer.empty()) {
+    if (!options.sheet.empty())
+      throw Error(ErrorCode::usage, "it is a text, and has no pictures", "--sheet", "Leave it out");
+    return show_text_data({.path = options.path,
+                           .tokenizer = options.tokenizer,
+                           .held_back = options.validation,
+                           .json = options.json});
+  }
   const OpenedData data = open_both(options);
   if (!options.sheet.empty()) write_sheet(data, options);
   if (options.json)
@@ -235,8 +281,8 @@ int show_data(const DataCommandOptions& options) {
 }  // namespace
 
 void add_data(CLI::App& program, int& exit_code) {
-  CLI::App* command =
-      program.add_subcommand("data", "Show what is in a dataset: classes, sizes, broken files");
+  CLI::App* command = program.add_subcommand(
+      "data", "Show what is in a dataset: classes, sizes, broken files; tokens of a text");
   const auto options = std::make_shared<DataCommandOptions>();
   suggest(command->add_option("PATH", options->path, "a dataset's name, folder or file"), dataset_names())
       ->required()
@@ -252,6 +298,12 @@ void add_data(CLI::App& program, int& exit_code) {
   command->add_option("--target", options->target, "the table's column to predict, as in 'athanor train'")
       ->option_text("COLUMN");
   command->add_flag("--regression", options->numbers, "targets are numbers, as for regression");
+  command
+      ->add_option("--tokenizer", options->tokenizer,
+                   "tokenizer of a text, as in 'athanor train' (default: each byte is a token)")
+      ->option_text("FILE");
+  add_number(*command, "--validation", options->validation, "share of a text that is tested on (default 0.1)")
+      ->option_text("X");
   add_number(*command, "--image-size", options->image_size, "size of image files, as in 'athanor train'")
       ->option_text("N");
   add_number(*command, "--seed", options->seed, "seed of the augmentation (default 0)")->option_text("N");

@@ -33,15 +33,28 @@ std::vector<size_t> chosen_classes(size_t classes) {
   return result;
 }
 
-/// The tile of an image is put where it belongs on the sheet.
-void put_tile(HostArray& sheet, const Picture& picture, int64_t top, int64_t left, int64_t width) {
+ContactSheet empty_sheet(const ExampleSpec& spec, int64_t rows, int64_t columns, bool augmented) {
+  ContactSheet sheet;
+  sheet.tile = tile_height, sheet.gap = gap, sheet.columns = columns, sheet.augmented = augmented;
+  sheet.tile_width = std::max<int64_t>(8, tile_height * spec.input[2] / spec.input[1]);
+  sheet.picture = HostArray(
+      DType::u8, {rows * (tile_height + gap), sheet.side() + (augmented ? between + sheet.side() : 0), 3});
+  std::ranges::fill(sheet.picture.as<uint8_t>(), paper);
+  return sheet;
+}
+
+/// Puts an image on the sheet, among the stored ones or the augmented ones.
+void put_tile(ContactSheet& on, const Picture& picture, int64_t row, int64_t column, bool augmented) {
+  HostArray& sheet = on.picture;
+  const int64_t width = on.tile_width, top = row * (tile_height + gap),
+                left = (augmented ? on.side() + between : 0) + column * (width + gap);
   const HostArray bytes = to_bytes(picture);
   const Picture scaled = resample(bytes, {0, 0, picture.height, picture.width}, 3, tile_height, width);
   const HostArray tile = to_bytes(scaled);
-  const auto stride = static_cast<size_t>(3 * sheet.shape[1]), row = static_cast<size_t>(3 * width);
+  const auto stride = static_cast<size_t>(3 * sheet.shape[1]), length = static_cast<size_t>(3 * width);
   for (int64_t y = 0; y < tile_height; ++y)
     std::copy_n(
-        tile.as<uint8_t>().begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(y) * row), row,
+        tile.as<uint8_t>().begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(y) * length), length,
         sheet.as<uint8_t>().begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(top + y) * stride +
                                                                   static_cast<size_t>(3 * left)));
 }
@@ -61,22 +74,52 @@ void mix_pictures(std::vector<Picture>& pictures, const Augmentation& augmentati
     for (float& pixel : picture.pixels) pixel = *in++;
 }
 
+/// The picture darkened, and over it the mask's colours; white where pixels do not count.
+Picture with_mask(const Picture& picture, const Picture& mask, const std::vector<Color>& palette) {
+  Picture result(3, picture.height, picture.width);
+  const auto size = static_cast<size_t>(picture.plane_size());
+  for (size_t i = 0; i < size; ++i) {
+    const auto label = static_cast<int64_t>(mask.pixels[i]) - 1;  // -1: does not count
+    const Color color = label < 0 ? Color{255, 255, 255} : palette[static_cast<size_t>(label)];
+    for (int64_t c = 0; c < 3; ++c) {
+      const float under = picture.plane(picture.channels == 3 ? c : 0)[i];
+      result.plane(c)[i] = 0.4F * under + 0.6F * static_cast<float>(color[static_cast<size_t>(c)]) / 255.0F;
+    }
+  }
+  return result;
+}
+
+ContactSheet sheet_of_masks(const Dataset& dataset, const Augmentation& augmentation, uint64_t seed) {
+  const ExampleSpec& spec = dataset.spec();
+  const std::vector<Color> palette = mask_palette(std::max<int64_t>(2, spec.classes));
+  ContactSheet sheet = empty_sheet(spec, std::min(dataset.size(), most_rows), 2, !augmentation.empty());
+  const Augmentation nothing;
+  for (int64_t row = 0; row < std::min(dataset.size(), most_rows); ++row) {
+    const int64_t index = row * dataset.size() / std::min(dataset.size(), most_rows);
+    sheet.rows.push_back(fmt::format("picture {}", index));
+    const PictureAndMask stored = dataset.picture_and_mask(index);
+    for (const bool changed : {false, true}) {
+      if (changed && !sheet.augmented) continue;
+      RandomStream random(seed, 0, static_cast<uint64_t>(index));
+      const auto [picture, mask] = (changed ? augmentation : nothing).apply(stored, spec, random);
+      put_tile(sheet, picture, row, 0, changed);
+      put_tile(sheet, with_mask(picture, mask, palette), row, 1, changed);
+    }
+  }
+  return sheet;
+}
+
 }  // namespace
 
 ContactSheet make_contact_sheet(const Dataset& dataset, const Augmentation& augmentation, uint64_t seed) {
+  if (dataset.spec().pixels) return sheet_of_masks(dataset, augmentation, seed);
   const ExampleSpec& spec = dataset.spec();
   const auto examples = chosen_examples(dataset);
   const std::vector<size_t> classes = chosen_classes(examples.size());
-  ContactSheet sheet;
-  sheet.tile = tile_height, sheet.gap = gap, sheet.augmented = !augmentation.empty();
-  for (const size_t label : classes)
-    sheet.columns = std::max(sheet.columns, static_cast<int64_t>(examples[label].size()));
-  const int64_t tile_width = std::max<int64_t>(8, tile_height * spec.input[2] / spec.input[1]);
-  const int64_t side = sheet.columns * (tile_width + gap);
   const auto rows = static_cast<int64_t>(classes.size());
-  sheet.picture =
-      HostArray(DType::u8, {rows * (tile_height + gap), side + (sheet.augmented ? between + side : 0), 3});
-  std::ranges::fill(sheet.picture.as<uint8_t>(), paper);
+  int64_t columns = 0;
+  for (const size_t label : classes) columns = std::max(columns, std::ssize(examples[label]));
+  ContactSheet sheet = empty_sheet(spec, rows, columns, !augmentation.empty());
 
   const Augmentation nothing;
   std::vector<Picture> changed;
@@ -87,20 +130,18 @@ ContactSheet make_contact_sheet(const Dataset& dataset, const Augmentation& augm
                                                          : fmt::format("class {}", label));
     for (size_t column = 0; column < examples[label].size(); ++column) {
       const int64_t index = examples[label][column];
-      const int64_t top = row * (tile_height + gap), left = static_cast<int64_t>(column) * (tile_width + gap);
       int64_t ignored = 0;
       const HostArray stored = dataset.picture(index, ignored);
       RandomStream random(seed, 0, static_cast<uint64_t>(index));
-      put_tile(sheet.picture, nothing.apply(stored, spec, random), top, left, tile_width);
+      put_tile(sheet, nothing.apply(stored, spec, random), row, static_cast<int64_t>(column), false);
       if (!sheet.augmented) continue;
       changed.push_back(augmentation.apply(stored, spec, random));
-      places.push_back({top, side + between + left});
+      places.push_back({row, static_cast<int64_t>(column)});
     }
   }
   RandomStream for_mixing(seed, 0, 0, 1);
   mix_pictures(changed, augmentation, for_mixing);
-  for (size_t i = 0; i < changed.size(); ++i)
-    put_tile(sheet.picture, changed[i], places[i][0], places[i][1], tile_width);
+  for (size_t i = 0; i < changed.size(); ++i) put_tile(sheet, changed[i], places[i][0], places[i][1], true);
   return sheet;
 }
 

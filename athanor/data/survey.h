@@ -19,6 +19,9 @@ struct SplitSurvey {
   ImageExtents smallest, median, largest;  // by area, of those
   int64_t grey = 0;                        // of those, without colour
   std::vector<std::string> broken;         // why they cannot be read
+  // Of pictures with masks, of those that were opened:
+  std::vector<int64_t> pixels_by_class;
+  int64_t ignored_pixels = 0;  // that do not count
 };
 
 struct SurveyOptions {

@@ -7,6 +7,7 @@
 #include "athanor/base/error.h"
 #include "athanor/compile/options.h"
 #include "athanor/nn/models.h"
+#include "athanor/ops/creation.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/batch_form.h"
 #include "athanor/train/param_groups.h"
@@ -83,7 +84,10 @@ double StepPlanner::run(const FitCase& of, int64_t limit) {
   struct Zeros {
     static int64_t parts(const FitCase& one) { return one.parts; }
     Tensor operator()(const TensorType& type) const {
-      return Tensor::from(HostArray(type.dtype, type.shape), type.device);
+      // On the device at once: a copy on the host would count as memory of the step.
+      Tensor value = zeros(type.shape, type.dtype, type.device);
+      value.eval();
+      return value;
     }
   };
   const LimitScope scope(of.again ? limit : 0);

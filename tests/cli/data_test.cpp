@@ -59,6 +59,54 @@ TEST_F(Data, ShowsWhatIsInAFolderOfPictures) {
   EXPECT_EQ(read_image(folder_ / "sheet.png").shape, (Shape{200, 792, 3}));
 }
 
+TEST_F(Data, ShowsWhatIsInAText) {
+  put("t.txt", {});
+  write_file_atomically(folder_ / "t.txt", {bytes_of(std::string("abab\ncaf\xc3\xa9 \x1b[1m"))});
+  const Outcome text = run({"data", "t.txt", "--validation", "0.5"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("15 bytes: 7 for training, the last 8 for testing"));
+  EXPECT_THAT(text.out, HasSubstr("15 by bytes: 7 for training, 8 for testing; 1.00 bytes each"));
+  EXPECT_THAT(text.out, HasSubstr("11 of 256 occur"));
+  EXPECT_THAT(text.out, HasSubstr("It begins:\nabab\nca\n"));
+  const Outcome machine = run({"data", "t.txt", "--json", "--validation", "0"});
+  ASSERT_EQ(machine.exit_code, 0) << machine.err;
+  const json found = json::parse(machine.out);
+  EXPECT_EQ(found.at("train").at("tokens"), 15);
+  EXPECT_EQ(found.at("most_frequent").at(0), (json{{"token", 97}, {"text", "a"}, {"count", 3}}));
+  EXPECT_EQ(run({"data", "t.txt", "--sheet", "a.png"}).exit_code, 2);
+  EXPECT_EQ(run({"data", "t.txt", "--validation", "1"}).exit_code, 2);
+}
+
+TEST_F(Data, ShowsPicturesWithMasks) {
+  for (int i = 0; i < 10; ++i) {
+    HostArray picture(DType::u8, {4, 8, 3}), mask(DType::u8, {4, 8, 1});
+    std::ranges::fill(picture.as<uint8_t>(), uint8_t{200});
+    for (size_t at = 0; at < 8; ++at) mask.as<uint8_t>()[at] = at < 4 ? 1 : 255;
+    put("m/images/" + std::to_string(i) + ".png", format_png(picture));
+    put("m/masks/" + std::to_string(i) + ".png", format_mask(mask, mask_palette(256)));
+  }
+  const Outcome machine = run({"data", "m", "--json", "--sheet", "sheet.png", "--augment", "none"});
+  ASSERT_EQ(machine.exit_code, 0) << machine.err;
+  const json found = json::parse(machine.out);
+  const int64_t count = found.at("train").at("examples");
+  EXPECT_EQ(found.at("train").at("pixels"), (json{24 * count, 4 * count}));
+  EXPECT_EQ(found.at("train").at("ignored_pixels"), 4 * count);
+  // A row for each picture: itself, and itself with the mask; each 192 x 96 with four pixels after it.
+  const HostArray sheet = read_image(folder_ / "sheet.png");
+  EXPECT_EQ(sheet.shape, (Shape{100 * count, 392, 3}));
+  const auto pixel = [&](int64_t y, int64_t x) {
+    const auto all = sheet.as<uint8_t>();
+    const auto at = static_cast<size_t>((y * 392 + x) * 3);
+    return std::array<int, 3>{all[at], all[at + 1], all[at + 2]};
+  };
+  EXPECT_EQ(pixel(50, 50), (std::array<int, 3>{200, 200, 200}));
+  EXPECT_EQ(pixel(80, 196 + 50), (std::array<int, 3>{80, 80, 80}));  // class 0 is black
+  EXPECT_EQ(pixel(5, 196 + 20), (std::array<int, 3>{157, 80, 80}));  // class 1 is dark red
+  const Outcome text = run({"data", "m"});
+  EXPECT_THAT(text.out, HasSubstr("12.50 %"));
+  EXPECT_EQ(run({"data", "m", "--sheet", "a.png", "--augment", "mixup"}).exit_code, 2);
+}
+
 TEST_F(Data, RefusesWhatIsNoDataset) {
   EXPECT_EQ(run({"data"}).exit_code, 2);
   const Outcome missing = run({"data", "nowhere"});

@@ -1,0 +1,128 @@
+#include "athanor/cli/data_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "athanor/base/error.h"
+#include "athanor/base/text.h"
+#include "athanor/data/text.h"
+#include "athanor/formats/tokenizer.h"
+#include "athanor/train/scoring.h"
+
+namespace athanor::cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t shown_tokens = 12, sample_tokens = 160;
+
+struct TokenCount {
+  int32_t token;
+  int64_t count;
+};
+
+/// The tokens that occur in both parts, the most frequent first.
+std::vector<TokenCount> counted(const SplitText& text, int64_t vocabulary) {
+  std::vector<TokenCount> all;
+  for (int64_t token = 0; token < vocabulary; ++token) all.push_back({static_cast<int32_t>(token), 0});
+  for (const TokenText* part : {&text.train, &text.test})
+    for (const int32_t token : part->tokens) ++all[static_cast<size_t>(token)].count;
+  std::erase_if(all, [](const TokenCount& one) { return one.count == 0; });
+  std::ranges::stable_sort(all, std::greater(), &TokenCount::count);
+  return all;
+}
+
+/// Text with what a terminal does not show as \n or \x1b; a single byte of a longer character too.
+std::string shown(const std::string& text, bool keep_lines) {
+  std::string result;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '\n' && !keep_lines)
+      result += "\\n";
+    else if (letter != '\n' && (byte < 0x20 || byte == 0x7f || (text.size() == 1 && byte >= 0x80)))
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += letter;
+  }
+  return result;
+}
+
+std::string beginning(const SplitText& text, const Tokenizer& tokenizer) {
+  const std::vector<int32_t>& tokens = text.train.tokens.empty() ? text.test.tokens : text.train.tokens;
+  return tokenizer.decode(std::span(tokens).first(std::min(tokens.size(), sample_tokens)));
+}
+
+ordered_json to_json(const TokenText& part) {
+  return {{"bytes", part.bytes}, {"tokens", part.tokens.size()}};
+}
+
+void print_json(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
+                const std::string& path) {
+  ordered_json result{{"data", path},
+                      {"tokenizer", tokenizer.describe()},
+                      {"vocabulary", tokenizer.vocabulary()},
+                      {"different_tokens", tokens.size()},
+                      {"train", to_json(text.train)},
+                      {"test", to_json(text.test)},
+                      {"sample", beginning(text, tokenizer)}};
+  for (size_t i = 0; i < std::min(tokens.size(), shown_tokens); ++i)
+    result["most_frequent"].push_back({{"token", tokens[i].token},
+                                       {"text", tokenizer.decode({&tokens[i].token, 1})},
+                                       {"count", tokens[i].count}});
+  std::cout << result.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+}
+
+void print_text(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
+                const std::string& path) {
+  const auto all = static_cast<int64_t>(text.train.tokens.size() + text.test.tokens.size());
+  const int64_t bytes = text.train.bytes + text.test.bytes;
+  std::cout << fmt::format("data     {}\n", path);
+  std::cout << fmt::format("text     {} bytes: {} for training, the last {} for testing\n", grouped(bytes),
+                           grouped(text.train.bytes), grouped(text.test.bytes));
+  std::cout << fmt::format("tokens   {} by {}: {} for training, {} for testing; {:.2f} bytes each\n",
+                           grouped(all), tokenizer.describe(), grouped(std::ssize(text.train.tokens)),
+                           grouped(std::ssize(text.test.tokens)),
+                           static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(1, all)));
+  std::cout << fmt::format("         {} of {} occur\n", grouped(std::ssize(tokens)),
+                           grouped(tokenizer.vocabulary()));
+  std::cout << "\ntoken      count   share  text\n";
+  for (size_t i = 0; i < std::min(tokens.size(), shown_tokens); ++i)
+    std::cout << fmt::format("{:>5}  {:>9}  {:>4.1f} %  {}\n", tokens[i].token, grouped(tokens[i].count),
+                             100.0 * static_cast<double>(tokens[i].count) / static_cast<double>(all),
+                             '"' + shown(tokenizer.decode({&tokens[i].token, 1}), false) + '"');
+  std::cout << "\nIt begins:\n" << shown(beginning(text, tokenizer), true) << '\n';
+}
+
+}  // namespace
+
+bool is_text_file(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  const std::string ending = std::filesystem::path(path).extension().string();
+  static const std::set<std::string> others{".npz", ".npy", ".safetensors", ".csv", ".tsv", ".tar"};
+  if (others.contains(ending)) return false;
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 4096> start{};
+  file.read(start.data(), start.size());
+  return std::find(start.begin(), start.begin() + file.gcount(), '\0') == start.begin() + file.gcount();
+}
+
+int show_text_data(const TextDataOptions& options) {
+  if (options.held_back < 0 || options.held_back >= 1)
+    throw Error(ErrorCode::usage, fmt::format("{} is no share of a text", options.held_back), "--validation",
+                "Give a number from 0 to below 1");
+  const auto tokenizer = options.tokenizer.empty() ? byte_tokenizer() : read_tokenizer(options.tokenizer);
+  const SplitText text = read_text(options.path, *tokenizer, options.held_back);
+  const std::vector<TokenCount> tokens = counted(text, tokenizer->vocabulary());
+  (options.json ? print_json : print_text)(text, tokens, *tokenizer, options.path);
+  return 0;
+}
+
+}  // namespace athanor::cli
