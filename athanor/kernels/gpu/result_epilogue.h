@@ -45,6 +45,7 @@ class ResultEpilogue {
     GpuLaunch::Argument argument;
   };
   std::vector<Output> outputs() const;
+  int64_t steps() const { return static_cast<int64_t>(program_.body.size()); }  // for each element
   const std::vector<LoopReduction>& reductions() const { return program_.reductions; }
   /// Along which of the kernel's coordinates it reduces; the others are kept.
   struct Reduced {

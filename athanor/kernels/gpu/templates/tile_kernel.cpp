@@ -41,10 +41,15 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (unit_.reads_local() && (!point_.async || point_.stages < 3 || wave_n() != unit_.n)) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
-  // What is reduced waits in registers beside the sums; compilers spill from here on.
-  constexpr int64_t most_sums = 144;
-  const auto terms = static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size());
-  if (reduces() && wave_m() * wave_n() / unit_.wave + terms > most_sums) return false;
+  // What is reduced waits in registers beside the sums, and RDNA's compiler takes one for each step of an
+  // epilogue as well: it spills from here on.
+  constexpr int64_t most_sums = 144, most_with_steps = 160;
+  const auto terms =
+      reduces() ? static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size()) : 0;
+  const int64_t sums = wave_m() * wave_n() / unit_.wave + terms;
+  if (terms > 0 && sums > most_sums) return false;
+  const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
+  if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
   const int64_t reach = (row_.even() ? point_.m * std::abs(row_.stride()) : row_.reach()) +

@@ -99,7 +99,7 @@ void TileKernel::store_result() {
   // they read in registers until then.
   const bool has_edges =
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
-  if (unit_.of_lanes() && has_edges) {
+  if (unit_.of_lanes() && (has_edges || (!splits && !p_.epilogue.empty()))) {
     code_.open(rows_loop);
     code_.open(columns_loop);
     code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
@@ -116,6 +116,7 @@ void TileKernel::store_result() {
   if (reduces() && !reduces_all()) declare_terms();
   code_.open(turned ? rows_loop : columns_loop);
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
+    if (unit_.of_lanes() && further) code_.line("SCHEDULE_FENCE();");  // one after another: fewer registers
     const LaneLayout::Cell first = c.at(0, e);
     const std::string row = fmt::format("row{}", e), column = fmt::format("column{}", e);
     code_.line(fmt::format("const int {} = {}, {} = {};", row,
