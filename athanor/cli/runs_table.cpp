@@ -107,6 +107,10 @@ const std::vector<ResultRow>& result_rows() {
   return rows;
 }
 
+std::string device_text(const RunStatus& status) {
+  return or_dash(status.device) + (status.trust.empty() ? "" : ", on trust");
+}
+
 }  // namespace
 
 std::string runs_table(const std::vector<RunInfo>& runs) {
@@ -114,7 +118,7 @@ std::string runs_table(const std::vector<RunInfo>& runs) {
   for (const RunInfo& run : runs) {
     const RunStatus& status = run.status;
     rows.push_back({run.folder.path.string(), run.config ? run.config->model : "?",
-                    run.config ? dataset_title(run.config->data) : "?", or_dash(status.device),
+                    run.config ? dataset_title(run.config->data) : "?", device_text(status),
                     run.config ? run.config->precision : "?", or_dash(status.best),
                     status.train_seconds > 0 ? format_duration(status.train_seconds) : "-",
                     started_text(status.started), state_text(status)});
@@ -140,6 +144,7 @@ ordered_json run_facts(const RunInfo& run) {
   facts["train_seconds"] = status.train_seconds;
   facts["started"] = status.started;
   facts["bytes"] = run.bytes;
+  if (!status.trust.empty()) facts["trust"] = status.trust;
   if (!status.error.empty()) facts["error"] = status.error;
   if (!run.problem.empty()) facts["problem"] = run.problem;
   return facts;
@@ -164,7 +169,7 @@ RunsComparison compare_runs(const std::vector<RunInfo>& runs, bool all_options) 
   for (const RunInfo& run : runs) {
     state.values.push_back(state_text(run.status));
     best.values.push_back(or_dash(run.status.best));
-    device.values.push_back(or_dash(run.status.device));
+    device.values.push_back(device_text(run.status));
     steps.values.push_back(grouped(run.status.steps));
     time.values.push_back(format_duration(run.status.train_seconds));
   }

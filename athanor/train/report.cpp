@@ -68,6 +68,9 @@ std::string head_of(const RunInfo& run) {
   html += fmt::format("<p class=\"soft\">{}{}</p>\n", escape_xml(run.folder.path.string()),
                       status.started > 0 ? ", started " + time_text(status.started) : "");
   if (!status.data.empty()) html += fmt::format("<p class=\"soft\">{}</p>\n", escape_xml(status.data));
+  if (!status.trust.empty())
+    html +=
+        fmt::format("<p class=\"error\">{} is {}</p>\n", escape_xml(status.device), escape_xml(status.trust));
   if (!status.error.empty()) html += fmt::format("<p class=\"error\">{}</p>\n", escape_xml(status.error));
   return html;
 }

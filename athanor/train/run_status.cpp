@@ -38,6 +38,7 @@ RunStatus status_by_summary(const json& summary) {
   RunStatus status;
   status.state = RunStateName::finished;
   status.device = summary.value("device", "");
+  status.trust = summary.value("trust", "");
   status.threads = summary.value("threads", int64_t{0});
   status.parameters = summary.value("parameters", int64_t{0});
   status.steps = status.steps_in_all = summary.value("steps", int64_t{0});
@@ -89,6 +90,7 @@ nlohmann::ordered_json to_json(const RunStatus& status) {
                               {"best_loss", status.best_loss},
                               {"best_" + status.quality, status.best_accuracy},
                               {"epoch_metrics", epochs}};
+  if (!status.trust.empty()) json["trust"] = status.trust;
   if (!status.error.empty()) json["error"] = status.error;
   return json;
 }
@@ -112,6 +114,7 @@ RunStatus run_status_from_json(const json& json) {
   status.best_loss = json.at("best_loss");
   status.quality = json.contains("best_r2") ? "r2" : "accuracy";
   status.best_accuracy = json.at("best_" + status.quality);
+  status.trust = json.value("trust", "");
   status.error = json.value("error", "");
   for (const auto& epoch : json.at("epoch_metrics")) status.epochs.push_back(epoch_metrics_from_json(epoch));
   return status;

@@ -21,6 +21,7 @@ struct RunStatus {
   std::string error;                 // why it failed
   std::string version;               // of Athanor
   std::string device, device_name;   // "cpu", "AMD Ryzen 9 7950X"
+  std::string trust;                 // why the device's numbers may be wrong; "" where they are not
   std::string data;                  // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   std::string quality = "accuracy";  // Quality::field
   int64_t threads = 0, parameters = 0;

@@ -89,6 +89,7 @@ void TrainingRun::write_status(RunStateName state, const std::string& error) {
                    .version = ATHANOR_VERSION,
                    .device = to_string(known.device.device),
                    .device_name = known.device.name,
+                   .trust = known.trust,
                    .data = known.data,
                    .quality = scoring_->quality().field,
                    .threads = known.threads,
