@@ -63,8 +63,8 @@ ordered_json to_json(const TokenText& part) {
   return {{"bytes", part.bytes}, {"tokens", part.tokens.size()}};
 }
 
-void print_json(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
-                const std::string& path) {
+void print_json_data(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
+                     const std::string& path) {
   ordered_json result{{"data", path},
                       {"tokenizer", tokenizer.describe()},
                       {"vocabulary", tokenizer.vocabulary()},
@@ -79,8 +79,8 @@ void print_json(const SplitText& text, const std::vector<TokenCount>& tokens, co
   std::cout << result.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
 }
 
-void print_text(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
-                const std::string& path) {
+void print_text_data(const SplitText& text, const std::vector<TokenCount>& tokens, const Tokenizer& tokenizer,
+                     const std::string& path) {
   const auto all = static_cast<int64_t>(text.train.tokens.size() + text.test.tokens.size());
   const int64_t bytes = text.train.bytes + text.test.bytes;
   std::cout << fmt::format("data     {}\n", path);
@@ -121,7 +121,7 @@ int show_text_data(const TextDataOptions& options) {
   const auto tokenizer = options.tokenizer.empty() ? byte_tokenizer() : read_tokenizer(options.tokenizer);
   const SplitText text = read_text(options.path, *tokenizer, options.held_back);
   const std::vector<TokenCount> tokens = counted(text, tokenizer->vocabulary());
-  (options.json ? print_json : print_text)(text, tokens, *tokenizer, options.path);
+  (options.json ? print_json_data : print_text_data)(text, tokens, *tokenizer, options.path);
   return 0;
 }
 

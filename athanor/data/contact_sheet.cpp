@@ -167,7 +167,10 @@ std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& titl
   for (size_t row = 0; row < sheet.rows.size(); ++row) {
     constexpr size_t longest_name = 20;
     std::string name = sheet.rows[row];
-    if (name.size() > longest_name) name = name.substr(0, longest_name - 1) + "\u2026";
+    if (name.size() > longest_name) {
+      name.resize(longest_name - 1);
+      name += "\u2026";
+    }
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", margin,
                        head + static_cast<int64_t>(row) * (sheet.tile + sheet.gap) + sheet.tile / 2 + 5,
                        escape_xml(name));
