@@ -59,9 +59,17 @@ std::vector<AxisTable> tables_of(const Shape& from, const Shape& to, const Attrs
 }
 
 bool serves_resizing(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
-  if (!serves_floats(inputs, output, attrs) || output.shape.size() == 0) return false;
+  if (!serves_floats(inputs, output, attrs) || output.shape.size() == 0 || inputs[0].shape.size() == 0)
+    return false;
+  // Of a larger result and of whole steps the decomposition is faster (PoCL): small products, or a view.
+  const bool gradient = attrs.has("input_size");
+  const Shape &x = gradient ? output.shape : inputs[0].shape, &y = gradient ? inputs[0].shape : output.shape;
+  if (x.size() <= y.size()) return false;
+  bool whole_steps = attrs.text("mode").starts_with("nearest");
+  for (int axis = 2; axis < x.rank(); ++axis) whole_steps = whole_steps && x[axis] % y[axis] == 0;
+  if (whole_steps) return false;
   int64_t bytes = 0;
-  for (const AxisTable& table : tables_of(inputs[0].shape, output.shape, attrs, attrs.has("input_size")))
+  for (const AxisTable& table : tables_of(inputs[0].shape, output.shape, attrs, gradient))
     bytes += table.bytes(output.dtype);
   return bytes <= most_table_bytes;
 }
