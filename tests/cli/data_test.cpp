@@ -66,7 +66,7 @@ TEST_F(Data, ShowsWhatIsInAText) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("15 bytes: 7 for training, the last 8 for testing"));
   EXPECT_THAT(text.out, HasSubstr("15 by bytes: 7 for training, 8 for testing; 1.00 bytes each"));
-  EXPECT_THAT(text.out, HasSubstr("11 of 256 occur"));
+  EXPECT_THAT(text.out, HasSubstr("12 of 256 occur"));
   EXPECT_THAT(text.out, HasSubstr("It begins:\nabab\nca\n"));
   const Outcome machine = run({"data", "t.txt", "--json", "--validation", "0"});
   ASSERT_EQ(machine.exit_code, 0) << machine.err;
