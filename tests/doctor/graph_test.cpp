@@ -108,7 +108,7 @@ std::string message_of(const std::string& text) {
 TEST(CheckData, IsRefusedWhereItIsWrong) {
   EXPECT_THAT(message_of(check_text("a", "kernel", "\"b\"") + check_text("b", "kernel", "\"a\"")),
               HasSubstr("circle"));
-  EXPECT_THAT(message_of(check_text("a", "kernel", "\"b\"")), HasSubstr("no check"));
+  EXPECT_THAT(message_of(check_text("a", "kernel", "\"b\"")), HasSubstr("not a check"));
   EXPECT_THAT(message_of(check_text("a", "kernel", "") + check_text("a", "kernel", "")),
               HasSubstr("two checks"));
   EXPECT_THAT(message_of(check_text("a", "cellar", "")), HasSubstr("layer"));
