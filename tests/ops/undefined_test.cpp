@@ -125,6 +125,8 @@ const std::vector<Function>& functions() {
       BINARY(scatter_add, 0, 3),
       BINARY(matmul),
       BINARY(batch_matmul),
+      BINARY(wide_matmul),
+      BINARY(wide_batch_matmul),
       BINARY(linear),
       BINARY(dot_general, {0}, {0}, {}, {}),
       {"einsum", 2,
