@@ -107,12 +107,15 @@ void TileKernel::store_result() {
     code_.close();
     code_.close();
   }
-  code_.line(fmt::format("const int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
+  code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = wave_n * {} + {};", wave_m(),
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
   if (reduces() && reduces_all()) declare_terms();
   const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
   code_.open(turned ? columns_loop : rows_loop);
+  // Or the compiler keeps which elements lie inside from one round to the next, in more scalar registers than
+  // there are.
+  if (reduces() && has_edges) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
   code_.open(turned ? rows_loop : columns_loop);
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
