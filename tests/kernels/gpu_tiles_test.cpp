@@ -190,7 +190,10 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
       for (const auto& units : {traits.matrix_units, traits.lane_units})
         multiplies |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
       const auto candidates = gpu_candidates(request, traits);
-      EXPECT_EQ(std::ranges::any_of(candidates, is_tiled), multiplies) << request.key();
+      // Small groups of lanes leave out a product with one step along K, which would spill registers.
+      const bool short_k = inputs[0].desc.shape[2] <= 64 && traits.matrix_units.empty();
+      const bool tiled = std::ranges::any_of(candidates, is_tiled);
+      EXPECT_TRUE(tiled == multiplies || (short_k && !tiled)) << request.key();
       for (const GpuCandidate& candidate : candidates)
         EXPECT_EQ(run_on(device, candidate, inputs, request.output()), want)
             << candidate.name << ": " << request.key();
