@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "athanor/base/error.h"
+#include "athanor/base/utf8.h"
 
 // toml++ refuses deeper nesting.
 #define TOML_MAX_NESTED_VALUES 64
@@ -37,54 +39,114 @@ nlohmann::json to_json(const toml::node& node) {
   return text.str();
 }
 
-/// The end of the string that begins at `at`, or of the rest if the string is broken.
-size_t end_of_string(std::string_view text, size_t at) {
+struct String {
+  std::string_view content;  // between the quotes
+  size_t end = 0;            // behind the last quote, or of what was read if the string is broken
+  bool lines = false;        // three quotes
+};
+
+String string_at(std::string_view text, size_t at) {
   const char quote = text[at];
-  const bool escapes = quote == '"';
   const std::string three(3, quote);
-  const bool long_one = text.substr(at, 3) == three;
-  for (at += long_one ? 3 : 1; at < text.size(); ++at) {
-    if (escapes && text[at] == '\\') {
+  const bool lines = text.substr(at, 3) == three;
+  const size_t quotes = lines ? 3 : 1;
+  const size_t begin = at + quotes;
+  for (at = begin; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
       ++at;
-    } else if (!long_one && (text[at] == quote || text[at] == '\n')) {
-      return at + 1;
-    } else if (long_one && text.substr(at, 3) == three) {
-      at += 3;
-      for (int more = 0; more < 2 && at < text.size() && text[at] == quote; ++more)
-        ++at;  // they belong to it
-      return at;
+    } else if (!lines && text[at] == '\n') {
+      break;
+    } else if (lines ? text.substr(at, 3) == three : text[at] == quote) {
+      for (int more = 0; lines && more < 2 && text.substr(at + 1, 3) == three; ++more)
+        ++at;  // up to two quotes belong to the text
+      return {text.substr(begin, at - begin), at + quotes, lines};
     }
   }
-  return text.size();
+  at = std::min(at, text.size());
+  return {text.substr(std::min(begin, at), at - begin), at, lines};
 }
 
-/// The line of the first byte outside strings and comments that is not ASCII; 0 if there is none. TOML does
-/// not allow such bytes, and toml++ 3.3 crashes on some of them (U+3001).
-size_t line_of_misplaced(std::string_view text) {
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  for (size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    if (c == '#')
-      at = std::min(text.find('\n', at), text.size());
-    else if (c == '"' || c == '\'')
-      at = end_of_string(text, at);
-    else if (static_cast<unsigned char>(c) >= 0x80)
-      return 1 + static_cast<size_t>(
-                     std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
-    else
-      ++at;
-  }
-  return 0;
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
+
+/// The document in ASCII, line for line: characters of strings are escaped, those of comments replaced. TOML
+/// allows others nowhere else. toml++ 3.3 has undefined behaviour for many of them outside strings and
+/// comments (U+00A1 for one), behind the first error as well.
+class InAscii {
+ public:
+  InAscii(std::string_view text, const std::string& where) : text_(text), where_(where) {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '#')
+        for (; at_ < text_.size() && text_[at_] != '\n'; at_ += character().bytes)
+          result_ += is_ascii(text_.substr(at_, 1)) ? text_[at_] : '?';
+      else if (c == '"' || c == '\'')
+        copy_string();
+      else if (is_ascii(text_.substr(at_, 1)))
+        result_ += text_[at_++];
+      else
+        refuse("a character that is not ASCII, outside of strings and comments",
+               "Put names and texts between quotes");
+    }
+  }
+
+  const std::string& result() const { return result_; }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what, const std::string& advice) const {
+    const auto lines = std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), '\n');
+    throw Error(ErrorCode::format, what, fmt::format("{}:{}", where_, lines + 1), advice);
+  }
+
+  Utf8Character character() const {
+    const Utf8Character found = utf8_at(text_, at_);
+    if (!found.valid) refuse("bytes that are not UTF-8", "Save the file as UTF-8");
+    return found;
+  }
+
+  void copy_string() {
+    const String string = string_at(text_, at_);
+    if (is_ascii(string.content)) {
+      result_ += text_.substr(at_, string.end - at_);
+      at_ = string.end;
+      return;
+    }
+    // Literal strings have no escapes, so they become basic ones.
+    const bool literal = text_[at_] == '\'';
+    const std::string quotes(string.lines ? 3 : 1, '"');
+    result_ += quotes;
+    at_ += quotes.size();
+    const size_t end = at_ + string.content.size();
+    for (size_t backslashes = 0; at_ < end;) {
+      const Utf8Character next = character();
+      if (next.value >= 0x80) {
+        // Behind a backslash it stays an unknown escape.
+        const bool escaped = !literal && backslashes % 2 == 1;
+        result_ += escaped ? "?" : fmt::format("\\U{:08X}", static_cast<uint32_t>(next.value));
+      } else {
+        if (literal && (text_[at_] == '\\' || text_[at_] == '"')) result_ += '\\';
+        result_ += text_[at_];
+      }
+      backslashes = next.value == '\\' ? backslashes + 1 : 0;
+      at_ += next.bytes;
+    }
+    if (at_ < string.end) result_ += quotes;
+    at_ = string.end;
+  }
+
+  std::string_view text_;
+  const std::string& where_;
+  size_t at_ = 0;
+  std::string result_;
+};
 
 }  // namespace
 
 nlohmann::json parse_toml(std::string_view text, const std::string& where) {
-  if (const size_t line = line_of_misplaced(text); line > 0)
-    throw Error(ErrorCode::format, "a character that is not ASCII, outside of strings and comments",
-                fmt::format("{}:{}", where, line), "Put names and texts between quotes");
   try {
-    return to_json(toml::parse(text));
+    return to_json(toml::parse(InAscii(text, where).result()));
   } catch (const toml::parse_error& error) {
     throw Error(ErrorCode::format, std::string(error.description()),
                 fmt::format("{}:{}", where, error.source().begin.line), "See https://toml.io for the format");

@@ -1,7 +1,8 @@
 #include "athanor/doctor/language.h"
 
 #include <algorithm>
-#include <cstdint>
+
+#include "athanor/base/utf8.h"
 
 namespace athanor::doctor {
 namespace {
@@ -57,34 +58,17 @@ std::vector<std::string> placeholders(std::string_view text) {
 bool has_placeholder(std::string_view text) { return !placeholders(text).empty(); }
 
 std::string printable(std::string_view text) {
-  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };
   std::string clean;
   for (size_t at = 0; at < text.size();) {
-    const uint8_t first = byte(at);
-    if (first < 0x80) {
-      if (first >= 0x20 && first != 0x7F)
-        clean += text[at];
-      else if (first == '\t' || first == '\n')
-        clean += ' ';
-      ++at;
-      continue;
-    }
-    const size_t length = first >= 0xC2 && first <= 0xDF   ? 2
-                          : (first & 0xF0) == 0xE0         ? 3
-                          : first >= 0xF0 && first <= 0xF4 ? 4
-                                                           : 0;
-    bool whole = length > 0;
-    for (size_t i = 1; i < length; ++i) whole = whole && (byte(at + i) & 0xC0) == 0x80;
-    // Overlong forms, surrogates, and codes past the last character; also C1 controls.
-    const uint8_t second = byte(at + 1);
-    whole = whole && !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second >= 0xA0) &&
-            !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second >= 0x90) &&
-            !(first == 0xC2 && second < 0xA0);
-    if (whole)
-      clean += text.substr(at, length);
-    else
-      clean += '?';
-    at += whole ? length : 1;
+    const Utf8Character next = utf8_at(text, at);
+    const bool c1_control = next.value >= 0x80 && next.value < 0xA0;
+    if (next.value == '\t' || next.value == '\n')
+      clean += ' ';
+    else if (!next.valid || c1_control)
+      clean.append(next.bytes, '?');
+    else if (next.value >= 0x20 && next.value != 0x7F)
+      clean += text.substr(at, next.bytes);
+    at += next.bytes;
   }
   return clean;
 }

@@ -12,6 +12,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/utf8.h"
 #include "athanor/formats/bpe.h"
 #include "athanor/formats/word_split.h"
 #include "athanor/formats/wordpiece.h"
@@ -48,11 +49,6 @@ class ByteTokenizer final : public Tokenizer {
   std::string source() const override { return {}; }
 };
 
-std::string utf8(char32_t c) {  // below 0x800
-  if (c < 0x80) return {static_cast<char>(c)};
-  return {static_cast<char>(0xC0U | (c >> 6)), static_cast<char>(0x80U | (c & 0x3FU))};
-}
-
 /// The characters by which GPT-2's vocabulary stands for bytes: printable ones for themselves, the others
 /// from U+0100 on.
 const std::array<std::string, 256>& byte_characters() {
@@ -61,7 +57,7 @@ const std::array<std::string, 256>& byte_characters() {
     char32_t next = 0x100;
     for (char32_t byte = 0; byte < 256; ++byte) {
       const bool itself = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-      characters[byte] = utf8(itself ? byte : next++);
+      append_utf8(itself ? byte : next++, characters[byte]);
     }
     return characters;
   }();

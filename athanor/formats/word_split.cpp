@@ -1,6 +1,6 @@
 #include "athanor/formats/word_split.h"
 
-#include <array>
+#include "athanor/base/utf8.h"
 
 namespace athanor {
 namespace {
@@ -10,19 +10,9 @@ struct Character {
   size_t bytes = 1;
 };
 
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
-
 Character character_at(std::string_view text, size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const size_t length = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 0;
-  if (length == 0 || at + length > text.size()) return {};
-  constexpr std::array<unsigned, 5> masks{0, 0x7F, 0x1F, 0x0F, 0x07};
-  char32_t value = first & masks[length];
-  for (size_t i = 1; i < length; ++i) {
-    if (!continues(text[at + i])) return {};
-    value = (value << 6) | (static_cast<unsigned char>(text[at + i]) & 0x3FU);
-  }
-  return {character_class(value), length};
+  const Utf8Character found = utf8_at(text, at);
+  return {found.valid ? character_class(found.value) : CharacterClass::other, found.bytes};
 }
 
 /// The end of the characters of one class that begin at `at`.
@@ -53,7 +43,7 @@ size_t word_end(std::string_view text, size_t at) {
   if (end == text.size()) return end;
   // \s+(?!\S): all but the last, which goes with what follows; a single one stands alone.
   size_t last = end - 1;
-  while (continues(text[last])) --last;
+  while (!utf8_at(text, last).valid) --last;
   return last > at ? last : end;
 }
 

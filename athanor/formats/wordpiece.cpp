@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "athanor/base/error.h"
+#include "athanor/base/utf8.h"
 #include "athanor/formats/bert_characters.h"
 #include "athanor/formats/word_split.h"
 
@@ -21,7 +22,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t most_pieces = 1 << 24;
-constexpr char32_t replacement = 0xFFFD;
 
 void require_piece(bool holds, const std::string& what) {
   if (!holds) throw Error(ErrorCode::format, "the tokenizer has " + what);
@@ -31,32 +31,11 @@ void require_piece(bool holds, const std::string& what) {
 std::u32string characters_of(std::string_view text) {
   std::u32string characters;
   for (size_t at = 0; at < text.size();) {
-    const auto first = static_cast<unsigned char>(text[at]);
-    const size_t length = first < 0x80 ? 1 : first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 0;
-    char32_t value = length == 1 ? first : first & (0xFFU >> (length + 1));
-    bool whole = length > 0 && at + length <= text.size();
-    for (size_t i = 1; whole && i < length; ++i) {
-      const auto next = static_cast<unsigned char>(text[at + i]);
-      whole = (next & 0xC0U) == 0x80U;
-      value = value << 6 | (next & 0x3FU);
-    }
-    characters += whole ? value : replacement;
-    at += whole ? length : 1;
+    const Utf8Character next = utf8_at(text, at);
+    characters += next.value;
+    at += next.bytes;
   }
   return characters;
-}
-
-void append_utf8(char32_t c, std::string& out) {
-  const auto more = [&](int shift) { out += static_cast<char>(0x80U | (c >> shift & 0x3FU)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0U | c >> 6), more(0);
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xE0U | c >> 12), more(6), more(0);
-  } else {
-    out += static_cast<char>(0xF0U | c >> 18), more(12), more(6), more(0);
-  }
 }
 
 bool is_blank(char32_t c) { return character_class(c) == CharacterClass::space; }
