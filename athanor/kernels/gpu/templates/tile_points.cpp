@@ -62,21 +62,15 @@ bool is_even(const TileProblem& p) {
   return p.a.outer.even() && p.a.k.even() && p.b.outer.even() && p.b.k.even();
 }
 
-// Splits K if the result alone has too few tiles to keep the device busy.
-int64_t splits_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
-  const int64_t here = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n);
-  const int64_t wanted = traits.grain->gemm_parts * traits.compute_units;
-  const int64_t splits = std::clamp<int64_t>(std::min(ceil_div(wanted, here), p.k / 256), 1, 64);
-  const int64_t part = ceil_div(ceil_div(p.k, splits), point.k) * point.k;
-  return ceil_div(p.k, part);  // none of them is empty
-}
-
-// Time on a full device, in units of its peak: rounds of groups. Large tiles read less memory.
+// Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are written
+// and read once. Large tiles read less memory.
 double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   const auto work = static_cast<double>(point.m * point.n);
   const double reuse = work / static_cast<double>(point.m + point.n);
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
-  const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
+  // A compute unit hides the waits of one group behind another; its last one has none beside it.
+  const int64_t rounds = ceil_div(groups, traits.compute_units);
+  const double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.25 : 0);
   // Two stages leave copies no longer than one tile's multiplications to arrive.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
@@ -84,7 +78,24 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   if (point.unit->form == MatrixUnit::Form::mma && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
-  return rate * waiting * rounds * work * (1 + 32 / reuse) / static_cast<double>(point.splits);
+  const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits);
+  const double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
+  if (point.splits == 1) return products;
+  // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
+  const double products_per_byte = traits.grain->flops_per_byte / 2 * (point.unit->of_lanes() ? 1 : 5);
+  const auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
+  return products + part_bytes * products_per_byte / traits.compute_units;
+}
+
+// Into how many parts K is best split: more groups fill a device that the result's tiles leave idle.
+int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits) {
+  std::pair<double, int64_t> best{cost_of(p, point, traits), 1};
+  for (int64_t splits = 2; splits <= std::min<int64_t>(p.k / 128, 64); ++splits) {
+    const int64_t part = ceil_div(ceil_div(p.k, splits), point.k) * point.k;
+    point.splits = ceil_div(p.k, part);  // none of them is empty
+    best = std::min(best, {cost_of(p, point, traits), point.splits});
+  }
+  return best.second;
 }
 
 /// The shape with so many steps along k and so many stages, or fewer, if the problem and the device fit it.
