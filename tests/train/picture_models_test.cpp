@@ -96,9 +96,9 @@ Batch stripes(int64_t count, int64_t size) {
   return batch;
 }
 
-// The last maps of so small pictures are of 1×1, so batch norm divides by the spread of six numbers, and the loss jumps
-// even after a small step. A fall to less than half of the first loss shows that the model learns; with each of five
-// seeds it fell to less than a fifth. Each step drops the same values.
+// The last maps of so small pictures are of 1×1, so batch norm divides by the spread of six numbers, and the
+// loss jumps even after a small step. A fall to less than half of the first loss shows that the model
+// learns; with each of five seeds it fell to less than a fifth. Each step drops the same values.
 TEST(Inception, Learns) {
   manual_seed(1);
   const auto model = nn::make_model("inception_v3", {3, 75, 75}, 2);

@@ -62,8 +62,8 @@ bool is_even(const TileProblem& p) {
   return p.a.outer.even() && p.a.k.even() && p.b.outer.even() && p.b.k.even();
 }
 
-// Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are written
-// and read once. Large tiles read less memory.
+// Time on a full device, in units of its peak: rounds of groups, and the parts of a split K, which are
+// written and read once. Large tiles read less memory.
 double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   const auto work = static_cast<double>(point.m * point.n);
   const double reuse = work / static_cast<double>(point.m + point.n);
