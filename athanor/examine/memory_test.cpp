@@ -135,8 +135,7 @@ class GpuWorker final : public Worker {
  private:
   Candidate kernel(const std::string& name, const Storage& block, const Pattern& pattern, uint32_t first,
                    int buffers) {
-    const int64_t group =
-        access_.traits.grain->coarse ? 1 : std::min<int64_t>(256, access_.traits.max_group_size);
+    const int64_t group = std::min(access_.traits.grain->side_by_side, access_.traits.max_group_size);
     const auto words = static_cast<int64_t>(block.bytes() / 4);
     Defines defines;
     // A program has one kernel: it is kept by its text.

@@ -18,9 +18,8 @@ class Prober {
  public:
   explicit Prober(Device device)
       : device_(device), access_(gpu_access(device).value()), queue_(queue_of(device)) {
-    const int64_t group = access_.traits.max_group_size;
-    group_size_ = access_.traits.grain->coarse ? 1 : std::min<int64_t>(256, group);
-    width_ = access_.traits.grain->coarse ? 16 : 4;
+    group_size_ = std::min(access_.traits.grain->side_by_side, access_.traits.max_group_size);
+    width_ = access_.traits.grain->widest;
     std::vector<float> seed(128);
     for (size_t i = 0; i < seed.size(); ++i)
       seed[i] = i < 32 ? 0.5F : 0.25F;  // a * 0.5 + 0.25 stays near 0.5
@@ -69,8 +68,7 @@ class Prober {
     while (alone < 2e-3 && iterations < (int64_t{1} << 24)) alone = seconds_of(1, iterations *= 4);
     operations *= static_cast<double>(iterations);
     Rate rate{operations / alone, 1};
-    const int64_t most = access_.traits.grain->coarse ? 1024 : 8192;
-    for (int64_t groups = 2; groups <= most; groups *= 2) {
+    for (int64_t groups = 2; groups <= access_.traits.grain->probed_groups; groups *= 2) {
       const double seconds = seconds_of(groups, iterations);
       const double speed = static_cast<double>(groups) * operations / seconds;
       rate.best = std::max(rate.best, speed);
@@ -89,7 +87,7 @@ class Prober {
   }
 
   Measurement rate_i8() const {
-    const int64_t lanes = access_.traits.grain->coarse ? 16 : 1;
+    const int64_t lanes = access_.traits.grain->width;
     const auto measured = [&](int dot) {
       Defines defines;
       defines.set("LANES", lanes).set("USE_DOT", int64_t{dot});
@@ -116,7 +114,7 @@ class Prober {
     Defines defines;
     const auto count = static_cast<int64_t>(bytes / sizeof(float)) / width_;
     defines.set("WIDTH", std::to_string(width_)).set("COUNT", count);
-    defines.set("IN_PARTS", int64_t{access_.traits.grain->coarse ? 1 : 0});
+    defines.set("IN_PARTS", int64_t{group_size_ == 1 ? 1 : 0});  // each item has a part of its own
     const int64_t groups = std::max<int64_t>(
         1, std::min<int64_t>(count / group_size_, int64_t{access_.traits.compute_units} * 32));
     const double seconds =

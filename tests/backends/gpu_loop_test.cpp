@@ -32,7 +32,7 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
   Memory want = start;
   reference::Interpreter(program, want.addresses()).run();
   GpuTraits gpu = device.facts().traits;
-  gpu.grain = gpu.grain->coarse ? &fine_grain : &coarse_grain;
+  gpu.grain = other_grain(gpu.grain);
   gpu.max_group_size = std::min<int64_t>(64, gpu.max_group_size);
   gpu.compute_units = 4;
   for (const GpuTraits& traits : {device.facts().traits, gpu})
@@ -211,7 +211,7 @@ TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       GpuTraits gpu = device.facts().traits;
-      gpu.grain = gpu.grain->coarse ? &fine_grain : &coarse_grain;
+      gpu.grain = other_grain(gpu.grain);
       Memory want = start;
       for (const LoopProgram& p : programs)
         want = run_on(device, gpu_loop_candidates(p, device.facts().traits).front(), want);

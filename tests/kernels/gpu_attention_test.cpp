@@ -44,7 +44,7 @@ void check_together(DType dtype, const AttentionCase& c, double tolerance) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     ASSERT_TRUE(backend_of(info.device).computes_together(*request.op, *request.with.front()));
     GpuTraits other = device.facts().traits;
-    if (!is_reduced()) other.grain = other.grain->coarse ? &fine_grain : &coarse_grain;
+    if (!is_reduced()) other.grain = other_grain(other.grain);
     std::vector<GpuCandidate> all = gpu_candidates(request, device.facts().traits);
     for (GpuCandidate& one : gpu_candidates(request, other)) all.push_back(std::move(one));
     for (const GpuCandidate& generated : all) {

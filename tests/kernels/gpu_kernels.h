@@ -130,7 +130,7 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits gpu = device.facts().traits;
-    if (!is_reduced()) gpu.grain = gpu.grain->coarse ? &fine_grain : &coarse_grain;
+    if (!is_reduced()) gpu.grain = other_grain(gpu.grain);
     gpu.max_group_size = std::min<int64_t>(256, gpu.max_group_size);
     gpu.compute_units = 4;
     for (const GpuTraits& traits : {device.facts().traits, gpu}) {

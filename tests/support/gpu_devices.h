@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "athanor/device/device.h"
+#include "athanor/kernels/gpu/grain.h"
 
 namespace athanor::testing {
 
@@ -21,6 +22,11 @@ inline std::vector<DeviceInfo> gpu_devices() {
   for (const DeviceInfo& info : list_devices())
     if (to_string(info.device).starts_with(gpu_backend() + ":")) found.push_back(info);
   return found;
+}
+
+/// That of the other kind of device: its kernels must compute the same.
+inline const Grain* other_grain(const Grain* grain) {
+  return grain->side_by_side == 1 ? &fine_grain : &coarse_grain;
 }
 
 #define ATHANOR_NEEDS_GPU()                    \

@@ -8,7 +8,6 @@
 namespace athanor {
 
 int64_t tiles_of_group(const GpuTraits& traits, int64_t tiles, int64_t work, int64_t least) {
-  if (!traits.grain->coarse) return 1;
   return std::clamp<int64_t>(ceil_div(least, work), 1,
                              std::max<int64_t>(tiles / (4L * traits.compute_units), 1));
 }

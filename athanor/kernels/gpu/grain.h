@@ -1,5 +1,6 @@
-// Grain: how work is divided on a kind of device. This is the only place with numbers that differ between
-// CPUs and GPUs. The generator of loops and the templates start tuning from them.
+// Grain: how work is divided on a kind of device. All that differs between kinds is here: numbers and, where
+// a template has several dimensions to choose, functions that choose them (templates/points.h). The generator
+// of loops and the templates start tuning from it. None of them asks which kind a device is.
 #pragma once
 #include <cstdint>
 #include <limits>
@@ -8,13 +9,18 @@ namespace athanor {
 
 struct GpuTraits;
 
+namespace gpu {
+struct Points;
+extern const Points fine_points, coarse_points;
+}  // namespace gpu
+
+/// The numbers are those of GPUs.
 struct Grain {
   static constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
 
-  /// The items of a group run one after another, on a core with vector registers (OpenCL on processors): an
-  /// item does whole rows, in vectors, and starting a group takes as long as some thousands of
-  /// multiplications. Otherwise the items run side by side, and neighbours take neighbouring elements.
-  bool coarse = false;
+  /// Items that run side by side on a compute unit, and so can share work. 1 where the items of a group run
+  /// one after another.
+  int64_t side_by_side = 256;
 
   // Items of a group, at most.
   int64_t items = 64;           // of templates without tiles
@@ -22,14 +28,26 @@ struct Grain {
   int64_t pool_items = 256;
   int64_t loop_items = 256;
   int64_t joined_items = 256;
+  int64_t dot_items = 128;                                // that share a sum
   int64_t row_items = no_limit, column_items = no_limit;  // that reduce together
 
   // What an item does.
-  int64_t width = 1;                        // neighbouring elements, in a vector
+  int64_t width = 1, widest = 4;            // neighbouring elements, in a vector: at least, and at most
   int64_t row_lanes = 1, column_lanes = 1;  // partial sums of a reduction
-  int64_t joined_elements = 4;              // each item has to find its loop first
+  int64_t dot_side = 2;                     // rows and columns of a result of dot products
+  int64_t shifted_rows = 4, shifted_vectors = 1;
+  int64_t joined_elements = 4;  // each item has to find its loop first
   int64_t winograd_chunks = 1;
   int64_t zeros = 64;  // of a group that clears memory
+
+  // Elements of whole rows (or planes) that an item does, about. 1: each item does one element, and its
+  // neighbours the neighbouring ones.
+  int64_t loop_elements = 1, pool_elements = 1, copied_elements = 1;
+  int64_t chunk_elements = 1;   // that are computed before they are reduced, so that both loops are vectors
+  int64_t results_in_turn = 1;  // reductions that an item does, at most
+
+  // Multiplications for which a group is worth starting. 0: any.
+  int64_t shifted_work = 0, shifted_weights_work = 0;
 
   // Parts that work is split into, for each compute unit, if there is too little of it.
   int64_t gemm_parts = 2, reduction_parts = 8, shifted_parts = 8, scan_parts = 256;
@@ -38,33 +56,53 @@ struct Grain {
   int64_t cached_floats = no_limit;
   /// What is computed while a byte is moved between two steps of an algorithm, roughly: for best guesses.
   double flops_per_byte = 40;
+  /// Groups that surely fill a device, for probes.
+  int64_t probed_groups = 8192;
+
+  const gpu::Points* points = &gpu::fine_points;
 };
 
-/// GPUs, and processors.
+/// GPUs: the items of a group run side by side.
 inline constexpr Grain fine_grain{};
-inline constexpr Grain coarse_grain{.coarse = true,
+/// Processors (by OpenCL): the items of a group run one after another, on a core with vector registers, and
+/// starting a group takes as long as some thousands of multiplications.
+inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .items = 1,
                                     .element_items = 1024,
                                     .pool_items = 64,
                                     .loop_items = Grain::no_limit,
                                     .joined_items = 4096,
+                                    .dot_items = 1,
                                     .row_items = 1,
                                     .column_items = 1,
                                     .width = 16,
+                                    .widest = 16,
                                     .row_lanes = 32,
                                     .column_lanes = 64,
+                                    .dot_side = 4,
+                                    .shifted_rows = 8,
+                                    .shifted_vectors = 8,
                                     .joined_elements = 1,
                                     .winograd_chunks = 8,
                                     .zeros = 16384,
+                                    .loop_elements = 8192,
+                                    .pool_elements = 1024,
+                                    .copied_elements = 4096,
+                                    .chunk_elements = 1024,  // they stay in the first cache
+                                    .results_in_turn = 16,
+                                    .shifted_work = 32768,
+                                    .shifted_weights_work = 8192,
                                     .gemm_parts = 1,
                                     .reduction_parts = 2,
                                     .shifted_parts = 4,
                                     .scan_parts = 2,
                                     .cached_floats = 3 << 20,
-                                    .flops_per_byte = 2};
+                                    .flops_per_byte = 2,
+                                    .probed_groups = 1024,
+                                    .points = &gpu::coarse_points};
 
 /// How many of `tiles` a group does, so that it has `least` work if one tile has `work`, and enough groups
-/// remain for the device. 1 where groups cost nothing to start.
+/// remain for the device.
 int64_t tiles_of_group(const GpuTraits& traits, int64_t tiles, int64_t work, int64_t least);
 
 }  // namespace athanor

@@ -1,4 +1,4 @@
-// Fused loops without reductions: one work-item for each element, or on CPUs for several rows.
+// Fused loops without reductions: one work-item for each element, or for several rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,6 @@ namespace athanor::gpu {
 namespace {
 
 constexpr int64_t max_groups = 65535;  // along the second and third dimension, on CUDA and HIP
-// On CPUs, the least number of elements for a work-item.
-constexpr int64_t item_elements = 8192;
 
 class MapKernel : LoopKernels {
  public:
@@ -23,7 +21,7 @@ class MapKernel : LoopKernels {
     const int rank = static_cast<int>(program_.space.size());
     const bool rows = rank > 1 && extent(rank - 1) >= 16;
     begin_kernel(code, "map");
-    if (rows && traits_.grain->coarse)
+    if (rows && traits_.grain->loop_elements > 1)
       map_rows(code, launch);
     else if (rows)
       map_neighbours(code, launch);
@@ -71,13 +69,13 @@ class MapKernel : LoopKernels {
     compute(code, index);
   }
 
-  // On CPUs, an item takes some rows, or a piece of a long row. (Using the items of a group for neighbours
+  // An item takes some rows, or a piece of a long row. (On CPUs, using the items of a group for neighbours
   // takes twice as long: starting a group takes as long as some thousand elements.)
   void map_rows(Code& code, GpuLaunch& launch) const {
     const int64_t inner = program_.space.back(), outer = kept_size_ / inner;
-    const int64_t piece = ceil_div(inner, ceil_div(inner, item_elements));
-    const int64_t rows =
-        std::clamp<int64_t>(outer / (4L * traits_.compute_units), 1, ceil_div(item_elements, inner));
+    const int64_t least = traits_.grain->loop_elements;
+    const int64_t piece = ceil_div(inner, ceil_div(inner, least));
+    const int64_t rows = std::clamp<int64_t>(outer / (4L * traits_.compute_units), 1, ceil_div(least, inner));
     launch.groups = {ceil_div(inner, piece), ceil_div(outer, rows), 1};
     code.line(fmt::format("const {0} from = ({0})GLOBAL_ID(0) * {1}, first = ({0})GLOBAL_ID(1) * {2};",
                           index_type(), piece, rows));

@@ -27,8 +27,9 @@ void ReductionKernels::choose_shape() {
   if (rows_) {
     lanes_ = std::min(grain.row_lanes, power_of_two(inner_));
     items_ = std::min({grain.row_items, group_limit(), power_of_two(2 * reduced_size_ - 1)});
-    rows_per_group_ = grain.coarse
-                          ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, 16)
+    in_turn_ = grain.results_in_turn > 1;
+    rows_per_group_ = in_turn_
+                          ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, grain.results_in_turn)
                           : std::clamp<int64_t>(group_limit() / items_, 1, std::max<int64_t>(1, kept_size_));
   } else {
     lanes_ = std::min(grain.column_lanes, power_of_two(inner_));
@@ -70,8 +71,7 @@ void ReductionKernels::reduce() {
       launch.local_bytes += items_ * rows_per_group_ *
                             static_cast<int64_t>(size_of(value_type(reduction(i))) +
                                                  (is_argmax(reduction(i)) ? sizeof(int64_t) : 0));
-  const bool in_turn = rows_ && traits_.grain->coarse;  // one item does all results of its group
-  if (in_turn) {
+  if (in_turn_) {
     launch.group_size = {1, 1, 1};
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));
   } else {
@@ -82,12 +82,12 @@ void ReductionKernels::reduce() {
   // All items of a group must reach its barriers, so none may return before them. An item without a result
   // computes the last one again and does not store it.
   const bool ragged = results % rows_per_group_ != 0;
-  if (in_turn)
+  if (in_turn_)
     code.open(fmt::format("for ({0} k = first; k < MIN(first + {1}, {2}); ++k)", index_type(),
                           rows_per_group_, results));
   else if (ragged && !items)
     code.line(fmt::format("if (result >= {}) return;", results));
-  if (!in_turn)
+  if (!in_turn_)
     code.line(fmt::format("const {} k = {};", index_type(),
                           ragged && items ? fmt::format("MIN(result, {})", results - 1) : "result"));
   Names index(program_.space.size());
@@ -101,7 +101,7 @@ void ReductionKernels::reduce() {
     unfold(code, "outer", outer_kept(), index);
     accumulate_columns(code, index);
   }
-  if (in_turn) code.close();
+  if (in_turn_) code.close();
   code.close();
   launch.source = code.text();
   launch.arguments = arguments(parts_ > 1);

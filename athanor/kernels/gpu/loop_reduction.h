@@ -71,7 +71,7 @@ class ReductionKernels : LoopKernels {
   void epilogue(Code& code, const std::string& lane, const Names& index) const;
 
   // The shape:
-  bool rows_ = false;
+  bool rows_ = false, in_turn_ = false;  // in_turn_: an item does all results of its group
   int64_t inner_ = 1, lanes_ = 1, items_ = 1, rows_per_group_ = 1, columns_ = 1, parts_ = 1, split_size_ = 1;
 };
 

@@ -1,4 +1,4 @@
-// How a reduction walks its dimensions: columns, rows, and on CPUs rows in chunks.
+// How a reduction walks its dimensions: columns, rows, and rows in chunks.
 #include "athanor/kernels/gpu/loop_reduction.h"
 
 #include <fmt/format.h>
@@ -8,9 +8,6 @@
 #include "athanor/base/ceil_div.h"
 
 namespace athanor::gpu {
-
-// On CPUs, this many elements of a row are computed before they are reduced: they stay in the first cache.
-constexpr int64_t longest_chunk = 1024;
 
 // The reduced dimensions that parts share, walked by one folded index: all except the innermost reduced one,
 // which gets its own loop. In columns the innermost one is folded too where it is the only one.
@@ -86,7 +83,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     from = "from", to = "to";
   }
   inside[static_cast<size_t>(d)] = "x";
-  if (traits_.grain->coarse) {
+  if (traits_.grain->chunk_elements > 1) {
     accumulate_chunks(code, inside, from, to);
   } else {
     code.open(fmt::format("for ({} x = {}{}; x < {}; x += {})", index_type(), from,
@@ -132,7 +129,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
 void ReductionKernels::accumulate_chunks(Code& code, const Names& index, const std::string& from,
                                          const std::string& to) const {
   // Of rows of no elements too: an array needs an element (Mesa's compiler ends the program over none).
-  const int64_t chunk = std::clamp(ceil_div(inner_, lanes_) * lanes_, lanes_, longest_chunk);
+  const int64_t chunk = std::clamp(ceil_div(inner_, lanes_) * lanes_, lanes_, traits_.grain->chunk_elements);
   code.open(fmt::format("for ({0} j = {1}; j < {2}; j += {3})", index_type(), from, to, chunk));
   code.line(fmt::format("const int count = MIN({}, {} - j);", chunk, to));
   for (size_t i = 0; i < reductions(); ++i)

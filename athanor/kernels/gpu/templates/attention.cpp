@@ -7,6 +7,7 @@
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/points.h"
 
 namespace athanor::gpu {
 namespace {
@@ -65,50 +66,15 @@ int64_t vector_of(const OperandDesc& operand) {
   return vector;
 }
 
-/// The contents of attention_tiles's local memory: matrices of features by own and by other rows, and numbers
-/// for each of these rows.
-struct Footprint {
-  int64_t own_features, own_numbers, other_features, other_numbers, number_bytes;
-};
+}  // namespace
 
-/// A point of the tuning space. attention_rows: rows of an item. attention_tiles: rows of a group of `side` x
-/// `side` items.
-struct AttentionPoint {
-  int64_t rows, block, items, side = 0;
-  int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
-};
-
-int64_t local_numbers(const Footprint& tiles, const AttentionPoint& point) {
-  return tiles.own_features * (point.rows + 1) + tiles.own_numbers * point.rows +
-         (tiles.other_features + point.rows) * (point.block + 1) + tiles.other_numbers * point.block;
+int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
+  if (point.side == 0) return point.block * row_bytes;
+  return number_bytes * (own_features * (point.rows + 1) + own_numbers * point.rows +
+                         (other_features + point.rows) * (point.block + 1) + other_numbers * point.block);
 }
 
-/// The points whose blocks fit into local memory.
-std::vector<AttentionPoint> tile_points(int64_t own_rows, const Footprint& tiles, const GpuTraits& traits) {
-  constexpr int64_t side = 8;
-  std::vector<AttentionPoint> points;
-  if (traits.grain->coarse || side * side > traits.max_group_size) return points;
-  for (const auto& [rows, block] :
-       {std::pair<int64_t, int64_t>{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}}) {
-    const AttentionPoint point{rows, block, side * side, side};
-    if (rows > side && rows / 2 >= own_rows) continue;
-    if (local_numbers(tiles, point) * tiles.number_bytes <= traits.local_bytes) points.push_back(point);
-  }
-  if (points.size() > 2) points.resize(2);
-  return points;
-}
-
-/// The points whose blocks fit into local memory; the last one always fits.
-std::vector<AttentionPoint> row_points(int64_t own_rows, int64_t bytes_of_row, const GpuTraits& traits) {
-  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
-  const auto rows = [&](int64_t most) { return std::min(own_rows, most); };
-  std::vector<AttentionPoint> points;
-  if (traits.grain->coarse) points = {{rows(16), 32, 1}, {rows(16), 64, 1}, {rows(4), 16, 1}};
-  std::erase_if(points,
-                [&](const AttentionPoint& point) { return point.block * bytes_of_row > traits.local_bytes; });
-  if (points.empty()) points.push_back({1, 1, items});
-  return points;
-}
+namespace {
 
 std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, const GpuTraits& traits) {
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
@@ -206,25 +172,27 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   const int64_t in_rows = !of_rows ? 0 : (second ? d : 0) + (!second || both ? e : 0),
                 by_query = by_keys ? 1 + second : 0;
   const int64_t number_bytes = f64 ? 8 : 4;
-  const Footprint tiles{d + second * e, kind == Kind::forward || !of_rows ? 2 : 0, d + of_rows * e, by_query,
-                        number_bytes};
-  const int64_t bytes_of_row = (d + second * e + in_rows + by_query) * number_bytes;
-  std::vector<AttentionPoint> points = tile_points(own, tiles, traits);
-  if (points.empty()) points = row_points(own, bytes_of_row, traits);
+  const AttentionFootprint footprint{.own_features = d + second * e,
+                                     .own_numbers = kind == Kind::forward || !of_rows ? 2 : 0,
+                                     .other_features = d + of_rows * e,
+                                     .other_numbers = by_query,
+                                     .number_bytes = number_bytes,
+                                     .row_bytes = (d + second * e + in_rows + by_query) * number_bytes};
+  std::vector<AttentionPoint> points = traits.grain->points->attention(own, footprint, traits);
+  if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
   for (const AttentionPoint& point : points) {
     const bool tiled = point.side > 0;
     const std::string entry = tiled ? "attention_tiles" : "attention_rows";
     Defines all = defines;
     all.set(tiled ? "OWN" : "ROWS", point.rows).set("BLOCK", point.block);
     if (tiled) all.set("SIDE", point.side);
-    GpuLaunch launch{
-        .name = entry,
-        .source =
-            all.text() + std::string(template_text("attention_operands")) + std::string(template_text(entry)),
-        .groups = {batches * ceil_div(own, point.rows_of_group()), 1, 1},
-        .group_size = {point.items, 1, 1},
-        .local_bytes = tiled ? local_numbers(tiles, point) * number_bytes : point.block * bytes_of_row,
-        .arguments = arguments};
+    GpuLaunch launch{.name = entry,
+                     .source = all.text() + std::string(template_text("attention_operands")) +
+                               std::string(template_text(entry)),
+                     .groups = {batches * ceil_div(own, point.rows_of_group()), 1, 1},
+                     .group_size = {point.items, 1, 1},
+                     .local_bytes = footprint.bytes(point),
+                     .arguments = arguments};
     candidates.push_back(
         {.name = fmt::format("flash attention {}x{}", point.rows_of_group(), point.block),
          .parameters = {{"rows", point.rows}, {"block", point.block}, {"items", point.items}},

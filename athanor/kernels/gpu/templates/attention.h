@@ -49,6 +49,21 @@ struct AttentionProblem {
   int64_t other() const { return by_keys() ? queries : keys; }
 };
 
+/// A point of the tuning space. attention_rows: rows of an item. attention_tiles: rows of a group of `side` x
+/// `side` items.
+struct AttentionPoint {
+  int64_t rows, block, items, side = 0;
+  int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
+};
+
+/// What is in local memory. attention_tiles: matrices of features by own and by other rows, and numbers for
+/// each of these rows. attention_rows: other rows.
+struct AttentionFootprint {
+  int64_t own_features, own_numbers, other_features, other_numbers, number_bytes;
+  int64_t row_bytes;  // of another row for attention_rows
+  int64_t bytes(const AttentionPoint& point) const;
+};
+
 /// Kernels by matrix units, best guess first; {} where no unit multiplies the type.
 std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits);
 

@@ -10,6 +10,7 @@
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/points.h"
 
 namespace athanor::gpu {
 namespace {
@@ -96,54 +97,6 @@ GemmProblem weight_problem(const KernelRequest& request, const ConvProblem& conv
   return p;
 }
 
-int64_t largest_divisor(int64_t n, int64_t most) {
-  for (int64_t d = std::min(n, most); d > 1; --d)
-    if (n % d == 0) return d;
-  return 1;
-}
-
-std::vector<GemmPoint> coarse_conv_points(const GemmProblem& p, const GpuTraits& traits) {
-  using enum GemmSource;
-  std::vector<GemmPoint> points;
-  const auto add = [&](int64_t rows, int64_t vectors, GemmSource a) {
-    GemmPoint point{.a = a, .b = staged, .rows = std::min(p.m, rows), .vectors = vectors};
-    point.rows = ceil_div(p.m, ceil_div(p.m, point.rows));
-    while (point.width > 4 && point.width / 2 >= p.n) point.width /= 2;
-    while (point.vectors > 1 && (point.vectors - 1) * point.width >= p.n) --point.vectors;
-    // All rows of a group, so that gathered elements are used as often as possible.
-    point.subtiles = std::min<int64_t>(ceil_div(p.m, point.rows), 64);
-    point.k_step = std::min<int64_t>(p.k, 8192 / point.tile_n());
-    const auto groups = [&] {
-      return p.batch * ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n());
-    };
-    point.splits =
-        std::clamp<int64_t>(std::min(ceil_div(2L * traits.compute_units, groups()), p.k / 1024), 1, 64);
-    if (p.a_run > 0) {
-      if (a == direct) {
-        point.k_step = largest_divisor(p.a_run, 256);
-        if (point.k_step < 32 && p.k > 64) return;
-      }
-      // The parts are whole images.
-      const int64_t images = p.k / p.a_run;
-      point.splits = std::clamp<int64_t>(point.splits, 1, images);
-      while (images % point.splits != 0) --point.splits;
-    } else {
-      point.splits = 1;
-    }
-    points.push_back(point);
-  };
-  add(8, 3, direct);
-  add(8, 3, packed);
-  add(8, 2, p.a_strided ? direct : packed);
-  add(6, 4, p.a_strided ? direct : packed);
-  return points;
-}
-
-GpuCandidate plain_candidate(const GemmProblem& p, const GpuTraits& traits) {
-  return traits.grain->coarse ? plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1)
-                              : plain_gemm_candidate(p, 1, 1, 64, 1);
-}
-
 /// A candidate for each point that suits the largest part. It runs the parts one after another.
 std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, const GpuTraits& traits) {
   const GemmProblem& largest = *std::ranges::max_element(parts, {}, &GemmProblem::k);
@@ -164,15 +117,16 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
   };
   std::vector<GpuCandidate> result;
   if (largest.dtype != DType::f64 && largest.k > 0) {
-    auto points = traits.grain->coarse ? coarse_conv_points(largest, traits) : gemm_points(largest, traits);
+    auto points = traits.grain->points->conv(largest, traits);
     std::erase_if(points, [&](const GemmPoint& point) { return !fits(largest, point, traits); });
     for (const GemmPoint& point : points)
       result.push_back(all([&](const GemmProblem& part) {
-        return fits(part, point, traits) ? gemm_candidate(part, point) : plain_candidate(part, traits);
+        return fits(part, point, traits) ? gemm_candidate(part, point)
+                                         : traits.grain->points->plain_conv(part);
       }));
   }
   if (result.empty() || largest.m < 4)
-    result.push_back(all([&](const GemmProblem& part) { return plain_candidate(part, traits); }));
+    result.push_back(all([&](const GemmProblem& part) { return traits.grain->points->plain_conv(part); }));
   return result;
 }
 
@@ -219,7 +173,8 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   if (has_further_results(request) && !without_taps.empty()) tiled.clear();
   for (GpuCandidate& candidate : tiled)  // the epilogue of 0
     for (const GemmProblem& part : without_taps)
-      std::ranges::move(plain_candidate(part, traits).launches, std::back_inserter(candidate.launches));
+      std::ranges::move(traits.grain->points->plain_conv(part).launches,
+                        std::back_inserter(candidate.launches));
   if (request.tf32 || has_further_results(request)) {
     result = std::move(tiled);
   } else {

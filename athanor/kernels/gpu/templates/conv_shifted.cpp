@@ -89,7 +89,7 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
   const auto result = p.c;
   const int64_t tiles = tiles_of(p, data, runs, point);
   const int64_t multiplications = p.k * point.rows * point.vectors + 256;
-  const int64_t each = tiles_of_group(traits, tiles, multiplications, 32768);
+  const int64_t each = tiles_of_group(traits, tiles, multiplications, traits.grain->shifted_work);
   Defines defines;
   defines.set("ROWS", point.rows)
       .set("VECTORS", point.vectors)
@@ -133,11 +133,13 @@ GpuLaunch shifted_launch(GemmProblem p, const ConvData& data, const PixelRuns& r
 
 /// Points with as many vectors as fit 32 vector registers beside the pixels and a weight.
 std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& traits) {
-  const int64_t most = traits.grain->coarse ? 8 : 4;
-  const int64_t rows = ceil_div(p.m, ceil_div(p.m, most));
-  if (traits.grain->coarse) return {{rows, std::min<int64_t>(8, 28 / (rows + 1)), 16, 1}};
-  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
-  return {{rows, 1, 1, items}, {rows, 1, 4, items}};
+  const Grain& grain = *traits.grain;
+  const int64_t rows = ceil_div(p.m, ceil_div(p.m, grain.shifted_rows));
+  const int64_t vectors = std::min(grain.shifted_vectors, 28 / (rows + 1));
+  const int64_t items = std::min(grain.items, traits.max_group_size);
+  std::vector<ShiftedPoint> points{{rows, vectors, grain.width, items}};
+  if (grain.widest > grain.width) points.push_back({rows, vectors, grain.widest, items});
+  return points;
 }
 
 }  // namespace
@@ -145,7 +147,8 @@ std::vector<ShiftedPoint> shifted_points(const GemmProblem& p, const GpuTraits& 
 GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
                        const GpuTraits& traits) {
   const int64_t planes = image.shape[0] * image.shape[1];
-  const int64_t each = traits.grain->coarse ? std::clamp<int64_t>(4096 / copy.plane(), 1, planes) : 1;
+  const int64_t items = traits.grain->items;
+  const int64_t each = std::max<int64_t>(std::min(traits.grain->copied_elements / copy.plane(), planes), 1);
   Defines defines;
   defines.set_dtype("DTYPE", image.dtype)
       .set("INDEX", std::string_view("i32"))
@@ -159,12 +162,12 @@ GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int bu
       .set("STEP_H", copy.step.height)
       .set("STEP_W", copy.step.width);
   set_image(image, defines);
-  return {
-      .name = "conv_shifted_copy",
-      .source = defines.text() + std::string(template_text("conv_shifted_copy")),
-      .groups = {traits.grain->coarse ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), 64), 1, 1},
-      .group_size = {traits.grain->items, 1, 1},
-      .arguments = {{buffer}, to}};
+  return {.name = "conv_shifted_copy",
+          .source = defines.text() + std::string(template_text("conv_shifted_copy")),
+          // An item that is alone in its group copies whole planes.
+          .groups = {items == 1 ? ceil_div(planes, each) : ceil_div(planes * copy.plane(), items), 1, 1},
+          .group_size = {items, 1, 1},
+          .arguments = {{buffer}, to}};
 }
 
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,

@@ -38,7 +38,7 @@ std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request
       std::clamp<int64_t>(ceil_div(traits.grain->shifted_parts * traits.compute_units, tiles), 1, conv.x[0]);
   while (conv.x[0] % splits != 0) --splits;
   const int64_t vectors = conv.x[0] / splits * ceil_div(span, width) * rows * taps.width + 64;
-  const int64_t each = tiles_of_group(traits, tiles * splits, vectors, 8192);
+  const int64_t each = tiles_of_group(traits, tiles * splits, vectors, traits.grain->shifted_weights_work);
 
   const auto item = static_cast<int64_t>(size_of(p.dtype));
   const auto padded = [](int64_t bytes) { return ceil_div(bytes, 256) * 256; };

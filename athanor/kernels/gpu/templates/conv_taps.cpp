@@ -1,57 +1,12 @@
 // conv2d_weight_grad as one matrix product for each tap of the kernel. Nothing is gathered: with channels
 // last, the pixels that a tap sees are rows of a matrix in memory, one row of the result at a time.
-#include <fmt/format.h>
-
 #include <algorithm>
 
-#include "athanor/kernels/gpu/templates/conv.h"
-
 #include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/conv.h"
+#include "athanor/kernels/gpu/templates/points.h"
 
 namespace athanor::gpu {
-namespace {
-
-/// The divisor of n that is nearest to `wanted`.
-int64_t nearest_divisor(int64_t n, int64_t wanted) {
-  int64_t best = 1;
-  for (int64_t d = 1; d * d <= n; ++d)
-    if (n % d == 0)
-      for (const int64_t one : {d, n / d})
-        if (std::abs(one - wanted) < std::abs(best - wanted)) best = one;
-  return best;
-}
-
-std::vector<GemmPoint> points_of(const GemmProblem& p, const ConvProblem& conv, const GpuTraits& traits) {
-  using enum GemmSource;
-  std::vector<GemmPoint> points;
-  if (!traits.grain->coarse) {
-    points = gemm_points(p, traits);
-    if (points.size() > 2) points.resize(2);
-    return points;
-  }
-  // A part of the pixels, which all taps read, should stay in a second-level cache, and there must be enough
-  // parts.
-  constexpr int64_t cached_floats = 192 * 1024;
-  const int64_t rows_of_pixels = conv.y[0] * conv.y[2];
-  const int64_t floats_of_row = conv.y[3] * (p.m + p.n * conv.stride.height * conv.stride.width);
-  const auto add = [&](int64_t rows, int64_t vectors, GemmSource a) {
-    GemmPoint point{.a = a, .b = direct, .rows = std::min(p.m, rows), .vectors = vectors};
-    point.rows = ceil_div(p.m, ceil_div(p.m, point.rows));
-    while (point.vectors > 1 && point.vectors * point.width > p.n) --point.vectors;
-    while (point.width > 4 && point.width > p.n) point.width /= 2;
-    point.k_step = conv.y[3];
-    const int64_t tiles = p.batch * ceil_div(p.m, point.tile_m()) * ceil_div(p.n, point.tile_n());
-    const int64_t parts = std::max(ceil_div(rows_of_pixels * floats_of_row, cached_floats),
-                                   ceil_div(2L * traits.compute_units, tiles));
-    point.splits = nearest_divisor(rows_of_pixels, std::min<int64_t>(parts, 64));
-    points.push_back(point);
-  };
-  add(8, 2, direct);
-  add(8, 2, packed);
-  return points;
-}
-
-}  // namespace
 
 std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const ConvProblem& conv,
                                          const GpuTraits& traits) {
@@ -110,7 +65,7 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
                           .group_size = {traits.grain->items, 1, 1},
                           .arguments = {{0}, {p.scratch_buffer}}};
   std::vector<GpuCandidate> result;
-  for (const GemmPoint& point : points_of(p, conv, traits)) {
+  for (const GemmPoint& point : traits.grain->points->taps(p, conv, traits)) {
     if (!fits(p, point, traits)) continue;
     GpuCandidate candidate = gemm_candidate(p, point);
     candidate.name = "by taps, " + candidate.name;

@@ -43,13 +43,13 @@ static std::vector<GpuCandidate> ctc(const KernelRequest& request, const GpuTrai
       .set("LABELS_STRIDE", request.inputs[3].strides[0])
       .set("DY_STRIDE", gradient ? request.inputs[4].strides[0] : 0);
   const int64_t real = wide ? 8 : 4, wanted = std::max(places, gradient ? classes : 1);
-  const auto most = static_cast<uint64_t>(std::min<int64_t>(traits.max_group_size, 256));
+  const auto most = static_cast<uint64_t>(std::min(traits.max_group_size, traits.grain->side_by_side));
   const auto items =
       static_cast<int64_t>(std::min(std::bit_ceil(static_cast<uint64_t>(wanted)), std::bit_floor(most)));
   GpuLaunch launch{.name = "ctc",
                    .source = defines.text() + std::string(template_text("ctc")),
                    .groups = {batch, 1, 1},
-                   .group_size = {traits.grain->coarse ? 1 : items, 1, 1},
+                   .group_size = {items, 1, 1},
                    .local_bytes = places * (4 + (gradient ? 3 : 2) * real),
                    .can_fault = true};
   for (int i = 0; i < (gradient ? 7 : 5); ++i) launch.arguments.push_back({i});

@@ -74,12 +74,8 @@ int64_t group_items(const GpuTraits& traits) {
   return std::min(traits.max_group_size, traits.grain->pool_items);
 }
 
-// The least number of elements for an item with coarse grain: starting a group takes as long as some hundred
-// elements.
-constexpr int64_t coarse_item_elements = 1024;
-
 /// Launches of the template for `elements` results in rows of `row`: neighbouring elements are items of a
-/// group; with coarse grain, an item does several whole rows.
+/// group, or an item does several whole rows.
 void add(std::vector<GpuCandidate>& candidates, const std::string& name, const std::string& text,
          int64_t elements, int64_t row, const GpuTraits& traits,
          const std::vector<GpuLaunch::Argument>& arguments) {
@@ -87,7 +83,8 @@ void add(std::vector<GpuCandidate>& candidates, const std::string& name, const s
     candidates.push_back(candidate_of(name, Defines().set("RUN", run).set("RUNS", runs), text,
                                       ceil_div(elements, run * runs), items, run * runs, arguments));
   };
-  if (traits.grain->coarse) candidate(row, ceil_div(coarse_item_elements, row), 1);
+  const int64_t least = traits.grain->pool_elements;
+  if (least > 1) candidate(row, ceil_div(least, row), 1);
   candidate(1, 1, group_items(traits));
 }
 
@@ -99,8 +96,8 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
     candidates.push_back(candidate_of("pool_windows", Defines().set("ROWS", r).set("COLUMNS", c), text,
                                       rows * columns / (r * c), items, r * c, arguments));
   };
-  if (traits.grain->coarse) {
-    int64_t several = std::min(rows, ceil_div(coarse_item_elements / 2, columns));
+  if (const int64_t least = traits.grain->pool_elements; least > 1) {
+    int64_t several = std::min(rows, ceil_div(least / 2, columns));
     while (rows % several != 0) --several;
     candidate(several, columns, 1);
   }

@@ -50,11 +50,10 @@ GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& trai
   const Recurrence r(request.op->name, y.shape, y.dtype);
   const int weight = r.gradient && !r.lstm ? 2 : 1;
   const int64_t width = r.real() == 4 ? std::min<int64_t>(traits.grain->width, 16) : 1;
-  const auto most = std::bit_floor(static_cast<uint64_t>(std::min<int64_t>(traits.max_group_size, 256)));
+  const auto most =
+      std::bit_floor(static_cast<uint64_t>(std::min(traits.max_group_size, traits.grain->side_by_side)));
   const int64_t items =
-      traits.grain->coarse
-          ? 1
-          : static_cast<int64_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(r.h)), most));
+      static_cast<int64_t>(std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(r.h)), most));
   const int64_t features = items * width, blocks = ceil_div(r.h, features),
                 count = blocks * features * r.gates() * r.h;
   Defines defines;

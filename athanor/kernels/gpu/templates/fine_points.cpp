@@ -1,0 +1,80 @@
+// Points for devices of fine grain: many items run at once.
+#include <algorithm>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates/points.h"
+
+namespace athanor::gpu {
+namespace {
+
+using enum GemmSource;
+
+std::vector<GemmPoint> fine_gemm(const GemmProblem& p, const GpuTraits& traits) {
+  struct Tile {
+    int64_t rows, vectors, width, group_x, group_y, k_step;
+  };
+  // 128 x 128, 64 x 128, 64 x 64, 32 x 64, 32 x 32 and, for few rows, 8 x 128 and 2 x 128.
+  constexpr Tile tiles[] = {{8, 2, 4, 16, 16, 8}, {8, 2, 4, 16, 8, 16}, {4, 1, 4, 16, 16, 16},
+                            {4, 1, 4, 16, 8, 16}, {4, 1, 4, 8, 8, 16},  {8, 1, 2, 64, 1, 16},
+                            {2, 1, 2, 64, 1, 32}};
+  std::vector<std::pair<double, GemmPoint>> ranked;
+  for (const Tile& tile : tiles) {
+    const GemmPoint point = split(
+        p,
+        {staged, staged, tile.rows, tile.vectors, tile.width, 1, tile.group_x, tile.group_y, tile.k_step, 1},
+        traits, 128);
+    if (!fits(p, point, traits)) continue;
+    // Time on a full device, in units of its peak: rounds of groups. Large tiles read less memory.
+    const double tile_work = static_cast<double>(point.tile_m() * point.tile_n());
+    const double reuse =
+        tile_work / static_cast<double>(point.tile_m() + point.tile_n());  // multiplications a load
+    const double rounds =
+        static_cast<double>(ceil_div(groups_of(p, point) * point.splits, 2L * traits.compute_units));
+    const double cost = rounds * tile_work * (1 + 16 / reuse) / static_cast<double>(point.splits);
+    ranked.emplace_back(cost, point);
+  }
+  std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
+  if (ranked.size() > 4) ranked.resize(4);
+  std::vector<GemmPoint> points;
+  for (const auto& [cost, point] : ranked) points.push_back(point);
+  return points;
+}
+
+std::vector<GemmPoint> fine_taps(const GemmProblem& p, const ConvProblem& /*conv*/, const GpuTraits& traits) {
+  auto points = fine_gemm(p, traits);
+  if (points.size() > 2) points.resize(2);
+  return points;
+}
+
+GpuCandidate fine_plain(const GemmProblem& p) {
+  if (p.m == 1) return plain_gemm_candidate(p, 1, 1, 64, 1);
+  return plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8);
+}
+
+GpuCandidate fine_plain_conv(const GemmProblem& p) { return plain_gemm_candidate(p, 1, 1, 64, 1); }
+
+std::vector<AttentionPoint> fine_attention(int64_t own_rows, const AttentionFootprint& footprint,
+                                           const GpuTraits& traits) {
+  constexpr int64_t side = 8;
+  std::vector<AttentionPoint> points;
+  if (side * side > traits.max_group_size) return points;
+  for (const auto& [rows, block] :
+       {std::pair<int64_t, int64_t>{32, 32}, {16, 32}, {16, 16}, {8, 16}, {8, 8}}) {
+    const AttentionPoint point{rows, block, side * side, side};
+    if (rows > side && rows / 2 >= own_rows) continue;
+    if (footprint.bytes(point) <= traits.local_bytes) points.push_back(point);
+  }
+  if (points.size() > 2) points.resize(2);
+  return points;
+}
+
+}  // namespace
+
+const Points fine_points = {.gemm = fine_gemm,
+                            .conv = fine_gemm,
+                            .taps = fine_taps,
+                            .plain = fine_plain,
+                            .plain_conv = fine_plain_conv,
+                            .attention = fine_attention};
+
+}  // namespace athanor::gpu

@@ -1,0 +1,33 @@
+// Which points of the templates' tuning spaces are worth timing: a table for each kind of device, which its
+// Grain names. What differs only in numbers takes them from the Grain.
+#pragma once
+#include <vector>
+
+#include "athanor/kernels/gpu/templates/attention.h"
+#include "athanor/kernels/gpu/templates/gemm.h"
+#include "athanor/ops/conv_problem.h"
+
+namespace athanor::gpu {
+
+/// Best guess first.
+struct Points {
+  std::vector<GemmPoint> (*gemm)(const GemmProblem& problem, const GpuTraits& traits);
+  /// Of a product that gathers B from images.
+  std::vector<GemmPoint> (*conv)(const GemmProblem& problem, const GpuTraits& traits);
+  /// Of conv2d_weight_grad by taps.
+  std::vector<GemmPoint> (*taps)(const GemmProblem& problem, const ConvProblem& conv,
+                                 const GpuTraits& traits);
+  /// The one kernel that computes any product; and any that gathers.
+  GpuCandidate (*plain)(const GemmProblem& problem);
+  GpuCandidate (*plain_conv)(const GemmProblem& problem);
+  /// Those that fit into local memory; may be {}.
+  std::vector<AttentionPoint> (*attention)(int64_t own_rows, const AttentionFootprint& footprint,
+                                           const GpuTraits& traits);
+};
+
+/// Work-groups of the point, without splits.
+int64_t groups_of(const GemmProblem& problem, const GemmPoint& point);
+/// Splits k if the result alone has too few tiles to keep the device busy.
+GemmPoint split(const GemmProblem& problem, GemmPoint point, const GpuTraits& traits, int64_t least_k);
+
+}  // namespace athanor::gpu
