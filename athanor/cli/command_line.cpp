@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "athanor/base/text.h"
+#include "athanor/device/provider_names.h"
 
 namespace athanor::cli {
 namespace {
@@ -87,5 +88,13 @@ CLI::Option* suggest(CLI::Option* option, const std::vector<std::string>& choice
   return option->check(
       CLI::Validator([](std::string&) { return std::string(); }, fmt::format("{{{}}}", join(choices, ","))));
 }
+
+std::vector<std::string> device_words() {
+  std::vector<std::string> words = first_device_names();
+  words.insert(words.begin(), {"auto", "gpu"});
+  return words;
+}
+
+std::string device_help() { return join(device_words()) + ", ..."; }
 
 }  // namespace athanor::cli

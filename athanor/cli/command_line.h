@@ -38,7 +38,9 @@ std::string path_text(const CommandFacts& command, const char* separator);
 /// Notes what an option's value may be, for completion. The value is checked where it is read.
 CLI::Option* suggest(CLI::Option* option, const std::vector<std::string>& choices);
 
-/// What --device takes on any machine.
-inline const std::vector<std::string> device_words{"auto", "cpu", "gpu", "opencl:0"};
+/// What --device takes on any machine: "auto", "gpu", and the first device of each backend.
+std::vector<std::string> device_words();
+/// The same for its help: "auto, gpu, cpu, cuda:0, ...".
+std::string device_help();
 
 }  // namespace athanor::cli

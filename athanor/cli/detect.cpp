@@ -1,5 +1,6 @@
 // athanor detect
 #include "athanor/device/detect.h"
+#include "athanor/device/provider_names.h"
 
 #include <fmt/format.h>
 
@@ -116,7 +117,9 @@ void add_detect(CLI::App& program, int& exit_code) {
   command->add_flag("--all", options->all, "print every property");
   command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");
   add_seconds(*command, "--memtest", options->memory_seconds, "test device memory for this long");
-  command->add_option("--device", options->device, "probe or test only this one: cpu, opencl:0, ...")
+  command
+      ->add_option("--device", options->device,
+                   "probe or test only this one: " + join(first_device_names()) + ", ...")
       ->type_name("NAME");
   add_seconds(*command, "--patience", options->patience,
               "give up on a device that does nothing for this long (default: 90)");

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "athanor/base/text.h"
+#include "athanor/device/spoken.h"
 
 namespace athanor::cli {
 namespace {
@@ -25,18 +26,6 @@ class DetectStyle {
   }
   const Screen& screen_;
 };
-
-std::string spoken(const std::string& source) {
-  if (source == "kfd") return "KFD";
-  if (source == "hip") return "HIP";
-  if (source == "opencl") return "OpenCL";
-  if (source == "cuda") return "CUDA";
-  if (source == "nvml") return "NVML";
-  if (source == "drm") return "DRM";
-  if (source == "pci") return "PCI";
-  if (source == "nvidia" || source == "proc") return "/proc";
-  return source;
-}
 
 constexpr size_t name_width = 20;
 
@@ -68,7 +57,6 @@ constexpr Line lines[] = {{"possible_models", "one of"},
                           {"pcie_link_inside", "PCIe link inside"},
                           {"kernel_driver", "kernel driver"},
                           {"driver_version", "driver version"},
-                          {"opencl_driver", "OpenCL driver"},
                           {"libraries", "libraries"}};
 
 // "72 (KFD, data sheet) · 36 work-group processors (HIP, OpenCL)": readings that agree are joined.

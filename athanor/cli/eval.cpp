@@ -174,8 +174,7 @@ void add_eval(CLI::App& program, int& exit_code) {
                               "other data than the run's: NAME or DIR of a dataset, or a text file"),
           dataset_names())
       ->option_text("NAME|DIR|FILE");
-  suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
-          device_words)
+  suggest(command->add_option("--device", options->device, device_help() + " (default auto)"), device_words())
       ->option_text("NAME");
   add_trust_option(*command);
   add_number(*command, "--batch-size", options->batch_size, "images in a batch (default: the run's)")

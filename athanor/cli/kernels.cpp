@@ -10,6 +10,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/text.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/model_step.h"
@@ -31,17 +32,17 @@ struct DumpOptions {
 
 constexpr const char* offline = "offline";
 
-struct Target {
-  GpuTarget target;
-  const char* suffix;
-};
+std::vector<std::string> target_names() {
+  std::vector<std::string> names;
+  for (const GpuTargetName& one : gpu_targets()) names.emplace_back(one.name);
+  return names;
+}
 
-Target target_named(const std::string& name) {
-  if (name == "opencl") return {GpuTarget::opencl, "cl"};
-  if (name == "cuda") return {GpuTarget::cuda, "cu"};
-  if (name == "hip") return {GpuTarget::hip, "hip"};
+const GpuTargetName& target_named(const std::string& name) {
+  for (const GpuTargetName& one : gpu_targets())
+    if (one.name == name) return one;
   throw Error(ErrorCode::usage, fmt::format("'{}' is not a target", name), "--target",
-              "Give opencl, cuda or hip");
+              "Give one of " + join(target_names()));
 }
 
 // The sizes of the buffers of a step's kernel: values, then scratch.
@@ -126,8 +127,9 @@ std::vector<KernelResources> resources_of(Device device, const GpuCandidate& gen
 }
 
 // The target, which an architecture says too; and the offline device becomes one of that architecture.
-Target take_target(const DumpOptions& options) {
-  if (options.architecture.empty()) return target_named(options.target.empty() ? "opencl" : options.target);
+const GpuTargetName& take_target(const DumpOptions& options) {
+  if (options.architecture.empty())
+    return options.target.empty() ? gpu_targets().front() : target_named(options.target);
   const auto target = target_of_architecture(options.architecture);
   if (!target)
     throw Error(ErrorCode::usage, fmt::format("'{}' is not an architecture", options.architecture), "--arch",
@@ -140,22 +142,22 @@ Target take_target(const DumpOptions& options) {
     throw Error(ErrorCode::usage, fmt::format("{} has an architecture", options.step.config.device), "--arch",
                 "Give --arch or --device, not both");
   set_offline_architecture(*target, options.architecture);
-  return target_named(name);
+  return name_of(*target);
 }
 
 // Whether kernels by matrix units can be among them.
-std::string about_matrix_units(const DumpOptions& options, GpuTarget target) {
-  if (options.step.config.device != offline || target == GpuTarget::opencl) return {};
+std::string about_matrix_units(const DumpOptions& options, const GpuTargetName& target) {
+  if (options.step.config.device != offline || !target.by_architecture) return {};
   if (options.architecture.empty())
     return "None of them uses matrix units, which differ between GPUs: --arch gfx1100 or sm_86 uses those of "
            "an architecture.\n";
-  return matrix_units(target, options.architecture).empty()
+  return matrix_units(target.target, options.architecture).empty()
              ? fmt::format("Athanor knows no matrix units of {}.\n", options.architecture)
              : std::string();
 }
 
 int dump(const DumpOptions& options) {
-  const Target target = take_target(options);
+  const GpuTargetName& target = take_target(options);
   ModelStep step(options.step, device_option(options.step.config.device));
   const auto plan = plan_for(step.outline());
   const std::filesystem::path folder(options.out);
@@ -208,10 +210,9 @@ int dump(const DumpOptions& options) {
   for (const std::string& file : older.ours) std::filesystem::remove(folder / file, failed);
   std::cout << fmt::format("{} kernels of {} for {} are in {}; launches.json says how each is launched.\n",
                            list.size(), options.step.config.model,
-                           options.architecture.empty() ? std::string(to_string(target.target))
-                                                        : options.architecture,
+                           options.architecture.empty() ? std::string(target.name) : options.architecture,
                            options.out)
-            << about_matrix_units(options, target.target);
+            << about_matrix_units(options, target);
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
   if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
   if (!older.others.empty())
@@ -236,8 +237,9 @@ void add_kernels(CLI::App& program, int& exit_code) {
       ->option_text("NAME");
   add_trust_option(*dump_command);
   suggest(dump_command->add_option("--target", options->target,
-                                   "opencl, cuda or hip (default opencl, or that of --arch)"),
-          {"opencl", "cuda", "hip"})
+                                   fmt::format("{} (default {}, or that of --arch)", join(target_names()),
+                                               gpu_targets().front().name)),
+          target_names())
       ->option_text("NAME");
   suggest(dump_command->add_option(
               "--arch", options->architecture,

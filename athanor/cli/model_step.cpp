@@ -88,8 +88,8 @@ void add_step_options(CLI::App& command, ModelStepOptions& options) {
 
 void add_device_option(CLI::App& command, ModelStepOptions& options) {
   suggest(command.add_option("--device", options.config.device,
-                             "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)"),
-          device_words)
+                             device_help() + ": see 'athanor detect' (default auto)"),
+          device_words())
       ->option_text("NAME");
   add_trust_option(command);
 }

@@ -217,8 +217,7 @@ void add_predict(CLI::App& program, int& exit_code) {
       ->add_option("--checkpoint", options->checkpoint,
                    "a run's folder or its checkpoint (default: the newest in ./runs)")
       ->option_text("PATH");
-  suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
-          device_words)
+  suggest(command->add_option("--device", options->device, device_help() + " (default auto)"), device_words())
       ->option_text("NAME");
   add_trust_option(*command);
   add_number(*command, "--top", options->top, "classes to show (default 3)")->option_text("N");

@@ -135,8 +135,8 @@ int test_memories(const Detection& found, const MemoryTest& test) {
   bool tested = false;
   for (const FoundDevice& one : found.devices)
     for (const BackendUse& use : one.backends) {
-      if (!use.usable ||
-          (test.device.empty() ? one.kind == "cpu" && use.backend != "cpu" : test.device != use.device))
+      if (!use.usable || (test.device.empty() ? one.kind == "cpu" && use.device != to_string(Device{})
+                                              : test.device != use.device))
         continue;
       const TestedApart outcome = test_apart(use.device, test);
       tested = true;

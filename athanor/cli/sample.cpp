@@ -82,8 +82,7 @@ void add_sample(CLI::App& program, int& exit_code) {
       ->option_text("N");
   add_number(*command, "--seed", options->sample.seed, "another seed gives another text (default 0)")
       ->option_text("N");
-  suggest(command->add_option("--device", options->device, "auto, cpu, gpu, opencl:0, ... (default auto)"),
-          device_words)
+  suggest(command->add_option("--device", options->device, device_help() + " (default auto)"), device_words())
       ->option_text("NAME");
   add_trust_option(*command);
   add_number(*command, "--threads", options->threads, "threads of the CPU's kernels (default: the run's)")

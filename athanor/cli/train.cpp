@@ -119,9 +119,9 @@ void add_options(CLI::App& command, TrainOptions& options) {
          "train only adapters of this rank beside a transformer's layers (default: none)", "What to train");
   option("--lora-alpha", config.lora_alpha, "X", "scale adapters by X / RANK (default: by 1)",
          "What to train");
-  suggest(option("--device", config.device, "NAME",
-                 "auto, cpu, gpu, opencl:0, ...: see 'athanor detect' (default auto)", "What to train"),
-          device_words);
+  suggest(option("--device", config.device, "NAME", device_help() + ": see 'athanor detect' (default auto)",
+                 "What to train"),
+          device_words());
   group(command.add_flag_callback(
             "--trust", [] { set_trusting(true); },
             "use the device without examining it, or although it failed"),

@@ -7,6 +7,7 @@
 #include "athanor/base/text.h"
 #include "athanor/device/provider_names.h"
 #include "athanor/device/sighting.h"
+#include "athanor/device/spoken.h"
 #include "athanor/device/vendor_libraries.h"
 #include "athanor/device/visibility.h"
 
@@ -82,17 +83,13 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
 
 std::string why_not(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
                     const std::string& hidden, const Machine& machine) {
-  const std::string name = backend == "hip" ? "HIP" : "CUDA";
+  const std::string name = spoken(backend);
   std::string why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
   if (!why.empty()) return why;
   if (state == nullptr) return fmt::format("this build of Athanor does not know {}", name);
   // A runtime that finds none but hidden devices says that there is no device.
   if (!hidden.empty()) return "hidden by " + hidden;
   return state->answered ? fmt::format("the {} runtime does not list it", name) : state->problem;
-}
-
-std::string spoken(const std::string& backend) {
-  return backend == "hip" ? "HIP" : backend == "cuda" ? "CUDA" : "OpenCL";
 }
 
 // 12080 of "CUDA 12.8".

@@ -50,6 +50,14 @@ std::vector<std::string> provider_names() {
   return names;
 }
 
+std::vector<std::string> first_device_names() {
+  std::vector<std::string> names;
+  for (auto* provider : in_order())
+    if (!provider->hidden())
+      names.push_back(provider->name() + (provider == providers()[host_provider] ? "" : ":0"));
+  return names;
+}
+
 std::vector<DeviceInfo> list_devices() {
   std::vector<DeviceInfo> all;
   for (auto* provider : in_order())

@@ -7,5 +7,7 @@ namespace athanor {
 
 /// The names of registered backends: "cpu", "opencl", ...
 std::vector<std::string> provider_names();
+/// What --device takes for the first device of each, there or not: "cpu", "cuda:0", "opencl:0", ...
+std::vector<std::string> first_device_names();
 
 }  // namespace athanor

@@ -92,6 +92,15 @@ GpuCandidate gpu_joined_loops(std::span<const LoopProgram> programs, const GpuTr
 
 /// The targets of the kernel language.
 enum class GpuTarget : uint8_t { opencl, cuda, hip };
+struct GpuTargetName {
+  GpuTarget target;
+  std::string_view name;    // "opencl", as its backend
+  std::string_view suffix;  // of files of kernels: "cl"
+  bool by_architecture;     // its kernels differ between architectures, which add_architecture() knows
+};
+/// All of them.
+std::span<const GpuTargetName> gpu_targets();
+const GpuTargetName& name_of(GpuTarget target);
 /// "opencl"
 std::string_view to_string(GpuTarget target);
 /// The whole source of a launch for a target's compiler: the group's extents, the target's header, the part

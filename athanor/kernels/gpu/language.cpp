@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/embedded.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
@@ -10,17 +12,18 @@ std::string_view text_of(const std::string& file) { return embedded_file("athano
 
 }  // namespace
 
-std::string_view to_string(GpuTarget target) {
-  switch (target) {
-    case GpuTarget::opencl:
-      return "opencl";
-    case GpuTarget::cuda:
-      return "cuda";
-    case GpuTarget::hip:
-      return "hip";
-  }
-  return {};
+std::span<const GpuTargetName> gpu_targets() {
+  static constexpr GpuTargetName all[] = {{GpuTarget::opencl, "opencl", "cl", false},
+                                          {GpuTarget::cuda, "cuda", "cu", true},
+                                          {GpuTarget::hip, "hip", "hip", true}};
+  return all;
 }
+
+const GpuTargetName& name_of(GpuTarget target) {
+  return *std::ranges::find(gpu_targets(), target, &GpuTargetName::target);
+}
+
+std::string_view to_string(GpuTarget target) { return name_of(target).name; }
 
 std::string render(const GpuLaunch& launch, GpuTarget target) {
   std::string source;
