@@ -150,5 +150,31 @@ TEST(GpuConv, Strides) {
                    {view(DType::f32, x, 1, x_strides), view(DType::f32, y, 2, y_strides)}, w, 2e-6);
 }
 
+KernelRequest conv_request_for(const std::vector<TestOperand>& inputs) {
+  const ConvProblem conv(inputs[0].desc.shape, inputs[1].desc.shape, conv_attrs({}));
+  KernelRequest request{&find_op("conv2d"), conv_attrs({}), {}, {}, {}};
+  for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  request.outputs = {{inputs[0].desc.dtype, conv.y, {}, contiguous_strides(conv.y)}};
+  return request;
+}
+
+// Winograd's tiles lie in other lanes, and so do the columns of their products; four pixels are whole tiles.
+TEST(GpuConv, AnElementHasTheSameBitsWhereverInATileItLies) {
+  ATHANOR_NEEDS_GPU();
+  for (const DType dtype : types_with_tiles()) {
+    const std::vector<TestOperand> inputs = {view(dtype, {1, 9, 38, 46}, 1), view(dtype, {21, 9, 3, 3}, 2)};
+    const int64_t channel = dtype == DType::f16 ? 2 : 1, pixels = dtype == DType::f16 ? 8 : 4;
+    const std::vector<TestOperand> part = {part_of(inputs[0], {0, 0, pixels, pixels}),
+                                           part_of(inputs[1], {channel, 0, 0, 0})};
+    const auto is_winograd = [](const GpuCandidate& one) { return one.name.starts_with("winograd"); };
+    const auto is_other = [&](const GpuCandidate& one) { return !is_winograd(one) && may_overlap(one); };
+    const Ints first{0, channel, pixels, pixels};
+    const int64_t of_winograd = compare_with_part(conv_request_for, inputs, part, first, is_winograd),
+                  of_others = compare_with_part(conv_request_for, inputs, part, first, is_other);
+    EXPECT_GT(of_winograd, 10 * 20 * 20) << to_string(dtype);
+    EXPECT_GT(of_others, 10 * 20 * 20) << to_string(dtype);
+  }
+}
+
 }  // namespace
 }  // namespace athanor::testing

@@ -7,6 +7,7 @@
 
 #include "athanor/backends/gpu/backend.h"
 #include "athanor/backends/gpu/kernel.h"
+#include "athanor/kernels/gpu/templates/gemm.h"
 #include "tests/backends/cpu_kernels.h"
 #include "tests/support/gpu_devices.h"
 #include "tests/support/reduced.h"
@@ -148,6 +149,74 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
+}
+
+/// Those whose products may have overlapping tiles; where tests are reduced, one.
+inline std::vector<DType> types_with_tiles() {
+  return is_reduced() ? std::vector{DType::f32} : std::vector{DType::f32, DType::f16, DType::bf16};
+}
+
+/// Without the first elements along each axis.
+inline TestOperand part_of(TestOperand value, const Ints& first) {
+  for (int axis = 0; axis < value.desc.shape.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    value.offset += static_cast<size_t>(first[at] * value.desc.strides[at]) * size_of(value.desc.dtype);
+    value.desc.shape = value.desc.shape.with(axis, value.desc.shape[axis] - first[at]);
+  }
+  return value;
+}
+
+/// The last tile of a kernel may be moved inside the result, so that two groups store what lies in two tiles.
+/// Both must store the same bits. So this compares a result with the one of a smaller problem, in which each
+/// element lies elsewhere in its tile: `part` makes the result without its `first` elements along each axis.
+/// Compares candidates that `may_overlap` and that both problems have; returns how many elements of them.
+template <class RequestFor, class MayOverlap>
+inline int64_t compare_with_part(const RequestFor& request_for, const std::vector<TestOperand>& whole,
+                                 const std::vector<TestOperand>& part, const Ints& first,
+                                 const MayOverlap& may_overlap) {
+  int64_t compared = 0;
+  const KernelRequest request = request_for(whole), smaller = request_for(part);
+  const Shape &shape = request.output().shape, &small = smaller.output().shape;
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    for (const Grain* grain : {&fine_grain, &coarse_grain}) {
+      GpuTraits traits = device.facts().traits;
+      traits.grain = grain;
+      const auto others = gpu_candidates(smaller, traits);
+      for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
+        const auto same = std::ranges::find_if(others, [&](const GpuCandidate& other) {
+          return other.name == candidate.name && other.parameters == candidate.parameters;
+        });
+        if (!may_overlap(candidate) || same == others.end()) continue;
+        // Of fine grain, only these: tiles of others are staged, and of Winograd's, an item has one.
+        if (grain == &fine_grain && !candidate.name.starts_with("dot")) continue;
+        const std::vector<double> want = run_on(device, candidate, whole, request.output()),
+                                  got = run_on(device, *same, part, smaller.output());
+        for (int64_t i = 0; i < small.size(); ++i, ++compared) {
+          int64_t at = 0, below = 1, rest = i;
+          for (int axis = small.rank(); axis-- > 0; rest /= small[axis], below *= shape[axis])
+            if (small[axis] > 0) at += (rest % small[axis] + first[static_cast<size_t>(axis)]) * below;
+          const double one = got[static_cast<size_t>(i)], other = want[static_cast<size_t>(at)];
+          if (one == other) continue;
+          ADD_FAILURE() << candidate.name << " of " << request.key() << " and " << smaller.key()
+                        << ", element " << i << ": " << one << " and " << other;
+          return compared;
+        }
+      }
+    }
+  }
+  return compared;
+}
+
+/// Whether a product reads a matrix as it is in memory, or makes dot products: others store no element twice.
+inline bool may_overlap(const GpuCandidate& candidate) {
+  if (candidate.name.starts_with("dot")) return true;
+  const auto direct = [&](const char* source) {
+    const auto found = candidate.parameters.find(source);
+    return found != candidate.parameters.end() &&
+           found->second == static_cast<int64_t>(gpu::GemmSource::direct);
+  };
+  return direct("a") || direct("b");
 }
 
 }  // namespace athanor::testing
