@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_set>
 
 #include "athanor/base/error.h"
 #include "athanor/ops/elementwise.h"
@@ -17,6 +18,23 @@ constexpr const char *scale_name = "scale", *tracker_name = "growth_tracker", *s
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 Tensor wide(const Tensor& x) { return x.dtype() == DType::f64 ? x : cast(x, DType::f32); }
+
+const std::shared_ptr<GradSlot>& slot_of(const nn::Parameter& parameter) {
+  return parameter.value().node()->slot;
+}
+
+std::string name_of(const nn::Parameter& parameter) {
+  return parameter.name().empty() ? "" : fmt::format(": of '{}'", parameter.name());
+}
+
+// Whether one of them says so; most often many are the same.
+Tensor any_of(const std::vector<Tensor>& flags) {
+  Tensor all;
+  std::unordered_set<const Node*> seen;
+  for (const Tensor& flag : flags)
+    if (seen.insert(flag.node().get()).second) all = all.defined() ? all | flag : flag;
+  return all;
+}
 
 }  // namespace
 
@@ -44,11 +62,14 @@ void GradScaler::unscale(const std::vector<nn::Parameter>& parameters, std::sour
   const SourceScope scope(where);
   const Autocast exact(Precision::f32);
   const NoGrad off;
-  if (overflow_.defined())
-    throw Error(ErrorCode::usage, "unscale() of gradients that were unscaled in this step", to_string(where),
-                "Call it once between backward() and step(), and update() after step()");
+  for (const auto& parameter : parameters)
+    if (unscaled_.contains(slot_of(parameter)))
+      throw Error(ErrorCode::usage,
+                  fmt::format("unscale() of gradients that were unscaled in this step{}", name_of(parameter)),
+                  to_string(where), "Call it once between backward() and step(), and update() after step()");
   // The largest of all gradients; NaN where there is one.
   Tensor largest;
+  std::vector<std::shared_ptr<GradSlot>> slots;
   const Tensor inverse = 1 / scale_;
   for (const auto& parameter : parameters) {
     const Tensor& gradient = parameter.grad();
@@ -56,32 +77,54 @@ void GradScaler::unscale(const std::vector<nn::Parameter>& parameters, std::sour
     const Tensor value = wide(gradient), own = cast(max(abs(value)), DType::f32).to(scale_.device());
     largest = largest.defined() ? maximum(largest, own) : own;
     parameter.set_grad(cast(value * inverse.to(gradient.device()), gradient.dtype()));
+    slots.push_back(slot_of(parameter));
   }
-  overflow_ = largest.defined() ? !less(largest, infinite) : less(scale_, 0);
+  overflows_.push_back(largest.defined() ? !less(largest, infinite) : less(scale_, 0));
+  for (const auto& slot : slots) unscaled_.emplace(slot, overflows_.back());
 }
 
 void GradScaler::step(Optimizer& optimizer, std::source_location where) {
   const SourceScope scope(where);
-  if (!overflow_.defined()) unscale(optimizer.parameters(), where);
-  optimizer.step({.skip = overflow_, .skipped = skipped_}, where);
-  stepped_ = true;
+  if (stepped_.contains(&optimizer))
+    throw Error(ErrorCode::usage, "a second step() of an optimizer before the loss scale's update()",
+                to_string(where), "Call scaler.update() once, after the steps of all optimizers");
+  std::vector<nn::Parameter> rest;
+  std::vector<Tensor> overflows;
+  for (const auto& parameter : optimizer.parameters()) {
+    if (const auto found = unscaled_.find(slot_of(parameter)); found != unscaled_.end())
+      overflows.push_back(found->second);
+    else if (parameter.grad().defined())
+      rest.push_back(parameter);
+  }
+  if (!rest.empty() || overflows.empty()) {
+    unscale(rest, where);
+    overflows.push_back(overflows_.back());
+  }
+  optimizer.step({.skip = any_of(overflows)}, where);
+  stepped_.insert(&optimizer);
 }
 
 void GradScaler::update(std::source_location where) {
   const SourceScope scope(where);
   const NoGrad off;
-  if (!stepped_)
+  if (stepped_.empty())
     throw Error(ErrorCode::usage, "update() of a loss scale without a step()", to_string(where),
                 "Call scaler.step(optimizer) first");
   const Tensor in_row = tracker_ + 1, due = equal(in_row, options_.growth_interval);
+  const Tensor overflow = any_of(overflows_);
   // It does not grow to infinity.
   const Tensor grown = scale_ * options_.growth;
   const Tensor kept = athanor::where(due & less(grown, infinite), grown, scale_);
-  scale_ = athanor::where(overflow_, scale_ * options_.back_off, kept);
-  tracker_ = athanor::where(overflow_ | due, 0, in_row);
-  skipped_ = skipped_ + cast(overflow_, DType::i64);
-  overflow_ = {};
-  stepped_ = false;
+  scale_ = athanor::where(overflow, scale_ * options_.back_off, kept);
+  tracker_ = athanor::where(overflow | due, 0, in_row);
+  skipped_ = skipped_ + cast(overflow, DType::i64);
+  start_anew();
+}
+
+void GradScaler::start_anew() {
+  unscaled_.clear();
+  overflows_.clear();
+  stepped_.clear();
 }
 
 std::vector<std::pair<std::string, Tensor>> GradScaler::named_state() const {
@@ -113,8 +156,7 @@ bool GradScaler::go_back(const std::vector<nn::ValueMark>& mark) {
   scale_ = std::move(values[0]);
   tracker_ = std::move(values[1]);
   skipped_ = std::move(values[2]);
-  overflow_ = {};
-  stepped_ = false;
+  start_anew();
   return true;
 }
 

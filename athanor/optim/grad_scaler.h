@@ -1,7 +1,12 @@
 // Dynamic loss scaling: training with f16 without losing small gradients.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <source_location>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "athanor/optim/optimizer.h"
@@ -27,6 +32,9 @@ struct GradScalerOptions {
 ///
 /// All of this is part of the step's plan, so the host does not wait for the decision. A skipped step writes
 /// the old values of parameters and optimizer state.
+///
+/// Several optimizers each take their step, or skip it, by their own gradients. update() comes once, after
+/// the last, and shrinks the scale if any gradient overflowed.
 class GradScaler {
  public:
   /// The scale and its counters are kept on `device`. Throws Error(value) for options out of range.
@@ -34,12 +42,13 @@ class GradScaler {
 
   /// The loss times the scale; f32 unless the loss is f64.
   Tensor scale(const Tensor& loss, std::source_location where = std::source_location::current()) const;
-  /// Divides gradients by the scale, in f32, and records whether one of them is infinite or NaN. Once per
-  /// step and parameter: throws Error(usage) when called again before update().
+  /// Divides gradients by the scale, in f32, and records whether one of them is infinite or NaN: then all
+  /// optimizers with one of these parameters skip their step. Once per step and parameter: throws
+  /// Error(usage) when called again before update(), even after the optimizer's step.
   void unscale(const std::vector<nn::Parameter>& parameters,
                std::source_location where = std::source_location::current());
-  /// The optimizer's step, unless a gradient was infinite or NaN. Unscales first, if unscale() was not called
-  /// since update().
+  /// The optimizer's step, unless a gradient was infinite or NaN. Unscales first the gradients that were not
+  /// unscaled since update(). Throws Error(usage) when called again for this optimizer before update().
   void step(Optimizer& optimizer, std::source_location where = std::source_location::current());
   /// Shrinks the scale after a step that was skipped, and lets it grow after many that were not. Throws
   /// Error(usage) without a step() before.
@@ -47,7 +56,7 @@ class GradScaler {
 
   /// f32: the scale of the next step.
   const Tensor& scale() const { return scale_; }
-  /// i64: how many steps were skipped so far.
+  /// i64: how many steps were skipped so far, by one optimizer or more.
   const Tensor& skipped() const { return skipped_; }
 
   /// "scale" (f32), "growth_tracker" and "skipped" (i64).
@@ -62,11 +71,14 @@ class GradScaler {
 
  private:
   std::vector<std::pair<std::string, Tensor>> named_state() const;
+  void start_anew();
 
   GradScalerOptions options_;
   Tensor scale_, tracker_, skipped_;
-  Tensor overflow_;  // bool: of the step under way; undefined before unscale()
-  bool stepped_ = false;
+  // Of the step under way:
+  std::unordered_map<std::shared_ptr<GradSlot>, Tensor> unscaled_;  // bool: whether a gradient overflowed
+  std::vector<Tensor> overflows_;                                   // the same, one for each unscale()
+  std::unordered_set<const Optimizer*> stepped_;
 };
 
 }  // namespace athanor::optim

@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* step_name = "step";
 constexpr const char* rate_name = "lr";
+constexpr const char* skipped_steps_name = "skipped";
 
 // The numbers of a step as tensors, one for each dtype and device of parameters: f64 for f64, f32 for all
 // others.
@@ -41,8 +42,8 @@ class NumberTensors {
 };
 
 // The number of a step without those before that were skipped: f32.
-Tensor steps_made(const StepGuard& guard, int64_t step) {
-  return cast(Tensor::scalar(step, DType::i64, guard.skipped.device()) - guard.skipped, DType::f32);
+Tensor steps_made(const Tensor& skipped, int64_t step) {
+  return cast(Tensor::scalar(step, DType::i64, skipped.device()) - skipped, DType::f32);
 }
 
 }  // namespace
@@ -90,11 +91,16 @@ void Optimizer::step(const StepGuard& guard, std::source_location where) {
   const auto unless_skipped = [&](const Tensor& old, Tensor fresh) {
     return guard.skip.defined() ? athanor::where(guard.skip.to(old.device()), old, fresh) : fresh;
   };
+  const bool guarded = guard.skip.defined();
+  Tensor skipped = skipped_;
+  if (guarded)
+    skipped = skipped.defined() ? skipped.to(guard.skip.device())
+                                : Tensor::scalar(int64_t{0}, DType::i64, guard.skip.device());
   bool any = false;
   for (auto& group : groups_) {
     const Rates rates{lr_ * group.lr_factor, group.weight_decay.value_or(default_weight_decay()), steps_ + 1};
-    NumberTensors number_tensors = guard.skip.defined()
-                                       ? NumberTensors(numbers(rates, steps_made(guard, rates.step)))
+    NumberTensors number_tensors = skipped.defined()
+                                       ? NumberTensors(numbers(rates, steps_made(skipped, rates.step)))
                                        : NumberTensors(numbers(rates));
     for (auto& [parameter, state, name] : group.entries) {
       const PartScope part(name);
@@ -115,6 +121,7 @@ void Optimizer::step(const StepGuard& guard, std::source_location where) {
     throw Error(ErrorCode::value, "step() of an optimizer without any gradient", to_string(where),
                 "Call loss.backward() first; step() consumes gradients, so each needs its own backward()");
   ++steps_;
+  skipped_ = guarded ? skipped + cast(guard.skip, DType::i64) : skipped;
 }
 
 void Optimizer::offload_state() {
@@ -162,7 +169,8 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::named_state() const {
 }
 
 Optimizer::Mark Optimizer::mark() const {
-  Mark mark{steps_, lr_, {}};
+  Mark mark{steps_, lr_, {}, {}};
+  if (skipped_.defined()) mark.skipped.emplace(skipped_);
   for (const auto& group : groups_)
     for (const auto& entry : group.entries)
       for (const auto& tensor : entry.state) mark.state.emplace_back(tensor);
@@ -172,7 +180,10 @@ Optimizer::Mark Optimizer::mark() const {
 bool Optimizer::go_back(const Mark& mark) {
   std::vector<Tensor> values;
   for (const nn::ValueMark& value : mark.state) values.push_back(value.value());
-  if (!std::ranges::all_of(values, &Tensor::defined)) return false;
+  Tensor skipped = mark.skipped ? mark.skipped->value() : Tensor();
+  if (!std::ranges::all_of(values, &Tensor::defined) || mark.skipped.has_value() != skipped.defined())
+    return false;
+  skipped_ = std::move(skipped);
   steps_ = mark.steps;
   lr_ = mark.lr;
   size_t next = 0;
@@ -186,6 +197,7 @@ nn::StateDict Optimizer::state_dict() const {
   nn::StateDict state = nn::to_state_dict(named_state());
   state.emplace(step_name, HostArray::of<int64_t>({}, std::span(&steps_, 1)));
   state.emplace(rate_name, HostArray::of<double>({}, std::span(&lr_, 1)));
+  if (skipped_.defined()) state.emplace(skipped_steps_name, skipped_.to_host());
   return state;
 }
 
@@ -193,12 +205,20 @@ void Optimizer::load_state_dict(const nn::StateDict& state) {
   std::vector<std::pair<std::string, TensorType>> wanted{{step_name, {DType::i64, {}, {}}},
                                                          {rate_name, {DType::f64, {}, {}}}};
   for (const auto& [name, tensor] : named_state()) wanted.emplace_back(name, tensor.type());
+  const bool guarded = state.contains(skipped_steps_name);
+  if (guarded)
+    wanted.emplace_back(skipped_steps_name,
+                        TensorType{DType::i64, {}, parameters().front().value().device()});
   auto values = nn::from_state_dict(state, wanted, "the optimizer");
   const double steps = values[0].item(), lr = values[1].item();
   check_learning_rate(lr);
-  if (!(steps >= 0)) throw Error(ErrorCode::value, fmt::format("an optimizer's state after {} steps", steps));
+  const double skipped = guarded ? values.back().item() : 0;
+  if (!(steps >= skipped && skipped >= 0))
+    throw Error(ErrorCode::value,
+                fmt::format("an optimizer's state after {} steps, {} of them skipped", steps, skipped));
   steps_ = static_cast<int64_t>(steps);
   lr_ = lr;
+  skipped_ = guarded ? values.back() : Tensor();
   size_t next = 2;  // in the order of named_state()
   for (auto& group : groups_)
     for (auto& entry : group.entries)

@@ -22,8 +22,7 @@ struct ParamGroup {
 
 /// A step of which only the device knows whether it is made.
 struct StepGuard {
-  Tensor skip;     // bool: parameters and state stay as they are. Undefined: the step is made
-  Tensor skipped;  // i64: how many earlier steps were not made
+  Tensor skip = {};  // bool: parameters and state stay as they are. Undefined: the step is made
 };
 
 /// Moves parameters down their gradients.
@@ -66,7 +65,8 @@ class Optimizer {
   std::vector<nn::Parameter> parameters() const;
   /// The memory that the parameters' state takes.
   uint64_t state_bytes() const;
-  /// "step" (i64), "lr" (f64), and the state of each parameter: "fc1.weight.exp_avg".
+  /// "step" (i64), "lr" (f64), after a step with a guard "skipped" (i64), and the state of each parameter:
+  /// "fc1.weight.exp_avg".
   nn::StateDict state_dict() const;
   /// Throws Error(name|shape) as Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
@@ -75,6 +75,7 @@ class Optimizer {
   struct Mark {
     int64_t steps = 0;
     double lr = 0;
+    std::optional<nn::ValueMark> skipped = {};
     std::vector<nn::ValueMark> state;
   };
   Mark mark() const;
@@ -120,6 +121,7 @@ class Optimizer {
   std::vector<std::string> state_names_;
   double lr_;
   int64_t steps_ = 0;
+  Tensor skipped_;  // i64: how many of them guards skipped; undefined before the first with a guard
 };
 
 /// All parameters as one group.

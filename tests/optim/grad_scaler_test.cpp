@@ -5,6 +5,11 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "../nn/reference.h"
 #include "../support/expect_error.h"
@@ -29,6 +34,8 @@ struct Two : nn::Module {
   nn::Parameter b = add_parameter("b", nn::init::zeros({5}));
   Tensor forward(const Tensor& x) override { return x; }
 };
+
+double infinity() { return std::numeric_limits<double>::infinity(); }
 
 Tensor given(const std::string& name) { return Tensor::from(scaling().at(name)); }
 
@@ -101,6 +108,66 @@ TEST(GradScaler, GoesOnFromItsState) {
   EXPECT_EQ(run(7), run(-1));
 }
 
+// Each of two optimizers must end where plain steps with its finite gradients end.
+TEST(GradScaler, LetsEachOptimizerSkipByItsOwnGradients) {
+  const auto gradient = [](const std::string& name, int step) {
+    return given("grad." + std::to_string(step) + "." + name);
+  };
+  const auto finite = [&](const std::string& name, int step) {
+    for (const double x : to_doubles(gradient(name, step).to_host()))
+      if (!std::isfinite(x)) return false;
+    return true;
+  };
+  const auto fill = [](const Two& p) {
+    p.load_state_dict({{"a", scaling().at("start.a")}, {"b", scaling().at("start.b")}});
+  };
+  for (const bool one_by_hand : {false, true}) {
+    SCOPED_TRACE(one_by_hand);
+    Two p, plain;
+    fill(p), fill(plain);
+    Adam a(group({p.a}), {.lr = 0.05}), plain_a(group({plain.a}), {.lr = 0.05});
+    Adam b(group({p.b}), {.lr = 0.05}), plain_b(group({plain.b}), {.lr = 0.05});
+    GradScaler scaler({}, quick);
+    double scale = quick.initial_scale;
+    int64_t in_row = 0, skipped = 0, only_one = 0;
+    for (int step = 0; step < 14; ++step) {
+      scaler.scale(sum(p.a * gradient("a", step)) + sum(p.b * gradient("b", step))).backward();
+      if (one_by_hand) scaler.unscale({p.a});
+      scaler.step(a);
+      scaler.step(b);
+      scaler.update();
+      const bool good_a = finite("a", step), good_b = finite("b", step);
+      if (good_a) plain.a.set_grad(gradient("a", step)), plain_a.step();
+      if (good_b) plain.b.set_grad(gradient("b", step)), plain_b.step();
+      only_one += good_a != good_b;
+      skipped += !good_a || !good_b;
+      in_row = good_a && good_b ? in_row + 1 : 0;
+      if (in_row == quick.growth_interval) scale *= quick.growth, in_row = 0;
+      if (!good_a || !good_b) scale *= quick.back_off;
+      expect_near(p.a, plain.a.value().to_host(), 1e-6, "a");
+      expect_near(p.b, plain.b.value().to_host(), 1e-6, "b");
+      EXPECT_EQ(scaler.scale().item(), scale) << step;
+      EXPECT_EQ(scaler.skipped().item(), static_cast<double>(skipped)) << step;
+    }
+    EXPECT_GT(only_one, 2);
+  }
+}
+
+TEST(GradScaler, LetsOptimizersSkipTogetherThatAreUnscaledTogether) {
+  Two p;
+  p.load_state_dict({{"a", scaling().at("start.a")}, {"b", scaling().at("start.b")}});
+  Sgd a(group({p.a}), {.lr = 0.1}), b(group({p.b}), {.lr = 0.1});
+  GradScaler scaler;
+  scaler.scale(sum(p.a * infinity()) + sum(p.b)).backward();
+  scaler.unscale(p.parameters());
+  clip_grad_norm(p.parameters(), 1);  // its factor is wrong for both
+  scaler.step(a);
+  scaler.step(b);
+  scaler.update();
+  expect_near(p.a, scaling().at("start.a"), 0, "a");
+  expect_near(p.b, scaling().at("start.b"), 0, "b");
+}
+
 TEST(GradScaler, DoesNotGrowToInfinity) {
   Two p;
   Sgd sgd(group(p.parameters()), {.lr = 0.1});
@@ -121,7 +188,18 @@ TEST(GradScaler, NeedsItsCallsInOrder) {
   GradScaler scaler;
   scaler.scale(sum(p.a) + sum(p.b)).backward();
   scaler.unscale(p.parameters());
-  expect_error(ErrorCode::usage, {}, [&] { scaler.unscale(p.parameters()); });
+  expect_error(ErrorCode::usage, {"'b'"}, [&] { scaler.unscale({p.b}); });
+
+  Sgd a(group({p.a}), {.lr = 0.1}), b(group({p.b}), {.lr = 0.1});
+  scaler.step(a);
+  scaler.scale(sum(p.a) + sum(p.b)).backward();
+  expect_error(ErrorCode::usage, {"second step"}, [&] { scaler.step(a); });
+  expect_error(ErrorCode::usage, {"'a'"}, [&] { scaler.unscale({p.a}); });
+  scaler.step(b);
+  scaler.update();
+  expect_error(ErrorCode::usage, {}, [&] { scaler.update(); });
+  scaler.step(a);  // the gradient of the second backward()
+  EXPECT_EQ(p.a.value().to_vector<float>()[0], -0.2F);
 }
 
 TEST(GradScaler, MakesOnePlanForAllSteps) {
