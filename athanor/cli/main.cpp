@@ -7,6 +7,7 @@
 
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/compile_kernels.h"
 #include "athanor/cli/examine.h"
 #include "athanor/cli/last_words.h"
 #include "athanor/cli/output.h"
@@ -36,6 +37,8 @@ int run(int argc, char** argv) {
   athanor::cli::add_completion(program, exit_code);
   athanor::cli::add_examine_device(program, exit_code);
   athanor::cli::examine_devices_apart();
+  athanor::cli::add_compile_kernels(program);
+  athanor::cli::compile_kernels_apart();
   // Last, for commands take over what their parent's footer is when they are added.
   program.footer("'athanor COMMAND --help' describes a command. To start: athanor train");
   try {

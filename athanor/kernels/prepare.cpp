@@ -12,6 +12,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/compile_apart.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
@@ -42,6 +43,7 @@ void prepare_all(const std::vector<std::pair<const Kernel*, bool>>& kernels) {
   std::mutex mutex;
   const auto work = [&, examines = examining()] {
     const ExaminationScope scope(examines);
+    const CompileApartScope apart;
     for (size_t i = next++; i < kernels.size(); i = next++) try {
         throw_if_interrupted();
         tell_wait("compiling kernels",

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "athanor/base/text.h"
+#include "athanor/kernels/compile_apart.h"
 #include "tests/cli/program_test.h"
 
 namespace athanor::testing {
@@ -56,6 +56,20 @@ TEST_F(HipRuntime, IsRefusedInOneSentence) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, StartsWith("athanor: error: there is no device 'hip:0'"));
   EXPECT_EQ(run({"explain", "--model", "mlp", "--device", "cpu", "--deterministic"}).err, "");
+}
+
+// hipRTC compiles without a device.
+TEST_F(HipRuntime, CompilesInAProcessOfTheProgram) {
+  const CompileApartScope scope;
+  set_compiler_program({ATHANOR_BINARY_DIR "/athanor", "compile-kernels"});
+  const auto compile = [](const std::string& source) {
+    return compile_apart("hip", "gfx1030", source, "twice");
+  };
+  const auto binary = compile("extern \"C\" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }");
+  EXPECT_FALSE(compile("no program").has_value());
+  set_compiler_program({});
+  ASSERT_TRUE(binary.has_value());
+  EXPECT_THAT(*binary, AllOf(HasSubstr("ELF"), HasSubstr("gfx1030"), HasSubstr("twice")));
 }
 
 }  // namespace

@@ -38,4 +38,11 @@ std::string Compilation::result(const CompilerApi::Form& form) const {
   return form.get(program_, binary.data()) == 0 ? binary : std::string();
 }
 
+std::string Compilation::best_result() const {
+  if (failed()) return {};
+  for (const CompilerApi::Form& form : compiler_.forms)
+    if (std::string made = result(form); !made.empty()) return made;
+  return {};
+}
+
 }  // namespace athanor::gpu

@@ -9,8 +9,9 @@ namespace athanor::gpu {
 struct CompilerApi {
   /// Why it is missing, and the package that contains it; "" if it is there.
   std::string missing, fix;
-  std::string version;         // "NVRTC 13.0"
-  bool one_at_a_time = false;  // whether threads must not compile at the same time
+  std::string version;  // "NVRTC 13.0"
+  /// Its name in kernels/compile_apart.h, if threads must not compile at the same time; else "".
+  std::string apart;
   /// What it compiles for: "sm_86"; {} where it does not say.
   std::vector<std::string> architectures;
 
@@ -53,6 +54,8 @@ class Compilation {
   std::string problem(size_t most) const;
   /// The program in one of the compiler's forms; "" where it has none.
   std::string result(const CompilerApi::Form& form) const;
+  /// In the best form that it has; "" if it failed.
+  std::string best_result() const;
 
  private:
   const CompilerApi& compiler_;

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <mutex>
+#include <string>
+#include <utility>
 
 #include "athanor/backends/gpu/stream_driver.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/kernels/compile_apart.h"
 
 namespace athanor::gpu {
 
@@ -30,7 +33,14 @@ void StreamDriver::refuse_compilation(const Compilation& failed, const std::stri
 Module StreamDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
   static std::mutex compiling;
   std::unique_lock turn(compiling, std::defer_lock);
-  if (compiler_.one_at_a_time) turn.lock();
+  if (!compiler_.apart.empty() && !turn.try_lock()) {
+    if (auto made = compile_apart(compiler_.apart, compiled_for_, source, name))
+      if (const Module module = load(*made); module != nullptr) {
+        if (binary != nullptr) *binary = std::move(*made);
+        return module;
+      }
+    turn.lock();
+  }
   const Compilation compilation(compiler_, compiled_for_, source, name);
   if (compilation.failed()) refuse_compilation(compilation, name);
   for (size_t i = form_; i < compiler_.forms.size(); ++i) {

@@ -6,10 +6,13 @@
 #include "athanor/backends/gpu/stream_api.h"
 #include "athanor/backends/hip/library.h"
 #include "athanor/device/vendor_libraries.h"
+#include "athanor/kernels/compile_apart.h"
 
 namespace athanor::hip {
 
 using gpu::CompilerApi;
+
+static constexpr const char* compiler_name = "hip";
 
 static CompilerApi load_compiler() {
   static const os::Library own(hiprtc_names(Machine(), hip_library().name()));
@@ -39,7 +42,7 @@ static CompilerApi load_compiler() {
   reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
   api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
   api.forms = {code};
-  api.one_at_a_time = true;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
+  api.apart = compiler_name;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
   api.refused = [](const CompilerApi&, int) -> std::string {
     return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";
   };
@@ -53,5 +56,12 @@ const CompilerApi& hip_compiler() {
   static const CompilerApi instance = load_compiler();
   return instance;
 }
+
+[[maybe_unused]] static const bool compiler_registered = register_compiler(
+    compiler_name,
+    [](const std::string& target, const std::string& source, const std::string& name) -> std::string {
+      if (!hip_compiler().missing.empty()) return {};
+      return gpu::Compilation(hip_compiler(), target, source, name).best_result();
+    });
 
 }  // namespace athanor::hip

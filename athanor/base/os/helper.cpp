@@ -1,0 +1,141 @@
+#include "athanor/base/os/helper.h"
+
+#ifndef _WIN32
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <limits>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/os/interrupt.h"
+
+namespace athanor::os {
+namespace {
+
+constexpr size_t most_bytes_of_message = size_t{1} << 30;
+constexpr double forever = std::numeric_limits<double>::infinity();
+
+// Whether there is something to read or the other end is closed.
+bool await_message(int line, double seconds) {
+  constexpr double turn = 0.25;
+  const auto start = Clock::now();
+  for (;;) {
+    const double left = std::min(seconds - seconds_since(start), turn);
+    if (left <= 0) return false;
+    pollfd waiting{line, POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(left * 1000) + 1) > 0) return true;
+    throw_if_interrupted();
+  }
+}
+
+bool take(int line, char* to, size_t bytes, double seconds) {
+  for (size_t done = 0; done < bytes;) {
+    if (seconds < forever && !await_message(line, seconds)) return false;
+    const ssize_t count = read(line, to + done, bytes - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+bool give(int line, const char* from, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t count = send(line, from + done, bytes - done, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    done += static_cast<size_t>(count);
+  }
+  return true;
+}
+
+// A message is its size and its bytes.
+bool give_message(int line, const std::string& text) {
+  const uint64_t size = text.size();
+  return give(line, reinterpret_cast<const char*>(&size), sizeof size) &&
+         give(line, text.data(), text.size());
+}
+
+std::optional<std::string> take_message(int line, double seconds) {
+  uint64_t size = 0;
+  if (!take(line, reinterpret_cast<char*>(&size), sizeof size, seconds) || size > most_bytes_of_message)
+    return {};
+  std::string text(size, '\0');
+  if (!take(line, text.data(), text.size(), seconds)) return {};
+  return text;
+}
+
+[[noreturn]] void become(char* const* words, pid_t parent, int line) {
+  setpgid(0, 0);  // so that its own children end with it
+#ifdef __linux__
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (getppid() != parent) _exit(1);
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGPIPE}) std::signal(signal, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDWR);
+  dup2(nothing, STDOUT_FILENO);
+  dup2(nothing, STDERR_FILENO);
+  dup2(line, STDIN_FILENO);
+  execv(words[0], words);
+  _exit(127);
+}
+
+}  // namespace
+
+Helper::Helper(std::vector<std::string> words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
+  const pid_t parent = getpid();
+  process_ = fork();
+  if (process_ == 0) become(pointers.data(), parent, ends[1]);
+  close(ends[1]);
+  line_ = ends[0];
+}
+
+Helper::~Helper() {
+  if (line_ >= 0) close(line_);
+  if (process_ <= 0) return;
+  kill(-process_, SIGKILL);
+  kill(process_, SIGKILL);  // before it has a group of its own
+  while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::optional<std::string> Helper::ask(const std::string& question, double seconds) {
+  if (process_ <= 0 || !give_message(line_, question)) return {};
+  return take_message(line_, seconds);
+}
+
+void answer_questions(const std::function<std::string(const std::string& question)>& answer) {
+  while (const auto question = take_message(STDIN_FILENO, forever))
+    if (!give_message(STDIN_FILENO, answer(*question))) return;
+}
+
+}  // namespace athanor::os
+#else
+namespace athanor::os {
+
+Helper::Helper(std::vector<std::string>) {}
+Helper::~Helper() = default;
+std::optional<std::string> Helper::ask(const std::string&, double) { return {}; }
+void answer_questions(const std::function<std::string(const std::string& question)>&) {}
+
+}  // namespace athanor::os
+#endif

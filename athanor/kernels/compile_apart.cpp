@@ -1,0 +1,116 @@
+#include "athanor/kernels/compile_apart.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "athanor/base/error.h"
+#include "athanor/base/os/helper.h"
+
+namespace athanor {
+namespace {
+
+constexpr int most_processes = 4;
+constexpr double patience_with_a_compiler = 300;  // seconds
+
+std::map<std::string, CompileSource>& compilers() {
+  static std::map<std::string, CompileSource> all;
+  return all;
+}
+
+std::vector<std::string>& compiler_program() {
+  static std::vector<std::string> words;
+  return words;
+}
+
+std::atomic<int> processes{0};
+std::atomic<bool> program_fails{false};  // it cannot be started, say
+
+// Works if it has answered once.
+class CompilerProcess {
+ public:
+  explicit CompilerProcess(std::vector<std::string> words) : helper_(std::move(words)) {
+    if (++processes > most_processes) return;
+    works_ = helper_.ask({}, patience_with_a_compiler).has_value();
+    if (!works_) program_fails = true;
+  }
+  ~CompilerProcess() { --processes; }
+  CompilerProcess(const CompilerProcess&) = delete;
+  CompilerProcess& operator=(const CompilerProcess&) = delete;
+
+  bool works() const { return works_; }
+  std::optional<std::string> compile(const std::string& source, const std::string& name) {
+    return helper_.ask(name + '\n' + source, patience_with_a_compiler);
+  }
+
+ private:
+  os::Helper helper_;
+  bool works_ = false;
+};
+
+// Of this thread.
+thread_local int scopes = 0;
+thread_local std::string process_for;
+thread_local std::unique_ptr<CompilerProcess> process;
+
+CompilerProcess* process_of_this_thread(const std::string& compiler, const std::string& target) {
+  if (scopes == 0 || compiler_program().empty() || program_fails) return nullptr;
+  const std::string wanted = compiler + '\n' + target;
+  if (process && process_for == wanted) return process.get();
+  process.reset();
+  if (processes >= most_processes) return nullptr;
+  std::vector<std::string> words = compiler_program();
+  words.insert(words.end(), {compiler, target});
+  process = std::make_unique<CompilerProcess>(std::move(words));
+  process_for = wanted;
+  if (!process->works()) process.reset();
+  return process.get();
+}
+
+}  // namespace
+
+bool register_compiler(const std::string& compiler, CompileSource compile) {
+  compilers().insert_or_assign(compiler, std::move(compile));
+  return true;
+}
+
+void set_compiler_program(std::vector<std::string> words) {
+  compiler_program() = std::move(words);
+  program_fails = false;
+}
+
+void serve_compiler(const std::string& compiler, const std::string& target) {
+  const auto found = compilers().find(compiler);
+  if (found == compilers().end()) throw Error(ErrorCode::name, fmt::format("no compiler '{}'", compiler));
+  os::answer_questions([&](const std::string& question) -> std::string {
+    const size_t end = question.find('\n');
+    if (end == std::string::npos) return {};  // asks whether there is an answer
+    return found->second(target, question.substr(end + 1), question.substr(0, end));
+  });
+}
+
+CompileApartScope::CompileApartScope() { ++scopes; }
+
+CompileApartScope::~CompileApartScope() {
+  if (--scopes == 0) process.reset();
+}
+
+std::optional<std::string> compile_apart(const std::string& compiler, const std::string& target,
+                                         const std::string& source, const std::string& name) {
+  constexpr int times = 2;  // one may have ended for lack of memory
+  for (int i = 0; i < times; ++i) {
+    CompilerProcess* const own = process_of_this_thread(compiler, target);
+    if (own == nullptr) return {};
+    auto binary = own->compile(source, name);
+    if (binary) return binary->empty() ? std::nullopt : std::move(binary);
+    process.reset();
+  }
+  throw Error(
+      ErrorCode::device,
+      fmt::format("the compiler of {} ended over the kernel '{}', in a process of its own", target, name));
+}
+
+}  // namespace athanor

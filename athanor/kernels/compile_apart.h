@@ -1,0 +1,37 @@
+// Compilers of which a process can use one thread only: other processes compile at the same time.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace athanor {
+
+/// Compiles a source for an architecture and returns the binary, or "" if the compiler refuses it.
+using CompileSource =
+    std::function<std::string(const std::string& target, const std::string& source, const std::string& name)>;
+/// Makes a compiler known by a name. Returns true.
+bool register_compiler(const std::string& compiler, CompileSource compile);
+
+/// The program that compiles: it is started with these words, the compiler's name and the architecture, and
+/// calls serve_compiler(). Without one, as in a user's own program, nothing is compiled apart.
+void set_compiler_program(std::vector<std::string> words);
+/// Compiles until the process that started this one is gone.
+void serve_compiler(const std::string& compiler, const std::string& target);
+
+/// While one exists, this thread may have a process to compile in; it ends with the scope.
+class CompileApartScope {
+ public:
+  CompileApartScope();
+  ~CompileApartScope();
+  CompileApartScope(const CompileApartScope&) = delete;
+  CompileApartScope& operator=(const CompileApartScope&) = delete;
+};
+
+/// The binary. None if there is no scope, no such process or too many, or if the compiler refuses the source:
+/// then it is to be compiled here. Throws Error(device) if the compiler ends two processes over this source,
+/// because it would end this one too.
+std::optional<std::string> compile_apart(const std::string& compiler, const std::string& target,
+                                         const std::string& source, const std::string& name);
+
+}  // namespace athanor
