@@ -31,6 +31,7 @@ class FakeDevice final : public Backend {
     std::random_device random;
     fake->serial_ = std::to_string(random()) + std::to_string(random());
     fake->kind = "cpu";
+    fake->driver.clear();
     fake->names = {"a", "b", "c"};
     fake->wrong.clear();
     fake->wrong_by = 1000;
@@ -44,11 +45,12 @@ class FakeDevice final : public Backend {
     info.device = device();
     info.name = "fake device " + serial_;
     info.kind = kind;
+    if (!driver.empty()) info.properties["driver"] = {driver, "test"}, info.environment = {"driver"};
     return info;
   }
 
   Timer timer;
-  std::string kind;
+  std::string kind, driver;
   std::vector<std::string> names;                              // of candidates
   std::string wrong;                                           // the one whose results are wrong
   float wrong_by = 1000;                                       // in its first element

@@ -183,6 +183,26 @@ TEST(KernelRequest, SaysWhatIsComputedIn) {
   EXPECT_TRUE(backend_of(Device{}).candidates(0, request).empty()) << "and nothing computes so yet";
 }
 
+TEST_F(Tuner, TakesTheWinnerOfAnotherDriverAsAGuess) {
+  quiet();
+  fake_.driver = "1.0";
+  EXPECT_EQ(chosen(product(40)).name, "b");
+  next_process();
+  fake_.driver = "2.0";
+  const Chosen guessed = chosen(product(40), Choosing::guess);
+  EXPECT_EQ(guessed.name, "b");
+  EXPECT_EQ(guessed.why, "as on this device with another driver");
+  EXPECT_EQ(chosen(product(41), Choosing::guess).name, "a") << "of another problem";
+  EXPECT_EQ(timed(), 0);
+  // It counts for less than what is timed here.
+  next_process();
+  fake_.timer = [](const std::string& name, int runs) { return runs * (name == "c" ? 20e-6 : 24e-6); };
+  EXPECT_EQ(chosen(product(40)).name, "c");
+  EXPECT_EQ(timed(), 1);
+  next_process();
+  EXPECT_EQ(chosen(product(40), Choosing::guess).name, "c");
+}
+
 TEST_F(Tuner, TakesNothingFromNeighboursWithoutTuning) {
   quiet();
   EXPECT_EQ(chosen(product(65)).name, "b");

@@ -10,6 +10,7 @@
 namespace athanor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -38,6 +39,36 @@ TEST(Progress, SaysOffATerminalThatItCompilesAndNotEachKernel) {
   progress.tested(20, 100);
   EXPECT_THAT(out.str(), Not(HasSubstr("conv2d"))) << "a line in ten seconds";
   EXPECT_THAT(out.str(), Not(HasSubstr("20 of")));
+}
+
+TEST(Progress, ShowsHowFarTuningIs) {
+  std::ostringstream out;
+  Progress progress(out, {.interactive = true});
+  RunFacts run = facts();
+  progress.started(run);
+  int64_t number = 0;
+  // What is written after one more step.
+  const auto shown = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    out.str({});
+    StepMetrics metrics;
+    metrics.step = ++number;
+    progress.stepped(metrics, 0.1);
+    return out.str();
+  };
+  shown();  // the first one compiles
+  EXPECT_THAT(shown(), AllOf(HasSubstr("ETA"), Not(HasSubstr("tuning"))));
+  progress.tuned({.step = 3, .changes = {}, .state = {.problems = 5, .timed = 2}});
+  EXPECT_THAT(shown(), HasSubstr("tuning 2/5"));
+  out.str({});
+  progress.tuned({.step = 4,
+                  .changes = {{"conv2d 3x3", "direct", "tile_conv", 1.5}},
+                  .state = {.problems = 5, .timed = 3}});
+  EXPECT_THAT(out.str(),
+              HasSubstr("from step 4 on: conv2d by tile_conv, 1.50 times as fast (3 of 5 problems timed)"));
+  EXPECT_THAT(shown(), HasSubstr("tuning 3/5"));
+  progress.tuned({.step = 5, .changes = {}, .state = {.problems = 5, .timed = 5, .over = true}});
+  EXPECT_THAT(shown(), AllOf(HasSubstr("ETA"), Not(HasSubstr("tuning"))));
 }
 
 }  // namespace
