@@ -1,9 +1,12 @@
 // A driver of a GPU that does not exist: memory is the host's, and commands run as they are given. For tests
 // of what stands between the compiler and a driver, where no kernel has to be compiled.
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <thread>
 
 #include "athanor/backends/gpu/device.h"
 #include "athanor/base/error.h"
@@ -25,6 +28,10 @@ class HostDriver final : public gpu::Driver {
     facts_.target = target;
     facts_.release = release;
   }
+
+  /// What is given to it never ends, or takes this long.
+  std::atomic<bool> hangs = false;
+  std::chrono::milliseconds takes{0};
 
   void open() override {}
   gpu::Memory allocate(size_t bytes, std::string&) override {
@@ -53,8 +60,8 @@ class HostDriver final : public gpu::Driver {
   gpu::Mark mark(gpu::Stream, bool) override { return this; }
   void wait(gpu::Stream, gpu::Mark, gpu::Stream) override {}
   bool passed(gpu::Mark) override { return true; }
-  void await(gpu::Mark) override {}
-  void finish(gpu::Stream) override {}
+  void await(gpu::Mark) override { work(); }
+  void finish(gpu::Stream) override { work(); }
   void release(gpu::Mark) noexcept override {}
   gpu::Interval interval(const gpu::Span&) override { return {}; }
   gpu::Module compile(const std::string&, const std::string& name, std::string*) override {
@@ -65,6 +72,10 @@ class HostDriver final : public gpu::Driver {
   void unload(gpu::Module, gpu::Function) noexcept override {}
 
  private:
+  void work() const {
+    do std::this_thread::sleep_for(takes);
+    while (hangs);
+  }
   static void* at(const gpu::Place& place) { return static_cast<std::byte*>(place.memory) + place.offset; }
   [[noreturn]] static void no(const std::string& what) {
     throw Error(ErrorCode::device, "this device cannot " + what);

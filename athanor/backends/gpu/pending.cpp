@@ -53,6 +53,20 @@ void Pending::passed(uint64_t number) {
   while (!firsts_.empty() && firsts_.front().number <= done_) firsts_.pop_front();
 }
 
+bool Pending::knows(uint64_t number) {
+  const std::scoped_lock lock(mutex_);
+  return !firsts_.empty() && firsts_.front().number <= number;
+}
+
+Error Pending::located(const Error& error) {
+  uint64_t all = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    all = launches_;
+  }
+  return located(error, all);
+}
+
 Error Pending::located(const Error& error, uint64_t number) {
   const std::scoped_lock lock(mutex_);
   if (firsts_.empty() || firsts_.front().number > number || error.code() != ErrorCode::device) return error;

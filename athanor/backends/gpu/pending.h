@@ -27,6 +27,10 @@ class Pending {
   void passed(uint64_t number);
   /// The error with the steps among which it arose: of launches up to `number`.
   Error located(const Error& error, uint64_t number);
+  /// Of all launches so far.
+  Error located(const Error& error);
+  /// Whether launches up to `number` are not known to have ended.
+  bool knows(uint64_t number);
 
  private:
   struct First {

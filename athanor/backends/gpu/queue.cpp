@@ -4,6 +4,7 @@
 
 #include "athanor/backends/gpu/device.h"
 #include "athanor/backends/gpu/storage.h"
+#include "athanor/backends/gpu/wait_limit.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/kernels/trace.h"
@@ -51,7 +52,8 @@ GpuQueue::GpuQueue(GpuDevice& device, Driver& driver, std::string lane)
       device_(device),
       driver_(driver),
       lane_(std::move(lane)),
-      stream_(driver.make_stream()) {}
+      stream_(driver.make_stream()),
+      wait_limit_(wait_limit(driver.facts().shares_host_memory)) {}
 
 Place GpuQueue::place_of(const Binding& binding) {
   if (binding.storage == nullptr) return {};
@@ -188,14 +190,36 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
     driver_.wait(stream_, known->mark(), known->queue().stream());
 }
 
+Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {
+  const Error error = where(
+      {ErrorCode::device, fmt::format("{} has not ended its work for {:g} s", device_.name(), wait_limit_)});
+  return {error.code(), error.problem(), error.where(),
+          "A running kernel cannot be stopped, so the program ends. What a run has saved is whole: 'athanor "
+          "train --resume' goes on from there, also on another --device. ATHANOR_WAIT_LIMIT=SECONDS waits "
+          "longer (0: without end). " +
+              error.hint()};
+}
+
+// A queue for copies has none, but a kernel's failure ends its waits too.
+Error GpuQueue::located(const Error& error, uint64_t launches) {
+  if (pending_.knows(launches)) return pending_.located(error, launches);
+  Pending& kernels = device_.kernels().pending_;
+  if (&kernels != &pending_ && kernels.knows(UINT64_MAX)) return kernels.located(error);
+  if (error.code() != ErrorCode::device) return error;
+  return {error.code(), error.problem() + ", while no launch was under way", error.where(), error.hint()};
+}
+
 void GpuQueue::await(Mark mark, uint64_t launches) {
+  const LimitedWait limited(wait_limit_, [this, launches] {
+    return hangs([&](const Error& error) { return located(error, launches); });
+  });
   try {
     if (mark != nullptr)
       driver_.await(mark);
     else
       driver_.finish(stream_);
   } catch (const Error& error) {
-    throw pending_.located(error, launches);
+    throw located(error, launches);
   }
   pending_.passed(launches);
 }
@@ -260,8 +284,15 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
     device_.traces.add(span, lane_, site == nullptr ? name : site->label());
   }
   if (captured) return;
-  if (waits_for_each_launch() && timing_ == nullptr) return driver_.finish(stream_);
-  pending_.launched(site);
+  if (!waits_for_each_launch() || timing_ != nullptr) return pending_.launched(site);
+  const LimitedWait limited(wait_limit_, [&] {
+    return hangs([&](const Error& error) {
+      return site == nullptr ? error
+                             : Error(error.code(), fmt::format("{}, in {}", error.problem(), site->step()),
+                                     site->where());
+    });
+  });
+  driver_.finish(stream_);
 }
 
 void GpuQueue::launch(const Launch& launch, const CommandSite* site) {

@@ -11,6 +11,7 @@
 
 #include "athanor/backends/gpu/driver.h"
 #include "athanor/backends/gpu/pending.h"
+#include "athanor/base/error.h"
 #include "athanor/kernels/queue.h"
 
 namespace athanor::gpu {
@@ -75,6 +76,7 @@ class GpuQueue final : public Queue {
   Driver& driver_;
   std::string lane_;
   Stream stream_;
+  double wait_limit_;  // in seconds; 0: none
   /// The stream for this thread's commands: a separate one while it captures.
   Stream stream_now() const;
   Stream capture_stream_ = nullptr;
@@ -95,6 +97,10 @@ class GpuQueue final : public Queue {
   /// Gives a command to the driver, and its span to the trace if there is one.
   template <class Command, class Label>
   void traced(const Command& command, const Label& label);
+  /// An error of a wait for so many launches, with the steps among which it arose.
+  Error located(const Error& error, uint64_t launches);
+  /// That the device hangs; `where` adds the place.
+  Error hangs(const std::function<Error(const Error&)>& where) const;
   Timing* timing_ = nullptr;
   std::mutex timing_mutex_;
 };
