@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/os/child.h"
+#include "athanor/base/startup_registry.h"
 #include "athanor/device/groups.h"
 #include "athanor/device/sighting.h"
 
@@ -13,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<Runtime>& registered() {
-  static std::vector<Runtime> all;
+StartupRegistry<std::vector<Runtime>>& registered() {
+  static StartupRegistry<std::vector<Runtime>> all;
   return all;
 }
 
@@ -100,11 +101,11 @@ void take_recorded(const Runtime& runtime, const json& recorded, RuntimeState& s
 }  // namespace
 
 bool register_runtime(const Runtime& runtime) {
-  registered().push_back(runtime);
+  registered().add([&](std::vector<Runtime>& all) { all.push_back(runtime); });
   return true;
 }
 
-const std::vector<Runtime>& runtimes() { return registered(); }
+const std::vector<Runtime>& runtimes() { return registered().list(); }
 
 std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const DetectOptions& options,
                                             std::vector<RuntimeState>& states) {

@@ -1,15 +1,17 @@
 // Kernels register themselves for ops: nothing lists them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "athanor/backends/cpu/kernels.h"
+#include "athanor/base/error.h"
+#include "athanor/device/runtimes.h"
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/ops/op_case.h"
-#include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
 
-using testing::expect_error;
+using ::testing::HasSubstr;
 
 // Fusion makes loops of elementwise primitives and reductions; views need no kernel.
 bool needs_kernel(const Op& op) {
@@ -44,27 +46,56 @@ TEST(Registration, EveryPrimitiveThatIsNoLoopHasKernels) {
   EXPECT_EQ(found, 8);
 }
 
+// Registered while the program starts, as all are.
+std::vector<GpuCandidate> no_templates(const KernelRequest&, const GpuTraits&) { return {}; }
+std::vector<Candidate> no_kernels(const KernelRequest&) { return {}; }
+
+template <class Register>
+std::string refusal(const Register& register_it) {
+  try {
+    register_it();
+    return "accepted";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+const std::string second_template = refusal([] { gpu::register_template({{"pad"}, no_templates}); });
+const std::string second_kernels = refusal([] {
+  cpu::register_kernels({cpu::KernelSource::own, {"pad"}, no_kernels, cpu::serves_all});
+});
+[[maybe_unused]] const bool both_registered = [] {
+  for (const auto source : {cpu::KernelSource::own, cpu::KernelSource::library})
+    cpu::register_kernels({source, {"test_registered"}, no_kernels, cpu::serves_none});
+  return true;
+}();
+
 TEST(Registration, IsOncePerOp) {
-  const auto none = [](const KernelRequest&, const GpuTraits&) { return std::vector<GpuCandidate>(); };
-  expect_error(ErrorCode::internal, {"two templates", "'pad'"}, [&] {
-    gpu::register_template({{"pad"}, none});
-  });
-  const auto nothing = [](const KernelRequest&) { return std::vector<Candidate>(); };
-  expect_error(ErrorCode::internal, {"one source", "'pad'"}, [&] {
-    cpu::register_kernels({cpu::KernelSource::own, {"pad"}, nothing, cpu::serves_all});
-  });
+  EXPECT_THAT(second_template, HasSubstr("two templates are for the op 'pad'"));
+  EXPECT_THAT(second_kernels, HasSubstr("two files of one source are for the op 'pad'"));
   EXPECT_EQ(cpu::kernels_of(find_op("pad")).size(), 1U);
 }
 
 TEST(Registration, ALibrarysKernelsComeFirstInWhateverOrder) {
-  const auto nothing = [](const KernelRequest&) { return std::vector<Candidate>(); };
-  for (const auto source : {cpu::KernelSource::own, cpu::KernelSource::library})
-    cpu::register_kernels({source, {"test_registered"}, nothing, cpu::serves_none});
   Op op;
   op.name = "test_registered";
   const auto kernels = cpu::kernels_of(op);
   ASSERT_EQ(kernels.size(), 2U);
   EXPECT_EQ(kernels[0].source, cpu::KernelSource::library);
+}
+
+// Other threads may be reading.
+TEST(Registration, EndsWhenTheProgramHasStarted) {
+  const std::string late = "something was registered after the program has started";
+  (void)cpu::kernels_of(find_op("pad"));
+  EXPECT_THAT(refusal([] {
+                cpu::register_kernels({cpu::KernelSource::own, {"test_late"}, no_kernels, cpu::serves_none});
+              }),
+              HasSubstr(late));
+  (void)gpu_takes_strides(find_op("pad"));
+  EXPECT_THAT(refusal([] { gpu::register_template({{"test_late"}, no_templates}); }), HasSubstr(late));
+  (void)runtimes();
+  EXPECT_THAT(refusal([] { register_runtime({"test_late", "", nullptr}); }), HasSubstr(late));
 }
 
 }  // namespace

@@ -7,32 +7,37 @@
 #include <map>
 
 #include "athanor/base/error.h"
+#include "athanor/base/startup_registry.h"
 
 namespace athanor::cpu {
 namespace {
 
-// By op. Filled while the program starts, and only read afterwards.
-std::map<std::string, std::vector<OpKernels>, std::less<>>& registered_kernels() {
-  static std::map<std::string, std::vector<OpKernels>, std::less<>> all;
+// By op.
+using KernelsByOp = std::map<std::string, std::vector<OpKernels>, std::less<>>;
+StartupRegistry<KernelsByOp>& registered_kernels() {
+  static StartupRegistry<KernelsByOp> all;
   return all;
 }
 
 }  // namespace
 
 bool register_kernels(const OpKernels& kernels) {
-  for (const std::string& op : kernels.ops) {
-    auto& all = registered_kernels()[op];
-    if (std::ranges::count(all, kernels.source, &OpKernels::source) > 0)
-      throw Error(ErrorCode::internal, fmt::format("two files of one source are for the op '{}'", op));
-    all.push_back(kernels);
-    std::ranges::sort(all, {}, &OpKernels::source);
-  }
+  registered_kernels().add([&](KernelsByOp& by_op) {
+    for (const std::string& op : kernels.ops) {
+      auto& all = by_op[op];
+      if (std::ranges::count(all, kernels.source, &OpKernels::source) > 0)
+        throw Error(ErrorCode::internal, fmt::format("two files of one source are for the op '{}'", op));
+      all.push_back(kernels);
+      std::ranges::sort(all, {}, &OpKernels::source);
+    }
+  });
   return true;
 }
 
 std::span<const OpKernels> kernels_of(const Op& op) {
-  const auto found = registered_kernels().find(op.name);
-  return found == registered_kernels().end() ? std::span<const OpKernels>() : found->second;
+  const KernelsByOp& all = registered_kernels().list();
+  const auto found = all.find(op.name);
+  return found == all.end() ? std::span<const OpKernels>() : found->second;
 }
 
 }  // namespace athanor::cpu

@@ -8,15 +8,15 @@
 #include "athanor/backends/gpu/device.h"
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/base/error.h"
+#include "athanor/base/startup_registry.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
 
 namespace athanor::gpu {
 namespace {
 
-// Filled while the program starts, and only read afterwards.
-std::vector<LibraryKind>& kinds() {
-  static std::vector<LibraryKind> all;
+StartupRegistry<std::vector<LibraryKind>>& kinds() {
+  static StartupRegistry<std::vector<LibraryKind>> all;
   return all;
 }
 
@@ -74,7 +74,7 @@ void Driver::give(Stream, const std::function<void(Stream)>&, Span*) {
 }
 
 bool register_library(const LibraryKind& kind) {
-  kinds().push_back(kind);
+  kinds().add([&](std::vector<LibraryKind>& all) { all.push_back(kind); });
   return true;
 }
 
@@ -92,7 +92,7 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
   std::vector<Candidate> all;
   if (!request.libraries || !request.with.empty() || is_empty(request)) return all;
   const std::scoped_lock lock(mutex_);
-  for (const LibraryKind& kind : kinds()) {
+  for (const LibraryKind& kind : kinds().list()) {
     if (kind.target != device_.facts().target ||
         std::ranges::find(kind.ops, request.op->name) == kind.ops.end())
       continue;

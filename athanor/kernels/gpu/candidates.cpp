@@ -4,6 +4,7 @@
 #include <map>
 
 #include "athanor/base/error.h"
+#include "athanor/base/startup_registry.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_behind.h"
@@ -12,23 +13,27 @@
 namespace athanor {
 namespace {
 
-// By op. Filled while the program starts, and only read afterwards.
-std::map<std::string, gpu::Template, std::less<>>& templates() {
-  static std::map<std::string, gpu::Template, std::less<>> all;
+// By op.
+using Templates = std::map<std::string, gpu::Template, std::less<>>;
+StartupRegistry<Templates>& templates() {
+  static StartupRegistry<Templates> all;
   return all;
 }
 
 const gpu::Template* template_of(const Op& op) {
-  const auto found = templates().find(op.name);
-  return found == templates().end() ? nullptr : &found->second;
+  const Templates& all = templates().list();
+  const auto found = all.find(op.name);
+  return found == all.end() ? nullptr : &found->second;
 }
 
 }  // namespace
 
 bool gpu::register_template(const Template& one) {
-  for (const std::string& op : one.ops)
-    if (!templates().emplace(op, one).second)
-      throw Error(ErrorCode::internal, fmt::format("two templates are for the op '{}'", op));
+  templates().add([&](Templates& all) {
+    for (const std::string& op : one.ops)
+      if (!all.emplace(op, one).second)
+        throw Error(ErrorCode::internal, fmt::format("two templates are for the op '{}'", op));
+  });
   return true;
 }
 
