@@ -149,11 +149,11 @@ class Absorber {
         contraction.buffers.begin() + static_cast<std::ptrdiff_t>(request.inputs.size()),
         contraction.buffers.end());
     const size_t old_inputs = inputs.size(), old_outputs = outputs.size();
-    struct Place {
+    struct Argument {
       bool is_output;
       size_t number;
     };
-    std::vector<Place> places;
+    std::vector<Argument> arguments;
     const auto place_in = [](std::vector<BufferRef>& list, const BufferRef& ref) {
       const auto same = std::ranges::find_if(list, [&](const BufferRef& other) {
         return other.value == ref.value && other.byte_offset == ref.byte_offset;
@@ -164,15 +164,15 @@ class Absorber {
     for (const BufferRef& ref : loop.buffers) {
       const bool is_output = std::ranges::count(contraction.writes, ref.value) > 0 ||
                              std::ranges::count(loop.writes, ref.value) > 0;
-      places.push_back({is_output, place_in(is_output ? outputs : inputs, ref)});
+      arguments.push_back({is_output, place_in(is_output ? outputs : inputs, ref)});
     }
     if (inputs.size() > max_inputs || outputs.size() > max_outputs) return false;
     const auto more = static_cast<int>(inputs.size() - old_inputs);
     for (LoopOperand& operand : first.operands)
       if (operand.buffer > static_cast<int>(old_inputs)) operand.buffer += more;
     std::vector<int> numbers;
-    for (const Place& place : places)
-      numbers.push_back(static_cast<int>(1 + place.number + (place.is_output ? inputs.size() : 0)));
+    for (const Argument& argument : arguments)
+      numbers.push_back(static_cast<int>(1 + argument.number + (argument.is_output ? inputs.size() : 0)));
     auto joined =
         joined_walk(first, loop.loops.front(), numbers, static_cast<int>(1 + inputs.size() + outputs.size()));
     if (!joined || joined->body.size() > max_steps || !is_continuous(*joined)) return false;

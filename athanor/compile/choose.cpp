@@ -13,7 +13,6 @@
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/check_loop.h"
 #include "athanor/kernels/contest.h"
-#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/guess.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
@@ -66,8 +65,7 @@ class KernelChooser {
       step.why = "generated for this loop";
       return;
     }
-    const GpuAccess access = gpu_access(step.device).value();  // join_loops asked too
-    step.kernel = access.make(gpu_joined_loops(step.loops, access.traits));
+    step.kernel = backend.joined_kernel(step.device.index, step.loops);
     step.why = "generated for these loops";
   }
 

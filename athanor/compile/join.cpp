@@ -6,7 +6,7 @@
 
 #include "athanor/compile/canonical_loop.h"
 #include "athanor/compile/plan.h"
-#include "athanor/kernels/gpu/gpu_access.h"
+#include "athanor/kernels/kernel.h"
 
 namespace athanor {
 namespace {
@@ -243,7 +243,8 @@ class LoopJoiner {
 
 void join_loops(Plan& plan) {
   for (const Device device : plan.devices)
-    if (const auto access = gpu_access(device)) LoopJoiner(plan, device, access->traits.max_buffers).run();
+    if (const int64_t buffers = backend_of(device).most_joined_buffers(device.index); buffers > 0)
+      LoopJoiner(plan, device, buffers).run();
 }
 
 }  // namespace athanor

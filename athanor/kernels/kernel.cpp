@@ -78,6 +78,10 @@ double KernelRequest::rounding() const {
   return allowed;
 }
 
+Candidate Backend::joined_kernel(int /*device*/, std::span<const LoopProgram> /*loops*/) {
+  throw Error(ErrorCode::internal, fmt::format("{} has no kernels for several loops", name()));
+}
+
 Backend& backend_of(Device device) {
   // Every provider that this program registers is a backend; a provider without kernels would be a bug.
   return dynamic_cast<Backend&>(provider_of(device));

@@ -143,6 +143,12 @@ class Backend : public DeviceProvider, public Allocator {
   /// A kernel for a fused loop, with buffers as the program numbers them. Every backend can generate every
   /// loop.
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
+  /// How many buffers a kernel takes that runs several loops in one launch; 0: it has no such kernels,
+  /// because a launch costs nothing.
+  virtual int64_t most_joined_buffers(int /*device*/) { return 0; }
+  /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h), have no reductions
+  /// and at most one dimension. Their buffers are numbered together.
+  virtual Candidate joined_kernel(int device, std::span<const LoopProgram> loops);
   /// The device's queue for kernels.
   virtual Queue& queue(int device) = 0;
   /// Its queue for copies from and to other devices, which run beside kernels; the same queue if there is

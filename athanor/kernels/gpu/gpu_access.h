@@ -35,6 +35,11 @@ class KernelLanguageBackend : public Backend {
   bool takes_epilogue(int device, const KernelRequest& request) override {
     return gpu_takes_epilogue(request, access(device).traits);
   }
+  int64_t most_joined_buffers(int device) override { return access(device).traits.max_buffers; }
+  Candidate joined_kernel(int device, std::span<const LoopProgram> loops) override {
+    const GpuAccess known = access(device);
+    return known.make(gpu_joined_loops(loops, known.traits));
+  }
 };
 
 /// Whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for what is neither.

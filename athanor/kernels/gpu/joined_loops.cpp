@@ -54,8 +54,8 @@ class JoinedLoops {
     }
     code_.open(fmt::format("if ({} < size)", flat));
     const std::vector<std::string> index(pattern_.space.size(), flat);
-    gpu::emit_steps(code_, pattern_, pattern_.body, 0, index);
-    gpu::emit_stores(code_, pattern_, pattern_.stores, index);
+    gpu::write_steps(code_, pattern_, pattern_.body, 0, index);
+    gpu::write_stores(code_, pattern_, pattern_.stores, index);
     code_.close();
     if (each_ > 1) code_.close();
     code_.close();

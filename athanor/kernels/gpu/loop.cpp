@@ -71,8 +71,8 @@ std::vector<GpuLaunch::Argument> LoopKernels::arguments(bool with_scratch) const
 }
 
 void LoopKernels::compute(Code& code, const Names& index) const {
-  emit_steps(code, program_, program_.body, 0, index);
-  emit_stores(code, program_, program_.stores, index);
+  write_steps(code, program_, program_.body, 0, index);
+  write_stores(code, program_, program_.stores, index);
 }
 
 }  // namespace gpu

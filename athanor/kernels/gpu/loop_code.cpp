@@ -168,8 +168,8 @@ std::vector<DType> buffer_types(const LoopProgram& program) {
   return types;
 }
 
-void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                const std::vector<std::string>& index, const std::string& held) {
+void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
+                 const std::vector<std::string>& index, const std::string& held) {
   const std::vector<DType> types = register_types(program);
   int number = first;
   for (const LoopStep& s : steps) {
@@ -196,8 +196,8 @@ void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopSt
   }
 }
 
-void emit_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
-                 const std::vector<std::string>& index) {
+void write_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
+                  const std::vector<std::string>& index) {
   for (const LoopStore& s : stores) {
     const LoopOperand& o = program.operands[static_cast<size_t>(s.operand)];
     code.line(fmt::format("STORE({}, m{}, {}, r{});", language_name(o.dtype), o.buffer,

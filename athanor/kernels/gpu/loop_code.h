@@ -26,11 +26,11 @@ std::string affine(int64_t offset, const Ints& strides, const std::vector<std::s
 
 /// Declares registers r<first>, r<first + 1>, ... for the steps at an index. `held`: the C expression of
 /// buffer 0's element, if that is not in memory.
-void emit_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                const std::vector<std::string>& index, const std::string& held = {});
+void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
+                 const std::vector<std::string>& index, const std::string& held = {});
 /// Writes registers to memory at an index.
-void emit_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
-                 const std::vector<std::string>& index);
+void write_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
+                  const std::vector<std::string>& index);
 
 /// The number in the language's syntax, exactly.
 std::string literal(double value, DType type);

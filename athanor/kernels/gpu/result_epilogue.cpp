@@ -134,7 +134,7 @@ std::string ResultEpilogue::function() const {
       code.line(fmt::format("const {} dim{} = {};", index_type(), d, index_of(places[d], program.space[d])));
   }
   index.emplace_back("at");
-  emit_steps(code, program, program.body, 0, index, "x");
+  write_steps(code, program, program.body, 0, index, "x");
   if (further_) {
     code.line("Finished all;");
     for (const auto& [name, source] : members) code.line(fmt::format("all.{} = r{};", name, source));

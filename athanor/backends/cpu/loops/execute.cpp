@@ -48,7 +48,7 @@ void Worker::clear(const LoopPlan& plan) {
   const bool columns = r.form == Form::columns;
   const int64_t n =
       columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
-  for (const ReductionPlan& red : r.reductions) {
+  for (const Accumulator& red : r.reductions) {
     fill(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), static_cast<size_t>(n));
     if (columns && red.fns.flush != nullptr)
       fill(scratch(red.running), red.identity, size_of(red.type), static_cast<size_t>(n));
@@ -59,7 +59,7 @@ void Worker::clear(const LoopPlan& plan) {
 void Worker::accumulate(const LoopPlan& plan, bool flush) {
   const ReducePlan& r = plan.reduce;
   const auto n = static_cast<size_t>(body_.elements());
-  for (const ReductionPlan& red : r.reductions) {
+  for (const Accumulator& red : r.reductions) {
     const void* source = body_.reg(red.source);
     const void* factor = red.factor >= 0 ? body_.reg(red.factor) : nullptr;
     const auto* index = red.index >= 0 ? static_cast<const int64_t*>(body_.reg(red.index)) : nullptr;
@@ -89,7 +89,7 @@ void Worker::accumulate(const LoopPlan& plan, bool flush) {
 void Worker::fold_columns(const LoopPlan& plan) {
   const ReducePlan& r = plan.reduce;
   if (r.form != Form::columns || r.kept_rows) return;
-  for (const ReductionPlan& red : r.reductions) {
+  for (const Accumulator& red : r.reductions) {
     auto* wide = scratch<std::byte>(red.wide);
     int64_t* indices = red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr;
     for (int64_t at = r.kept; at < plan.tiling.tile_size(); at += r.kept)
@@ -104,7 +104,7 @@ static void each_partial(const LoopPlan& plan, std::byte* partial, const F& f) {
   const ReducePlan& r = plan.reduce;
   const int64_t kept = r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
   const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
-  for (const ReductionPlan& red : r.reductions) {
+  for (const Accumulator& red : r.reductions) {
     const int64_t bytes = kept * static_cast<int64_t>(size_of(red.fns.wide));
     auto* indices = red.index >= 0 ? reinterpret_cast<int64_t*>(partial + round(bytes)) : nullptr;
     f(red, partial, indices, kept);
@@ -113,25 +113,23 @@ static void each_partial(const LoopPlan& plan, std::byte* partial, const F& f) {
 }
 
 void Worker::save(const LoopPlan& plan, std::byte* partial) {
-  each_partial(plan, partial,
-               [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
-                 std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
-                 if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
-               });
+  each_partial(plan, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
+    std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
+    if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
+  });
 }
 
 void Worker::merge(const LoopPlan& plan, std::byte* partial) {
-  each_partial(
-      plan, partial, [&](const ReductionPlan& red, std::byte* values, int64_t* indices, int64_t kept) {
-        red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr,
-                                values, indices, static_cast<size_t>(kept));
-      });
+  each_partial(plan, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
+    red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr,
+                            values, indices, static_cast<size_t>(kept));
+  });
 }
 
 void Worker::finish_unit(const LoopPlan& plan, int64_t unit) {
   epilogue_.seek(unit);
   const auto kept = static_cast<size_t>(plan.reduce.kept * (plan.reduce.kept_rows ? epilogue_.rows() : 1));
-  for (const ReductionPlan& red : plan.reduce.reductions) {
+  for (const Accumulator& red : plan.reduce.reductions) {
     void* result = scratch(red.wide);
     if (red.index >= 0) {
       auto* indices = scratch<int64_t>(red.indices);

@@ -174,7 +174,7 @@ class Planner {
     std::vector<size_t> wishes;
     for (const LoopReduction& r : p_.reductions) {
       const int source = values[static_cast<size_t>(r.source)];
-      ReductionPlan rp;
+      Accumulator rp;
       rp.type = lowering.type(source);
       rp.fns = find_reduce(r.prim, rp.type);
       rp.identity = identity_of(r.prim, rp.type);
@@ -190,7 +190,7 @@ class Planner {
     plan_.code = lowering.finish(place);
     plan_.reduce.place_walker = lowering.walker_position(place);
     for (size_t i = 0; i < p_.reductions.size(); ++i) {
-      ReductionPlan& rp = plan_.reduce.reductions[i];
+      Accumulator& rp = plan_.reduce.reductions[i];
       rp.source = lowering.kept_register(wishes[i]);
       rp.factor = lowering.factor_register(wishes[i]);
       if (p_.reductions[i].prim == Prim::argmax) rp.index = lowering.kept_register(wishes[i] + 1);
@@ -258,7 +258,7 @@ class Planner {
       lowering.store(values[static_cast<size_t>(s.source)], operands[static_cast<size_t>(s.operand)]);
     plan_.epilogue = lowering.finish(-1);
     for (size_t i = 0; i < results.size(); ++i) {
-      ReductionPlan& rp = r.reductions[i];
+      Accumulator& rp = r.reductions[i];
       rp.result = lowering.external_register(results[i]);
       const DType result = p_.reductions[i].type;
       const DType wide = p_.reductions[i].prim == Prim::argmax ? DType::i64 : rp.fns.wide;
@@ -292,7 +292,7 @@ class Planner {
     const int64_t kept = r.kept * (r.kept_rows ? plan_.epilogue_tiling.rows : 1);
     const int64_t tile = plan_.tiling.tile_size();
     for (size_t i = 0; i < r.reductions.size(); ++i) {
-      ReductionPlan& rp = r.reductions[i];
+      Accumulator& rp = r.reductions[i];
       const bool columns = r.form == Form::columns;
       const int64_t wide = columns ? tile : kept;
       if (columns && rp.fns.flush != nullptr)

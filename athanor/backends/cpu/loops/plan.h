@@ -9,8 +9,8 @@
 
 namespace athanor::loops {
 
-/// One reduction: from a register of the body to a register of the epilogue.
-struct ReductionPlan {
+/// Of one reduction: from a register of the body to a register of the epilogue.
+struct Accumulator {
   ReduceFns fns;
   DType type = DType::f32;                   // of the source
   int source = -1, index = -1;               // registers of the body; the index for argmax
@@ -33,7 +33,7 @@ struct ReducePlan {
     columns,  // a tile's elements are accumulated one by one over the tiles; its rows are folded at the end
   };
   Form form = Form::none;
-  std::vector<ReductionPlan> reductions;
+  std::vector<Accumulator> reductions;
   int64_t units = 1, tiles_per_unit = 1, pieces = 1;
   int64_t tiles_per_step = 1;  // pieces end at multiples of this
   int64_t kept = 1;        // kept indices in a unit (in a row of the tile, if the unit's loop is the cut one)
