@@ -16,7 +16,6 @@
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/trial_memory.h"
 #include "athanor/runtime/evaluate.h"
-#include "athanor/runtime/executor.h"
 
 namespace athanor::cli {
 namespace {
@@ -42,11 +41,11 @@ size_t columns_for(int64_t asked) {
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
   eval(subject.build());  // warm
-  const ScopedProfile scope;
+  ScopedProfile scope;
   for (int i = 0; i < profiled_runs; ++i) eval(subject.build());
   plan = last_plan();
   std::vector<double> seconds;
-  for (const StepTime& time : scope.times(*plan))
+  for (const StepTime& time : scope.times(plan))
     seconds.push_back(time.seconds / static_cast<double>(std::max<int64_t>(1, time.runs)));
   return seconds;
 }

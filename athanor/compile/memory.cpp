@@ -319,4 +319,19 @@ void order_steps(Plan& plan, const std::vector<bool>& donated, const CompileOpti
 
 void place_values(Plan& plan, const CompileOptions& options) { MemoryPlanner(plan, options).place_all(); }
 
+size_t fullest_step(const Plan& plan, Device device) {
+  std::vector<int64_t> taken(plan.steps.size() + 1, 0);  // at each step
+  for (const PlanValue& value : plan.values)
+    if (value.kind == PlanValue::Kind::temporary && value.type.device == device && value.first_step >= 0 &&
+        value.in_place_of < 0) {  // else another one's memory, which lives as long
+      taken[static_cast<size_t>(value.first_step)] += size_of_value(value);
+      taken[static_cast<size_t>(value.last_step) + 1] -= size_of_value(value);
+    }
+  for (size_t s = 1; s < taken.size(); ++s) taken[s] += taken[s - 1];
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    if (plan.steps[s].device == device) taken[s] += static_cast<int64_t>(plan.steps[s].kernel.scratch_bytes);
+  taken.pop_back();
+  return static_cast<size_t>(std::ranges::max_element(taken) - taken.begin());
+}
+
 }  // namespace athanor

@@ -152,6 +152,8 @@ void choose_kernels(Plan& plan, const CompileOptions& options);
 Plan recompute(Plan plan, const CompileOptions& options);
 /// Gives every temporary its place in its device's arena.
 void place_values(Plan& plan, const CompileOptions& options);
+/// The step at which temporaries and scratch memory take most of the device, as they are placed.
+size_t fullest_step(const Plan& plan, Device device);
 /// Finds which steps must wait for steps of other queues: for those that write what they use, and for those
 /// that use memory which they write.
 void order_queues(Plan& plan);

@@ -13,7 +13,6 @@
 #include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
-#include "athanor/runtime/executor.h"
 #include "athanor/runtime/thread_owned.h"
 
 namespace athanor {
@@ -180,7 +179,7 @@ Graph graph_of(const Collected& collected) {
 
 struct CachedPlan {
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<Replays> replays;
+  std::shared_ptr<PlanHistory> history;
 };
 
 struct State {
@@ -188,6 +187,7 @@ struct State {
   std::list<const PlanKey*> order;  // oldest first
   std::shared_ptr<const Plan> last;
   EvaluationStats stats;
+  ScopedProfile* profile = nullptr;
 };
 State& state() { return owned_by_thread<State>(); }
 
@@ -201,7 +201,7 @@ CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
   }
   CachedPlan made{
       std::make_shared<const Plan>(compile(graph_of(collected), collected.donated, compile_options())),
-      std::make_shared<Replays>()};
+      std::make_shared<PlanHistory>()};
   ++s.stats.plans_compiled;
   s.stats.compile_seconds += made.plan->compile_seconds;
   if (s.plans.size() >= max_cached_plans) {
@@ -265,7 +265,7 @@ void evaluate(const std::vector<NodePtr>& asked) {
   const std::vector<NodePtr> roots = roots_of(asked);
   if (roots.empty()) return;
   const Collected collected = collect_on_examined(roots);
-  const auto [plan, replays] = find_plan(collected, start);
+  const auto [plan, history] = find_plan(collected, start);
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
   for (int place : collected.input_places) {
@@ -278,10 +278,14 @@ void evaluate(const std::vector<NodePtr>& asked) {
   size_t begun = 0;
   try {
     const CompileOptions& options = compile_options();
-    const int64_t before = replays->runs;
-    outputs = execute(*plan, inputs, options.check_nan, begun,
-                      options.enabled(Pass::replay) ? replays.get() : nullptr);
-    state().stats.plans_replayed += replays->runs - before;
+    const int64_t before = history->replays.runs;
+    ScopedProfile* const profile = state().profile;
+    outputs = execute(*plan, inputs,
+                      {.check_nan = options.check_nan,
+                       .replay = options.enabled(Pass::replay),
+                       .times = profile == nullptr ? nullptr : &profile->times(plan)},
+                      *history, begun);
+    state().stats.plans_replayed += history->replays.runs - before;
   } catch (const std::exception& error) {
     lose_overwritten(collected, *plan, begun, error.what());
     throw;
@@ -302,6 +306,8 @@ void evaluate(const std::vector<NodePtr>& asked) {
 const EvaluationStats& evaluation_stats() { return state().stats; }
 void reset_evaluation_stats() { state().stats = {}; }
 std::shared_ptr<const Plan> last_plan() { return state().last; }
+ScopedProfile::ScopedProfile() : outer_(state().profile) { state().profile = this; }
+ScopedProfile::~ScopedProfile() { state().profile = outer_; }
 void clear_plan_cache() { state().plans.clear(), state().order.clear(); }
 
 void forget_plans_with(const std::set<std::string>& problems) {

@@ -1,6 +1,7 @@
 // Evaluation: pending tensors become a plan, which is looked up or compiled, and then run.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "athanor/compile/plan.h"
 #include "athanor/graph/tensor.h"
+#include "athanor/runtime/executor.h"
 
 namespace athanor {
 
@@ -24,6 +26,21 @@ void reset_evaluation_stats();
 
 /// The plan that the last evaluation on this thread ran; nullptr before the first.
 std::shared_ptr<const Plan> last_plan();
+/// While one exists, evaluations on this thread time every step of their plans.
+class ScopedProfile {
+ public:
+  ScopedProfile();
+  ~ScopedProfile();
+  ScopedProfile(const ScopedProfile&) = delete;
+  ScopedProfile& operator=(const ScopedProfile&) = delete;
+  /// Of the plan's steps; {} if it has not run since.
+  std::vector<StepTime>& times(const std::shared_ptr<const Plan>& plan) { return times_[plan]; }
+
+ private:
+  ScopedProfile* outer_;
+  std::map<std::shared_ptr<const Plan>, std::vector<StepTime>> times_;
+};
+
 /// Forgets cached plans of this thread.
 void clear_plan_cache();
 

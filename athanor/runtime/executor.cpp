@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <map>
+#include <string>
+#include <string_view>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
@@ -17,8 +19,6 @@
 
 namespace athanor {
 namespace {
-
-thread_local std::map<const Plan*, std::vector<StepTime>>* profile = nullptr;
 
 // One arena for each device and thread, as large as the largest plan needs. Plans run one after another.
 const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
@@ -51,13 +51,26 @@ class StepSite final : public CommandSite {
   size_t number_;
 };
 
+// The error with the step, its part of the model and its line. `more`: what else is said of the step.
+Error named(const Error& error, const StepSite& site, std::string_view more = "") {
+  return Error(error.code(), fmt::format("{}{}: {}", site.step(), more, error.problem()),
+               error.where().empty() ? site.where() : error.where(), error.hint());
+}
+
+// The step that makes a value.
+size_t step_that_writes(const Plan& plan, int value) {
+  const auto found = std::ranges::find_if(
+      plan.steps, [&](const PlanStep& step) { return std::ranges::count(step.writes, value) > 0; });
+  return static_cast<size_t>(found - plan.steps.begin());
+}
+
 class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
       : plan_(plan), inputs_(inputs), places_(plan.values.size()) {
     for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue));
     for (const PlanArena& one : plan.arenas)
-      if (one.bytes > 0) arenas_[one.device] = arena(one.device, one.bytes).get();
+      if (one.bytes > 0) arenas_[one.device] = arena_for(one);
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
     for (const int v : plan.outputs) {
@@ -65,7 +78,7 @@ class Run {
       outputs_.push_back(
           value.in_place_of >= 0
               ? inputs[static_cast<size_t>(plan.values[static_cast<size_t>(value.in_place_of)].binding)]
-              : allocate(value.type.device, value.type.bytes()));
+              : output_for(v));
       places_[static_cast<size_t>(v)] = {outputs_.back().get(), 0};
     }
     for (size_t v = 0; v < plan.values.size(); ++v)
@@ -179,6 +192,27 @@ class Run {
   }
 
  private:
+  Storage* arena_for(const PlanArena& needed) const {
+    try {
+      return arena(needed.device, needed.bytes).get();
+    } catch (const Error& error) {
+      const size_t s = fullest_step(plan_, needed.device);
+      throw named(error, StepSite(plan_.steps[s], s),
+                  fmt::format(", where the plan needs most memory on {}", to_string(needed.device)));
+    }
+  }
+
+  std::shared_ptr<Storage> output_for(int v) const {
+    const TensorType& type = plan_.values[static_cast<size_t>(v)].type;
+    try {
+      return allocate(type.device, type.bytes());
+    } catch (const Error& error) {
+      const size_t s = step_that_writes(plan_, v);
+      if (s == plan_.steps.size()) throw;
+      throw named(error, StepSite(plan_.steps[s], s), ", for its result");
+    }
+  }
+
   // Of each value: where it lies, and whether that may be exchanged.
   std::vector<Replays::Where> values_at() const {
     std::vector<Replays::Where> all;
@@ -245,12 +279,11 @@ bool has_overwritten(const Plan& plan, size_t begun) {
 // can be left. Which do is seen when they run for the first time.
 class Leaving {
  public:
-  explicit Leaving(const Plan& plan) : plan_(plan) {
+  Leaving(const Plan& plan, std::optional<bool>& runs_long) : plan_(plan), runs_long_(runs_long) {
     if (!interrupts_are_held()) return;
-    const auto known = runs_long_.find(&plan);
-    first_ = known == runs_long_.end();
+    first_ = !runs_long_;
     const bool on_host = std::ranges::all_of(plan.devices, [](Device device) { return device == Device{}; });
-    waits_ = !on_host && (first_ || known->second);
+    waits_ = !on_host && (first_ || *runs_long_);
   }
 
   void before(size_t step, const Run& run) const {
@@ -263,15 +296,12 @@ class Leaving {
 
   void end() const {
     constexpr double long_run = 0.5;  // seconds
-    constexpr size_t most = 1000;     // plans come and go, and this is only a hint
-    if (!first_) return;
-    if (runs_long_.size() >= most) runs_long_.clear();
-    runs_long_[&plan_] = seconds_since(start_) > long_run;
+    if (first_) runs_long_ = seconds_since(start_) > long_run;
   }
 
  private:
-  inline static thread_local std::map<const Plan*, bool> runs_long_;
   const Plan& plan_;
+  std::optional<bool>& runs_long_;
   bool first_ = false, waits_ = false;
   Clock::time_point start_ = Clock::now();
 };
@@ -280,17 +310,18 @@ class Leaving {
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
                                               std::span<const std::shared_ptr<Storage>> inputs,
-                                              bool check_nan, size_t& begun, Replays* replays) {
+                                              const ExecuteOptions& options, PlanHistory& history,
+                                              size_t& begun) {
   begun = 0;
   Run run(plan, inputs);
-  std::vector<StepTime>* times = profile ? &(*profile)[&plan] : nullptr;
+  std::vector<StepTime>* const times = options.times;
   if (times) times->resize(plan.steps.size());
-  const Leaving leaving(plan);
-  if (replays != nullptr && run.can_replay() && !check_nan && times == nullptr && !leaving.waits() &&
+  const Leaving leaving(plan, history.runs_long);
+  if (options.replay && run.can_replay() && !options.check_nan && times == nullptr && !leaving.waits() &&
       Trace::active() == nullptr) {
     leaving.before(0, run);
     begun = plan.steps.size();
-    if (run.replay(*replays)) return run.outputs();
+    if (run.replay(history.replays)) return run.outputs();
     begun = 0;
   }
   for (size_t i = 0; i < plan.steps.size(); ++i) {
@@ -302,15 +333,14 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     try {
       run.step(step, site);
     } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("{}: {}", site.step(), error.problem()),
-                  error.where().empty() ? step.where : error.where(), error.hint());
+      throw named(error, site);
     }
     if (times) {
       run.finish(step);
       (*times)[i].seconds += seconds_since(start);
       ++(*times)[i].runs;
     }
-    if (check_nan) {
+    if (options.check_nan) {
       if (const std::string found = run.non_finite(step); !found.empty())
         throw Error(ErrorCode::numeric, fmt::format("plan step {}: {}", i, found), step.where,
                     "Its inputs were finite. Lower the learning rate, clip gradients, or check the data");
@@ -319,13 +349,5 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   leaving.end();
   return run.outputs();
 }
-
-ScopedProfile::ScopedProfile() {
-  static thread_local std::map<const Plan*, std::vector<StepTime>> times;
-  times.clear();
-  profile = &times;
-}
-ScopedProfile::~ScopedProfile() { profile = nullptr; }
-const std::vector<StepTime>& ScopedProfile::times(const Plan& plan) const { return (*profile)[&plan]; }
 
 }  // namespace athanor

@@ -1,9 +1,9 @@
 // The executor: runs a plan on device memory.
 #pragma once
-#include <functional>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "athanor/compile/plan.h"
@@ -11,29 +11,35 @@
 
 namespace athanor {
 
-/// Runs every step of the plan. `inputs[i]` is bound to plan input i. Returns the outputs: new memory, or the
-/// memory of a donated input that an output takes over. Throws Error naming the plan step and the user's
-/// line. With `check_nan`, throws Error(numeric) at the first step that makes a NaN or an infinity from
-/// inputs without any. After an error, `begun` is the number of steps that had been started. With `replays`,
-/// which belong to the plan, launches that ran before with the same addresses are replayed.
-std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
-                                              std::span<const std::shared_ptr<Storage>> inputs,
-                                              bool check_nan, size_t& begun, Replays* replays);
+/// What the runs of one plan leave for later ones.
+struct PlanHistory {
+  Replays replays;
+  /// Whether the first run that could be interrupted took long; none before it.
+  std::optional<bool> runs_long;
+};
 
-/// How often and how long each step ran, in wall seconds, for `athanor explain --profile` and benchmarks.
+/// How often and how long a step ran, in wall seconds, for `athanor explain --profile` and benchmarks.
 struct StepTime {
   int64_t runs = 0;
   double seconds = 0;
 };
-/// While one exists, execute() on this thread times every step of its plans; `times(plan)` lists them by
-/// step.
-class ScopedProfile {
- public:
-  ScopedProfile();
-  ~ScopedProfile();
-  ScopedProfile(const ScopedProfile&) = delete;
-  ScopedProfile& operator=(const ScopedProfile&) = delete;
-  const std::vector<StepTime>& times(const Plan& plan) const;
+
+struct ExecuteOptions {
+  /// Throws Error(numeric) at the first step that makes a NaN or an infinity from inputs without any.
+  bool check_nan = false;
+  /// Launches that ran before with the same addresses are replayed.
+  bool replay = true;
+  /// If given: each step is waited for, and its time is added here.
+  std::vector<StepTime>* times = nullptr;
 };
+
+/// Runs every step of the plan. `inputs[i]` is bound to plan input i. Returns the outputs: new memory, or the
+/// memory of a donated input that an output takes over. Throws Error naming the plan step and the user's
+/// line; if there is no memory, the step that needs it. After an error, `begun` is the number of steps that
+/// had been started.
+std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
+                                              std::span<const std::shared_ptr<Storage>> inputs,
+                                              const ExecuteOptions& options, PlanHistory& history,
+                                              size_t& begun);
 
 }  // namespace athanor

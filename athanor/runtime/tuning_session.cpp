@@ -8,7 +8,6 @@
 #include "athanor/base/error.h"
 #include "athanor/kernels/guess.h"
 #include "athanor/kernels/tuning_cache.h"
-#include "athanor/runtime/evaluate.h"
 
 namespace athanor {
 namespace {
@@ -111,7 +110,7 @@ void TuningSession::look_at(const std::shared_ptr<const Plan>& plan) {
 
 // By the time of one run of the plan; false as long as it has not run.
 bool TuningSession::rank() {
-  const std::vector<StepTime>& times = profile_->times(*plan_);
+  const std::vector<StepTime>& times = profile_->times(plan_);
   if (times.size() != plan_->steps.size() || times.front().runs == 0) return false;
   for (Problem& problem : problems_)
     for (size_t s = 0; s < times.size(); ++s)

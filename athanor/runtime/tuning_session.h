@@ -11,7 +11,7 @@
 #include "athanor/compile/plan.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/runtime/background_compiler.h"
-#include "athanor/runtime/executor.h"
+#include "athanor/runtime/evaluate.h"
 
 namespace athanor {
 

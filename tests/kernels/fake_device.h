@@ -2,6 +2,8 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
@@ -11,6 +13,7 @@
 
 #include "athanor/backends/cpu/memory.h"
 #include "athanor/backends/cpu/queue.h"
+#include "athanor/base/error.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor::testing {
@@ -36,6 +39,8 @@ class FakeDevice final : public Backend {
     fake->wrong.clear();
     fake->wrong_by = 1000;
     fake->prepared = {};
+    fake->most_bytes = SIZE_MAX;
+    fake->late = false;
     return *fake;
   }
 
@@ -55,10 +60,15 @@ class FakeDevice final : public Backend {
   std::string wrong;                                           // the one whose results are wrong
   float wrong_by = 1000;                                       // in its first element
   std::function<void(const std::string& candidate)> prepared;  // is told of each that is prepared, at once
+  size_t most_bytes = SIZE_MAX;                                // of one allocation
+  bool late = false;  // whether work is known to have ended only when it is waited for
 
   std::string name() const override { return "fake"; }
   std::vector<DeviceInfo> devices() override { return {info()}; }
   std::shared_ptr<Storage> allocate(int, size_t bytes) override {
+    if (bytes > most_bytes)
+      throw Error(ErrorCode::out_of_memory,
+                  "cannot allocate " + std::to_string(bytes) + " bytes on the fake");
     return cpu::allocate_memory(device(), bytes);
   }
   std::vector<Candidate> candidates(int, const KernelRequest& request) override {
@@ -110,9 +120,22 @@ class FakeDevice final : public Backend {
     std::shared_ptr<const Kernel> host_;
   };
 
+  class LateEvent final : public Event {
+   public:
+    bool passed() const override { return waited_; }
+    void wait() const override { waited_ = true; }
+
+   private:
+    mutable std::atomic<bool> waited_ = false;
+  };
+
   class FakeQueue final : public cpu::CpuQueue {
    public:
     explicit FakeQueue(FakeDevice& device) : CpuQueue(device.device()), device_(device) {}
+    std::shared_ptr<Event> record() override {
+      if (!device_.late) return CpuQueue::record();
+      return std::make_shared<LateEvent>();
+    }
     double timed(const std::function<void()>& launches) override {
       device_.runs_ = 0;
       device_.timing_ = true;
