@@ -18,6 +18,7 @@
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
+#include "athanor/runtime/eval_in_portions.h"
 #include "athanor/train/param_groups.h"
 #include "athanor/train/training_step.h"
 
@@ -120,6 +121,7 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   set_cpu_threads(static_cast<int>(config.threads));
   model_ = nn::make_model(config.model, spec.input, spec.classes);
   add_adapters(*model_, config);
+  eval_in_portions();
   model_->to(device_).train(!options.inference);
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device_).shares_host_memory(device_.index))
@@ -127,7 +129,7 @@ ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(
   require_precision(device_, parse_precision(config.precision));
   if (config.precision == "f16") scaler_.emplace(device_);
   form_ = batch_form(config.model, spec.input, config.batch_size, device_);
-  eval({});  // initial values are not part of the step
+  eval_in_portions();  // initial values are not part of the step
   compile_options().memory_limit = options.memory_limit;
 }
 

@@ -13,6 +13,7 @@
 #include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
+#include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/thread_owned.h"
 
 namespace athanor {
@@ -260,9 +261,8 @@ void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun
     if (!node->value && !node->lost && std::ranges::any_of(node->inputs, is_lost)) lose(*node);
 }
 
-void evaluate(const std::vector<NodePtr>& asked) {
+void compute(const std::vector<NodePtr>& roots) {
   const auto start = Clock::now();
-  const std::vector<NodePtr> roots = roots_of(asked);
   if (roots.empty()) return;
   const Collected collected = collect_on_examined(roots);
   const auto [plan, history] = find_plan(collected, start);
@@ -299,9 +299,33 @@ void evaluate(const std::vector<NodePtr>& asked) {
   state().last = plan;
 }
 
+void evaluate(const std::vector<NodePtr>& asked) { compute(roots_of(asked)); }
+
 [[maybe_unused]] const bool registered = (set_evaluator(evaluate), true);
 
 }  // namespace
+
+void eval_in_portions() {
+  constexpr size_t least = size_t{1} << 20, portions = 16;
+  const std::vector<NodePtr> roots = roots_of({});
+  size_t all = 0;
+  for (const auto& root : roots) all += root->type.bytes();
+  const size_t most = std::max(least, all / portions);
+  std::vector<NodePtr> portion;
+  size_t bytes = 0;
+  const auto finish = [&] {
+    compute(portion);
+    portion.clear();
+    bytes = 0;
+  };
+  for (const auto& root : roots) {
+    if (bytes + root->type.bytes() > most) finish();
+    portion.push_back(root);
+    bytes += root->type.bytes();
+  }
+  finish();
+  release_arenas();
+}
 
 const EvaluationStats& evaluation_stats() { return state().stats; }
 void reset_evaluation_stats() { state().stats = {}; }

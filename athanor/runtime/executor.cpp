@@ -21,10 +21,10 @@ namespace athanor {
 namespace {
 
 // One arena for each device and thread, as large as the largest plan needs. Plans run one after another.
+struct Arenas {
+  std::map<Device, std::shared_ptr<Storage>> of;
+};
 const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
-  struct Arenas {
-    std::map<Device, std::shared_ptr<Storage>> of;
-  };
   auto& storage = owned_by_thread<Arenas>().of[device];
   if (!storage || static_cast<int64_t>(storage->bytes()) < bytes) {
     storage = nullptr;  // released first, so that both never exist at the same time
@@ -349,5 +349,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   leaving.end();
   return run.outputs();
 }
+
+void release_arenas() { owned_by_thread<Arenas>().of.clear(); }
 
 }  // namespace athanor

@@ -18,6 +18,9 @@ struct PlanHistory {
   std::optional<bool> runs_long;
 };
 
+/// Gives back the memory that this thread's plans keep for their temporaries, until the next plan runs.
+void release_arenas();
+
 /// How often and how long a step ran, in wall seconds, for `athanor explain --profile` and benchmarks.
 struct StepTime {
   int64_t runs = 0;

@@ -8,6 +8,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/nn/models.h"
 #include "athanor/ops/creation.h"
+#include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/batch_form.h"
 #include "athanor/train/param_groups.h"
@@ -37,13 +38,14 @@ class LimitScope {
 StepPlanner::StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device)
     : config_(config), input_(input), device_(device), model_(nn::make_model(config.model, input, classes)) {
   add_adapters(*model_, config);
+  eval_in_portions();
   model_->to(device).train();
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
     optimizer_->offload_state();
   if (config.precision == "f16") scaler_.emplace(device);
   mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
-  eval({});
+  eval_in_portions();
 }
 
 template <class Make>

@@ -5,6 +5,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/initial_values.h"
 #include "athanor/train/param_groups.h"
@@ -16,6 +17,7 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task), config_(config), device_(device), model_(task.make_model()) {
   if (!config.init.empty()) init_note_ = load_initial_values(*model_, config.init);
   adapter_note_ = add_adapters(*model_, config);
+  eval_in_portions();  // before the optimizer asks for all at once
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
   if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))

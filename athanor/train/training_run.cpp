@@ -13,6 +13,8 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/memory/limit.h"
+#include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/examples_record.h"
 #include "athanor/train/memory_advice.h"
@@ -141,8 +143,10 @@ void TrainingRun::stop_if_asked() const {
 }
 
 void TrainingRun::run_to_end() {
+  std::optional<MemoryLimit> limit;
+  if (config_.memory_limit > 0) limit.emplace(device_.device, static_cast<uint64_t>(config_.memory_limit));
   // Initial values are computed before, so that the first step's plan is the one of all steps.
-  eval({});
+  eval_in_portions();
   // The next batch goes up while another device computes, and is no part of the step.
   if (config_.memory_limit > 0)
     compile_options().memory_limit = std::max<int64_t>(
@@ -270,7 +274,7 @@ void TrainingRun::stop_without_memory(const Error& error) {
       in_flight_.clear();
       learner_.reset();
       learner_.emplace(*task_, config_, device_.device);
-      eval({});
+      eval_in_portions();
     }
     return learner_->plan_of_a_step(batch_size)->planned_memory_bytes();
   });

@@ -82,6 +82,17 @@ TEST_F(TrainerTest, TestsOnAsManyPicturesAsAreWanted) {
   EXPECT_EQ(tested.last, 20);
 }
 
+TEST_F(TrainerTest, InitialValuesTakeLittleMoreThanTheirOwnMemory) {
+  use_text("gpt2-mini", testing::repeating_text("apples"));
+  config_.max_steps = 1;
+  config_.batch_size = 1;
+  config_.lora = 2;  // a step that needs little beside the parameters
+  config_.tune = "off";
+  ASSERT_EQ(train("a"), RunEnd::finished);
+  const auto result = summary("a");
+  EXPECT_LE(result["peak_memory_bytes"].get<double>(), 1.1 * result["planned_memory_bytes"].get<double>());
+}
+
 TEST_F(TrainerTest, CallsBackAndStopsOnRequest) {
   train("whole");
   std::vector<int64_t> steps, epochs, tests, saves;
