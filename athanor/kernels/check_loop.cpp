@@ -10,6 +10,7 @@
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
+#include "athanor/memory/limit.h"
 
 namespace athanor {
 namespace {
@@ -141,6 +142,10 @@ void require_right_loop(Device device, const std::vector<LoopProgram>& loops, co
   for (const LoopProgram& loop : loops) key += '|' + to_string(loop);
   KernelCache& cache = KernelCache::instance();
   if (cache.is_checked(key)) return;
+  uint64_t needed = candidate.scratch_bytes;
+  for (const LoopBuffer& buffer : buffers_of(loops))
+    needed += static_cast<uint64_t>(buffer.elements) * size_of(buffer.dtype);
+  if (needed > memory_left(device)) return;  // it stays to be checked
   const std::string wrong = loop_mismatch(device, loops, candidate);
   if (!wrong.empty())
     throw Error(ErrorCode::device,

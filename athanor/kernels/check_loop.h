@@ -14,7 +14,8 @@ namespace athanor {
 std::string loop_mismatch(Device device, const std::vector<LoopProgram>& loops, const Candidate& candidate);
 
 /// The same, once for a device, its driver and a loop: agreement is remembered in athanor.db. Does nothing
-/// for the host and for trusted devices. Throws Error(device), naming `what`.
+/// for the host and for trusted devices, and where a MemoryLimit leaves too little for it. Throws
+/// Error(device), naming `what`.
 void require_right_loop(Device device, const std::vector<LoopProgram>& loops, const Candidate& candidate,
                         const std::string& what);
 

@@ -23,7 +23,8 @@ std::string check_key(Device device, const KernelRequest& request, const Candida
 }
 
 bool needs_check(Device device, const KernelRequest& request, const Candidate& candidate) {
-  return device != Device{} && !provider_of(device).hidden() && fits_trial(device, request) &&
+  return device != Device{} && !provider_of(device).hidden() &&
+         fits_trial(device, request, {&candidate, 1}) &&
          !KernelCache::instance().is_checked(check_key(device, request, candidate));
 }
 
@@ -145,7 +146,8 @@ void check_guess(Device device, const KernelRequest& request, const std::vector<
 }
 
 bool is_open(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates) {
-  if (candidates.size() <= 1 || request.output().shape.size() == 0 || !fits_trial(device, request))
+  if (candidates.size() <= 1 || request.output().shape.size() == 0 ||
+      !fits_trial(device, request, candidates))
     return false;
   const std::string key = problem_key(device, request);
   if (TuningCache::instance().has_timed(key)) return false;

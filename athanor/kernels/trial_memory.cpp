@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "athanor/base/os/memory.h"
+#include "athanor/memory/limit.h"
 
 namespace athanor {
 namespace {
@@ -12,10 +13,10 @@ constexpr double unlimited = std::numeric_limits<double>::infinity();
 thread_local double limit = unlimited;
 
 struct TrialMemory {
-  double device = 0;  // operands
+  double device = 0;  // operands and scratch memory
   double host = 0;    // float64 of the operand that is being filled, and of two results
 
-  explicit TrialMemory(const KernelRequest& request) {
+  TrialMemory(const KernelRequest& request, std::span<const Candidate> candidates) {
     double largest = 0;
     const auto add = [&](const OperandDesc& operand) {
       const auto elements = static_cast<double>(operand.shape.size());
@@ -29,15 +30,19 @@ struct TrialMemory {
       host += 2 * static_cast<double>(sizeof(double)) * static_cast<double>(output.shape.size());
     }
     host += largest;
+    size_t scratch = 0;
+    for (const Candidate& candidate : candidates) scratch = std::max(scratch, candidate.scratch_bytes);
+    device += static_cast<double>(scratch);
   }
 };
 
 }  // namespace
 
-bool fits_trial(Device device, const KernelRequest& request) {
-  const TrialMemory needed(request);
+bool fits_trial(Device device, const KernelRequest& request, std::span<const Candidate> candidates) {
+  const TrialMemory needed(request, candidates);
   if (needed.device + needed.host > limit) return false;
   const bool on_host = device == Device{};
+  if (needed.device + (on_host ? needed.host : 0) > static_cast<double>(memory_left(device))) return false;
   const auto memory_of = [](Device one) {
     const uint64_t bytes = info_of(one).memory_bytes;
     return bytes == 0 ? unlimited : static_cast<double>(bytes);  // 0: it does not say

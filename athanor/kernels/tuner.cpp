@@ -72,7 +72,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
       cache.take(key, {.name = candidates[alike->index].name, .candidates = fingerprint(candidates)});
       return *alike;
     }
-  if (!fits_trial(device, request)) {
+  if (!fits_trial(device, request, candidates)) {
     if (!winner) return {0, "first of the list: too large to be timed", {}};
     return {remembered, fmt::format("remembered as the fastest of {}, provisional", candidates.size()),
             std::move(winner->times)};

@@ -9,16 +9,18 @@
 #include "athanor/backends/gpu/device.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/memory/limit.h"
 
 namespace athanor::gpu {
 namespace {
 
 constexpr size_t most_kept = size_t{512} << 20;
 
-// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks.
+// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks. Of large
+// blocks an eighth is much, so their sizes are finer.
 size_t size_class(size_t bytes) {
-  constexpr size_t least = 256;
-  const size_t step = std::max(least, std::bit_floor(std::max<size_t>(bytes, 1)) / 8);
+  constexpr size_t least = 256, large = size_t{1} << 20;
+  const size_t step = std::max(least, std::bit_floor(std::max<size_t>(bytes, 1)) / (bytes < large ? 8 : 64));
   return (std::max<size_t>(bytes, 1) + step - 1) / step * step;
 }
 
@@ -46,6 +48,7 @@ Pool::Block Pool::take(size_t bytes) {
     free_bytes_ -= size;
     return block;
   }
+  if (free_bytes_ + size > memory_left(device_.id())) trim();
   std::string why;
   Memory memory = driver.allocate(size, why);
   if (memory == nullptr && !free_.empty()) {  // what is kept may be in the way
@@ -60,7 +63,7 @@ void Pool::give_back(Block block) noexcept {
   const std::scoped_lock lock(mutex_);
   free_bytes_ += block.bytes;
   free_.emplace(block.bytes, std::move(block));
-  if (free_bytes_ > most_kept) try {
+  if (free_bytes_ > std::min<uint64_t>(most_kept, memory_left(device_.id()))) try {
       trim();
     } catch (const std::exception&) {
       // The device was lost: who waits for it next is told.

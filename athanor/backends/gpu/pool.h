@@ -1,5 +1,6 @@
 // A pool of freed GPU memory, for later allocations of the same size: on a discrete GPU allocating and
-// freeing waits for the driver.
+// freeing waits for the driver. What it keeps and what Storage objects hold stay within a MemoryLimit
+// together.
 #pragma once
 #include <map>
 #include <memory>

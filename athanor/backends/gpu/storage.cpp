@@ -7,11 +7,11 @@ namespace athanor::gpu {
 GpuStorage::GpuStorage(GpuDevice& device, Pool::Block block, size_t bytes)
     : Storage(device.id(), bytes, block.memory), gpu_(device), block_(std::move(block)) {
   set_ready(std::move(block_.released));
-  count_memory(device.id(), static_cast<int64_t>(bytes));
+  count_memory(device.id(), static_cast<int64_t>(block_.bytes));
 }
 
 GpuStorage::~GpuStorage() {
-  count_memory(device(), -static_cast<int64_t>(bytes()));
+  count_memory(device(), -static_cast<int64_t>(block_.bytes));
   try {
     for (const auto& event : others_) gpu_.kernels().wait(event);
     block_.released = used_ || !others_.empty() ? gpu_.kernels().record() : ready();
