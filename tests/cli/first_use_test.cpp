@@ -169,6 +169,18 @@ TEST_F(FirstUse, DumpsHaveTheMatrixUnitsOfAnArchitecture) {
   EXPECT_THAT(dump({"--arch", "gfx1030"}, "old").out, HasSubstr("no matrix units of gfx1030"));
 }
 
+// As on a device: forward with its log-sum-exp, and the gradients by queries, and by keys and values.
+TEST_F(FirstUse, DumpsHaveThreeKernelsOfAttentionForEachLayer) {
+  const Outcome outcome = run({"kernels", "dump", "--model", "gpt2-nano", "--batch-size", "8", "--arch",
+                               "gfx1100", "--precision", "bf16", "--out", "kernels"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  size_t count = 0;
+  for (const json& one : json::parse(read_text_file(folder_ / "work/kernels/launches.json")))
+    count += one["ops"].get<std::string>().find("attention") != std::string::npos;
+  constexpr size_t layers = 3;
+  EXPECT_EQ(count, 3 * layers);
+}
+
 TEST_F(FirstUse, RunsGoOnFromAnyFolder) {
   ASSERT_EQ(run(training({"--max-steps", "3"})).exit_code, 0);
   const json config = json::parse(read_text_file(folder_ / "work/run/config.json"));

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -147,6 +148,19 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
   EXPECT_TRUE(matrix_units(GpuTarget::hip, "gfx1030").empty());
   EXPECT_TRUE(matrix_units(GpuTarget::cuda, "sm_61").empty());
   EXPECT_TRUE(matrix_units(GpuTarget::opencl, "gfx1100").empty());
+}
+
+// Of HIP's cards with waves of 32 lanes the driver counts pairs of compute units.
+TEST(MatrixUnit, ArchitecturesHaveTheirCardsUnits) {
+  const auto units = [](GpuTarget target, const char* architecture) {
+    GpuTraits traits{.compute_units = 7};
+    set_driver_facts(traits, target, architecture);
+    return traits.compute_units;
+  };
+  EXPECT_EQ(units(GpuTarget::hip, "gfx1100"), 48);
+  EXPECT_EQ(units(GpuTarget::hip, "gfx942"), 304);
+  EXPECT_EQ(units(GpuTarget::cuda, "sm_80"), 108);
+  EXPECT_EQ(units(GpuTarget::cuda, "sm_61"), 7) << "no card is known: nothing changes";
 }
 
 }  // namespace

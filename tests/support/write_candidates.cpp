@@ -36,7 +36,8 @@ class Writer {
     if (architecture.empty()) return;
     add_architecture(traits_, target, architecture);
     own_ = traits_;
-    set_local_memory(own_, target, architecture);
+    set_driver_facts(own_, target, architecture);
+    traits_.compute_units = own_.compute_units;
   }
 
   void add(const char* op, const Attrs& attrs, DType dtype, const std::vector<Shape>& inputs,

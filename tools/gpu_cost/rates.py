@@ -1,11 +1,11 @@
-"""What a chip does in a clock cycle: rates.toml, with its card's units and bandwidth from data/gpus.csv."""
+"""What a chip does in a clock cycle: rates.toml, with units and bandwidth of its card (data/typical_gpus.csv) from data/gpus.csv."""
 import csv
 import functools
 import pathlib
 import types
 
 HERE = pathlib.Path(__file__).resolve().parent
-CARDS = HERE.parent.parent / "data" / "gpus.csv"
+DATA = HERE.parent.parent / "data"
 
 
 @functools.cache
@@ -14,10 +14,19 @@ def tables():
     return tomllib.loads((HERE / "rates.toml").read_text())
 
 
+def rows(name):
+    with open(DATA / name, newline="") as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
 @functools.cache
 def cards():
-    with open(CARDS, newline="") as file:
-        return {row["name"]: row for row in csv.DictReader(line for line in file if not line.startswith("#"))}
+    return {row["name"]: row for row in rows("gpus.csv")}
+
+
+@functools.cache
+def typical():
+    return {row["arch_id"]: row["name"] for row in rows("typical_gpus.csv")}
 
 
 def known_chips():
@@ -37,7 +46,7 @@ def chip(name):
     of = entry.pop("of")
     absent = {"matrix": {}, "matrix_beside_vector": True, "matrix_issue": 1, "matrix_blocks": None, "dual": False,
               "packed_f32": False, "accumulators": None, "local_reserved": 0, "most_registers": 512, "mma_share": 1.0, "sheet_flops": None}
-    figures = absent | architecture(of) | entry
+    figures = absent | architecture(of) | entry | {"card": typical()[name]}
     card = cards()[figures["card"]]
     units = int(card["compute_units"])
     # From the peak of f32 follows the clock that the data sheet counts with.

@@ -77,10 +77,6 @@ bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, co
   return gpu_has_kernel(op, inputs, output, attrs);
 }
 
-bool GpuBackend::computes_together(const Op& op, const Op& with) const {
-  return gpu_computes_together(op, with);
-}
-
 Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
   return make_candidate(at(device), gpu_loop_candidates(program, at(device).facts().traits).front(), {});
 }

@@ -24,7 +24,6 @@ class GpuBackend final : public KernelLanguageBackend {
   std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override;
-  bool computes_together(const Op& op, const Op& with) const override;
   std::vector<std::string> libraries(int device) override;
   std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
                                         const Attrs&) override {

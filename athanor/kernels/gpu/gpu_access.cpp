@@ -1,8 +1,25 @@
 #include "athanor/kernels/gpu/gpu_access.h"
 
+#include <algorithm>
 #include <string>
 
+#include "athanor/base/embedded.h"
+#include "athanor/device/data_sheet.h"
+
 namespace athanor {
+namespace {
+
+/// The data sheet of the card that stands for an architecture; nullptr if there is none.
+const DataSheet* typical_sheet(std::string_view architecture) {
+  constexpr const char* file = "data/typical_gpus.csv";
+  static const auto table = parse_table(embedded_file(file), file);
+  const auto row = std::ranges::find(table, architecture, [](const auto& one) { return one[0]; });
+  if (row == table.end()) return nullptr;
+  const auto sheet = std::ranges::find(data_sheets(), (*row)[1], &DataSheet::name);
+  return sheet == data_sheets().end() ? nullptr : &*sheet;
+}
+
+}  // namespace
 
 std::optional<GpuTarget> target_of_architecture(std::string_view architecture) {
   const auto rest_is = [&](std::string_view prefix, std::string_view digits, size_t least) {
@@ -23,9 +40,14 @@ void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view arch
   traits.async_copies = has_async_copies(target, architecture);
 }
 
-void set_local_memory(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
+void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture) {
   constexpr int64_t kib = 1024;
   traits.local_bytes_at_launch = 0;
+  if (const DataSheet* sheet = typical_sheet(architecture)) {
+    // HIP counts RDNA's work-group processors, which have two compute units each.
+    const bool pairs = target == GpuTarget::hip && sheet->wave_width == "32";
+    traits.compute_units = sheet->compute_units / (pairs ? 2 : 1);
+  }
   if (target != GpuTarget::cuda) {
     traits.local_bytes = (architecture.starts_with("gfx950") ? 160 : 64) * kib;
     return;

@@ -9,7 +9,8 @@
 namespace athanor {
 namespace {
 
-/// A typical card: templates depend on what its driver reports only through these values.
+/// A typical card, until it gets an architecture. Templates depend on what its driver reports only through
+/// these values.
 GpuTraits& traits() {
   static GpuTraits instance{.max_group_size = 256,
                             .local_bytes = 32 * 1024,
@@ -93,7 +94,7 @@ class OfflineBackend final : public KernelLanguageBackend {
 
 void set_offline_architecture(GpuTarget target, std::string_view architecture) {
   add_architecture(traits(), target, architecture);
-  set_local_memory(traits(), target, architecture);
+  set_driver_facts(traits(), target, architecture);
 }
 
 }  // namespace athanor
