@@ -49,8 +49,8 @@ class KernelLanguageBackend : public Backend {
 std::optional<GpuTarget> target_of_architecture(std::string_view architecture);
 /// Adds what kernels may use of an architecture: its matrix units, and instructions beside them.
 void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture);
-/// Sets what drivers are known to report of an architecture's typical card (data/typical_gpus.csv), for kernels
-/// that are looked at without a device: local memory and, if the card is known, compute units.
+/// Sets what drivers are known to report of an architecture's typical card (data/typical_gpus.csv), for
+/// kernels that are looked at without a device: local memory and, if the card is known, compute units.
 void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture);
 /// Gives the device 'offline', which need not be there, an architecture. To be called before plans are made.
 void set_offline_architecture(GpuTarget target, std::string_view architecture);

@@ -95,15 +95,19 @@ void TileKernel::store_result() {
 
   const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
   const std::string columns_loop = fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n);
-  // Clang would move FMAs of elements that may lie beyond an edge to where they are stored, and keep all that
-  // they read in registers until then.
+  // Clang would move products of elements that may lie beyond an edge to where they are stored, and keep all
+  // that they read in registers until then.
   const bool has_edges =
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
-  if (unit_.of_lanes() && (has_edges || (!splits && !p_.epilogue.empty()))) {
+  const bool finishes = !splits && !p_.epilogue.empty();
+  if ((unit_.of_lanes() || unit_.form == MatrixUnit::Form::wmma) && (has_edges || finishes)) {
     code_.open(rows_loop);
     code_.open(columns_loop);
-    code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
-                           unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"));
+    if (unit_.of_lanes())
+      code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) {}(sums[i][j][e]);", c.elements,
+                             unit_.output == DType::i32 ? "HIDDEN_LANE" : "HIDDEN_F32"));
+    else
+      code_.line("HIDDEN_VECTOR(sums[i][j]);");
     code_.close();
     code_.close();
   }
