@@ -76,6 +76,14 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
   // barriers; of two groups one goes on (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
   if (point.unit->form == MatrixUnit::Form::mma && !point.async && work > 128.0 * 128) waiting *= 1.2;
+  // CDNA's waves wait at barriers unless their unit holds other groups: gfx942 reaches 52, 85 and 97 % of its
+  // peak with one, two and three (tools/check-gpu-kernels --cost).
+  if (point.unit->form == MatrixUnit::Form::mfma && rounds > 1) {
+    const int64_t tile_bytes =
+        (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
+    const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
+    waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
+  }
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits);
