@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <system_error>
 
 namespace athanor {
 namespace {
@@ -18,13 +19,18 @@ int stepped(sqlite3_stmt* statement) {
 
 }  // namespace
 
-sqlite3* open_database(const std::filesystem::path& file) {
-  std::error_code ignored;
-  std::filesystem::create_directories(file.parent_path(), ignored);
+sqlite3* open_database(const std::filesystem::path& file, std::string* why) {
+  std::error_code made;
+  std::filesystem::create_directories(file.parent_path(), made);
   sqlite3* database = nullptr;
   if (sqlite3_open_v2(file.string().c_str(), &database,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX,
                       nullptr) != SQLITE_OK) {
+    const std::error_code said(sqlite3_system_errno(database), std::generic_category());
+    if (why != nullptr)
+      *why = made   ? file.parent_path().string() + ": " + made.message()
+             : said ? said.message()
+                    : sqlite3_errmsg(database);
     sqlite3_close(database);
     return nullptr;
   }

@@ -10,9 +10,9 @@ struct sqlite3_stmt;
 
 namespace athanor {
 
-/// Opens or creates a file, and its folder; nullptr if this fails. Waits for other writing processes for half
-/// a second, until such a wait fails once. Close it with close_database().
-sqlite3* open_database(const std::filesystem::path& file);
+/// Opens or creates a file, and its folder; nullptr if this fails, with the reason in `why`. Waits for other
+/// writing processes for half a second, until such a wait fails once. Close it with close_database().
+sqlite3* open_database(const std::filesystem::path& file, std::string* why = nullptr);
 
 /// Why the last statement failed.
 struct DatabaseTrouble {

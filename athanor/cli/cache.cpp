@@ -16,6 +16,7 @@ namespace {
 int list(bool json) {
   KernelCache& cache = KernelCache::instance();
   const auto entries = cache.entries();
+  const std::string unused = cache.why_unused();
   if (json) {
     auto all = nlohmann::ordered_json::array();
     for (const auto& e : entries)
@@ -26,7 +27,13 @@ int list(bool json) {
                      {"seconds", e.seconds},
                      {"provisional", e.disturbed},
                      {"spread", e.spread}});
-    std::cout << nlohmann::ordered_json{{"file", cache.file().string()}, {"entries", all}}.dump() << '\n';
+    nlohmann::ordered_json answer{{"file", cache.file().string()}, {"entries", all}};
+    if (!unused.empty()) answer["not_used"] = unused;
+    std::cout << answer.dump() << '\n';
+    return 0;
+  }
+  if (!unused.empty()) {
+    std::cout << fmt::format("{}: not used\n", cache.file().empty() ? "the cache" : cache.file().string());
     return 0;
   }
   int64_t winners = 0, marked = 0, binaries = 0, bytes = 0;

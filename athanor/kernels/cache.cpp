@@ -19,9 +19,6 @@
 namespace athanor {
 namespace {
 
-// Of what the tables hold, and of what generated sources rely on: a new one starts afresh.
-constexpr int schema = 5;
-
 std::filesystem::path variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -72,11 +69,11 @@ std::string make_tables() {
       "CREATE TABLE checked_loops(key BLOB PRIMARY KEY);"
       "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB, sum BLOB);"
       "PRAGMA user_version={}; COMMIT;",
-      schema);
+      KernelCache::schema);
 }
 
 void say(const std::filesystem::path& file, const std::string& what) {
-  fmt::print(stderr, "athanor: note: the cache {} {}\n", file.string(), what);
+  fmt::print(stderr, "athanor: note: the cache{} {}\n", file.empty() ? "" : " " + file.string(), what);
 }
 
 std::atomic<int64_t> compiled{0};
@@ -101,17 +98,33 @@ KernelCache::KernelCache() : file_(cache_file()) {}
 bool KernelCache::open() {
   if (tried_) return database_ != nullptr;
   tried_ = true;
-  if (file_.empty()) return false;
+  if (file_.empty()) {
+    give_up("has no place, because neither ATHANOR_CACHE, XDG_CACHE_HOME nor HOME is set");
+    return false;
+  }
   std::string damage;
   if (prepare_file(damage)) return true;
-  return !damage.empty() && move_aside(damage) && prepare_file(damage);
+  if (!damage.empty() && move_aside(damage) && prepare_file(damage)) return true;
+  if (trouble_.empty()) give_up(fmt::format("is damaged ({})", damage));
+  return false;
 }
 
 bool KernelCache::prepare_file(std::string& damage) {
   using Kind = DatabaseTrouble::Kind;
   damage.clear();
-  database_ = open_database(file_);
-  if (database_ == nullptr) return false;
+  const std::filesystem::path folder = file_.parent_path();
+  std::error_code unknown;
+  std::filesystem::create_directories(folder, unknown);
+  if (!os::made_by_us(folder)) {
+    give_up("cannot be used (another user may have made its folder)");
+    return false;
+  }
+  std::string why;
+  database_ = open_database(file_, &why);
+  if (database_ == nullptr) {
+    give_up(fmt::format("cannot be used ({})", why));
+    return false;
+  }
   const auto version = [&]() -> std::optional<int64_t> {
     SqlStatement statement(database_, "PRAGMA user_version");
     return statement.step() ? std::optional(statement.integer(0)) : std::nullopt;
@@ -123,7 +136,6 @@ bool KernelCache::prepare_file(std::string& damage) {
                     *version, schema));
     return false;
   }
-  std::error_code unknown;
   if (const auto bytes = std::filesystem::file_size(file_, unknown);
       version && !unknown && bytes <= most_checked_bytes)
     damage = find_damage(database_);
@@ -177,7 +189,10 @@ bool KernelCache::move_aside(const std::string& damage) {
   }
 }
 
-std::string KernelCache::trouble() const { return trouble_.empty() ? "cannot be opened" : trouble_; }
+std::string KernelCache::why_unused() {
+  const std::scoped_lock lock(mutex_);
+  return open() ? "" : trouble_;
+}
 
 void KernelCache::wrote(bool done) {
   if (!done) look_for_trouble(true);
@@ -341,7 +356,7 @@ std::optional<KernelCache::Examination> KernelCache::find_verdict(const std::str
   const std::scoped_lock lock(mutex_);
   if (!open()) return {};
   SqlStatement statement(database_, "SELECT wrong, checks, seconds FROM examinations WHERE key=?");
-  if (!statement.bind_bytes(key).step()) return {};
+  if (!statement.bind_bytes(key).step()) return look_for_trouble(false), std::nullopt;
   Examination found{{}, statement.integer(1), statement.real(2)};
   std::istringstream lines(statement.text(0));
   for (std::string line; std::getline(lines, line);) found.wrong.push_back(line);
@@ -355,13 +370,13 @@ void KernelCache::store_verdict(const std::string& key, const Examination& exami
     std::replace(line.begin(), line.end(), '\n', ' ');
     wrong += line + '\n';
   }
-  if (open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO examinations VALUES(?, ?, ?, ?)")
-        .bind_bytes(key)
-        .bind_bytes(wrong)
-        .bind(examination.checks)
-        .bind(examination.seconds)
-        .step();
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO examinations VALUES(?, ?, ?, ?)")
+              .bind_bytes(key)
+              .bind_bytes(wrong)
+              .bind(examination.checks)
+              .bind(examination.seconds)
+              .run());
 }
 
 bool KernelCache::is_checked(const std::string& key) {
@@ -372,8 +387,10 @@ bool KernelCache::is_checked(const std::string& key) {
 
 void KernelCache::store_checked(const std::string& key) {
   const std::scoped_lock lock(mutex_);
-  if (open())
-    SqlStatement(database_, "INSERT OR REPLACE INTO checked_loops VALUES(?)").bind_bytes(hash(key)).step();
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO checked_loops VALUES(?)")
+              .bind_bytes(hash(key))
+              .run());
 }
 
 std::string KernelCache::hash(const std::string& text) {
@@ -444,6 +461,7 @@ std::optional<os::Lock> KernelCache::turn_to_compile(const std::string& key) {
 }
 
 std::optional<os::Lock> KernelCache::turn_to_examine(const std::string& key) {
+  if (!why_unused().empty()) return std::nullopt;
   return turn_in(file_.parent_path() / "examining", key, std::chrono::minutes(10));
 }
 
@@ -468,7 +486,7 @@ std::vector<KernelCache::Entry> KernelCache::entries() {
 void KernelCache::clear() {
   const std::scoped_lock lock(mutex_);
   if (file_.empty()) return;
-  if (!open()) throw Error(ErrorCode::io, "the cache cannot be cleared: it " + trouble(), file_.string());
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be cleared: it " + trouble_, file_.string());
   if (!run_sql(database_,
                "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks;"
                "DELETE FROM examinations; DELETE FROM checked_loops; VACUUM;"))
@@ -478,7 +496,7 @@ void KernelCache::clear() {
 
 void KernelCache::export_to(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
-  if (!open()) throw Error(ErrorCode::io, "there is no cache to export: it " + trouble(), file_.string());
+  if (!open()) throw Error(ErrorCode::io, "there is no cache to export: it " + trouble_, file_.string());
   if (std::filesystem::exists(path))
     throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
   const std::filesystem::path temporary = path.string() + ".tmp";
@@ -499,7 +517,7 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
   if (!std::filesystem::is_regular_file(path))
     throw Error(ErrorCode::io, "there is no such file", path.string());
-  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble(), file_.string());
+  if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
   const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
   int64_t version = -1;
   if (attached)

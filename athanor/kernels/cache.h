@@ -19,12 +19,15 @@ namespace athanor {
 /// A file athanor.db (SQLite) in $ATHANOR_CACHE, $XDG_CACHE_HOME/athanor or ~/.cache/athanor, shared by all
 /// processes. If it cannot be opened or written, nothing is remembered, which only costs time.
 ///
-/// Reported once on standard error: a file of a later version, which is left as it is and not used; a file
-/// that another program keeps locked for more than half a second; a damaged file, which is moved to
-/// PATH.damaged.
+/// Reported once on standard error: a file that cannot be opened or written, and why; a file of a later
+/// version, which is left as it is and not used; a file that another program keeps locked for more than half
+/// a second; a damaged file, which is moved to PATH.damaged.
 class KernelCache {
  public:
   static KernelCache& instance();
+  /// Of what the tables hold, and of what generated sources rely on; a file of an earlier version starts
+  /// afresh. It is SQLite's user_version.
+  static constexpr int schema = 5;
 
   /// The result of timing a problem's candidates.
   struct Winner {
@@ -100,6 +103,8 @@ class KernelCache {
     double spread = 0;       // of a winner: of its samples
   };
   std::vector<Entry> entries();
+  /// Why the file is not used: "cannot be used (Permission denied)"; "" if it is.
+  std::string why_unused();
   /// Throws Error(io) when the file cannot be used.
   void clear();
   /// A copy of everything in a new file; what a file holds, added to what is here. Throws Error(io|format).
@@ -119,7 +124,6 @@ class KernelCache {
   /// Called after a statement that gave no row: gives the file up if it cannot be used, and reports this.
   void look_for_trouble(bool writing);
   void wrote(bool done);
-  std::string trouble() const;
   void give_up(const std::string& why);
 
   std::mutex mutex_;

@@ -173,6 +173,25 @@ TEST(File, AKilledWriterLeavesTheOldContentOrTheNew) {
   EXPECT_EQ(files_in(folder.path()), 1);
 }
 
+TEST(File, KnowsFoldersThatAnotherUserMadeWhereAnyoneMay) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make what another user has made";
+  const TempFolder folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  std::filesystem::create_directories(folder / "mine/inner");
+  std::filesystem::create_directories(folder / "theirs/inner");
+  std::filesystem::create_symlink(folder / "mine", folder / "link");
+  constexpr uid_t other = 65534;
+  ASSERT_EQ(chown((folder / "theirs").c_str(), other, other), 0);
+  ASSERT_EQ(lchown((folder / "link").c_str(), other, other), 0);
+  EXPECT_TRUE(os::made_by_us(folder / "mine"));
+  EXPECT_TRUE(os::made_by_us(folder / "mine/inner"));
+  EXPECT_TRUE(os::made_by_us(folder / "missing"));
+  for (const char* theirs : {"theirs", "theirs/inner", "link"})
+    EXPECT_FALSE(os::made_by_us(folder / theirs)) << theirs;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::owner_all);
+  EXPECT_TRUE(os::made_by_us(folder / "theirs")) << "where only we make folders, we gave it away";
+}
+
 TEST(Lock, IsHeldByOneAtATimeAndEndsWithItsHolder) {
   const TempFolder folder;
   {

@@ -213,6 +213,12 @@ TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
       << "once: " << outcome.err;
   const Outcome clear = run({"cache", "clear"});
   EXPECT_EQ(clear.exit_code, 1) << clear.err;
+  const Outcome list = run({"cache", "ls"});
+  EXPECT_EQ(list.out.find("tuning results"), std::string::npos) << list.out;
+  expect_says(list, {"athanor.db is of a later version"});
+  const Outcome doctor = run({"doctor", "--only", "environment.cache", "--json"});
+  EXPECT_EQ(doctor.exit_code, 1) << doctor.out;
+  EXPECT_NE(doctor.out.find("format 999"), std::string::npos) << doctor.out;
   EXPECT_EQ(version_of(cache()), 999);
   database = open_database(cache());
   {
@@ -221,6 +227,36 @@ TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
     EXPECT_EQ(kept.integer(0), 1);
   }
   close_database(database);
+}
+
+TEST_F(Safety, ACacheThatCannotBeUsedIsSaid) {
+  const std::filesystem::path place = folder_ / "cache";
+  struct Place {
+    const char* leads_to;  // "": a file
+    const char* reason;
+  };
+  for (const auto& [leads_to, reason] : std::vector<Place>{
+           {"", "Not a directory"}, {"/dev/null", "Not a directory"}, {"/proc/x", "cache: "}}) {
+    SCOPED_TRACE(leads_to);
+    std::filesystem::remove(place);
+    if (*leads_to == '\0')
+      std::ofstream(place) << "a file";
+    else
+      std::filesystem::create_symlink(leads_to, place);
+    const Outcome explained = run({"explain", "--model", "mlp", "--device", "cpu"});
+    EXPECT_EQ(explained.exit_code, 0) << explained.err;
+    expect_says(explained, {"athanor.db cannot be used", reason, "nothing is remembered"});
+    EXPECT_EQ(explained.err.find("note", explained.err.find("note") + 1), std::string::npos)
+        << "once: " << explained.err;
+    const Outcome list = run({"cache", "ls"});
+    expect_says(list, {"athanor.db cannot be used", reason});
+    EXPECT_EQ(list.out.find("tuning results"), std::string::npos) << list.out;
+    EXPECT_NE(json::parse(run({"cache", "ls", "--json"}).out).at("not_used").get<std::string>().find(reason),
+              std::string::npos);
+    const Outcome doctor = run({"doctor", "--only", "environment.cache", "--json"});
+    EXPECT_EQ(doctor.exit_code, 1) << doctor.out;
+    EXPECT_EQ(doctor.out.find("chown"), std::string::npos) << doctor.out;
+  }
 }
 
 TEST_F(Safety, ALockedCacheIsNotWaitedForLong) {

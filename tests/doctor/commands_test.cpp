@@ -23,6 +23,8 @@ using ::athanor::testing::machines_folder;
 using ::athanor::testing::TemporaryFolder;
 using ::athanor::testing::UnpackedMachine;
 using ::athanor::testing::write_text;
+using ::testing::_;
+using ::testing::FieldsAre;
 using ::testing::HasSubstr;
 
 // A shell's words and operators, quotes taken off; none where a quote stays open. What a shell would expand
@@ -403,6 +405,55 @@ TEST(Commands, TakeBackACacheThatIsOurs) {
   const Diagnosis diagnosis = diagnose(checks(), facts, {"environment.cache"});
   EXPECT_EQ(offers(*diagnosis.find("environment.cache")).front().commands,
             std::vector<std::string>{"sudo chown -R ada /home/ada/.cache/athanor"});
+}
+
+const Result& cache_of(const Diagnosis& diagnosis) { return *diagnosis.find("environment.cache"); }
+
+// What cannot hold a folder, and databases of a later version, are no matter of owners.
+TEST(Commands, SeeThatACacheIsNoFolder) {
+  const UnpackedMachine unpacked("doctor/healthy-no-gpu");
+  const std::string environ = text_of(unpacked.root() / "proc/self/environ");
+  const std::string passwd = text_of(unpacked.root() / "etc/passwd");
+  const auto find = [&](const std::string& folder) {
+    make_hostile(unpacked.root(), {"", {{"ATHANOR_CACHE", folder}}}, environ, passwd);
+    const Machine machine(unpacked.root());
+    const Facts facts(machine);
+    const Diagnosis diagnosis = diagnose(checks(), facts, {"environment.cache"});
+    const auto offered = offers(cache_of(diagnosis));
+    EXPECT_EQ(offered.size(), 1U) << folder;
+    for (const Offer& offer : offered)
+      EXPECT_THAT(offer.commands.front(), HasSubstr("export ATHANOR_CACHE="));
+    return std::tuple(cache_of(diagnosis).verdict, cache_of(diagnosis).finding.evidence.at(0).said,
+                      offered.at(0).commands.at(0));
+  };
+  std::filesystem::create_directories(unpacked.root() / "home/ada/athanor");
+  write_text(unpacked.root() / "home/ada/athanor-file", "a file");
+  EXPECT_THAT(find("/home/ada/athanor-file"), FieldsAre(Verdict::problem, "not a folder", _));
+  EXPECT_THAT(find("/home/ada/athanor-file/cache"), FieldsAre(Verdict::problem, "not a folder", _));
+  EXPECT_THAT(find("/proc/x"), FieldsAre(Verdict::problem, "made by the kernel", _));
+  std::string later(100, '\0');
+  later.replace(0, 15, "SQLite format 3");
+  later[63] = 99;
+  write_text(unpacked.root() / "home/ada/athanor/athanor.db", later);
+  const auto& [verdict, evidence, command] = find("/home/ada/athanor");
+  EXPECT_EQ(verdict, Verdict::problem);
+  EXPECT_THAT(evidence, HasSubstr("format 99"));
+  EXPECT_EQ(command, "export ATHANOR_CACHE=/tmp/athanor-1000");
+}
+
+// Anyone may make a folder of that name in /tmp before its user does.
+TEST(Commands, OfferNoFolderThatAnotherUserMade) {
+  const UnpackedMachine unpacked("doctor/trap-cache-of-root");
+  write_text(unpacked.root() / "machine.toml",
+             text_of(unpacked.root() / "machine.toml") +
+                 "[files.\"/tmp/athanor-1000\"]\nuid = 1001\ngid = 1001\nmode = \"0777\"\n");
+  std::filesystem::create_directories(unpacked.root() / "tmp/athanor-1000");
+  write_text(unpacked.root() / "tmp/athanor-1000/athanor.db", "another user's");
+  const Machine machine(unpacked.root());
+  const Facts facts(machine);
+  const Diagnosis diagnosis = diagnose(checks(), facts, {"environment.cache"});
+  EXPECT_EQ(offers(cache_of(diagnosis)).back().commands,
+            std::vector<std::string>{"export ATHANOR_CACHE=/tmp/athanor-1000-2"});
 }
 
 // A relative folder made doctor look for its parent for ever.

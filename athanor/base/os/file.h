@@ -65,6 +65,9 @@ class Lock {
 /// Renames `from` to `to` in one step, replacing an existing file.
 void replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Whether nobody but this user or root has made a folder, as far as anyone may make some there ("/tmp/x").
+bool made_by_us(const std::filesystem::path& folder);
+
 /// Returns when the names in `folder` are on the disk. Returns at once if the folder cannot be read.
 void sync_folder(const std::filesystem::path& folder);
 

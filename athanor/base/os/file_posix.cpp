@@ -201,6 +201,22 @@ void replace_file(const std::filesystem::path& from, const std::filesystem::path
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("rename");
 }
 
+bool made_by_us(const std::filesystem::path& folder) {
+  std::error_code unknown;
+  std::filesystem::path above;
+  for (const auto& part : std::filesystem::absolute(folder, unknown).lexically_normal()) {
+    const std::filesystem::path here = above / part;
+    struct stat outer {
+    }, inner{};
+    const bool open = !above.empty() && ::stat(above.c_str(), &outer) == 0 && (outer.st_mode & S_IWOTH) != 0;
+    // A link is its maker's, wherever it leads.
+    if (open && ::lstat(here.c_str(), &inner) == 0 && inner.st_uid != 0 && inner.st_uid != ::geteuid())
+      return false;
+    above = here;
+  }
+  return true;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return;

@@ -12,6 +12,7 @@
 #include "athanor/doctor/facts/network.h"
 #include "athanor/doctor/own_files.h"
 #include "athanor/doctor/probes/shared.h"
+#include "athanor/kernels/cache.h"
 
 namespace athanor::doctor {
 namespace {
@@ -145,6 +146,33 @@ const AddProbe tmp("environment.tmp", [](const Facts& f) {
       .with("variable", "TMPDIR");
 });
 
+// SQLite's user_version, which stands in the header of a database.
+std::optional<uint32_t> version_of_database(const Machine& machine, const std::string& file) {
+  constexpr size_t at = 60;
+  const auto head = machine.read_bytes(file, at + 4);
+  if (!head || head->size() < at + 4 || !head->starts_with("SQLite format 3")) return std::nullopt;
+  uint32_t version = 0;
+  for (size_t i = at; i < at + 4; ++i) version = version << 8 | static_cast<uint8_t>((*head)[i]);
+  return version;
+}
+
+// Where nobody but the kernel makes folders, whatever the modes say.
+bool is_kernels(const std::string& folder) {
+  return folder == "/proc" || folder == "/sys" || folder.starts_with("/proc/") || folder.starts_with("/sys/");
+}
+
+// A folder that any user could have made before this one is named only where it is the user's, or free.
+std::string temporary_cache(const Machine& machine) {
+  const std::string usual = fmt::format("/tmp/athanor-{}", machine.user().uid);
+  std::string folder = usual;
+  for (int i = 2; machine.status(folder).kind != FileStatus::Kind::missing &&
+                  (machine.link(folder) || machine.status(folder).uid != machine.user().uid ||
+                   machine.status(folder).kind != FileStatus::Kind::folder);
+       ++i)
+    folder = fmt::format("{}-{}", usual, i);
+  return folder;
+}
+
 const AddProbe cache("environment.cache", [](const Facts& f) {
   std::string folder = cache_folder(f);
   if (folder.empty()) return skip();
@@ -153,31 +181,41 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   const std::string whole = folder;
   const Machine& machine = f.machine();
   // A folder that does not exist yet will be made in the first existing folder above it.
-  while (folder.size() > 1 && !machine.exists(folder))
+  while (folder.size() > 1 && machine.status(folder).kind == FileStatus::Kind::missing)
     folder = folder.substr(0, std::max<size_t>(1, folder.rfind('/')));
   const auto space = machine.disk(folder);
   const std::string database = whole + "/athanor.db";
+  const FileStatus status = machine.status(folder), file = machine.status(database);
+  const bool no_folder = status.kind != FileStatus::Kind::folder || (folder != whole && is_kernels(folder));
   const bool full = space && space->total_bytes > 0 && space->free_bytes < (uint64_t{16} << 20);
+  const bool read_only = space && space->read_only;
   const bool file_refused = machine.exists(database) && machine.access(database) != Access::read_write;
-  if (writable(machine.access(folder)) && !file_refused && !full && !(space && space->read_only))
-    return pass();
+  const auto version = version_of_database(machine, database);
+  const bool later = version && *version > static_cast<uint32_t>(KernelCache::schema);
+  const bool refused = file_refused || !writable(machine.access(folder));
+  if (!no_folder && !full && !read_only && !refused && !later) return pass();
   Finding finding = fail();
-  const std::string refused = file_refused ? database : folder;
-  const FileStatus status = machine.status(refused);
-  if (full || (space && space->read_only))
-    finding.seen(folder, space->read_only ? "ro" : fmt::format("{} B free", space->free_bytes));
+  if (no_folder)
+    finding.seen(folder, status.kind != FileStatus::Kind::folder ? "not a folder" : "made by the kernel");
+  else if (read_only || full)
+    finding.seen(folder, read_only ? "ro" : fmt::format("{} B free", space->free_bytes));
+  else if (refused)
+    finding.seen(file_refused ? database : folder,
+                 fmt::format("uid {}, gid {}, mode {:04o}", (file_refused ? file : status).uid,
+                             (file_refused ? file : status).gid, (file_refused ? file : status).mode));
   else
-    finding.seen(refused, fmt::format("uid {}, gid {}, mode {:04o}", status.uid, status.gid, status.mode));
+    finding.seen(database, fmt::format("format {}, of a later Athanor; this one's is {}", *version,
+                                       KernelCache::schema));
   // Only what is there is given back to the user; what is not is made for them.
   const std::string own = own_files(f).cache;
-  const char* kind = full || (space && space->read_only) || own.empty() ? "other"
-                     : machine.exists(own)                              ? "own"
-                                                                        : "make";
-  return finding.with("path", file_refused ? database : whole)
-      .with("kind", kind)
+  const bool mended = refused && !no_folder && !full && !read_only && !own.empty();
+  return finding.with("path", whole)
+      .with("kind", !mended               ? "other"
+                    : machine.exists(own) ? "own"
+                                          : "make")
       .with("cache_folder", own)
       .with("variable", "ATHANOR_CACHE")
-      .with("value", fmt::format("/tmp/athanor-{}", machine.user().uid));
+      .with("value", temporary_cache(machine));
 });
 
 const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
