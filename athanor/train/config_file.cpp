@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -23,9 +25,27 @@ std::string mistake(const json& value, const json& example) {
   if (example.is_string()) return value.is_string() ? "" : "text in quotes";
   if (example.is_number_unsigned() || example.is_number_integer()) {
     if (!value.is_number_integer()) return "a whole number";
-    return example.is_number_unsigned() && value.get<int64_t>() < 0 ? "a whole number from 0 on" : "";
+    return example.is_number_unsigned() && !value.is_number_unsigned() && value.get<int64_t>() < 0
+               ? "a whole number from 0 on"
+               : "";
   }
   return value.is_number() ? "" : "a number";  // the learning rate's default is null
+}
+
+// TOML's numbers end at 2^63 - 1: a larger seed is text.
+constexpr uint64_t largest_in_toml = INT64_MAX;
+
+json from_text(const json& value) {
+  const auto* text = value.get_ptr<const std::string*>();
+  uint64_t number = 0;
+  if (text == nullptr) return value;
+  const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), number);
+  const bool whole = failed == std::errc() && end == text->data() + text->size();
+  return whole && number > largest_in_toml ? json(number) : value;
+}
+
+bool is_too_large_for_toml(const json& value) {
+  return value.is_number_unsigned() && value.get<uint64_t>() > largest_in_toml;
 }
 
 }  // namespace
@@ -44,6 +64,7 @@ nlohmann::json read_config_file(const std::filesystem::path& path) {
       throw Error(ErrorCode::usage, fmt::format("there is no option '{}'", key), path.string(),
                   nearest_hint(name, known));
     if (name == "checkpoint_every" && value.is_number_integer()) value = value.dump();
+    if (defaults[name].is_number_unsigned()) value = from_text(value);
     if (const std::string wanted = mistake(value, defaults[name]); !wanted.empty())
       throw Error(ErrorCode::usage, fmt::format("{} = {} is not {}", key, value.dump(), wanted),
                   path.string(), "'athanor train --help' tells what each option takes");
@@ -62,7 +83,8 @@ std::string to_toml(const TrainConfig& config) {
   std::string text = "# The options of this run. To train another like it: athanor train --config FILE\n";
   const json all = to_json(config);
   for (const auto& [name, value] : all.items())
-    if (!value.is_null()) text += fmt::format("{} = {}\n", name, value.dump());  // JSON's values are TOML's
+    if (!value.is_null())  // JSON's values are TOML's
+      text += fmt::format("{0} = {2}{1}{2}\n", name, value.dump(), is_too_large_for_toml(value) ? "\"" : "");
   return text;
 }
 

@@ -56,6 +56,16 @@ TEST(ConfigFile, EveryOptionIsWrittenAndReadAgain) {
   }
 }
 
+TEST(ConfigFile, HasSeedsThatTomlHasNoNumbersFor) {
+  TrainConfig config;
+  for (const uint64_t seed : {uint64_t{INT64_MAX}, uint64_t{INT64_MAX} + 1, UINT64_MAX}) {
+    config.seed = seed;
+    EXPECT_EQ(with_fields({}, fields_of(to_toml(config))).seed, seed);
+  }
+  expect_error(ErrorCode::usage, {"seed", "whole number"},
+               [] { fields_of("seed = '18446744073709551616'"); });
+}
+
 TEST(ConfigFile, NamesMistakes) {
   expect_error(ErrorCode::usage, {"'bach_size'", "run.toml", "'batch_size'"},
                [] { fields_of("bach_size = 3"); });
