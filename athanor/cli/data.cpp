@@ -21,6 +21,7 @@
 #include "athanor/data/contact_sheet.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/data/survey.h"
+#include "athanor/train/config.h"
 #include "athanor/train/scoring.h"
 
 namespace athanor::cli {
@@ -254,6 +255,11 @@ void write_sheet(const OpenedData& data, const DataCommandOptions& options) {
 }
 
 int show_data(const DataCommandOptions& options) {
+  TrainConfig reading;
+  reading.image_size = options.image_size;
+  reading.workers = options.workers;
+  reading.validation = options.validation;
+  reading.check_reading();
   (void)Augmentation::parse(with_standard(options.augment, "crop"));
   if (!options.sheet.empty() && !options.sheet.ends_with(".png") && !options.sheet.ends_with(".svg"))
     throw Error(ErrorCode::usage, fmt::format("'{}' is neither a PNG nor an SVG", options.sheet), "--sheet",

@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/data/text.h"
 #include "athanor/formats/tokenizer.h"
@@ -115,9 +114,6 @@ bool is_text_file(const std::string& path) {
 }
 
 int show_text_data(const TextDataOptions& options) {
-  if (options.held_back < 0 || options.held_back >= 1)
-    throw Error(ErrorCode::usage, fmt::format("{} is no share of a text", options.held_back), "--validation",
-                "Give a number from 0 to below 1");
   const auto tokenizer = options.tokenizer.empty() ? byte_tokenizer() : read_tokenizer(options.tokenizer);
   const SplitText text = read_text(options.path, *tokenizer, options.held_back);
   const std::vector<TokenCount> tokens = counted(text, tokenizer->vocabulary());

@@ -248,10 +248,7 @@ void add_kernels(CLI::App& program, int& exit_code) {
            "sm_90", "sm_100", "sm_120"})
       ->option_text("NAME");
   dump_command->add_option("--out", options->out, "a folder")->required()->option_text("DIR");
-  dump_command->callback([dump_command, options, &exit_code] {
-    at_least_one(*dump_command, {"--batch-size", "--classes", "--threads"});
-    exit_code = dump(*options);
-  });
+  dump_command->callback([options, &exit_code] { exit_code = dump(*options); });
 }
 
 }  // namespace athanor::cli

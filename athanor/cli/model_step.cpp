@@ -29,6 +29,7 @@ constexpr int64_t largest_extent = 1 << 20;
 
 /// What was not given is as 'athanor train' has it of this model: language models have another optimizer.
 void take_defaults_of_model(const CLI::App& command, TrainConfig& config) {
+  at_least_one(command, {"--batch-size", "--classes", "--context", "--lora", "--threads"});
   const nlohmann::json given = to_json(config), usual = to_json(TrainConfig());
   nlohmann::json all = to_json(default_config(config.model));
   for (const auto& [name, value] : given.items()) {

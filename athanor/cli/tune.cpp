@@ -148,7 +148,6 @@ void add_tune(CLI::App& program, int& exit_code) {
       ->option_text("N,C,...");
   add_seconds(*command, "--budget", options->budget, "start no new problem after so many seconds");
   command->callback([command, options, &exit_code] {
-    at_least_one(*command, {"--batch-size", "--classes", "--threads"});
     options->model = command->get_option("--model")->count() > 0;
     exit_code = tune(*options);
   });

@@ -257,6 +257,12 @@ void TrainConfig::check_task() const {
     refuse("label_smoothing", "numbers have no labels to smooth", "Leave it out");
 }
 
+void TrainConfig::check_reading() const {
+  check_range("image_size", image_size, 0, 16384);
+  check_range("workers", workers, 0, most_workers);
+  check_number("validation", validation, true);
+}
+
 void TrainConfig::validate() const {
   if (nn::is_own_model(model))
     nn::load_own_model(model);
@@ -267,7 +273,7 @@ void TrainConfig::validate() const {
   check_name("schedule", schedule, optim::schedule_names());
   check_name("precision", precision, precision_names());
   check_name("tune", tune, tuning_names());
-  check_range("image_size", image_size, 0, 16384);
+  check_reading();
   check_range("max_broken", max_broken, 0, INT64_MAX);
   const Augmentation changes = Augmentation::parse(with_standard(augment, "crop"));
   check_name("augment_on", augment_on, {"loader", "device"});
@@ -279,7 +285,6 @@ void TrainConfig::validate() const {
     refuse("accumulate", fmt::format("a batch of {} has no {} equal parts", batch_size, accumulate),
            "Give a number that divides --batch-size");
   check_range("threads", threads, 0, most_threads);
-  check_range("workers", workers, 0, most_workers);
   check_range("max_steps", max_steps, 0, INT64_MAX);
   if (!offload.empty()) check_name("offload", offload, {"optimizer"});
   check_range("memory_limit", memory_limit, 0, INT64_MAX);
@@ -294,7 +299,6 @@ void TrainConfig::validate() const {
   check_range("context", context, 0, 1 << 20);
   check_range("patience", patience, 0, 1'000'000);
   check_range("sample", sample, 0, 1'000'000);
-  check_number("validation", validation, true);
   check_number("ema", ema, true);
   check_range("lora", lora, 0, 1 << 16);
   check_number("lora_alpha", lora_alpha, false);

@@ -74,6 +74,8 @@ struct TrainConfig {
   double learning_rate() const;
   /// Throws Error(usage) naming the first option that is out of range or unknown, with the nearest match.
   void validate() const;
+  /// The same of the numbers for reading data: image_size, workers and validation.
+  void check_reading() const;
   bool operator==(const TrainConfig&) const = default;
 
  private:

@@ -11,16 +11,43 @@
 namespace athanor {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::Outcome;
 using testing::run_program;
 using testing::TempFolder;
 using Words = std::vector<std::string>;
 
-/// The options that the command's help shows with one of these kinds of value.
-Words options_with(const TempFolder& folder, Words command, const std::string& kinds) {
+std::string help_of(const TempFolder& folder, Words command) {
   command.emplace_back("--help");
-  const std::string help = run_program(folder.path(), command).out;
+  return run_program(folder.path(), command).out;
+}
+
+/// Every command that has no commands of its own, with a word for each that it must have.
+std::vector<Words> all_commands(const TempFolder& folder, const Words& command = {}) {
+  const std::string help = help_of(folder, command);
+  std::vector<Words> found;
+  const std::regex word("\n  ([a-z-]+)(?= )");
+  const size_t listed = help.find("\nSubcommands:");
+  if (listed != std::string::npos) {
+    const std::string names = help.substr(listed);
+    for (std::sregex_iterator at(names.begin(), names.end(), word), end; at != end; ++at) {
+      Words inner = command;
+      inner.push_back((*at)[1]);
+      for (Words& one : all_commands(folder, inner)) found.push_back(std::move(one));
+    }
+    return found;
+  }
+  Words words = command;
+  const size_t places = help.find("\nPositionals:");
+  if (places != std::string::npos) words.emplace_back("a.png");
+  if (command == Words{"kernels", "dump"}) words.insert(words.end(), {"--out", "d"});
+  return {words};
+}
+
+/// The options that the command's help shows with one of these kinds of value.
+Words options_with(const TempFolder& folder, const Words& command, const std::string& kinds) {
+  const std::string help = help_of(folder, command);
   const std::regex option("\n +(--[a-z-]+) (" + kinds + ") ");
   Words found;
   for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at)
@@ -40,15 +67,14 @@ void expect_refused(const TempFolder& folder, Words words, const std::string& op
   EXPECT_LT(outcome.err.size(), 250U) << shown;
 }
 
-const std::vector<Words> commands{{"train"},   {"eval"},  {"predict", "a.png"},
-                                  {"explain"}, {"tune"},  {"kernels", "dump", "--out", "d"},
-                                  {"detect"},  {"sample"}};
-
 TEST(Numbers, OfEveryOptionAreCheckedWhole) {
   const TempFolder folder;
+  const std::vector<Words> commands = all_commands(folder);
+  for (const Words& known : {Words{"fit"}, {"data", "a.png"}, {"kernels", "dump", "--out", "d"}})
+    EXPECT_THAT(commands, Contains(known));
   size_t tried = 0;
   for (const Words& command : commands) {
-    for (const std::string& option : options_with(folder, command, "N"))
+    for (const std::string& option : options_with(folder, command, "N|RANK"))
       for (const char* value : {"abc", "-1", "7x", "0x10", "1e3", "2.5", "99999999999999999999", "nan"}) {
         expect_refused(folder, command, option, value);
         ++tried;
@@ -64,7 +90,40 @@ TEST(Numbers, OfEveryOptionAreCheckedWhole) {
         ++tried;
       }
   }
-  EXPECT_GT(tried, 150U);
+  EXPECT_GT(tried, 300U);
+}
+
+TEST(Numbers, OfSharesEndBelowOne) {
+  const TempFolder folder;
+  for (const char* value : {"-1", "1", "1e3", "99999999999999999999"}) {
+    std::string train, data;
+    for (const Words& command : {Words{"train"}, {"data", "./d"}}) {
+      Words words = command;
+      words.push_back(std::string("--validation=") + value);
+      const Outcome outcome = run_program(folder.path(), words);
+      EXPECT_EQ(outcome.exit_code, 2) << value << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("--validation"));
+      (train.empty() ? train : data) = outcome.err;
+    }
+    EXPECT_EQ(train, data);
+  }
+}
+
+TEST(Numbers, OfOneOptionHaveOneRangeInEveryCommand) {
+  const TempFolder folder;
+  for (const char* option : {"--lora", "--context", "--batch-size", "--threads"})
+    for (const char* value : {"0", "-1", "999999999999"}) {
+      const std::string word = std::string(option) + "=" + value;
+      const Outcome train = run_program(folder.path(), {"train", "--model=gpt2-nano", word});
+      EXPECT_EQ(train.exit_code, 2) << word << train.err;
+      for (const Words& command : {Words{"fit"}, {"explain"}, {"tune"}, {"kernels", "dump", "--out", "d"}}) {
+        Words words = command;
+        words.insert(words.end(), {"--model=gpt2-nano", word});
+        const Outcome outcome = run_program(folder.path(), words);
+        EXPECT_EQ(outcome.exit_code, 2) << command.front() << outcome.err;
+        EXPECT_EQ(outcome.err, train.err) << command.front();
+      }
+    }
 }
 
 TEST(Numbers, OfShapesAreCheckedToo) {
