@@ -16,4 +16,11 @@ std::string memory_hint(std::string otherwise, bool of_the_host) {
   return otherwise;
 }
 
+Error no_thread_error(const std::string& thread) {
+  return {ErrorCode::out_of_memory,
+          thread + " could not be started",
+          {},
+          memory_hint("stop other programs, or raise the limit of processes (see 'ulimit -u')")};
+}
+
 }  // namespace athanor

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <new>
 #include <system_error>
@@ -22,12 +23,36 @@ Error as_error(const std::exception& error) {
             memory_hint("try a smaller --batch-size")};
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system != nullptr && system->code() == std::errc::resource_unavailable_try_again)
-    return {ErrorCode::out_of_memory,
-            "a thread could not be started",
-            {},
-            memory_hint("stop other programs, or raise the limit of processes (see 'ulimit -u')")};
+    return no_thread_error("a thread");
   return {ErrorCode::internal, error.what()};
 }
+
+#ifdef __linux__
+// Constructors of libraries and of ours allocate before main() runs. Then nothing may be allocated, and
+// std::cout is not there yet.
+[[noreturn]] void say_that_starting_failed() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    constexpr double mib = 1 << 20;
+    std::fputs("athanor: error: there is not enough memory to start.", stderr);
+    if (const auto limit = os::address_space_limit())
+      std::fprintf(stderr, " The process may take at most %.1f MiB: raise that (see 'ulimit -v')",
+                   static_cast<double>(*limit) / mib);
+    std::fputs("\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "athanor: error: it cannot start: %s\n", error.what());
+  } catch (...) {
+    std::fputs("athanor: error: it cannot start\n", stderr);
+  }
+  std::_Exit(1);
+}
+
+// The loader calls these before any constructor, of libraries too.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const first_of_all)() = [] {
+  std::set_terminate(say_that_starting_failed);
+};
+#endif
 
 [[noreturn]] void say_and_end() {
   int exit_code = 1;

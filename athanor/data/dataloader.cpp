@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "athanor/base/error.h"
+#include "athanor/base/memory_hint.h"
 #include "athanor/data/batch_plan.h"
 
 namespace athanor {
@@ -27,12 +27,9 @@ class Prefetcher {
       : plan_(plan), slots_(static_cast<size_t>(ahead)), taken_(first), started_(first) {
     try {
       for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
-    } catch (const std::system_error& error) {
+    } catch (const std::system_error&) {
       stop();
-      throw Error(ErrorCode::value,
-                  fmt::format("worker thread {} of {} cannot be started: {}", threads_.size() + 1, workers,
-                              error.code().message()),
-                  {}, "Take fewer workers");
+      throw no_thread_error(fmt::format("worker thread {} of {}", threads_.size() + 1, workers));
     }
   }
   ~Prefetcher() { stop(); }
