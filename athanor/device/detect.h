@@ -69,6 +69,7 @@ struct Danger {
 struct RuntimeState {
   std::string name;  // "opencl", "hip", "cuda", "nvml"
   bool answered = false;
+  bool asked = true;  // false: of a recorded machine, whose record has no answers of it
   std::string version, problem;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "athanor/base/os/child.h"
 #include "athanor/base/startup_registry.h"
@@ -39,6 +40,8 @@ Sighting sighting_of(const Runtime& runtime, const json& table, size_t index) {
   if (!runtime.backend.empty()) seen.device = fmt::format("{}:{}", runtime.name, index);
   seen.unusable = text_of(table, "unusable");
   const auto number = [&](const char* name, const char* property) {
+    // Of the processor, Mesa's llvmpipe says 300 MHz, whatever its clock: /sys knows.
+    if (seen.kind == "cpu" && std::string_view(name) == "clock_mhz") return;
     const auto found = table.find(name);
     if (found != table.end() && found->is_number_integer() && (found->is_number_unsigned() || *found >= 0) &&
         *found <= INT64_MAX)
@@ -94,6 +97,7 @@ void take_recorded(const Runtime& runtime, const json& recorded, RuntimeState& s
     if (!devices->empty() && (*devices)[0].is_object()) answer["version"] = text_of((*devices)[0], "version");
     take_answer(runtime, answer, state, all);
   } else if (state.problem.empty()) {
+    state.asked = false;
     state.problem = "its answers were not recorded";
   }
 }
@@ -119,10 +123,11 @@ std::vector<Sighting> sightings_of_runtimes(const Machine& machine, const Detect
       children.emplace_back(
           [ask = runtime.ask] { return ask().dump(-1, ' ', false, json::error_handler_t::replace); });
   for (size_t i = 0; i < in_order.size(); ++i) {
-    RuntimeState state{in_order[i].name, false, {}, {}};
+    RuntimeState state{.name = in_order[i].name, .version = {}, .problem = {}};
     if (!machine.live()) {
       take_recorded(in_order[i], recorded, state, all);
     } else if (!options.ask_runtimes) {
+      state.asked = false;
       state.problem = "was not asked";
     } else {
       const os::ChildAnswer answer = children[i].wait(options.seconds);

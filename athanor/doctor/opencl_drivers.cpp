@@ -73,6 +73,13 @@ bool opencl_answered(const Facts& facts) {
                      [](const RuntimeState& state) { return state.name == "opencl" && state.answered; });
 }
 
+bool own_runtime_asked(const Facts& facts, const Gpu& gpu) {
+  const char* own = gpu.vendor == Vendor::nvidia ? "cuda" : gpu.vendor == Vendor::amd ? "hip" : "";
+  const auto& states = facts.detection().runtimes;
+  return std::none_of(states.begin(), states.end(),
+                      [&](const RuntimeState& state) { return state.name == own && !state.asked; });
+}
+
 OpenclUse opencl_use(const Facts& facts, const Gpu& gpu) {
   using State = OpenclUse::State;
   OpenclUse use;

@@ -41,5 +41,8 @@ std::string rusticl_enable_with(const Facts& facts, const std::string& driver);
 
 /// Whether OpenCL was asked which devices it has.
 bool opencl_answered(const Facts& facts);
+/// Whether CUDA or HIP, whichever serves a GPU of this vendor, was asked: a recorded machine may not have its
+/// answers.
+bool own_runtime_asked(const Facts& facts, const Gpu& gpu);
 
 }  // namespace athanor::doctor

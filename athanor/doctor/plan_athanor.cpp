@@ -144,11 +144,15 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
       planned.reason = why;
     } else if (gpu.device.empty() && gpu.without_compiler.empty() &&
                opencl_use(facts, gpu).state == State::impossible) {
-      planned.reason = {
-          "not used: in WSL this vendor's driver has no OpenCL, and neither CUDA nor HIP lists the GPU; "
-          "Athanor "
-          "uses the CPU",
-          "不使用：WSL 中该厂商的驱动没有 OpenCL，CUDA 和 HIP 也没有列出该 GPU；Athanor 使用 CPU"};
+      planned.reason = own_runtime_asked(facts, gpu)
+                           ? Text{"not used: in WSL this vendor's driver has no OpenCL, and neither CUDA nor "
+                                  "HIP lists the GPU; Athanor uses the CPU",
+                                  "不使用：WSL 中该厂商的驱动没有 OpenCL，CUDA 和 HIP 也没有列出该 "
+                                  "GPU；Athanor 使用 CPU"}
+                           : Text{"not used: in WSL this vendor's driver has no OpenCL, and whether CUDA or "
+                                  "HIP lists the GPU is not known; this plan is for the CPU",
+                                  "不使用：WSL 中该厂商的驱动没有 OpenCL，CUDA 或 HIP "
+                                  "是否列出该 GPU 未知；此方案只用 CPU"};
     } else if (gpu.vendor == Vendor::other && gpu.device.empty()) {
       planned.reason = {"not used: no backend lists it, and no driver for it is known here",
                         "不使用：没有后端列出它，也没有已知的驱动"};

@@ -96,6 +96,14 @@ TEST_F(DetectTest, Rx6800Xt) {
   EXPECT_EQ(cpu.number("clock_mhz"), 4850);
 }
 
+// Rusticl's llvmpipe says 300 MHz of every processor.
+TEST_F(DetectTest, TheClockOfAProcessorIsNotADrivers) {
+  const Detection found = detect_fixture(
+      "rx6800xt", "++ /machine.toml\n[[opencl]]\nname = \"llvmpipe\"\nkind = \"cpu\"\nclock_mhz = 300\n");
+  ASSERT_EQ(found.devices.back().kind, "cpu");
+  EXPECT_EQ(said(found.devices.back(), "clock_mhz"), "4850 sysfs");
+}
+
 TEST_F(DetectTest, Rx7900XtxInAHalfSlot) {
   const Detection found = detect_fixture("rx7900xtx");
   const FoundDevice& card = found.devices.at(0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "athanor/device/detect.h"
 #include "athanor/doctor/diagnosis.h"
@@ -17,6 +18,7 @@ namespace {
 using ::athanor::testing::machines_folder;
 using ::athanor::testing::UnpackedMachine;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> all_machines() {
   std::vector<std::string> names;
@@ -34,6 +36,14 @@ std::vector<const FoundDevice*> gpus_by_detect(const Detection& found) {
   for (const FoundDevice& device : found.devices)
     if (device.kind != "cpu") gpus.push_back(&device);
   return gpus;
+}
+
+// Texts are wrapped.
+std::string flat(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
 }
 
 TEST_P(OneList, IsWhatDoctorLooksAt) {
@@ -59,12 +69,21 @@ TEST_P(OneList, IsWhatDoctorLooksAt) {
   }
   // What detect offers as --device, doctor does not deny; what it finds for nobody, doctor does not promise.
   const Result* goal = diagnosis.find("works.athanor.gpu");
-  const bool asked = std::any_of(found.runtimes.begin(), found.runtimes.end(), [](const RuntimeState& state) {
-    return state.name == "opencl" && state.answered;
-  });
-  if (asked) {
-    EXPECT_EQ(goal->finding.status == Status::pass, !usable.empty());
+  const auto state_of = [&](const std::string& name) {
+    const auto state = std::ranges::find(found.runtimes, name, &RuntimeState::name);
+    return state == found.runtimes.end() ? RuntimeState{name, false, true, {}, {}} : *state;
+  };
+  if (!usable.empty()) {
+    EXPECT_EQ(goal->finding.status, Status::pass);
+  } else if (state_of("opencl").answered) {
+    EXPECT_NE(goal->finding.status, Status::pass);
   }
+  // Nobody says what a runtime does that was not asked.
+  const std::string plan = plan_text(make_plan(facts, "athanor"), Language::en);
+  for (const std::string& words : {flat(text), flat(plan)})
+    if (!state_of("cuda").asked && !state_of("hip").asked) {
+      EXPECT_THAT(words, Not(HasSubstr("neither CUDA nor HIP lists")));
+    }
 }
 
 void expect_same_gpus(const InstallPlan& plan, const std::vector<const FoundDevice*>& gpus) {
@@ -85,9 +104,6 @@ void expect_gpus_are_said(const InstallPlan& plan) {
     for (const char* form : {"script", "dockerfile", "conda"})
       if (plan.goal != "athanor" || std::string(form) != "conda") forms.push_back(plan_as(plan, form));
   for (const std::string& form : forms) {
-    std::string flat;  // text is wrapped
-    for (const std::string& word : split(form, ' '))
-      if (!word.empty()) flat += (flat.empty() ? "" : " ") + trim(word);
     for (const PlannedGpu& gpu : plan.gpus) {
       EXPECT_THAT(form, HasSubstr(gpu.name));
     }

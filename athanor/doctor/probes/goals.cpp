@@ -25,6 +25,10 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   if (f.gpus().empty()) return skip();
   if (used.empty() && !opencl_answered(f) && !f.machine().covers(opencl_vendors_folder(f)))
     return not_recorded("/etc");
+  for (const Gpu& gpu : f.gpus())
+    if (used.empty() && gpu.without_compiler.empty() &&
+        opencl_use(f, gpu).state == OpenclUse::State::impossible && !own_runtime_asked(f, gpu))
+      return runtime_not_recorded(gpu);
   return used.empty() ? fail() : pass().seen("devices", counted_titles(used));
 });
 

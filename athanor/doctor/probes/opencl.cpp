@@ -50,7 +50,8 @@ const AddProbe opencl_in_wsl("wsl.opencl", [](const Facts& f) {
   for (const Gpu& gpu : f.gpus())
     if (gpu.device.empty() && gpu.without_compiler.empty() &&
         opencl_use(f, gpu).state == OpenclUse::State::impossible)
-      return warn().seen("/dev/dxg", gpu.title()).with("gpu", gpu.title());
+      return !own_runtime_asked(f, gpu) ? runtime_not_recorded(gpu)
+                                        : warn().seen("/dev/dxg", gpu.title()).with("gpu", gpu.title());
   return f.gpus().empty() ? skip() : pass();
 });
 

@@ -132,6 +132,10 @@ void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, F
 
 Finding not_recorded(const std::string& folder) { return skip().seen(folder, "nothing of it was recorded"); }
 
+Finding runtime_not_recorded(const Gpu& gpu) {
+  return skip().seen(gpu.vendor == Vendor::amd ? "HIP" : "CUDA", "its answers were not recorded");
+}
+
 std::string shortened(std::string_view text, size_t most) {
   std::string line = trim(text.substr(0, text.find('\n')));
   if (line.size() > most) line = line.substr(0, most) + "...";

@@ -51,6 +51,8 @@ void add_torch_wheel(const Facts& facts, const PythonEnvironment& environment, F
 
 /// For what cannot be told because a recorded machine has nothing of that folder.
 Finding not_recorded(const std::string& folder);
+/// The same where CUDA or HIP, whichever serves the GPU, was not asked.
+Finding runtime_not_recorded(const Gpu& gpu);
 
 /// The first word of a line, or the whole text of a short file, cut to fit a report.
 std::string shortened(std::string_view text, size_t most = 120);
