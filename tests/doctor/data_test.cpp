@@ -216,13 +216,13 @@ TEST(Compatibility, IsRefusedWhereItIsMalformed) {
 TEST(Compatibility, SaysWhatIsMalformed) {
   const std::string good =
       read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "data" / "compatibility.toml");
+  const std::string date = "date = \"" + Compatibility::built_in().date + "\"";
   struct Case {
     const char *was, *becomes, *said;
   };
   for (const Case& one :
-       {Case{"schema = 2", "schema = 3", "schema 3"},
-        Case{"date = \"2026-11-22\"", "date = \"yesterday\"", "date"},
-        Case{"date = \"2026-11-22\"", "date = \"2026-02-30\"", "2026-02-30"},
+       {Case{"schema = 2", "schema = 3", "schema 3"}, Case{date.c_str(), "date = \"yesterday\"", "date"},
+        Case{date.c_str(), "date = \"2026-02-30\"", "2026-02-30"},
         Case{"driver = \"610.43.02\"", "driver = \"new\"", "cuda.release, row 14.driver"},
         Case{"oldest_sm = 75, newest_sm = 121 },\n]", "oldest_sm = -1, newest_sm = 121 },\n]", "oldest_sm"},
         Case{"[therock]", "[therocks]", "therock"},
@@ -253,7 +253,8 @@ TEST(Compatibility, IsTakenFromANewerFile) {
   std::string text =
       read_text_file(std::filesystem::path(ATHANOR_SOURCE_DIR) / "data" / "compatibility.toml");
   const std::string row = "  { version = \"2.15\", python";
-  text.replace(text.find("date = \"2026-11-22\""), 19, "date = \"2027-03-01\"");
+  const std::string date = "date = \"" + Compatibility::built_in().date + "\"";
+  text.replace(text.find(date), date.size(), "date = \"2027-03-01\"");
   text.insert(text.find(row),
               "  { version = \"2.14\", python = [\"3.10\", \"3.15\"], cuda = [\"13.2\"] },\n");
   text.replace(text.find(row), row.size(), "  { version = \"2.99\", python");
