@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/ops/conv_problem.h"
 #include "athanor/ops/define.h"
 
@@ -151,6 +152,23 @@ std::vector<Asked> attention() {
   return all;
 }
 
+// Every op that has a kernel of its own and is in no other part, in its first case that the kernel takes.
+std::vector<Asked> further_kernels(const std::vector<AskedPart>& parts) {
+  std::set<const Op*> asked;
+  for (const AskedPart& part : parts)
+    for (const Asked& one : part.asked) asked.insert(one.op);
+  std::vector<Asked> all;
+  for (const Op* op : all_ops()) {
+    if (op->prim != Prim::none || asked.contains(op) || !has_cases(*op)) continue;
+    for (size_t i = 0; i < op->cases.size(); ++i)
+      if (Asked one = own_case(*op, i, usual_dtype(*op)); has_gpu_kernel(one)) {
+        all.push_back(std::move(one));
+        break;
+      }
+  }
+  return all;
+}
+
 // Every case in the usual dtype, the first in each other.
 std::vector<Asked> whole(const Op& op) {
   std::vector<Asked> all;
@@ -176,12 +194,21 @@ FilledCase fill(const Asked& asked) {
   return filled;
 }
 
+bool has_gpu_kernel(const Asked& asked) {
+  const FilledCase filled = fill(asked);
+  std::vector<TensorType> types;
+  for (const HostArray& input : filled.inputs) types.push_back({input.dtype, input.shape, {}});
+  return gpu_has_kernel(*asked.op, types, asked.op->infer(types, filled.spec.attrs), filled.spec.attrs);
+}
+
 std::vector<AskedPart> short_cases() {
-  return {{"primitives", primitives()},
-          {"fused loops", loops()},
-          {"products of matrices", products()},
-          {"convolutions and pooling", convolutions()},
-          {"attention", attention()}};
+  std::vector<AskedPart> parts{{"primitives", primitives()},
+                               {"fused loops", loops()},
+                               {"products of matrices", products()},
+                               {"convolutions and pooling", convolutions()},
+                               {"attention", attention()}};
+  parts.push_back({"other kernels", further_kernels(parts)});
+  return parts;
 }
 
 std::vector<AskedPart> whole_cases() {

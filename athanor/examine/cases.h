@@ -18,6 +18,9 @@ struct Asked {
 };
 FilledCase fill(const Asked& asked);
 
+/// Whether GPUs have a kernel for it; other ops decompose.
+bool has_gpu_kernel(const Asked& asked);
+
 /// Asked in one plan.
 struct AskedPart {
   std::string name;
@@ -25,8 +28,8 @@ struct AskedPart {
 };
 
 /// Each primitive, loops of each shape, products, convolutions, pooling and attention in sizes that training
-/// has. Nearly all the time goes into compiling kernels, so cases share kernels, and loops over the same
-/// numbers, where possible.
+/// has, and every other op with a kernel. Nearly all the time goes into compiling kernels, so cases share
+/// kernels, and loops over the same numbers, where possible.
 std::vector<AskedPart> short_cases();
 /// Every op in all its cases and dtypes, and the larger ones of the short cases.
 std::vector<AskedPart> whole_cases();

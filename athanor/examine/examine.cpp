@@ -38,8 +38,8 @@ void run_part(const ExaminationPart& part, Device device, Examination& verdict) 
   }
 }
 
-// For programs that know nothing better: in this process. Each part is marked before it begins: a mark that
-// is still there means that the device, or who waited for it, ended the program.
+// For programs that know nothing better: in this process. Each part is marked before it begins. A mark that
+// is still there means that the program ended while the device computed this part.
 Examination examine_here(Device device) {
   KernelCache& cache = KernelCache::instance();
   const std::string key = "examination|" + examination_key(device);
@@ -69,7 +69,7 @@ Examination examine_here(Device device) {
     move_mark({});
   } catch (const Interrupted&) {
     deliver_interrupt();
-    throw;  // to who holds interrupts
+    throw;
   }
   deliver_interrupt();
   return verdict;
@@ -89,6 +89,7 @@ Examination examine(Device device, const ExamineOptions& options) {
     for (size_t i = 0; i < parts.size(); ++i) {
       if (options.progress) options.progress(parts[i].name, i + 1, parts.size());
       run_part(parts[i], device, verdict);
+      if (!options.whole && !verdict.right()) break;  // it is refused already
     }
   });
   verdict.seconds = seconds_since(start);

@@ -9,8 +9,9 @@ namespace athanor {
 
 struct ExamineOptions {
   /// Every op that is declared, in all its cases and dtypes. Otherwise a selection: each primitive, fused
-  /// loops of each shape, products, convolutions, pooling and attention in sizes that training has, and one
-  /// training step of a small net.
+  /// loops of each shape, products, convolutions, pooling and attention in sizes that training has, every
+  /// other op with a kernel, and one training step of a small net. The selection ends with the first part
+  /// that is wrong.
   bool whole = false;
   /// Called before each part with its name, its number from 1, and the number of parts.
   std::function<void(const std::string& part, size_t number, size_t of)> progress = {};

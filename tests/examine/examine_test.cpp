@@ -48,6 +48,28 @@ TEST(Examine, AsksEachPrimitiveInEachType) {
     EXPECT_TRUE(types.contains({"add", dtype})) << to_string(dtype);
 }
 
+// A template that nobody thought of here as well: by its registration.
+TEST(Examine, AsksEveryKernelOfGpus) {
+  std::set<std::string> asked;
+  for (const AskedPart& part : short_cases())
+    for (const Asked& one : part.asked)
+      if (has_gpu_kernel(one)) asked.insert(one.op->name);
+  size_t kernels = 0;
+  for (const Op* op : all_ops()) {
+    bool any = false;
+    for (size_t i = 0; i < op->cases.size(); ++i)
+      for (const DType dtype : op->dtypes)
+        any = any || (op->reference && op->prim != Prim::input &&
+                      has_gpu_kernel({op, op->cases[i], dtype, i * 1000}));
+    kernels += any;
+    // cumsum is there as a loop, as products and by itself.
+    EXPECT_TRUE(!any || asked.contains(op->name)) << op->name;
+  }
+  EXPECT_GT(kernels, 25U);
+  for (const char* name : {"lstm", "gru_grad", "roi_align", "interpolate", "interpolate_grad", "ctc_loss"})
+    EXPECT_TRUE(asked.contains(name)) << name;
+}
+
 // So that many are one kernel.
 TEST(Examine, FillsEqualNumbersAlikeWhateverTheOp) {
   std::set<std::vector<std::byte>> first;
@@ -63,7 +85,8 @@ TEST(Examine, LooksAtEveryOpWhenWhole) {
   for (const ExaminationPart& part : examination_parts(true)) names.insert(part.name);
   for (const Op* op : all_ops()) EXPECT_TRUE(op->prim == Prim::input || names.contains(op->name)) << op->name;
   for (const ExaminationPart& part : examination_parts(false))  // of primitives, as ops
-    EXPECT_TRUE(part.name == "primitives" || names.contains(part.name)) << part.name;
+    EXPECT_TRUE(part.name == "primitives" || part.name == "other kernels" || names.contains(part.name))
+        << part.name;
 }
 
 TEST(Examine, LeavesAloneWhatIsPending) {
