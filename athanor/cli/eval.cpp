@@ -12,11 +12,11 @@
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/data/first_examples.h"
 #include "athanor/data/open_dataset.h"
-#include "athanor/kernels/trust.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
 #include "athanor/train/confusion_svg.h"
@@ -150,7 +150,7 @@ int evaluate(const EvalOptions& options) {
     for (const Measure& measure : scoring->measures(sum.mean_loss(), sum.accuracy()))
       result["test_" + measure.name] = measure.value;
     for (const Measure& measure : sum.measures) result["test_" + measure.name] = measure.value;
-    if (const std::string note = trust_note(trained.device); !note.empty()) result["trust"] = note;
+    add_trust_note(result, trained.device);
     std::cout << result.dump() << '\n';
   } else {
     std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,

@@ -1,5 +1,8 @@
 // Examining devices from the program: apart, so that a driver that crashes or hangs is an answer.
 #pragma once
+#include <string>
+
+#include "athanor/kernels/trust.h"
 
 namespace CLI {
 class App;
@@ -10,6 +13,12 @@ namespace athanor::cli {
 /// From now on a device is examined by a run of this program of its own, which says on standard error how far
 /// it is. (A copy of this process would not do: drivers have threads, which copies lack.)
 void examine_devices_apart();
+
+/// Adds `trust` to a summary if its numbers may be wrong (trust_note()).
+template <class Json>
+void add_trust_note(Json& summary, Device device) {
+  if (const std::string note = trust_note(device); !note.empty()) summary["trust"] = note;
+}
 
 /// The hidden command `examine-device NAME`: what that run does. It prints lines of JSON.
 void add_examine_device(CLI::App& program, int& exit_code);

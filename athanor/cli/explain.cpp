@@ -8,6 +8,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
@@ -71,7 +72,8 @@ std::string profile_table(const Plan& plan, const std::vector<double>& seconds, 
 }
 
 int explain_model(const ExplainOptions& options) {
-  ModelStep subject(options.step, device_option(options.step.config.device));
+  const Device device = device_option(options.step.config.device);
+  ModelStep subject(options.step, device);
   std::shared_ptr<const Plan> plan;
   std::vector<double> seconds;
   if (options.profile) {
@@ -83,6 +85,7 @@ int explain_model(const ExplainOptions& options) {
   if (options.json) {
     auto json = to_json(*plan);
     for (size_t i = 0; i < seconds.size(); ++i) json["steps"][i]["mean_seconds"] = seconds[i];
+    add_trust_note(json, device);
     std::cout << json.dump() << '\n';
     return 0;
   }
@@ -111,7 +114,7 @@ void add_explain(CLI::App& program, int& exit_code) {
       ->option_text("N");
   command->add_flag("--json", options->json, "print the plan as JSON");
   command->callback([command, options, &exit_code] {
-    at_least_one(*command, {"--batch-size", "--classes", "--threads", "--width"});
+    at_least_one(*command, {"--width"});
     exit_code = explain_model(*options);
   });
 }

@@ -12,6 +12,7 @@
 #include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
@@ -232,6 +233,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
       json["measured_peak_bytes"] = measured->peak;
       json["measured_seconds"] = measured->seconds;
     }
+    add_trust_note(json, device);
     std::cout << json.dump() << '\n';
     return 0;
   }
@@ -266,7 +268,6 @@ void add_fit(CLI::App& program, int& exit_code) {
   command->add_flag("--check", options->check, "run steps of the advised command and measure their memory");
   command->add_flag("--json", options->json, "print everything as one line of JSON");
   command->callback([command, options, &exit_code] {
-    at_least_one(*command, {"--batch-size", "--classes", "--threads"});
     options->batch_was_given = command->get_option("--batch-size")->count() > 0;
     exit_code = fit(*options, command->get_option("--precision")->count() > 0);
   });

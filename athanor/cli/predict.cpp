@@ -12,6 +12,7 @@
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/predict_masks.h"
 #include "athanor/cli/trained_model.h"
@@ -118,7 +119,8 @@ std::string name_of_class(const ExampleSpec& spec, size_t label) {
   return class_name(spec.class_names, static_cast<int64_t>(label));
 }
 
-void print_json(const std::vector<Predicted>& pictures, const ExampleSpec& spec, int64_t top) {
+void print_json(const std::vector<Predicted>& pictures, const TrainedModel& trained, int64_t top) {
+  const ExampleSpec& spec = trained.data;
   auto result = nlohmann::ordered_json::array();
   for (const Predicted& picture : pictures) {
     if (!picture.problem.empty()) {
@@ -138,6 +140,8 @@ void print_json(const std::vector<Predicted>& pictures, const ExampleSpec& spec,
           {{"class", label}, {"name", name_of_class(spec, label)}, {"probability", picture.results[label]}});
     result.push_back({{"image", picture.file}, {"predictions", classes}});
   }
+  for (auto& one : result)
+    if (!one.contains("error")) add_trust_note(one, trained.device);
   std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
@@ -187,7 +191,7 @@ int predict(const PredictOptions& options) {
     for (Predicted& picture : pictures)
       if (picture.problem.empty()) predict(trained, picture);
   }
-  options.json ? print_json(pictures, trained.data, options.top)
+  options.json ? print_json(pictures, trained, options.top)
                : print_table(pictures, trained.data, options.top);
   std::cout.flush();
   for (const Predicted& picture : pictures)

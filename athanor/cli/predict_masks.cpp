@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/examine.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/fit_image.h"
 #include "athanor/formats/image.h"
@@ -88,7 +89,8 @@ double share_of_pixels(const Masked& masked, size_t label) {
   return static_cast<double>(masked.pixels[label]) / static_cast<double>(all);
 }
 
-void print_masks_json(const std::vector<Masked>& all, const ExampleSpec& spec) {
+void print_masks_json(const std::vector<Masked>& all, const TrainedModel& trained) {
+  const ExampleSpec& spec = trained.data;
   auto result = nlohmann::ordered_json::array();
   for (const Masked& one : all) {
     if (!one.problem.empty()) {
@@ -102,6 +104,8 @@ void print_masks_json(const std::vector<Masked>& all, const ExampleSpec& spec) {
                          {"share", share_of_pixels(one, label)}});
     result.push_back({{"image", one.file}, {"mask", one.mask}, {"classes", classes}});
   }
+  for (auto& one : result)
+    if (!one.contains("error")) add_trust_note(one, trained.device);
   std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
 }
 
@@ -132,7 +136,7 @@ int predict_masks(const TrainedModel& trained, const MaskOptions& options) {
     const Autocast scope(parse_precision(trained.config.precision));
     for (const std::string& file : options.images) all.push_back(predict_mask(trained, file, options));
   }
-  if (options.json) print_masks_json(all, trained.data);
+  if (options.json) print_masks_json(all, trained);
   for (const Masked& one : all) {
     if (!one.problem.empty())
       std::cerr << "athanor: error: " << one.problem << '\n';

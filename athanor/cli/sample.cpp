@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/train/sampling.h"
@@ -51,10 +52,11 @@ int sample(const SamplingOptions& options) {
                 return static_cast<bool>(std::cout);
               });
   if (options.json) {
-    const nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
-                                        {"prompt", options.prompt},
-                                        {"text", trained.tokenizer->decode(written)},
-                                        {"tokens", written}};
+    nlohmann::ordered_json result{{"checkpoint", trained.path.string()},
+                                  {"prompt", options.prompt},
+                                  {"text", trained.tokenizer->decode(written)},
+                                  {"tokens", written}};
+    add_trust_note(result, trained.device);
     std::cout << result.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
   std::cout << '\n';
