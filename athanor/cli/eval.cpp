@@ -133,7 +133,7 @@ int evaluate(const EvalOptions& options) {
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
   const std::unique_ptr<const Task> task = task_of(trained, options, data);
-  const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.batch_size;
+  const int64_t batch_size = options.batch_size > 0 ? options.batch_size : trained.config.part_size();
   const TestResult sum = tested(trained, *task, batch_size);
   const auto scoring = task->scoring();
   if (!options.confusion.empty()) write_confusion(options.confusion, trained, data, sum);

@@ -11,8 +11,10 @@
 #include "athanor/base/file.h"
 #include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
+#include "athanor/base/threads.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/examine.h"
+#include "athanor/cli/fit_command.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/trained_model.h"
@@ -27,7 +29,6 @@
 namespace athanor::cli {
 namespace {
 
-constexpr int64_t mebi = int64_t{1} << 20;
 constexpr int checked_steps = 3;
 
 struct FitOptions {
@@ -53,24 +54,6 @@ std::string name_of(const FitPoint& point) {
   return point.of.parts > 1 ? fmt::format("in {} parts", point.of.parts) : "";
 }
 
-std::string command_of(const FitOptions& options, const FitPoint& point, int64_t limit) {
-  const TrainConfig& config = options.step.config;
-  std::string line = fmt::format("athanor train --model {}", config.model);
-  const bool text = nn::is_language_model(config.model);
-  if (!options.step.data.empty() || text)
-    line += " --data " + (options.step.data.empty() ? "FILE.txt" : options.step.data);
-  if (text && config.context > 0) line += fmt::format(" --context {}", config.context);
-  if (config.device != "auto") line += " --device " + config.device;
-  if (config.optimizer != default_config(config.model).optimizer) line += " --optimizer " + config.optimizer;
-  line += fmt::format(" --batch-size {}", point.of.batch_size);
-  if (point.of.precision != Precision::f32)
-    line += fmt::format(" --precision {}", to_string(point.of.precision));
-  if (!config.offload.empty()) line += " --offload " + config.offload;
-  if (point.of.parts > 1) line += fmt::format(" --accumulate {}", point.of.parts);
-  if (point.of.again) line += fmt::format(" --memory-limit {}MiB", limit / mebi);
-  return line;
-}
-
 /// The precisions to compare: what was asked for, or f32 and bf16 where the device computes in it.
 std::vector<Precision> precisions_of(const FitOptions& options, Device device, bool was_given) {
   const Precision asked = parse_precision(options.step.config.precision);
@@ -83,6 +66,18 @@ std::vector<Precision> precisions_of(const FitOptions& options, Device device, b
   }
 }
 
+/// The examples of the data to train on, as far as they are known.
+std::optional<int64_t> training_examples(const ModelStepOptions& options, const ExampleSpec& spec) {
+  if (nn::is_language_model(options.config.model)) return std::nullopt;
+  if (!options.data.empty()) return open_dataset(options.data, Split::train)->size();
+  if (!is_of_default_data(options.config.model, spec)) return std::nullopt;
+  try {
+    return open_dataset(options.config.data, Split::train)->size();
+  } catch (const Error&) {
+    return std::nullopt;  // it is not here
+  }
+}
+
 /// What the table and the chart show of a precision.
 void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& result) {
   const std::string name(to_string(precision));
@@ -91,7 +86,7 @@ void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& resu
   FitChart::Series kept{name, {}}, recomputed{name + ", computed again", {}};
   const int64_t last = std::max({again ? again->of.batch_size : 0, plain ? plain->of.batch_size : 0, asked});
   std::vector<int64_t> batches;
-  for (int64_t batch = 1; batch <= last; batch *= 2)
+  for (int64_t batch = fitter.least_batch(); batch <= last; batch *= 2)
     if (batch * 256 > last) batches.push_back(batch);
   for (const auto& point : {plain, again})
     if (point) batches.push_back(point->of.batch_size);
@@ -185,6 +180,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
   const ExampleSpec spec = examples_of(options.step);
   TrainConfig config = options.step.config;
   if (nn::is_language_model(config.model)) config.validation = default_config(config.model).validation;
+  set_cpu_threads(static_cast<int>(config.threads));
   compile_options().tuning = Tuning::off;
   const std::optional<uint64_t> free = backend_of(device).free_memory(device.index);
   const uint64_t all = info_of(device).memory_bytes;
@@ -195,15 +191,21 @@ int fit(const FitOptions& options, bool precision_was_given) {
     throw Error(ErrorCode::usage, fmt::format("{} does not say how much memory it has", to_string(device)),
                 "--memory-limit", "Give what may be used, such as 8GiB");
   StepPlanner planner(config, spec.input, spec.classes, device);
-  Fitter fitter(planner, limit);
+  const std::optional<int64_t> examples_to_train = training_examples(options.step, spec);
+  if (examples_to_train && options.batch_was_given && config.batch_size > *examples_to_train)
+    throw Error(ErrorCode::usage,
+                fmt::format("a batch of {} is larger than the {} training images", config.batch_size,
+                            *examples_to_train),
+                "--batch-size", fmt::format("Give at most {}", *examples_to_train));
+  Fitter fitter = examples_to_train ? Fitter(planner, limit, *examples_to_train) : Fitter(planner, limit);
   FitResult result;
   for (const Precision precision : precisions_of(options, device, precision_was_given))
     look_at(fitter, precision, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
-    throw Error(
-        ErrorCode::usage,
-        fmt::format("not even a batch of one fits into {}", format_bytes(static_cast<uint64_t>(limit))),
-        "--memory-limit", "Use a smaller model, or another device");
+    throw Error(ErrorCode::usage,
+                fmt::format("not even a batch of {} fits into {}", fitter.least_batch(),
+                            format_bytes(static_cast<uint64_t>(limit))),
+                "--memory-limit", "Use a smaller model, or another device");
   result.advised = advice(options, result.points);
   const bool text = nn::is_language_model(config.model);
   const FitUnit unit = text ? FitUnit{"tokens", spec.input[0]} : FitUnit{};
@@ -227,7 +229,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
     for (const FitPoint& point : result.points) json["cases"].push_back(json_of(point));
     if (result.advised) {
       json["advised"] = json_of(*result.advised);
-      json["command"] = command_of(options, *result.advised, limit);
+      json["command"] = train_command(options.step, spec, *result.advised, limit);
     }
     if (measured) {
       json["measured_peak_bytes"] = measured->peak;
@@ -242,7 +244,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
     std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
     return 1;
   }
-  std::cout << fmt::format("\n* {}\n", command_of(options, *result.advised, limit));
+  std::cout << fmt::format("\n* {}\n", train_command(options.step, spec, *result.advised, limit));
   if (options.check && !measured)
     std::cout << "Not checked: the system does not tell the peak of this process's memory.\n";
   if (measured)

@@ -198,8 +198,7 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
                   format_bytes(static_cast<uint64_t>(limit)), format_bytes(static_cast<uint64_t>(least)),
                   where, again ? ", even with all computed again that can be" : ""),
       "--memory-limit",
-      fmt::format("Give at least {}{}, or compute the batch in parts: --accumulate",
-                  (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
+      fmt::format("Give at least {}{}", (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
 }
 
 }  // namespace

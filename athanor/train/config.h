@@ -1,5 +1,6 @@
 // The options of a training run: every option of `athanor train`, with its default.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -72,6 +73,8 @@ struct TrainConfig {
 
   /// The learning rate, given or default.
   double learning_rate() const;
+  /// Examples that are computed at one time, in training and in tests.
+  int64_t part_size() const { return std::max<int64_t>(1, batch_size / accumulate); }
   /// Throws Error(usage) naming the first option that is out of range or unknown, with the nearest match.
   void validate() const;
   /// The same of the numbers for reading data: image_size, workers and validation.

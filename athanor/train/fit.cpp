@@ -17,7 +17,7 @@
 namespace athanor {
 namespace {
 
-constexpr int64_t most_examples = int64_t{1} << 20;
+constexpr int64_t most_at_least = 8;  // examples that a model may want
 
 /// Lets plans computed here fit a limit.
 class LimitScope {
@@ -98,11 +98,22 @@ double StepPlanner::run(const FitCase& of, int64_t limit) {
   return seconds_since(start);
 }
 
+int64_t Fitter::least_batch() {
+  for (int64_t batch = 1; least_batch_ == 0; batch *= 2) try {
+      planner_.plan({.batch_size = batch}, 0);
+      least_batch_ = batch;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::value || batch >= most_at_least) throw;
+    }
+  return least_batch_;
+}
+
 double Fitter::factor(Precision precision) {
   for (const auto& [known, factor] : factors_)
     if (known == precision) return factor;
-  FitCase small{.batch_size = 8, .precision = precision};
-  while (small.batch_size > 1 && planner_.plan(small, 0)->planned_memory_bytes(planner_.device()) > limit_)
+  FitCase small{.batch_size = most_at_least, .precision = precision};
+  while (small.batch_size > least_batch() &&
+         planner_.plan(small, 0)->planned_memory_bytes(planner_.device()) > limit_)
     small.batch_size /= 2;
   const double predicted = times_.seconds(*planner_.plan(small, 0));
   planner_.run(small, 0);  // makes the plan and touches the memory
@@ -127,15 +138,16 @@ std::optional<FitPoint> Fitter::look(const FitCase& of) {
 }
 
 std::optional<FitPoint> Fitter::in_parts(FitCase of) {
-  for (of.parts = 2; of.batch_size % of.parts == 0; of.parts *= 2)
+  for (of.parts = 2; of.batch_size % of.parts == 0 && of.batch_size / of.parts >= least_batch();
+       of.parts *= 2)
     if (auto point = look(of)) return point;
   return std::nullopt;
 }
 
 std::optional<FitPoint> Fitter::largest(FitCase of) {
   std::optional<FitPoint> best;
-  int64_t too_large = 1;
-  while (too_large < most_examples) {
+  int64_t too_large = least_batch();
+  while (too_large <= most_examples_) {
     of.batch_size = too_large;
     auto point = look(of);
     if (!point) break;
@@ -145,7 +157,7 @@ std::optional<FitPoint> Fitter::largest(FitCase of) {
   if (!best) return best;
   for (int64_t step = best->of.batch_size / 2; step >= std::max<int64_t>(1, too_large / 32); step /= 2) {
     of.batch_size = best->of.batch_size + step;
-    if (of.batch_size >= too_large) continue;
+    if (of.batch_size >= too_large || of.batch_size > most_examples_) continue;
     if (auto point = look(of)) best = point;
   }
   return best;

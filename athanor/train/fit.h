@@ -62,20 +62,28 @@ class StepPlanner {
 /// small batch that is run for each precision.
 class Fitter {
  public:
-  Fitter(StepPlanner& planner, int64_t limit) : planner_(planner), limit_(limit) {}
+  /// `most_examples`: the largest batch to look at.
+  Fitter(StepPlanner& planner, int64_t limit, int64_t most_examples = int64_t{1} << 20)
+      : planner_(planner), limit_(limit), most_examples_(most_examples) {}
+
+  /// The smallest batch that the model takes in training, a power of two: batch norm wants more than one
+  /// value of a channel. Throws what the model throws where none of up to 8 is taken.
+  int64_t least_batch();
 
   /// None if it does not fit.
   std::optional<FitPoint> look(const FitCase& of);
-  /// With the fewest parts that fit: powers of two that divide the batch. None if no number fits.
+  /// With the fewest parts that fit: powers of two that divide the batch into what the model takes. None if
+  /// no number fits.
   std::optional<FitPoint> in_parts(FitCase of);
-  /// The largest batch that fits, to a sixteenth; none if not even one example fits. `parts` is 1.
+  /// The largest batch that fits, to a sixteenth; none if not even least_batch() fits. `parts` is 1.
   std::optional<FitPoint> largest(FitCase of);
 
  private:
   double factor(Precision precision);
 
   StepPlanner& planner_;
-  int64_t limit_;
+  int64_t limit_, most_examples_;
+  int64_t least_batch_ = 0;  // 0: not known yet
   StepTimes times_;
   std::vector<std::pair<Precision, double>> factors_;  // measured by predicted
 };

@@ -44,4 +44,22 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
   return {error.code(), problem, error.where(), hint};
 }
 
+bool is_low_limit(const Error& error) {
+  return error.code() == ErrorCode::usage && error.where() == "--memory-limit";
+}
+
+Error with_limit_advice(const Error& error, const TrainConfig& config, bool in_test) {
+  if (in_test)
+    return {error.code(),
+            fmt::format("the test does not fit, in batches of {}: {}", config.part_size(), error.problem()),
+            error.where(), error.hint() + " and go on with --resume; the training is saved"};
+  std::string hint = error.hint();
+  const int64_t more = 2 * config.accumulate;
+  if (config.accumulate == 1)
+    hint += ", or compute the batch in parts: --accumulate";
+  else if (config.batch_size % more == 0)
+    hint += fmt::format(", or compute the batch in more parts: --accumulate {}", more);
+  return {error.code(), error.problem(), error.where(), hint};
+}
+
 }  // namespace athanor

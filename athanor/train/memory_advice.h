@@ -5,6 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/device/device.h"
+#include "athanor/train/config.h"
 
 namespace athanor {
 
@@ -12,5 +13,10 @@ namespace athanor {
 /// `planned(batch_size)` plans a step, in bytes; where it throws an Error, nothing is added.
 Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
                          const std::function<int64_t(int64_t batch_size)>& planned);
+
+/// A memory limit was too low.
+bool is_low_limit(const Error& error);
+/// `error` with what to do about it: for a training step, or for a test, which runs after the steps.
+Error with_limit_advice(const Error& error, const TrainConfig& config, bool in_test);
 
 }  // namespace athanor

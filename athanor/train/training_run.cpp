@@ -155,12 +155,14 @@ void TrainingRun::run_to_end() {
     stop_if_asked();
     if (batches_->epoch_is_over()) {
       settle(0);
+      save_before_test();
       finish_epoch();
     } else {
       try {
         step();
       } catch (const Error& error) {
         if (error.code() == ErrorCode::out_of_memory) stop_without_memory(error);
+        if (is_low_limit(error)) throw with_limit_advice(error, config_, false);
         throw;
       } catch (const std::bad_alloc&) {  // of the host
         stop_without_memory({ErrorCode::out_of_memory, "there is not enough memory"});
@@ -172,7 +174,10 @@ void TrainingRun::run_to_end() {
     }
   }
   settle(0);
-  if (!tested_) tested_ = test();
+  if (!tested_) {
+    save_before_test();
+    tested_ = test();
+  }
   save(RunRecord::Draw::now);
   if (sampled_step_ != state_.step) sample();  // a run may end in the middle of an epoch
   writer_.wait();
@@ -280,12 +285,23 @@ void TrainingRun::stop_without_memory(const Error& error) {
   });
 }
 
+// A test may need more memory than there is, and is not to cost what was learned.
+void TrainingRun::save_before_test() {
+  if (state_.step != saved_step_) save(RunRecord::Draw::if_old);
+}
+
 TestResult TrainingRun::test() {
-  TestResult sum = learner_->test(config_.batch_size, [&](int64_t done) {
-    reporter_.tested(done, task_->test_count());
-    throw_if_interrupted();
-    return true;
-  });
+  TestResult sum;
+  try {
+    sum = learner_->test(config_.part_size(), [&](int64_t done) {
+      reporter_.tested(done, task_->test_count());
+      throw_if_interrupted();
+      return true;
+    });
+  } catch (const Error& error) {
+    if (is_low_limit(error)) throw with_limit_advice(error, config_, true);
+    throw;
+  }
   if (callbacks.on_evaluation) callbacks.on_evaluation(state_.step, sum);
   return sum;
 }

@@ -74,6 +74,7 @@ class TrainingRun {
   /// Reads the results of steps, oldest first, until at most so many are in flight.
   void settle(size_t left_in_flight);
   void settle_oldest();
+  void save_before_test();
   TestResult test();
   std::vector<Measure> measures_of(const TestResult& test) const;
   void finish_epoch();

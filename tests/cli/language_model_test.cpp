@@ -1,6 +1,7 @@
 // Language models from the command line: options in a file, training, testing, writing.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "athanor/base/file.h"
@@ -71,6 +72,26 @@ TEST_F(LanguageModelProgram, WritesWhereTheRunEnds) {
   ASSERT_EQ(whole.size(), 4U) << "2, and after each of three epochs";
   EXPECT_EQ(whole.front(), 2);
   EXPECT_EQ(whole[3], 3 * whole[1]);
+}
+
+TEST_F(LanguageModelProgram, FitAdvisesACommandThatTrainsAsPlanned) {
+  const testing::Outcome found =
+      run({"fit", "--model", "gpt2-nano", "--context", "32", "--batch-size", "4", "--lora", "4", "--threads",
+           "1", "--deterministic", "--device", "cpu", "--memory-limit", "64MiB", "--json"});
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  Words words = split(json::parse(found.out)["command"].get<std::string>(), ' ');
+  ASSERT_EQ(words.front(), "athanor");
+  words.erase(words.begin());
+  std::ranges::replace(words, std::string("FILE.txt"), std::string("text.txt"));
+  words.insert(words.end(), {"--max-steps", "1", "--out", "advised", "--quiet"});
+  const testing::Outcome trained = run(words);
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const json config = json::parse(text("advised/config.json"));
+  EXPECT_EQ(config["lora"], 4);
+  EXPECT_EQ(config["threads"], 1);
+  EXPECT_EQ(config["deterministic"], true);
+  EXPECT_EQ(config["context"], 32);
+  EXPECT_EQ(config["device"], "cpu");
 }
 
 TEST_F(LanguageModelProgram, FitPlansWhatTrainingTakes) {

@@ -9,6 +9,7 @@
 #include "athanor/optim/optim.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/training_step.h"
+#include "tests/support/expect_error.h"
 #include "trainer_fixture.h"
 
 namespace athanor {
@@ -159,6 +160,67 @@ TEST_F(TrainerTest, ABatchInPartsResumesToTheSameNumbers) {
   config_.max_steps = 0;
   train("parts", true);
   EXPECT_EQ(metrics("parts"), metrics("whole"));
+}
+
+// As large pictures: a whole batch would take most of the memory.
+class AccumulatedRun : public TrainerTest {
+ protected:
+  AccumulatedRun() {
+    testing::write_pictures(folder_ / "data", "train", 2048);
+    testing::write_pictures(folder_ / "data", "test", 2048);
+    config_.model = "cnn";
+    config_.device = "cpu";
+    config_.batch_size = 2048;
+    config_.accumulate = 16;
+    config_.deterministic = true;
+    config_.epochs = 1;
+  }
+};
+
+TEST_F(AccumulatedRun, TestsInPartsToo) {
+  clear_plan_cache();
+  train("parts");
+  const auto result = summary("parts");
+  const auto planned = result["planned_memory_bytes"].get<int64_t>();
+  const int64_t batch = 2048 * 64 * 4;
+  EXPECT_LT(result["peak_memory_bytes"].get<int64_t>(), planned + batch);
+}
+
+TEST_F(AccumulatedRun, FitsALimitFromTheFirstStepToTheLastTest) {
+  train("free");
+  config_.memory_limit = summary("free")["planned_memory_bytes"].get<int64_t>();
+  EXPECT_EQ(train("limited"), RunEnd::finished);
+}
+
+TEST_F(AccumulatedRun, ALimitThatIsTooLowAdvisesWhatIsLeft) {
+  config_.memory_limit = 1 << 20;
+  testing::expect_error(ErrorCode::usage, {"the memory limit of 1.00 MiB is too low", "--accumulate 32"},
+                        [&] { train("a"); });
+  config_.accumulate = 1;
+  testing::expect_error(ErrorCode::usage, {"in parts: --accumulate"}, [&] { train("b"); });
+  config_.batch_size = config_.accumulate = 512;
+  config_.memory_limit = 1 << 14;  // less than the parameters
+  try {
+    train("c");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint().find("--accumulate"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(TrainerTest, ARunWhoseTestFailsGoesOn) {
+  train("whole");
+  {
+    Reporter nobody;
+    Trainer trainer(config_, run_folder("a"), false, nobody);
+    trainer.callbacks().on_evaluation = [](int64_t, const MetricsSum&) {
+      throw Error(ErrorCode::device, "the test failed");
+    };
+    EXPECT_THROW(trainer.run(), Error);
+  }
+  EXPECT_EQ(read_checkpoint(run_folder("a").checkpoint()).state.step, 10);
+  EXPECT_EQ(train("a", true), RunEnd::finished);
+  EXPECT_EQ(metrics("a"), metrics("whole"));
 }
 
 TEST_F(TrainerTest, PartsMustDivideTheBatch) {

@@ -55,6 +55,44 @@ TEST_F(Fit, FindsTheLargestBatch) {
   EXPECT_FALSE(Fitter(resnet, 1 << 20).largest({}));
 }
 
+// One of each family: with batch norm over a single value, attention, tokens, pixels.
+TEST_F(Fit, BeginsAtTheFirstBatchThatTheModelTakes) {
+  struct Family {
+    const char* name;
+    Shape input;
+    int64_t classes, least;
+  };
+  for (const Family& of : {Family{"mlp", {1, 8, 8}, 4, 1}, Family{"cnn", {1, 8, 8}, 4, 1},
+                           Family{"resnet18", {3, 8, 8}, 4, 2}, Family{"inception_v3", {3, 80, 80}, 4, 2},
+                           Family{"vit-tiny", {3, 8, 8}, 4, 1}, Family{"unet-small", {3, 32, 32}, 4, 1},
+                           Family{"gpt2-nano", {16}, 256, 1}, Family{"bert-tiny", {16}, 256, 1}}) {
+    SCOPED_TRACE(of.name);
+    config_ = default_config(of.name);
+    StepPlanner model(config_, of.input, of.classes, Device{});
+    const int64_t limit = model.plan({.batch_size = 4}, 0)->planned_memory_bytes();
+    Fitter fitter(model, limit);
+    EXPECT_EQ(fitter.least_batch(), of.least);
+    const auto largest = fitter.largest({});
+    ASSERT_TRUE(largest);
+    EXPECT_GE(largest->of.batch_size, 4);
+    EXPECT_LT(largest->of.batch_size, 8);
+    EXPECT_FALSE(fitter.look({.batch_size = 8}));
+    const auto parts = fitter.in_parts({.batch_size = 8});
+    if (parts) {
+      EXPECT_GE(8 / parts->of.parts, of.least);
+    }
+  }
+}
+
+TEST_F(Fit, FindsNoBatchLargerThanTheDataset) {
+  config_.model = "cnn";
+  StepPlanner cnn(config_, {1, 8, 8}, 4, Device{});
+  const auto largest = Fitter(cnn, int64_t{1} << 30, 83).largest({});
+  ASSERT_TRUE(largest);
+  EXPECT_GE(largest->of.batch_size, 80);
+  EXPECT_LE(largest->of.batch_size, 83);
+}
+
 // What the plan says is what storage takes: parameters and state, the batch, gradients so far, the arena. The
 // arena stays, so the batch is so large that no earlier test needed a larger one.
 TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
