@@ -101,7 +101,7 @@ TEST_F(DetectTest, TheClockOfAProcessorIsNotADrivers) {
   const Detection found = detect_fixture(
       "rx6800xt", "++ /machine.toml\n[[opencl]]\nname = \"llvmpipe\"\nkind = \"cpu\"\nclock_mhz = 300\n");
   ASSERT_EQ(found.devices.back().kind, "cpu");
-  EXPECT_EQ(said(found.devices.back(), "clock_mhz"), "4850 sysfs");
+  EXPECT_EQ(said(found.devices.back(), "clock_mhz"), "4850 MHz sysfs");
 }
 
 TEST_F(DetectTest, Rx7900XtxInAHalfSlot) {
