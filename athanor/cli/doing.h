@@ -9,9 +9,9 @@
 
 namespace athanor::cli {
 
-/// On a terminal a line that is written over, and gone when the work is done; elsewhere a line for each
-/// thing, and one now and then for how far that is; or only one now and then, of what lasts, so that what is
-/// soon done says nothing; or nothing.
+/// On a terminal, one line that is overwritten, and removed when the work is done. Elsewhere, depending on
+/// `Elsewhere`: a line for each thing, and one now and then that says how far it is; or one now and then, so
+/// that short work prints nothing; or nothing.
 class Doing {
  public:
   enum class Elsewhere { lines, now_and_then, nothing };

@@ -87,7 +87,8 @@ int list(const RunsOptions& options) {
     if (!run.problem.empty())
       std::cout << fmt::format("{}: {}\n", run.folder.path.string(), run.problem);
     else if (run.status.state == RunStateName::failed)
-      std::cout << fmt::format("{} failed: {}\n", run.folder.path.string(), run.status.error);
+      std::cout << fmt::format("{} failed: {}\n", run.folder.path.string(),
+                               run.status.error.substr(0, run.status.error.find('\n')));
     else if (run.status.state == RunStateName::crashed || run.status.state == RunStateName::stopped)
       std::cout << fmt::format("Continue: athanor train --resume --out {}\n", run.folder.path.string());
   return 0;

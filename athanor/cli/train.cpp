@@ -363,11 +363,10 @@ int find_lr(const TrainOptions& options) {
                 "--find-lr", "Leave out --out and --resume");
   const InterruptScope interrupts;
   const TrainConfig& config = options.config;
-  Doing doing("trying learning rates", Doing::Elsewhere::now_and_then);
+  Doing doing("searching for a learning rate", Doing::Elsewhere::now_and_then);
   const ScopedWaitListener waits = shown_as(doing);
-  const LrSweep sweep = sweep_learning_rates(config, [&](int64_t done, int64_t of) {
-    doing.say("trying learning rates", fmt::format("{} of {} steps", done, of));
-  });
+  const LrSweep sweep = sweep_learning_rates(
+      config, [&](int64_t done, int64_t of) { doing.say(fmt::format("step {} of {}", done, of), ""); });
   const std::string title = fmt::format("{} on {}: learning rates", config.model, dataset_title(config.data));
   write_file_atomically(options.find_lr,
                         draw_lr_sweep(sweep, title,

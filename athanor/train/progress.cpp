@@ -16,6 +16,7 @@ constexpr double bar_interval = 0.1, line_interval = 10;  // seconds
 constexpr size_t rate_steps = 100;                        // the rate is the mean over this many steps
 constexpr double recent = 0.05;                           // weight of the newest step in the displayed values
 constexpr double most_loader_wait = 0.03;                 // of a run's time, before advice is given
+constexpr double least_loader_wait = 1;                   // seconds; shorter waits do not matter
 
 /// What makes batches faster.
 std::string loader_advice(const TrainConfig& config) {
@@ -253,7 +254,7 @@ void Progress::ended(const Summary& summary) {
     line(fmt::format("{}  {} {} could not be read, and others took their place: {}{}", strong("broken "),
                      summary.broken.size(), summary.broken.size() == 1 ? "image" : "images",
                      summary.broken.front(), summary.broken.size() > 1 ? "; summary.json has all" : ""));
-  if (summary.loader_wait_share >= most_loader_wait)
+  if (summary.loader_wait_share >= most_loader_wait && summary.loader_wait_seconds >= least_loader_wait)
     line(fmt::format("{}  {:.0f} % of the time was spent waiting for batches: {}", strong("loader "),
                      100 * summary.loader_wait_share, loader_advice(summary.config)));
   if (summary.tuned + summary.left_to_be_tuned > 0)

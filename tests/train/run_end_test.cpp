@@ -48,5 +48,20 @@ TEST(RunEnd, OfASingleStepHasNoSpeed) {
   EXPECT_THAT(text, Not(HasSubstr("speed")));
 }
 
+TEST(RunEnd, AdvisesWhereBatchesCostTime) {
+  Summary summary;
+  summary.steps = 10;
+  summary.train_seconds = 0.0077;
+  summary.loader_wait_seconds = 0.003;
+  summary.loader_wait_share = 0.4;
+  EXPECT_THAT(lines_at_end(summary, 0), Not(HasSubstr("waiting for batches"))) << "of 3 ms";
+  summary.train_seconds = 100;
+  summary.loader_wait_seconds = 40;
+  EXPECT_THAT(lines_at_end(summary, 0),
+              HasSubstr("40 % of the time was spent waiting for batches: try --workers 2"));
+  summary.loader_wait_share = 0.02;
+  EXPECT_THAT(lines_at_end(summary, 0), Not(HasSubstr("waiting for batches")));
+}
+
 }  // namespace
 }  // namespace athanor
