@@ -89,6 +89,15 @@ TEST_F(Examination, NamesWhatAWrongKernelComputes) {
   EXPECT_THAT(wrong("map"), AllOf(HasSubstr("equal(i32[300], i32[300]): element"), HasSubstr("iota()")));
 }
 
+// The examination found nothing; the driver compiles this loop wrongly.
+TEST_F(Examination, LoopsAreCheckedWhenTheyAreCompiled) {
+  ASSERT_EQ(train("none").exit_code, 0);
+  set_variable("ATHANOR_DISABLE", "");
+  const Outcome wrong = train("wrong:map", {"--device", "opencl:0", "--optimizer", "adam"});
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("computes the loop"), HasSubstr("wrongly"), HasSubstr("element ")));
+}
+
 TEST_F(Examination, OneProcessExaminesAndAnotherWaits) {
   set_variable("ATHANOR_FAULT", "wrong:gemm");
   const TempFolder second;
