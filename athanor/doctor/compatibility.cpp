@@ -38,10 +38,10 @@ void Compatibility::use(const std::string& file) {
   std::error_code problem;
   constexpr uintmax_t most = uintmax_t{4} << 20;
   if (std::filesystem::exists(file, problem) && !std::filesystem::is_regular_file(file, problem))
-    throw Error(ErrorCode::io, "is not a file", file);
+    throw Error(ErrorCode::io, "the data is not in a file", file);
   if (const auto size = std::filesystem::file_size(file, problem); !problem && size > most)
-    throw Error(ErrorCode::format, fmt::format("has {}, too much for compatibility data", format_bytes(size)),
-                file);
+    throw Error(ErrorCode::format,
+                fmt::format("the file has {}, too much for compatibility data", format_bytes(size)), file);
   auto all = std::make_unique<Compatibility>(parse(read_text_file(file), file));
   all->file = file;
   in_use() = std::move(all);

@@ -210,7 +210,8 @@ Compatibility from_json(const Json& json) {
   const Part document(json, "");
   Compatibility all;
   if (const int64_t schema = document.at("schema").number(); schema != 2)
-    throw Error(ErrorCode::format, fmt::format("is of schema {}; this Athanor reads schema 2", schema), {},
+    throw Error(ErrorCode::format,
+                fmt::format("the data is of schema {}; this Athanor reads schema 2", schema), {},
                 schema > 2 ? "A newer Athanor reads it" : "Take a newer file");
   all.date = document.at("date").day();
   for (const char* name :

@@ -59,23 +59,33 @@ TEST_F(Safety, OutputThatIsLostIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
   make_run();
   const std::string image = ATHANOR_SOURCE_DIR "/tests/fuzz/corpus/image/grey.png";
-  for (const Words& command : std::vector<Words>{{"--version"},
-                                                 {"--help"},
-                                                 {"train", "--help"},
-                                                 train("b", {"--max-steps", "2"}),
-                                                 train("c", {"--max-steps", "2", "--json"}),
-                                                 {"train", "--resume", "--out", "runs/a"},
-                                                 {"eval", "runs/a", "--device", "cpu"},
-                                                 {"predict", image, "--device", "cpu"},
-                                                 {"predict", image, "--device", "cpu", "--json"},
-                                                 {"explain", "--model", "mlp", "--deterministic"},
-                                                 {"detect"},
-                                                 {"detect", "--json"},
-                                                 {"detect", "--topology"},
-                                                 {"cache", "ls"},
-                                                 {"doctor", "--list"},
-                                                 {"doctor", "--plan", "athanor"},
-                                                 {"doctor", "history", "--json"}}) {
+  for (const Words& command :
+       std::vector<Words>{{"--version"},
+                          {"--help"},
+                          {"train", "--help"},
+                          train("b", {"--max-steps", "2"}),
+                          train("c", {"--max-steps", "2", "--json"}),
+                          {"train", "--resume", "--out", "runs/a"},
+                          {"eval", "runs/a", "--device", "cpu"},
+                          {"predict", image, "--device", "cpu"},
+                          {"predict", image, "--device", "cpu", "--json"},
+                          {"explain", "--model", "mlp", "--deterministic"},
+                          {"runs", "ls", "runs"},
+                          {"runs", "ls", "runs", "--json"},
+                          {"runs", "compare", "runs/a", "runs/a"},
+                          {"fit", "--model", "mlp", "--memory-limit", "16MiB"},
+                          {"data", "fashion-mnist"},
+                          {"tune", "--gemm", "8x8x8", "--device", "cpu"},
+                          {"kernels", "dump", "--model", "mlp", "--arch", "gfx1100", "--out", "k"},
+                          {"completion", "bash"},
+                          {"completion", "man"},
+                          {"detect"},
+                          {"detect", "--json"},
+                          {"detect", "--topology"},
+                          {"cache", "ls"},
+                          {"doctor", "--list"},
+                          {"doctor", "--plan", "athanor"},
+                          {"doctor", "history", "--json"}}) {
     const Outcome outcome = run(command, "/dev/full");
     EXPECT_EQ(outcome.exit_code, 1) << ::testing::PrintToString(command) << outcome.err;
     expect_says(outcome, {"cannot write to standard output", "No space left on device"});

@@ -64,8 +64,10 @@ void LoopKernel::run(std::span<void* const> buffers, int threads) const {
 
 std::string LoopKernel::description() const {
   const loops::ReducePlan& r = plan_->reduce;
-  std::string text = fmt::format("{}, {} tiles of {}, {} steps", isa_, plan_->tiling.tiles(),
-                                 plan_->tiling.tile_size(), plan_->code.each.size());
+  const auto tiles = plan_->tiling.tiles();
+  const size_t steps = plan_->code.each.size();
+  std::string text = fmt::format("{}, {} tile{} of {}, {} step{}", isa_, tiles, tiles == 1 ? "" : "s",
+                                 plan_->tiling.tile_size(), steps, steps == 1 ? "" : "s");
   if (r.form == loops::ReducePlan::Form::rows) text += ", reducing rows";
   if (r.form == loops::ReducePlan::Form::columns) text += ", reducing columns";
   if (r.pieces > 1) text += fmt::format(" in {} pieces", r.pieces);
