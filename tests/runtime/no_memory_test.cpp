@@ -46,14 +46,28 @@ TEST_F(NoMemory, NamesTheStepWhereThePlanNeedsMost) {
   EXPECT_EQ(y.to_vector<float>().size(), 16U);  // nothing was lost
 }
 
+/// A large result without temporaries: [n, 1] to [n, 4096].
+class Spread : public nn::Module {
+ public:
+  Tensor forward(const Tensor& x) override { return x * weight.value(); }
+  nn::Parameter weight = add_parameter("weight", uniform({1, 4096}));
+};
+
+class Spreading : public nn::Module {
+ public:
+  explicit Spreading(Device device) { to(device); }
+  Tensor forward(const Tensor& x) override { return spread(x); }
+  nn::Module& spread = add("spread", Spread());
+};
+
 TEST_F(NoMemory, NamesTheStepWhoseResultDoesNotFit) {
-  Wide model(fake.device());
-  const Tensor x = Tensor::from<float>(std::vector<float>(8 * 16, 0.5F), {16, 8}, fake.device());
-  eval({x});
+  Spreading model(fake.device());
+  const Tensor x = Tensor::from<float>(std::vector<float>(16, 0.5F), {16, 1}, fake.device());
+  eval({x, model.spread.parameters().front().value()});
   const Tensor y = model(x);
   fake.most_bytes = 16 * 1024;
   testing::expect_error(ErrorCode::out_of_memory,
-                        {"plan step ", " in wide), for its result", "no_memory_test.cpp:"},
+                        {"plan step ", " in spread), for its result", "no_memory_test.cpp:"},
                         [&] { y.to_vector<float>(); });
 }
 
