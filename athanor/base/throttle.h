@@ -10,9 +10,9 @@
 
 namespace athanor {
 
-/// Prints the newest of the lines that it is given, at most one in so many seconds. One that nothing follows
-/// is printed as well once its time has come: what takes longest is named while it lasts. Work that is done
-/// before the first time prints nothing. Several threads may use it.
+/// Prints the newest of the lines that it is given, at most one in so many seconds. If no further line comes,
+/// the last one is printed when its time has come, so that long work is named while it lasts. Work that ends
+/// before the first interval prints nothing. Several threads may use it.
 class Throttle {
  public:
   Throttle(double seconds, std::function<void(const std::string& line)> print);

@@ -41,7 +41,7 @@ nlohmann::json to_json(const toml::node& node) {
 
 struct String {
   std::string_view content;  // between the quotes
-  size_t end = 0;            // behind the last quote, or of what was read if the string is broken
+  size_t end = 0;            // behind the last quote, or behind the text read so far if the string is broken
   bool lines = false;        // three quotes
 };
 

@@ -7,9 +7,9 @@ namespace athanor::cli {
 /// Prints an exception's message to standard error; gives the program's exit code for it.
 int complain(const std::exception& error);
 
-/// From now on what ends the program says so: exceptions in other threads, and, where the process may take
-/// only so much memory, libraries that crash for want of it. Too large a file is an error of whoever writes
-/// it.
+/// From now on a message is printed when something ends the program: an exception in another thread, or a
+/// library that crashes because the process may take no more memory. A file that grows too large does not end
+/// the program: writing it fails with an error.
 void prepare_last_words();
 
 }  // namespace athanor::cli

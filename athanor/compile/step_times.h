@@ -1,4 +1,4 @@
-// How long steps of a plan take, by what was measured on this machine.
+// How long the steps of a plan take, by measurements on this machine.
 #pragma once
 #include <map>
 #include <utility>

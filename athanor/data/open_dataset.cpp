@@ -139,6 +139,10 @@ std::shared_ptr<const Dataset> open_named(const NamedDataset& dataset, const fs:
 [[noreturn]] void throw_unknown(const std::string& name) {
   std::vector<std::string_view> names;
   for (const NamedDataset& dataset : named_datasets()) names.push_back(dataset.name);
+  std::error_code unknown;
+  if (fs::exists(name, unknown))
+    throw Error(ErrorCode::io, "the dataset is neither a folder nor a file", name,
+                fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));
   if (name.find('/') != std::string::npos)
     throw Error(ErrorCode::io, "the dataset's folder or file does not exist", name,
                 fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));

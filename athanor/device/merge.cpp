@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-// Whose word is in use where several say something: who is nearest to the hardware, first.
+// If several sources name a property, the one nearest to the hardware is used: the first of this list.
 int rank_of(const std::string& source) {
   // A runtime of AMD's repeats what HSA_OVERRIDE_GFX_VERSION tells it; the id does not.
   static const std::vector<std::string> order = {

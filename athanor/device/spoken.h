@@ -1,4 +1,4 @@
-// How sources of what is known are called in text.
+// The names of sources of properties in text.
 #pragma once
 #include <string>
 

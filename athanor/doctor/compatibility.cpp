@@ -15,7 +15,7 @@
 namespace athanor::doctor {
 namespace {
 
-// What `use` has put in the place of what is built in.
+// The data that `use` has loaded in place of the built-in data.
 std::unique_ptr<const Compatibility>& in_use() {
   static std::unique_ptr<const Compatibility> one;
   return one;

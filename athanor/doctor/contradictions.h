@@ -14,7 +14,7 @@ struct Contradiction {
   const Distribution* by = nullptr;
   std::string requirement;              // "numpy<2", without its marker
   std::string version_wanted;           // the same for pip: "numpy<2", without spaces
-  std::string name;                     // of what is required
+  std::string name;                     // of the required package
   const Distribution* there = nullptr;  // nullptr: not installed
   bool severe = false;                  // a framework cannot work like this
   std::vector<std::string> others;      // packages that no version of it suits together with `by`

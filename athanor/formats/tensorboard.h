@@ -12,7 +12,7 @@ namespace athanor {
 /// CRC-32C (Castagnoli), as in RFC 3720.
 uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// A number or a text at a step. Tags are like "loss/train": TensorBoard groups them by what is before the
+/// A number or a text at a step. Tags are like "loss/train": TensorBoard groups them by the part before the
 /// slash.
 struct TensorBoardValue {
   std::string tag;

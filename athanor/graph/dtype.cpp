@@ -82,7 +82,7 @@ struct EightBits {
   uint32_t mantissa;  // its bits
   uint32_t shift;     // of its exponent, to that of an f32
   uint32_t largest;   // finite number
-  uint32_t overflow;  // the code of what is larger
+  uint32_t overflow;  // the code of larger numbers
   float smallest;     // subnormal number
 
   uint8_t code(float value) const {

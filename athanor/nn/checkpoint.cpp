@@ -10,7 +10,7 @@ Tensor checkpoint(const std::function<Tensor(const Tensor&)>& f, const Tensor& x
   const int32_t number = SegmentScope::current().number;
   Tensor result = f(x);
   if (!outermost || !result.defined()) return result;
-  // A reshaped result lies in the memory of what was reshaped.
+  // A reshaped result shares the memory of its operand.
   for (Node* node = result.node().get(); node->segment.number == number; node = node->inputs[0].get()) {
     node->segment.result = true;
     if (!is_movement(node->op->prim) || node->inputs.empty()) break;

@@ -95,7 +95,7 @@ class Ways {
     }
   }
 
-  /// Calls f(probability, offsets in x of what is emitted).
+  /// Calls f(probability, offsets in x of the emitted symbols).
   void each(const std::function<void(double, const Ints&)>& f) {
     go(0, 1, f);
     if (path_.size() > 1) go(1, 1, f);

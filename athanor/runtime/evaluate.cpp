@@ -225,7 +225,7 @@ std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   return roots;
 }
 
-// Examines the devices of what is to be computed. An examination evaluates too, and overwrites the notes of
+// Examines the devices that will compute. An examination evaluates too, and overwrites the notes of
 // this evaluation, which are then made again.
 Collected collect_on_examined(const std::vector<NodePtr>& roots) {
   Collected collected = collect(roots);

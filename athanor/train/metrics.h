@@ -41,7 +41,7 @@ std::vector<StepMetrics> read_lost_steps(const std::filesystem::path& path, uint
 
 /// Sums over steps, for means.
 struct MetricsSum {
-  double loss = 0;     // weighted by what is counted
+  double loss = 0;     // weighted by the counted examples
   double correct = 0;  // how many are right: a whole number, but of regression (Quality)
   int64_t count = 0;   // of images, or of tokens
   void add(double mean_loss, double correct_ones, int64_t counted);

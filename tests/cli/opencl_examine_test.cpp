@@ -65,6 +65,9 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   const Outcome tested = run({"eval", "run", "--device", "opencl:0", "--trust", "--json"});
   EXPECT_EQ(tested.exit_code, 0) << tested.err;
   EXPECT_THAT(std::string(nlohmann::json::parse(tested.out).at("trust")), HasSubstr("batch_matmul"));
+  const Outcome explained = run({"explain", "--model", "mlp", "--device", "opencl:0", "--trust", "--json"});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(std::string(nlohmann::json::parse(explained.out).at("trust")), HasSubstr("batch_matmul"));
   EXPECT_THAT(run({"runs", "ls", "."}).out, HasSubstr("opencl:0, on trust"));
   EXPECT_THAT(run({"runs", "ls", ".", "--json"}).out, HasSubstr("although it failed its examination"));
   ASSERT_EQ(run({"runs", "report", "run"}).exit_code, 0);

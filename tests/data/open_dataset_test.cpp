@@ -159,6 +159,8 @@ TEST(OpenDataset, UnknownNames) {
                [] { open_dataset("imagenet-22k", Split::train); });
   expect_error(ErrorCode::io, {"does not exist", "no/such/folder"},
                [] { open_dataset("no/such/folder", Split::train); });
+  expect_error(ErrorCode::io, {"neither a folder nor a file", "/dev/zero"},
+               [] { open_dataset("/dev/zero", Split::train); });
 }
 
 TEST(OpenDataset, ANamedDatasetComesFromAthanorDataFirst) {

@@ -66,7 +66,7 @@ void Pool::give_back(Block block) noexcept {
   if (free_bytes_ > std::min<uint64_t>(most_kept, memory_left(device_.id()))) try {
       trim();
     } catch (const std::exception&) {
-      // The device was lost: who waits for it next is told.
+      // The device was lost: the next wait for it reports that.
     }
 }
 

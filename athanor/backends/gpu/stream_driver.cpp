@@ -203,7 +203,7 @@ void StreamDriver::wait(Stream stream, Mark mark, Stream) {
 
 bool StreamDriver::passed(Mark mark) {
   enter();
-  return api_.event_query(mark) != api_.not_ready;  // other errors are told to who waits
+  return api_.event_query(mark) != api_.not_ready;  // the next wait reports other errors
 }
 
 void StreamDriver::await(Mark mark) {

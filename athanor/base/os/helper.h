@@ -26,7 +26,7 @@ class Helper {
   int line_ = -1;  // a socket, the program's standard input
 };
 
-/// What such a program does: answers until the one who asks is gone.
+/// What such a program does: it answers until the asking process has ended.
 void answer_questions(const std::function<std::string(const std::string& question)>& answer);
 
 }  // namespace athanor::os

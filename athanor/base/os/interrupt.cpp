@@ -56,7 +56,7 @@ extern "C" void note_signal(int signal) {
     asked_at = now;
     if (signal == SIGINT) say_how_to_end_at_once();
   } else if (signal != hang_up || asked != hang_up || now - asked_at > one_hang_up) {
-    std::signal(signal, SIG_DFL);  // who asks twice does not want to wait
+    std::signal(signal, SIG_DFL);  // a second request means: do not wait
     std::raise(signal);
   }
 }

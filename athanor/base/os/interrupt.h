@@ -33,7 +33,7 @@ void deliver_interrupt();
 /// As if `signal` had come: stops the run that is under way.
 void request_interrupt(int signal);
 
-/// What long work is left by when somebody asked to stop. No Error: nothing went wrong.
+/// Thrown to leave long work after a request to stop. It is not an Error, because nothing went wrong.
 class Interrupted : public std::exception {
  public:
   const char* what() const noexcept override { return "it was interrupted"; }

@@ -51,7 +51,7 @@ struct BlasLtApi {
                   const void* b, void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
                   void* d_layout, const void* algorithm, void* workspace, size_t workspace_bytes,
                   void* stream) = nullptr;
-  /// The version, of a library that tells it to who has a handle; else nullptr.
+  /// Reads the version, if the library needs a handle for that; else nullptr.
   std::function<std::string(void* handle)> read_version = nullptr;
   /// "algorithm 66 tile 20", which is the same in every process; nullptr: the place in the list is the name.
   std::string (*name_algorithm)(const BlasLtApi& api, const void* algorithm) = nullptr;
