@@ -186,12 +186,14 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
       GpuTraits traits = device.facts().traits;
       traits.compute_units = groups;
-      bool multiplies = false;
-      for (const auto& units : {traits.matrix_units, traits.lane_units})
-        multiplies |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
+      const auto some_take_it = [](std::span<const MatrixUnit> units) {
+        return std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
+      };
+      const bool by_unit = some_take_it(traits.matrix_units);
+      const bool multiplies = by_unit || some_take_it(traits.lane_units);
       const auto candidates = gpu_candidates(request, traits);
       // Small groups of lanes leave out a product with one step along K, which would spill registers.
-      const bool short_k = inputs[0].desc.shape[2] <= 64 && traits.matrix_units.empty();
+      const bool short_k = inputs[0].desc.shape[2] <= 64 && !by_unit;
       const bool tiled = std::ranges::any_of(candidates, is_tiled);
       EXPECT_TRUE(tiled == multiplies || (short_k && !tiled)) << request.key();
       for (const GpuCandidate& candidate : candidates)
