@@ -198,7 +198,8 @@ bool has_gpu_kernel(const Asked& asked) {
   const FilledCase filled = fill(asked);
   std::vector<TensorType> types;
   for (const HostArray& input : filled.inputs) types.push_back({input.dtype, input.shape, {}});
-  return gpu_has_kernel(*asked.op, types, asked.op->infer(types, filled.spec.attrs), filled.spec.attrs);
+  return gpu_has_kernel(*asked.op, types, asked.op->infer(types, filled.spec.attrs), filled.spec.attrs,
+                        GpuTraits{});
 }
 
 std::vector<AskedPart> short_cases() {

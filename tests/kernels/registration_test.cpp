@@ -41,7 +41,7 @@ TEST(Registration, EveryPrimitiveThatIsNoLoopHasKernels) {
     for (const HostArray& input : filled.inputs) types.push_back({input.dtype, input.shape, {}});
     const TensorType output = op->infer(types, filled.spec.attrs);
     EXPECT_TRUE(backend_of(Device{}).has_kernel(*op, types, output, filled.spec.attrs)) << op->name;
-    EXPECT_TRUE(gpu_has_kernel(*op, types, output, filled.spec.attrs)) << op->name;
+    EXPECT_TRUE(gpu_has_kernel(*op, types, output, filled.spec.attrs, GpuTraits{})) << op->name;
   }
   EXPECT_EQ(found, 8);
 }

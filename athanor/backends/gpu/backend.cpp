@@ -74,7 +74,7 @@ std::vector<std::string> GpuBackend::libraries(int device) { return at(device).l
 
 bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                             const Attrs& attrs) {
-  return gpu_has_kernel(op, inputs, output, attrs);
+  return gpu_has_kernel(op, inputs, output, attrs, at(output.device.index).facts().traits);
 }
 
 Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {

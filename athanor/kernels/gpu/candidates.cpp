@@ -26,6 +26,22 @@ const gpu::Template* template_of(const Op& op) {
   return found == all.end() ? nullptr : &found->second;
 }
 
+// Whether the device has room for each of its groups.
+bool fits(const GpuCandidate& candidate, const GpuTraits& traits) {
+  return std::ranges::all_of(candidate.launches, [&](const GpuLaunch& launch) {
+    const auto& [x, y, z] = launch.group_size;
+    return x * y * z <= traits.max_group_size &&
+           launch.local_bytes <= (launch.local_at_launch ? traits.most_local_bytes() : traits.local_bytes);
+  });
+}
+
+std::vector<GpuCandidate> made_by(const gpu::Template& one, const KernelRequest& request,
+                                  const GpuTraits& traits) {
+  auto candidates = one.candidates(request, traits);
+  std::erase_if(candidates, [&](const GpuCandidate& candidate) { return !fits(candidate, traits); });
+  return candidates;
+}
+
 }  // namespace
 
 bool gpu::register_template(const Template& one) {
@@ -45,11 +61,11 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
   if (!traits.f64 && (needs_f64(request.output()) || std::ranges::any_of(request.inputs, needs_f64)))
     throw Error(ErrorCode::device, fmt::format("{}: this device has no f64 arithmetic", request.op->name), {},
                 "Use f32, or another device");
-  auto candidates = found->candidates(request, traits);
+  auto candidates = made_by(*found, request, traits);
   if (!has_further_results(request)) return candidates;
   // The best of the others may still be faster than those that do it all at once.
   constexpr size_t most_others = 2;
-  auto others = found->candidates(without_epilogue(request), traits);
+  auto others = made_by(*found, without_epilogue(request), traits);
   if (others.size() > most_others) others.resize(most_others);
   for (GpuCandidate& other : others)
     candidates.push_back(gpu::with_loop_behind(std::move(other), request, traits));
@@ -61,9 +77,9 @@ bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   if (found == nullptr || !found->finishes) return false;
   if (!has_further_results(request)) return true;
   // Only tiles do.
-  const auto plain = found->candidates(without_epilogue(request), traits);
+  const auto plain = made_by(*found, without_epilogue(request), traits);
   if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
-  return !found->candidates(request, traits).empty();
+  return !made_by(*found, request, traits).empty();
 }
 
 bool gpu_takes_strides(const Op& op) {
@@ -77,9 +93,9 @@ bool gpu_computes_together(const Op& op, const Op& with) {
 }
 
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                    const Attrs& attrs) {
+                    const Attrs& attrs, const GpuTraits& traits) {
   const gpu::Template* found = template_of(op);
-  return found != nullptr && (found->serves == nullptr || found->serves(inputs, output, attrs));
+  return found != nullptr && (found->serves == nullptr || found->serves(inputs, output, attrs, traits));
 }
 
 }  // namespace athanor

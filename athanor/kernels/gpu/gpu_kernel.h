@@ -67,13 +67,13 @@ struct GpuCandidate {
   std::vector<GpuLaunch> launches;
 };
 
-/// The ways to compute a request, best guess first; {} for composite ops without a template, never {} for
-/// primitives that are not fused into loops. Throws Error(device) if the device lacks something that the
-/// dtype needs.
+/// The ways to compute a request, best guess first, for which the device has room; {} for composite ops
+/// without a template, never {} for primitives that are not fused into loops. Throws Error(device) if the
+/// device lacks something that the dtype needs.
 std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits);
 /// Whether gpu_candidates returns any.
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
-                    const Attrs& attrs);
+                    const Attrs& attrs, const GpuTraits& traits);
 /// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only where
 /// the best guess makes them all at once.
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);

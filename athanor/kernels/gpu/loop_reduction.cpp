@@ -19,6 +19,18 @@ GpuCandidate ReductionKernels::run() {
   return std::move(result_);
 }
 
+// Items that can share results: as many as local memory has room for, and a power of two, because they join
+// in halves.
+int64_t ReductionKernels::sharing_limit() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < reductions(); ++i) bytes += shared_bytes(reduction(i));
+  return power_of_two(std::min(group_limit(), traits_.local_bytes / bytes));
+}
+
+int64_t ReductionKernels::shared_bytes(const LoopReduction& r) const {
+  return static_cast<int64_t>(size_of(value_type(r)) + (is_argmax(r) ? sizeof(int64_t) : 0));
+}
+
 void ReductionKernels::choose_shape() {
   rows_ = !reduced_.empty() && reduced_.back() == static_cast<int>(program_.space.size()) - 1;
   inner_ = program_.space.empty() ? 1 : program_.space.back();
@@ -26,11 +38,11 @@ void ReductionKernels::choose_shape() {
   const Grain& grain = *traits_.grain;
   if (rows_) {
     lanes_ = std::min(grain.row_lanes, power_of_two(inner_));
-    items_ = std::min({grain.row_items, group_limit(), power_of_two(2 * reduced_size_ - 1)});
+    items_ = std::min({grain.row_items, sharing_limit(), power_of_two(2 * reduced_size_ - 1)});
     in_turn_ = grain.results_in_turn > 1;
-    rows_per_group_ = in_turn_
-                          ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, grain.results_in_turn)
-                          : std::clamp<int64_t>(group_limit() / items_, 1, std::max<int64_t>(1, kept_size_));
+    rows_per_group_ = in_turn_ ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, grain.results_in_turn)
+                               : std::clamp<int64_t>((items_ > 1 ? sharing_limit() : group_limit()) / items_,
+                                                     1, std::max<int64_t>(1, kept_size_));
   } else {
     lanes_ = std::min(grain.column_lanes, power_of_two(inner_));
     items_ = 1;
@@ -68,9 +80,7 @@ void ReductionKernels::reduce() {
   launch.groups = {groups, parts_, 1};
   if (items)
     for (size_t i = 0; i < reductions(); ++i)
-      launch.local_bytes += items_ * rows_per_group_ *
-                            static_cast<int64_t>(size_of(value_type(reduction(i))) +
-                                                 (is_argmax(reduction(i)) ? sizeof(int64_t) : 0));
+      launch.local_bytes += items_ * rows_per_group_ * shared_bytes(reduction(i));
   if (in_turn_) {
     launch.group_size = {1, 1, 1};
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));

@@ -21,6 +21,7 @@ class ReductionKernels : LoopKernels {
  private:
   // The two launches (loop_reduction.cpp).
   void choose_shape();
+  int64_t sharing_limit() const;
   void reduce();
   void join_parts();
 
@@ -32,6 +33,8 @@ class ReductionKernels : LoopKernels {
   DType value_type(const LoopReduction& r) const {
     return is_argmax(r) ? types_[static_cast<size_t>(r.source)] : r.type;
   }
+  /// Of local memory, for each item that shares its result.
+  int64_t shared_bytes(const LoopReduction& r) const;
   std::string value_name(const LoopReduction& r) const { return std::string(language_name(value_type(r))); }
 
   // Accumulators: acc<i>[lane], and at<i>[lane] for the index of an argmax (loop_reduction_accumulate.cpp).

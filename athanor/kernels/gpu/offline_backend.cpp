@@ -64,7 +64,7 @@ class OfflineBackend final : public KernelLanguageBackend {
   }
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override {
-    return gpu_has_kernel(op, inputs, output, attrs);
+    return gpu_has_kernel(op, inputs, output, attrs, traits());
   }
   std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
                                         const Attrs&) override {

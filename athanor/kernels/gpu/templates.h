@@ -12,8 +12,10 @@ namespace athanor::gpu {
 struct Template {
   std::vector<std::string> ops;  // their names
   std::vector<GpuCandidate> (*candidates)(const KernelRequest& request, const GpuTraits& traits);
-  /// Whether it has kernels for these types and attributes; nullptr: for all. Otherwise the op decomposes.
-  bool (*serves)(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) = nullptr;
+  /// Whether it has kernels for these types and attributes that the device has room for; nullptr: always.
+  /// Otherwise the op decomposes.
+  bool (*serves)(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                 const GpuTraits& traits) = nullptr;
   bool together = false;  // it computes an op and the one that it shares work with in one kernel
   bool tf32 = false;      // it has candidates for requests whose factors may be rounded to tf32
   bool finishes = false;  // its kernels take any epilogue
@@ -25,7 +27,8 @@ struct Template {
 bool register_template(const Template& one);
 
 /// For composite ops, whose decomposition serves all other types, floats of 8 bits among them.
-inline bool serves_floats(std::span<const TensorType>, const TensorType& output, const Attrs&) {
+inline bool serves_floats(std::span<const TensorType>, const TensorType& output, const Attrs&,
+                          const GpuTraits&) {
   return is_float(output.dtype) && size_of(output.dtype) > 1;
 }
 

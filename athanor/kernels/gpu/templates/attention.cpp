@@ -216,10 +216,20 @@ static std::vector<GpuCandidate> attention(const KernelRequest& request, const G
 
 namespace {
 
+// attention_rows keeps at least one other row in local memory: its features, theirs in the result, and two
+// numbers.
+int64_t least_local_bytes(int64_t d, int64_t e, DType dtype) {
+  return (2 * (d + e) + 2) * (dtype == DType::f64 ? 8 : 4);
+}
+
 // For no keys or no features, the decomposition gives the right result.
-bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
+bool serves_attention(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                      const GpuTraits& traits) {
   const auto empty = [](const TensorType& type) { return type.shape.size() == 0; };
-  return serves_floats(inputs, output, attrs) &&
+  const bool has_values = output.shape.rank() == inputs[0].shape.rank();  // or it is the log-sum-exp
+  const int64_t d = inputs[0].shape[-1], e = has_values ? inputs[2].shape[-1] : d;
+  if (least_local_bytes(d, e, inputs[0].dtype) > traits.local_bytes) return false;
+  return serves_floats(inputs, output, attrs, traits) &&
          (output.shape.size() == 0 || std::ranges::none_of(inputs, empty));
 }
 

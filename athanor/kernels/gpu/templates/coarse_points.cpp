@@ -109,7 +109,7 @@ std::vector<GemmPoint> coarse_conv(const GemmProblem& p, const GpuTraits& traits
   return points;
 }
 
-GpuCandidate coarse_plain(const GemmProblem& p) {
+GpuCandidate coarse_plain(const GemmProblem& p, const GpuTraits& /*traits*/) {
   return plain_gemm_candidate(p, std::min<int64_t>(p.m, 4), p.n >= 8 ? 8 : 1, 1, 1);
 }
 

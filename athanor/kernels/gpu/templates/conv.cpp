@@ -122,22 +122,24 @@ std::vector<GpuCandidate> candidates(const std::vector<GemmProblem>& parts, cons
     for (const GemmPoint& point : points)
       result.push_back(all([&](const GemmProblem& part) {
         return fits(part, point, traits) ? gemm_candidate(part, point)
-                                         : traits.grain->points->plain_conv(part);
+                                         : traits.grain->points->plain_conv(part, traits);
       }));
   }
   if (result.empty() || largest.m < 4)
-    result.push_back(all([&](const GemmProblem& part) { return traits.grain->points->plain_conv(part); }));
+    result.push_back(
+        all([&](const GemmProblem& part) { return traits.grain->points->plain_conv(part, traits); }));
   return result;
 }
 
 GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& traits) {
-  const int64_t each = traits.grain->zeros, count = result.shape.size();
+  const int64_t each = traits.grain->zeros, count = result.shape.size(),
+                items = std::min(traits.grain->items, traits.max_group_size);
   Defines defines;
   defines.set_dtype("DTYPE", result.dtype).set("COUNT", count).set("EACH", each);
   return {.name = "conv_zero",
           .source = defines.text() + std::string(template_text("conv_zero")),
           .groups = {ceil_div(count, each), 1, 1},
-          .group_size = {traits.grain->items, 1, 1},
+          .group_size = {items, 1, 1},
           .arguments = {{buffer}}};
 }
 
@@ -173,7 +175,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   if (has_further_results(request) && !without_taps.empty()) tiled.clear();
   for (GpuCandidate& candidate : tiled)  // the epilogue of 0
     for (const GemmProblem& part : without_taps)
-      std::ranges::move(traits.grain->points->plain_conv(part).launches,
+      std::ranges::move(traits.grain->points->plain_conv(part, traits).launches,
                         std::back_inserter(candidate.launches));
   if (request.tf32 || has_further_results(request)) {
     result = std::move(tiled);

@@ -59,10 +59,11 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
       .set("FIRST_H", -conv.padding.height)
       .set("FIRST_W", -conv.padding.width);
   set_image(image, copy);
+  const int64_t items = std::min(traits.grain->items, traits.max_group_size);
   const GpuLaunch copying{.name = "conv_channels_last",
                           .source = copy.text() + std::string(template_text("conv_channels_last")),
                           .groups = {conv.x[0] * rows, 1, 1},
-                          .group_size = {traits.grain->items, 1, 1},
+                          .group_size = {items, 1, 1},
                           .arguments = {{0}, {p.scratch_buffer}}};
   std::vector<GpuCandidate> result;
   for (const GemmPoint& point : traits.grain->points->taps(p, conv, traits)) {

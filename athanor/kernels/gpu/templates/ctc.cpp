@@ -7,11 +7,20 @@
 namespace athanor::gpu {
 namespace {
 
-// Places of a path that local memory has room for, in f64 too.
-constexpr int64_t most_places = 1023;
+constexpr int64_t most_places = 1023;  // of a path: a group walks them
 
-bool serves_ctc(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
-  return serves_floats(inputs, output, attrs) && 2 * inputs[1].shape[1] + 1 <= most_places;
+int64_t places_of(const Shape& targets) { return 2 * targets[1] + 1; }
+
+int64_t local_bytes_of(int64_t places, DType dtype, bool gradient) {
+  return places * (4 + (gradient ? 3 : 2) * (dtype == DType::f64 ? 8 : 4));
+}
+
+// The gradient decides for both: a loss whose gradient decomposes would be computed twice.
+bool serves_ctc(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                const GpuTraits& traits) {
+  const int64_t places = places_of(inputs[1].shape);
+  return serves_floats(inputs, output, attrs, traits) && places <= most_places &&
+         local_bytes_of(places, inputs[0].dtype, true) <= traits.local_bytes;
 }
 
 }  // namespace
@@ -20,8 +29,8 @@ static std::vector<GpuCandidate> ctc(const KernelRequest& request, const GpuTrai
   const OperandDesc &x = request.inputs[0], &targets = request.inputs[1];
   if (x.shape.size() == 0) return {{.name = "nothing"}};
   const bool gradient = request.op->name == "ctc_loss_grad", wide = x.dtype == DType::f64;
-  const int64_t times = x.shape[0], batch = x.shape[1], classes = x.shape[2], labels = targets.shape[1];
-  const int64_t places = 2 * labels + 1;
+  const int64_t times = x.shape[0], batch = x.shape[1], classes = x.shape[2], labels = targets.shape[1],
+                places = places_of(targets.shape);
   Defines defines;
   defines.set_dtype("DTYPE", x.dtype)
       .set("REAL", wide ? "f64" : "f32")
@@ -50,7 +59,7 @@ static std::vector<GpuCandidate> ctc(const KernelRequest& request, const GpuTrai
                    .source = defines.text() + std::string(template_text("ctc")),
                    .groups = {batch, 1, 1},
                    .group_size = {items, 1, 1},
-                   .local_bytes = places * (4 + (gradient ? 3 : 2) * real),
+                   .local_bytes = local_bytes_of(places, x.dtype, gradient),
                    .can_fault = true};
   for (int i = 0; i < (gradient ? 7 : 5); ++i) launch.arguments.push_back({i});
   const auto scratch = gradient ? static_cast<size_t>(batch * times * places * real) : 0;

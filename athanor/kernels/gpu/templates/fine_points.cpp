@@ -46,12 +46,15 @@ std::vector<GemmPoint> fine_taps(const GemmProblem& p, const ConvProblem& /*conv
   return points;
 }
 
-GpuCandidate fine_plain(const GemmProblem& p) {
-  if (p.m == 1) return plain_gemm_candidate(p, 1, 1, 64, 1);
-  return plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, 16, 8);
+GpuCandidate fine_row(const GemmProblem& p, const GpuTraits& traits) {
+  return plain_gemm_candidate(p, 1, 1, std::min<int64_t>(64, traits.max_group_size), 1);
 }
 
-GpuCandidate fine_plain_conv(const GemmProblem& p) { return plain_gemm_candidate(p, 1, 1, 64, 1); }
+GpuCandidate fine_plain(const GemmProblem& p, const GpuTraits& traits) {
+  constexpr int64_t wide = 16, high = 8;
+  if (p.m == 1 || wide * high > traits.max_group_size) return fine_row(p, traits);
+  return plain_gemm_candidate(p, p.m >= 128 ? 4 : 1, p.n >= 128 ? 4 : 1, wide, high);
+}
 
 std::vector<AttentionPoint> fine_attention(int64_t own_rows, const AttentionFootprint& footprint,
                                            const GpuTraits& traits) {
@@ -74,7 +77,7 @@ const Points fine_points = {.gemm = fine_gemm,
                             .conv = fine_gemm,
                             .taps = fine_taps,
                             .plain = fine_plain,
-                            .plain_conv = fine_plain_conv,
+                            .plain_conv = fine_row,
                             .attention = fine_attention};
 
 }  // namespace athanor::gpu

@@ -61,6 +61,9 @@ struct Scratch {
   }
 };
 
+// A group of those that pack matrices and add up parts.
+constexpr int64_t helping_items = 64;
+
 GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool one_item,
                       GpuLaunch::Argument to) {
   const int64_t chunk = std::min<int64_t>(p.k, 64);
@@ -72,7 +75,7 @@ GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool on
   return {.name = "gemm_pack",
           .source = gemm_prelude(packed, false, defines) + std::string(template_text("gemm_pack")),
           .groups = {packed.batch * ceil_div(extent, panel) * ceil_div(p.k, chunk), 1, 1},
-          .group_size = {one_item ? 1 : 64, 1, 1},
+          .group_size = {one_item ? 1 : helping_items, 1, 1},
           .arguments = {{x.buffer, x.start}, to}};
 }
 
@@ -158,7 +161,11 @@ GemmProblem GemmProblem::transposed() const {
 }
 
 bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits) {
-  if (p.k == 0 || point.group_x * point.group_y > traits.max_group_size) return false;
+  const bool packs = point.a == GemmSource::packed || point.b == GemmSource::packed;
+  const int64_t own_items = point.group_x * point.group_y,
+                items = point.splits > 1 || (packs && own_items > 1) ? std::max(own_items, helping_items)
+                                                                     : own_items;
+  if (p.k == 0 || items > traits.max_group_size) return false;
   const int64_t step = point.k_step > 0 ? std::min(point.k_step, p.k) : p.k;
   if (point.a == GemmSource::direct) {
     if (point.block_m() > p.m || !p.a_strided) return false;
@@ -172,12 +179,11 @@ bool fits(const GemmProblem& p, const GemmPoint& point, const GpuTraits& traits)
 }
 
 GpuLaunch sum_launch(const GemmProblem& p, int64_t splits, GpuLaunch::Argument parts) {
-  const int64_t items = 64;
   return {.name = "gemm_sum",
           .source =
               gemm_prelude(p, true, Defines().set("SPLITS", splits)) + std::string(template_text("gemm_sum")),
-          .groups = {ceil_div(p.batch * p.m * p.n, items), 1, 1},
-          .group_size = {items, 1, 1},
+          .groups = {ceil_div(p.batch * p.m * p.n, helping_items), 1, 1},
+          .group_size = {helping_items, 1, 1},
           .arguments = arguments({parts}, p, true, {p.c.buffer, p.c.start})};
 }
 

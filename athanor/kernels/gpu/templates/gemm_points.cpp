@@ -45,7 +45,7 @@ std::vector<GemmPoint> gemm_points(const GemmProblem& problem, const GpuTraits& 
 /// One kernel for every problem.
 static GpuCandidate any_gemm_candidate(GemmProblem p, const GpuTraits& traits) {
   if (p.n == 1 && p.m > 1) p = p.transposed();
-  return traits.grain->points->plain(p);
+  return traits.grain->points->plain(p, traits);
 }
 
 static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuTraits& traits) {

@@ -58,8 +58,10 @@ std::vector<AxisTable> tables_of(const Shape& from, const Shape& to, const Attrs
   return tables;
 }
 
-bool serves_resizing(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
-  if (!serves_floats(inputs, output, attrs) || output.shape.size() == 0 || inputs[0].shape.size() == 0)
+bool serves_resizing(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                     const GpuTraits& traits) {
+  if (!serves_floats(inputs, output, attrs, traits) || output.shape.size() == 0 ||
+      inputs[0].shape.size() == 0)
     return false;
   // Of a larger result and of whole steps the decomposition is faster (PoCL): small products, or a view.
   const bool gradient = attrs.has("input_size");

@@ -18,8 +18,8 @@ struct Points {
   std::vector<GemmPoint> (*taps)(const GemmProblem& problem, const ConvProblem& conv,
                                  const GpuTraits& traits);
   /// The one kernel that computes any product; and any that gathers.
-  GpuCandidate (*plain)(const GemmProblem& problem);
-  GpuCandidate (*plain_conv)(const GemmProblem& problem);
+  GpuCandidate (*plain)(const GemmProblem& problem, const GpuTraits& traits);
+  GpuCandidate (*plain_conv)(const GemmProblem& problem, const GpuTraits& traits);
   /// Those that fit into local memory; may be {}.
   std::vector<AttentionPoint> (*attention)(int64_t own_rows, const AttentionFootprint& footprint,
                                            const GpuTraits& traits);

@@ -10,8 +10,8 @@
 namespace athanor::gpu {
 namespace {
 
-// What every device has for a group, roughly; the states of an example have to fit.
-constexpr int64_t least_local_bytes = 32 * 1024;
+// Of more, too few groups would share the work. A device with less has room for smaller states.
+constexpr int64_t most_local_bytes = 32 * 1024;
 
 struct Recurrence {
   bool lstm, gradient;
@@ -34,10 +34,11 @@ struct Recurrence {
   int64_t state_bytes() const { return h * real() * (gradient ? gates() + (lstm ? 2 : 1) : (lstm ? 3 : 2)); }
 };
 
-bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs& attrs) {
+bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs& attrs,
+                       const GpuTraits& traits) {
   const Shape& weight = inputs[inputs[1].shape.rank() == 2 ? 1 : 2].shape;
   const int64_t most = 6 * weight[1] * static_cast<int64_t>(y.dtype == DType::f64 ? 8 : 4);  // of all four
-  return serves_floats(inputs, y, attrs) && most <= least_local_bytes;
+  return serves_floats(inputs, y, attrs, traits) && most <= std::min(most_local_bytes, traits.local_bytes);
 }
 
 void set_strides(Defines& defines, const std::string& name, const OperandDesc& operand) {

@@ -9,8 +9,9 @@
 namespace athanor::gpu {
 namespace {
 
-bool serves_regions(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs) {
-  return serves_floats(inputs, output, attrs) && output.shape.size() > 0;
+bool serves_regions(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                    const GpuTraits& traits) {
+  return serves_floats(inputs, output, attrs, traits) && output.shape.size() > 0;
 }
 
 }  // namespace

@@ -64,15 +64,17 @@ GpuLaunch::Argument take(GpuCandidate& candidate, int buffer, int64_t floats) {
   return {buffer, start};
 }
 
-/// The product for each point; its scratch memory comes after what the candidate already has.
-GpuCandidate product_of(const GemmProblem& p, GemmSource b, GpuCandidate& candidate,
-                        const GpuTraits& traits) {
+/// The product for each point, if the device has room for one; its scratch memory comes after what the
+/// candidate already has.
+std::optional<GpuCandidate> product_of(const GemmProblem& p, GemmSource b, GpuCandidate& candidate,
+                                       const GpuTraits& traits) {
   GemmProblem product = p;
   product.scratch_start = candidate.scratch_bytes;
   // No more packing than necessary: both matrices have just been written in the order in which they are read.
   auto choices = gemm_points(product, traits);
   std::ranges::stable_partition(choices, [&](const GemmPoint& point) { return point.b == b; });
-  GpuCandidate gemm = gemm_candidate(product, choices.at(0));
+  if (choices.empty()) return {};
+  GpuCandidate gemm = gemm_candidate(product, choices.front());
   candidate.scratch_bytes = std::max(candidate.scratch_bytes, gemm.scratch_bytes);
   candidate.parameters = gemm.parameters;
   return gemm;
@@ -124,7 +126,8 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
   product.b = {patches.buffer, c * tiles.count, tiles.count, 1, patches.byte_offset};
   product.c = {products.buffer, m * tiles.count, tiles.count, 1, products.byte_offset};
   product.scratch_buffer = p.scratch_buffer;
-  const GpuCandidate gemm = product_of(product, GemmSource::direct, candidate, traits);
+  const auto gemm = product_of(product, GemmSource::direct, candidate, traits);
+  if (!gemm) return {};
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
 
@@ -134,7 +137,7 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
     candidate.launches.push_back(launch("winograd_input", text(width, false),
                                         ceil_div(c * ceil_div(tiles.count, width), chunks), items,
                                         {from, patches}));
-    candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
+    candidate.launches.insert(candidate.launches.end(), gemm->launches.begin(), gemm->launches.end());
     std::vector<GpuLaunch::Argument> arguments = {products};
     for (const Parameter& extra : p.epilogue.parameters()) arguments.push_back(extra.argument);
     const int64_t first_result = first_image * m * data.out[2] * data.out[3];
@@ -200,10 +203,11 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
     }
     product.c.start = sums.byte_offset + part * tiles.points * m * c * 4;
     GpuCandidate placed{.scratch_bytes = before_product};
-    const GpuCandidate gemm = product_of(product, GemmSource::packed, placed, traits);
+    const auto gemm = product_of(product, GemmSource::packed, placed, traits);
+    if (!gemm) return {};
     candidate.scratch_bytes = std::max(candidate.scratch_bytes, placed.scratch_bytes);
     candidate.parameters = placed.parameters;
-    candidate.launches.insert(candidate.launches.end(), gemm.launches.begin(), gemm.launches.end());
+    candidate.launches.insert(candidate.launches.end(), gemm->launches.begin(), gemm->launches.end());
   }
   candidate.parameters["outputs"] = outputs;
   candidate.parameters["images"] = tiles.images;
