@@ -17,6 +17,7 @@
 #include "athanor/kernels/finish_by_loop.h"
 #include "athanor/ops/conv_problem.h"
 #include "tests/backends/fake_libraries.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 
 namespace athanor {
@@ -264,6 +265,16 @@ TEST_F(BlasLt, ALibraryThatIsOldOrBrokenIsRefused) {
   const testing::Variable refuses("ATHANOR_FAKE_BLAS_LT", "refuses");
   EXPECT_EQ(problem_of([&] { gpu::make_blas_lt(api_, true); }),
             "cuBLASLt cannot be used with this device (status 1)");
+}
+
+// Other threads may be reading.
+TEST(GpuLibraries, AreRegisteredWhileTheProgramStartsOnly) {
+  std::vector<TestOperand> inputs{view(DType::f32, {1, 4, 4}, 1), view(DType::f32, {1, 4, 4}, 2)};
+  (void)make_device(GpuTarget::cuda, 12, "sm_86")
+      .libraries.candidates(testing::request_of("batch_matmul", {}, inputs, {1, 4, 4}));
+  testing::expect_error(ErrorCode::internal, {"registered after the program has started"}, [] {
+    gpu::register_library({"a late library", GpuTarget::cuda, {"batch_matmul"}, nullptr});
+  });
 }
 
 TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
