@@ -252,6 +252,13 @@ static std::string recomputed_in(const Plan& plan) {
                      100 * again.share);
 }
 
+// Of plans that run on other devices than the host, which no queue captures.
+static std::string replay_of(const Plan& plan) {
+  const bool on_host = std::ranges::all_of(plan.devices, [](Device device) { return device == Device{}; });
+  const std::string why = plan.why_not_replayed();
+  return on_host || why.empty() || plan.steps.size() < 2 ? "" : fmt::format("Not replayed: {}.\n", why);
+}
+
 static std::string libraries_of(const Plan& plan) {
   return plan.libraries.empty() ? "" : fmt::format("Libraries: {}.\n", fmt::join(plan.libraries, "; "));
 }
@@ -268,7 +275,9 @@ std::string explain(const Plan& plan, size_t columns) {
       count(static_cast<double>(plan.bytes())) + (plan.bytes() < 1000 ? " " : ""),
       format_bytes(static_cast<uint64_t>(plan.planned_memory_bytes())), memory_by_device(plan),
       format_bytes(static_cast<uint64_t>(plan.arena_bytes())));
-  return text + wrapped_lines(totals + recomputed_in(plan) + casts_of(plan) + libraries_of(plan), columns) +
+  return text +
+         wrapped_lines(totals + recomputed_in(plan) + casts_of(plan) + replay_of(plan) + libraries_of(plan),
+                       columns) +
          contests(plan, columns);
 }
 

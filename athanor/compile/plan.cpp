@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <algorithm>
 #include <chrono>
 #include <map>
 
@@ -45,6 +46,16 @@ int Plan::queue_number(PlanQueue queue) {
   const auto number = static_cast<int>(found - queues.begin());
   if (found == queues.end()) queues.push_back(queue);
   return number;
+}
+
+std::string Plan::why_not_replayed() const {
+  const auto has = [&](PlanStep::Kind kind) {
+    return std::ranges::any_of(steps, [&](const PlanStep& step) { return step.kind == kind; });
+  };
+  if (has(PlanStep::Kind::host_call)) return "it calls the host";
+  if (has(PlanStep::Kind::copy)) return "it copies between devices";
+  if (queues.size() > 1) return "it runs on several devices";
+  return steps.size() > 1 ? "" : "it has one step";
 }
 
 int64_t Plan::flops() const {

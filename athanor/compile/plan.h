@@ -125,6 +125,9 @@ struct Plan {
   /// Steps that run on the host although their values are elsewhere.
   int kernels_off_device() const;
   int copies() const;
+  /// Why its steps are given to their queues one by one each time, not captured once and replayed: "it copies
+  /// between devices". "" if a device that captures launches can replay them.
+  std::string why_not_replayed() const;
 };
 
 /// Steps for a graph of primitives and ops with kernels.

@@ -20,7 +20,7 @@
 namespace athanor {
 namespace {
 
-// One arena for each device and thread, as large as the largest plan needs. Plans run one after another.
+// One arena for each device, as large as the largest plan needs: a thread's plans run one after another.
 struct Arenas {
   std::map<Device, std::shared_ptr<Storage>> of;
 };
@@ -118,11 +118,7 @@ class Run {
 
   /// Whether the plan is launches of one queue, which do not change from run to run, and the device can keep
   /// them.
-  bool can_replay() const {
-    return queues_.size() == 1 && plan_.steps.size() > 1 && queues_.front()->captures() &&
-           std::ranges::all_of(plan_.steps,
-                               [](const PlanStep& step) { return step.kind == PlanStep::Kind::launch; });
-  }
+  bool can_replay() const { return plan_.why_not_replayed().empty() && queues_.front()->captures(); }
 
   /// Gives all launches to the device in one call, if they were captured; else runs nothing.
   bool replay(Replays& replays) {

@@ -207,7 +207,8 @@ TEST_F(SeveralDevices, ThePlanShowsQueuesWaitsAndCopies) {
   const std::string text = explain(*plan);
   const std::string queue = to_string(gpu) + " copies";
   for (const std::string& part :
-       std::vector<std::string>{"queue", "from cpu", "after 0", " on cpu, ", "1 copies between them", queue})
+       std::vector<std::string>{"queue", "from cpu", "after 0", " on cpu, ", "1 copies between them", queue,
+                                "Not replayed: it copies between devices"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   for (const size_t columns : {80, 120})
     for (const std::string& part : {queue, std::string("after 0")})
