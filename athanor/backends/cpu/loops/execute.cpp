@@ -6,7 +6,7 @@
 
 namespace athanor::loops {
 
-using Form = ReducePlan::Form;
+using Form = TiledReduction::Form;
 
 static constexpr int64_t no_index = std::numeric_limits<int64_t>::max();
 
@@ -20,21 +20,21 @@ std::byte* Worker::partials(int64_t bytes) {
   return partials_.data();
 }
 
-void Worker::enter(const LoopPlan& plan, std::span<void* const> buffers) {
+void Worker::enter(const TiledLoop& loop, std::span<void* const> buffers) {
   constexpr size_t page = 4096;
-  const size_t wanted = static_cast<size_t>(plan.scratch_bytes) + page;
+  const size_t wanted = static_cast<size_t>(loop.scratch_bytes) + page;
   if (memory_.size() < wanted) memory_.resize(wanted);
   const auto begin = reinterpret_cast<uintptr_t>(memory_.data());
   scratch_ = memory_.data() + ((begin + page - 1) / page * page - begin);
   // A body that never runs reads nothing: its buffers may be empty.
-  if (!plan.no_elements) body_.enter(plan.tiling, plan.code, buffers, scratch_);
-  if (plan.reduce.form != Form::none)
-    epilogue_.enter(plan.epilogue_tiling, plan.epilogue, buffers, scratch_ + plan.epilogue_scratch);
+  if (!loop.no_elements) body_.enter(loop.tiling, loop.code, buffers, scratch_);
+  if (loop.reduce.form != Form::none)
+    epilogue_.enter(loop.epilogue_tiling, loop.epilogue, buffers, scratch_ + loop.epilogue_scratch);
 }
 
-void Worker::run_tiles(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last) {
+void Worker::run_tiles(const TiledLoop& loop, std::span<void* const> buffers, int64_t first, int64_t last) {
   if (first >= last) return;
-  enter(plan, buffers);
+  enter(loop, buffers);
   body_.seek(first);
   for (int64_t tile = first; tile < last; ++tile) {
     body_.run_tile();
@@ -43,11 +43,11 @@ void Worker::run_tiles(const LoopPlan& plan, std::span<void* const> buffers, int
   finish_streaming();
 }
 
-void Worker::clear(const LoopPlan& plan) {
-  const ReducePlan& r = plan.reduce;
+void Worker::clear(const TiledLoop& loop) {
+  const TiledReduction& r = loop.reduce;
   const bool columns = r.form == Form::columns;
   const int64_t n =
-      columns ? plan.tiling.tile_size() : r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
+      columns ? loop.tiling.tile_size() : r.kept * (r.kept_rows ? loop.epilogue_tiling.rows : 1);
   for (const Accumulator& red : r.reductions) {
     fill(scratch(red.wide), red.wide_identity, size_of(red.fns.wide), static_cast<size_t>(n));
     if (columns && red.fns.flush != nullptr)
@@ -56,8 +56,8 @@ void Worker::clear(const LoopPlan& plan) {
   }
 }
 
-void Worker::accumulate(const LoopPlan& plan, bool flush) {
-  const ReducePlan& r = plan.reduce;
+void Worker::accumulate(const TiledLoop& loop, bool flush) {
+  const TiledReduction& r = loop.reduce;
   const auto n = static_cast<size_t>(body_.elements());
   for (const Accumulator& red : r.reductions) {
     const void* source = body_.reg(red.source);
@@ -80,19 +80,19 @@ void Worker::accumulate(const LoopPlan& plan, bool flush) {
       else
         red.fns.accumulate(acc, indices, source, index, n);
       if (flush && red.fns.flush != nullptr)
-        red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(plan.tiling.tile_size()));
+        red.fns.flush(scratch(red.wide), scratch(red.running), static_cast<size_t>(loop.tiling.tile_size()));
     }
   }
 }
 
 /// Folds a tile's accumulators: those of its reduced rows into the first row.
-void Worker::fold_columns(const LoopPlan& plan) {
-  const ReducePlan& r = plan.reduce;
+void Worker::fold_columns(const TiledLoop& loop) {
+  const TiledReduction& r = loop.reduce;
   if (r.form != Form::columns || r.kept_rows) return;
   for (const Accumulator& red : r.reductions) {
     auto* wide = scratch<std::byte>(red.wide);
     int64_t* indices = red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr;
-    for (int64_t at = r.kept; at < plan.tiling.tile_size(); at += r.kept)
+    for (int64_t at = r.kept; at < loop.tiling.tile_size(); at += r.kept)
       red.fns.accumulate_wide(wide, indices, wide + at * static_cast<int64_t>(size_of(red.fns.wide)),
                               indices == nullptr ? nullptr : indices + at, static_cast<size_t>(r.kept));
   }
@@ -100,9 +100,9 @@ void Worker::fold_columns(const LoopPlan& plan) {
 
 /// Calls f(reduction, its values, its indices, count) for a unit's partial results.
 template <class F>
-static void each_partial(const LoopPlan& plan, std::byte* partial, const F& f) {
-  const ReducePlan& r = plan.reduce;
-  const int64_t kept = r.kept * (r.kept_rows ? plan.epilogue_tiling.rows : 1);
+static void each_partial(const TiledLoop& loop, std::byte* partial, const F& f) {
+  const TiledReduction& r = loop.reduce;
+  const int64_t kept = r.kept * (r.kept_rows ? loop.epilogue_tiling.rows : 1);
   const auto round = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
   for (const Accumulator& red : r.reductions) {
     const int64_t bytes = kept * static_cast<int64_t>(size_of(red.fns.wide));
@@ -112,24 +112,24 @@ static void each_partial(const LoopPlan& plan, std::byte* partial, const F& f) {
   }
 }
 
-void Worker::save(const LoopPlan& plan, std::byte* partial) {
-  each_partial(plan, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
+void Worker::save(const TiledLoop& loop, std::byte* partial) {
+  each_partial(loop, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
     std::memcpy(values, scratch(red.wide), static_cast<size_t>(kept) * size_of(red.fns.wide));
     if (indices != nullptr) std::copy_n(scratch<int64_t>(red.indices), kept, indices);
   });
 }
 
-void Worker::merge(const LoopPlan& plan, std::byte* partial) {
-  each_partial(plan, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
+void Worker::merge(const TiledLoop& loop, std::byte* partial) {
+  each_partial(loop, partial, [&](const Accumulator& red, std::byte* values, int64_t* indices, int64_t kept) {
     red.fns.accumulate_wide(scratch(red.wide), red.index >= 0 ? scratch<int64_t>(red.indices) : nullptr,
                             values, indices, static_cast<size_t>(kept));
   });
 }
 
-void Worker::finish_unit(const LoopPlan& plan, int64_t unit) {
+void Worker::finish_unit(const TiledLoop& loop, int64_t unit) {
   epilogue_.seek(unit);
-  const auto kept = static_cast<size_t>(plan.reduce.kept * (plan.reduce.kept_rows ? epilogue_.rows() : 1));
-  for (const Accumulator& red : plan.reduce.reductions) {
+  const auto kept = static_cast<size_t>(loop.reduce.kept * (loop.reduce.kept_rows ? epilogue_.rows() : 1));
+  for (const Accumulator& red : loop.reduce.reductions) {
     void* result = scratch(red.wide);
     if (red.index >= 0) {
       auto* indices = scratch<int64_t>(red.indices);
@@ -146,43 +146,43 @@ void Worker::finish_unit(const LoopPlan& plan, int64_t unit) {
   epilogue_.run_tile();
 }
 
-void Worker::run_pieces(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+void Worker::run_pieces(const TiledLoop& loop, std::span<void* const> buffers, int64_t first, int64_t last,
                         std::byte* partials) {
   if (first >= last) return;
   constexpr int64_t flush_every = 32;  // limits the error of f32 sums
-  enter(plan, buffers);
-  const ReducePlan& r = plan.reduce;
+  enter(loop, buffers);
+  const TiledReduction& r = loop.reduce;
   const int64_t steps = r.tiles_per_unit / r.tiles_per_step;
   for (int64_t i = first; i < last; ++i) {
     const int64_t unit = i / r.pieces, piece = i % r.pieces;
     const int64_t begin = steps * piece / r.pieces * r.tiles_per_step;
     const int64_t end = steps * (piece + 1) / r.pieces * r.tiles_per_step;
-    clear(plan);
-    if (!plan.no_elements) {
+    clear(loop);
+    if (!loop.no_elements) {
       body_.seek(unit * r.tiles_per_unit + begin);
       for (int64_t t = begin; t < end; ++t) {
         body_.run_tile();
-        accumulate(plan, (t - begin) % flush_every == flush_every - 1 || t + 1 == end);
+        accumulate(loop, (t - begin) % flush_every == flush_every - 1 || t + 1 == end);
         body_.advance();
       }
-      fold_columns(plan);
+      fold_columns(loop);
     }
     if (r.pieces == 1)
-      finish_unit(plan, unit);
+      finish_unit(loop, unit);
     else
-      save(plan, partials + i * r.partial_bytes);
+      save(loop, partials + i * r.partial_bytes);
   }
   finish_streaming();
 }
 
-void Worker::combine(const LoopPlan& plan, std::span<void* const> buffers, std::byte* partials) {
-  enter(plan, buffers);
-  const ReducePlan& r = plan.reduce;
+void Worker::combine(const TiledLoop& loop, std::span<void* const> buffers, std::byte* partials) {
+  enter(loop, buffers);
+  const TiledReduction& r = loop.reduce;
   for (int64_t unit = 0; unit < r.units; ++unit) {
-    clear(plan);
+    clear(loop);
     for (int64_t piece = 0; piece < r.pieces; ++piece)
-      merge(plan, partials + (unit * r.pieces + piece) * r.partial_bytes);
-    finish_unit(plan, unit);
+      merge(loop, partials + (unit * r.pieces + piece) * r.partial_bytes);
+    finish_unit(loop, unit);
   }
   finish_streaming();
 }

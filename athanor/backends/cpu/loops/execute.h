@@ -1,11 +1,11 @@
-// Runs a plan on one thread.
+// Runs a loop on one thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "athanor/backends/cpu/loops/plan.h"
+#include "athanor/backends/cpu/loops/tiled_loop.h"
 
 namespace athanor::loops {
 
@@ -58,27 +58,27 @@ class Worker {
  public:
   static Worker& of_this_thread();
 
-  /// Tiles [first, last) of a plan without reductions.
-  void run_tiles(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last);
-  /// Runs pieces [first, last) of the units of a plan with reductions (unit first / pieces, piece first %
+  /// Tiles [first, last) of a loop without reductions.
+  void run_tiles(const TiledLoop& loop, std::span<void* const> buffers, int64_t first, int64_t last);
+  /// Runs pieces [first, last) of the units of a loop with reductions (unit first / pieces, piece first %
   /// pieces, ...). With one piece for each unit the epilogue follows at once; otherwise partial results go to
   /// `partials`.
-  void run_pieces(const LoopPlan& plan, std::span<void* const> buffers, int64_t first, int64_t last,
+  void run_pieces(const TiledLoop& loop, std::span<void* const> buffers, int64_t first, int64_t last,
                   std::byte* partials);
   /// Combines the partial results of every unit and runs the epilogues.
-  void combine(const LoopPlan& plan, std::span<void* const> buffers, std::byte* partials);
+  void combine(const TiledLoop& loop, std::span<void* const> buffers, std::byte* partials);
 
   /// Memory for partial results; belongs to the thread that starts the others.
   std::byte* partials(int64_t bytes);
 
  private:
-  void enter(const LoopPlan& plan, std::span<void* const> buffers);
-  void clear(const LoopPlan& plan);
-  void accumulate(const LoopPlan& plan, bool flush);
-  void fold_columns(const LoopPlan& plan);
-  void save(const LoopPlan& plan, std::byte* partial);
-  void merge(const LoopPlan& plan, std::byte* partial);
-  void finish_unit(const LoopPlan& plan, int64_t unit);
+  void enter(const TiledLoop& loop, std::span<void* const> buffers);
+  void clear(const TiledLoop& loop);
+  void accumulate(const TiledLoop& loop, bool flush);
+  void fold_columns(const TiledLoop& loop);
+  void save(const TiledLoop& loop, std::byte* partial);
+  void merge(const TiledLoop& loop, std::byte* partial);
+  void finish_unit(const TiledLoop& loop, int64_t unit);
 
   template <class T = void>
   T* scratch(int64_t offset) const {

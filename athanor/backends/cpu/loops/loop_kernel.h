@@ -9,7 +9,7 @@
 namespace athanor {
 
 namespace loops {
-struct LoopPlan;
+struct TiledLoop;
 }
 
 /// A loop program, planned once and run many times.
@@ -37,7 +37,7 @@ class LoopKernel {
   static const char* isa();
 
  private:
-  std::shared_ptr<const loops::LoopPlan> plan_;
+  std::shared_ptr<const loops::TiledLoop> loop_;
   std::string isa_;
 };
 

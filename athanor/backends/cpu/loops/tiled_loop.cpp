@@ -1,4 +1,4 @@
-#include "athanor/backends/cpu/loops/plan.h"
+#include "athanor/backends/cpu/loops/tiled_loop.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,7 +10,7 @@
 namespace athanor::loops {
 namespace {
 
-using Form = ReducePlan::Form;
+using Form = TiledReduction::Form;
 
 /// The order in which dimensions are walked, outermost first, and the first position that can be part of a
 /// tile.
@@ -133,42 +133,42 @@ Ints reduced_index_strides(const LoopProgram& p) {
   return strides;
 }
 
-class Planner {
+class LoopTiler {
  public:
-  explicit Planner(LoopProgram program) { plan_.program = std::move(program); }
+  explicit LoopTiler(LoopProgram program) { loop_.program = std::move(program); }
 
-  LoopPlan make() {
+  TiledLoop make() {
     int64_t kept = 1, reduced = 1;
     for (size_t d = 0; d < p_.space.size(); ++d) (p_.reduced[d] ? reduced : kept) *= p_.space[d];
-    plan_.nothing = kept == 0 || (reduced == 0 && p_.reductions.empty());
-    plan_.no_elements = reduced == 0;
+    loop_.nothing = kept == 0 || (reduced == 0 && p_.reductions.empty());
+    loop_.no_elements = reduced == 0;
     walk_ = choose_walk(p_);
     // All registers in use must fit the L1 cache; their number is known after lowering.
     int64_t tile = 1024;
     lower(tile);
-    while (tile > 256 && plan_.code.tile_bytes * tile > l1_bytes) tile /= 2;
+    while (tile > 256 && loop_.code.tile_bytes * tile > l1_bytes) tile /= 2;
     if (tile != 1024) lower(tile);
     place_scratch();
-    const double elements = static_cast<double>(plan_.tiling.tiles() * plan_.tiling.tile_size());
-    plan_.cost_ns = elements * (plan_.code.cost_ns + 0.08 * static_cast<double>(p_.reductions.size()));
-    return std::move(plan_);
+    const double elements = static_cast<double>(loop_.tiling.tiles() * loop_.tiling.tile_size());
+    loop_.cost_ns = elements * (loop_.code.cost_ns + 0.08 * static_cast<double>(p_.reductions.size()));
+    return std::move(loop_);
   }
 
  private:
   static constexpr int64_t l1_bytes = 28 * 1024;
 
   void lower(int64_t tile) {
-    plan_.tiling = make_tiling(p_.space, walk_.order, walk_.first_in_block, tile);
-    plan_.reduce = {};
-    plan_.reduce.form = walk_.form;
-    if (walk_.form == Form::none) follow_strided_operands(plan_.tiling, p_.operands);
-    if (walk_.form != Form::none && !walk_.memory_order) kept_loops_first(plan_.tiling, p_.reduced);
+    loop_.tiling = make_tiling(p_.space, walk_.order, walk_.first_in_block, tile);
+    loop_.reduce = {};
+    loop_.reduce.form = walk_.form;
+    if (walk_.form == Form::none) follow_strided_operands(loop_.tiling, p_.operands);
+    if (walk_.form != Form::none && !walk_.memory_order) kept_loops_first(loop_.tiling, p_.reduced);
     lower_body();
     if (walk_.form != Form::none) lower_epilogue();
   }
 
   void lower_body() {
-    CodeBuilder lowering(plan_.tiling);
+    CodeBuilder lowering(loop_.tiling);
     std::vector<int> values;
     for (const LoopStep& s : p_.body) values.push_back(lowering.step(s, p_.operands, values));
     std::vector<size_t> wishes;
@@ -179,7 +179,7 @@ class Planner {
       rp.fns = find_reduce(r.prim, rp.type);
       rp.identity = identity_of(r.prim, rp.type);
       rp.wide_identity = identity_of(r.prim, rp.fns.wide);
-      plan_.reduce.reductions.push_back(rp);
+      loop_.reduce.reductions.push_back(rp);
       const bool products = rp.fns.accumulate_product != nullptr;
       wishes.push_back(products ? lowering.keep_product(source) : lowering.keep(source));
       if (r.prim == Prim::argmax) lowering.keep(lowering.index(0, reduced_index_strides(p_)));
@@ -187,10 +187,10 @@ class Planner {
     for (const LoopStore& s : p_.stores)
       lowering.store(values[static_cast<size_t>(s.source)], p_.operands[static_cast<size_t>(s.operand)]);
     const int place = walk_.form == Form::rows ? lowering.walker(place_in_unit()) : -1;
-    plan_.code = lowering.finish(place);
-    plan_.reduce.place_walker = lowering.walker_position(place);
+    loop_.code = lowering.finish(place);
+    loop_.reduce.place_walker = lowering.walker_position(place);
     for (size_t i = 0; i < p_.reductions.size(); ++i) {
-      Accumulator& rp = plan_.reduce.reductions[i];
+      Accumulator& rp = loop_.reduce.reductions[i];
       rp.source = lowering.kept_register(wishes[i]);
       rp.factor = lowering.factor_register(wishes[i]);
       if (p_.reductions[i].prim == Prim::argmax) rp.index = lowering.kept_register(wishes[i] + 1);
@@ -198,7 +198,7 @@ class Planner {
   }
 
   size_t unit_loops() const {
-    const auto& loops = plan_.tiling.loops;
+    const auto& loops = loop_.tiling.loops;
     return static_cast<size_t>(
         std::find_if(loops.begin(), loops.end(), [&](const Loop& l) { return p_.reduced[l.dim]; }) -
         loops.begin());
@@ -214,17 +214,17 @@ class Planner {
       strides[d] = stride;
       stride *= p_.space[d];
     }
-    for (size_t l = 0; l < unit_loops(); ++l) strides[plan_.tiling.loops[l].dim] = 0;
-    return make_walker(plan_.tiling, -1, 1, 0, strides);
+    for (size_t l = 0; l < unit_loops(); ++l) strides[loop_.tiling.loops[l].dim] = 0;
+    return make_walker(loop_.tiling, -1, 1, 0, strides);
   }
 
   void lower_epilogue() {
-    ReducePlan& r = plan_.reduce;
-    const Tiling& t = plan_.tiling;
+    TiledReduction& r = loop_.reduce;
+    const Tiling& t = loop_.tiling;
     const size_t outer = unit_loops();
-    plan_.epilogue_tiling = make_epilogue_tiling(p_, walk_, t, outer);
-    r.kept_rows = plan_.epilogue_tiling.cut >= 0;
-    r.kept = plan_.epilogue_tiling.row_size;
+    loop_.epilogue_tiling = make_epilogue_tiling(p_, walk_, t, outer);
+    r.kept_rows = loop_.epilogue_tiling.cut >= 0;
+    r.kept = loop_.epilogue_tiling.row_size;
     r.units = r.tiles_per_unit = 1;
     for (size_t l = 0; l < t.loops.size(); ++l) (l < outer ? r.units : r.tiles_per_unit) *= t.loops[l].extent;
     r.tiles_per_step =
@@ -235,7 +235,7 @@ class Planner {
     if (t.cut >= 0 && p_.reduced[t.block.front().dim]) r.row_length = 0;
     r.pieces = choose_pieces();
 
-    CodeBuilder lowering(plan_.epilogue_tiling);
+    CodeBuilder lowering(loop_.epilogue_tiling);
     // Body registers that the epilogue uses are computed again, at index 0 of the reduced dimensions.
     std::vector<LoopOperand> operands = p_.operands;
     for (LoopOperand& o : operands) clear_reduced(o.strides);
@@ -256,7 +256,7 @@ class Planner {
     }
     for (const LoopStore& s : p_.epilogue_stores)
       lowering.store(values[static_cast<size_t>(s.source)], operands[static_cast<size_t>(s.operand)]);
-    plan_.epilogue = lowering.finish(-1);
+    loop_.epilogue = lowering.finish(-1);
     for (size_t i = 0; i < results.size(); ++i) {
       Accumulator& rp = r.reductions[i];
       rp.result = lowering.external_register(results[i]);
@@ -274,7 +274,7 @@ class Planner {
   /// Splits a few units with much work, for threads, into pieces of at least 32K elements.
   int64_t choose_pieces() const {
     constexpr int64_t enough_units = 16, piece = 32 * 1024;
-    const ReducePlan& r = plan_.reduce;
+    const TiledReduction& r = loop_.reduce;
     if (r.units >= enough_units) return 1;
     const int64_t steps = r.tiles_per_unit / r.tiles_per_step;
     const int64_t wanted = (enough_units + r.units - 1) / r.units;
@@ -282,15 +282,15 @@ class Planner {
   }
 
   void place_scratch() {
-    int64_t at = plan_.code.scratch_bytes;
+    int64_t at = loop_.code.scratch_bytes;
     const auto place = [&](int64_t bytes) {
       const int64_t here = at;
       at += (bytes + 63) / 64 * 64 + 192;  // see CodeBuilder::allocate
       return here;
     };
-    ReducePlan& r = plan_.reduce;
-    const int64_t kept = r.kept * (r.kept_rows ? plan_.epilogue_tiling.rows : 1);
-    const int64_t tile = plan_.tiling.tile_size();
+    TiledReduction& r = loop_.reduce;
+    const int64_t kept = r.kept * (r.kept_rows ? loop_.epilogue_tiling.rows : 1);
+    const int64_t tile = loop_.tiling.tile_size();
     for (size_t i = 0; i < r.reductions.size(); ++i) {
       Accumulator& rp = r.reductions[i];
       const bool columns = r.form == Form::columns;
@@ -303,18 +303,18 @@ class Planner {
       r.partial_bytes += (kept * static_cast<int64_t>(size_of(rp.fns.wide)) + 63) / 64 * 64;
       if (rp.index >= 0) r.partial_bytes += (kept * 8 + 63) / 64 * 64;
     }
-    plan_.epilogue_scratch = at;
-    plan_.scratch_bytes = at + plan_.epilogue.scratch_bytes;
+    loop_.epilogue_scratch = at;
+    loop_.scratch_bytes = at + loop_.epilogue.scratch_bytes;
   }
 
-  LoopPlan plan_;
-  const LoopProgram& p_ = plan_.program;
+  TiledLoop loop_;
+  const LoopProgram& p_ = loop_.program;
   Walk walk_;
 };
 
 }  // namespace
 
-LoopPlan make_plan(LoopProgram program) {
+TiledLoop tile_loop(LoopProgram program) {
   program = simplify_loop(std::move(program));
   for (size_t i = 0; i < program.reductions.size(); ++i) {
     const LoopReduction& r = program.reductions[i];
@@ -323,7 +323,7 @@ LoopPlan make_plan(LoopProgram program) {
       throw Error(ErrorCode::dtype, "'" + std::string(to_string(r.prim)) +
                                         "' has no meaning as a reduction of " + std::string(to_string(type)));
   }
-  return Planner(std::move(program)).make();
+  return LoopTiler(std::move(program)).make();
 }
 
 }  // namespace athanor::loops

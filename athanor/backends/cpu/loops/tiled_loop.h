@@ -26,7 +26,7 @@ struct Accumulator {
 /// A unit is the work for one set of accumulators: some kept indices, over all reduced ones. Its tiles are
 /// walked in `pieces` pieces, whose partial results are combined in order. The shape decides their number,
 /// never the number of threads.
-struct ReducePlan {
+struct TiledReduction {
   enum class Form : uint8_t {
     none,     // no reductions
     rows,     // a tile contains rows of reduced elements; each row is folded to one value
@@ -43,17 +43,17 @@ struct ReducePlan {
   int64_t partial_bytes = 0;  // of all partial results of a unit
 };
 
-struct LoopPlan {
+struct TiledLoop {
   LoopProgram program;       // simplified
   bool nothing = false;      // there are no kept indices
   bool no_elements = false;  // reductions of nothing
   Tiling tiling, epilogue_tiling;
   Code code, epilogue;
-  ReducePlan reduce;
+  TiledReduction reduce;
   int64_t scratch_bytes = 0, epilogue_scratch = 0;  // for each thread; where the epilogue's part begins
   double cost_ns = 0;                               // of a whole run, one thread
 };
 
-LoopPlan make_plan(LoopProgram program);
+TiledLoop tile_loop(LoopProgram program);
 
 }  // namespace athanor::loops
