@@ -33,7 +33,7 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
   reference::Interpreter(program, want.addresses()).run();
   GpuTraits gpu = device.facts().traits;
   gpu.grain = other_grain(gpu.grain);
-  gpu.max_group_size = std::min<int64_t>(64, gpu.max_group_size);
+  gpu.max_group_size = std::min<int64_t>(48, gpu.max_group_size);  // some have 384: no power of two
   gpu.compute_units = 4;
   for (const GpuTraits& traits : {device.facts().traits, gpu})
     for (const GpuCandidate& candidate : gpu_loop_candidates(program, traits)) {
