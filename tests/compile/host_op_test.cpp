@@ -57,6 +57,8 @@ TEST_F(HostOps, RunWhereTheyAreAllowedAndShowInThePlan) {
     const auto plan = last_plan();
     EXPECT_EQ(plan->kernels_off_device(), info.device == Device{} ? 0 : 1);
     EXPECT_NE(explain(*plan).find("allowed on the host: 48 B copied"), std::string::npos) << explain(*plan);
+    const bool says_why = explain(*plan).find("Not replayed: it calls the host") != std::string::npos;
+    EXPECT_EQ(says_why, info.device != Device{}) << explain(*plan);
   }
 }
 
