@@ -9,6 +9,7 @@
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/tile_traits.h"
 
 namespace athanor {
 namespace {
@@ -56,7 +57,7 @@ class Absorbed : public ::testing::TestWithParam<DType> {
     ATHANOR_NEEDS_GPU();
     gpu_ = testing::gpu_devices().front().device;
     compile_options().deterministic = true;  // the best guess does it all at once
-    const GpuTraits& traits = gpu::gpu_device(gpu_).facts().traits;
+    const GpuTraits& traits = testing::traits_of(gpu_);
     for (const auto& units : {traits.matrix_units, traits.lane_units})
       tiles_ |= std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;
     // Without tiles a loop behind the kernel computes the rest, as in f32, and PoCL compiles it slowly.
@@ -180,6 +181,29 @@ TEST_P(Absorbed, LeaveWhatNeedsTheSumsFirst) {
     const Tensor centred = h - mean(h, {1}, true);
     return {centred / sqrt(mean(centred * centred, {1}, true) + 1e-5), sum(h, {0})};
   });
+}
+
+// OpenCL's lanes exchange what they reduce through local memory.
+TEST(AbsorbedByLanes, SumsOfRowsAndColumns) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  gpu::GpuDevice& gpu = gpu::gpu_device(device);
+  if (gpu.facts().target != GpuTarget::opencl) GTEST_SKIP() << "lanes exchange registers here";
+  const GpuTraits before = gpu.traits();
+  const bool deterministic = compile_options().deterministic;
+  compile_options().deterministic = true;  // the best guess does it all at once
+  gpu.set_traits(testing::with_lane_tiles(before));
+  const TypedComputation computed = [](Device on, DType dtype) -> Tensors {
+    const Tensor h = matmul(numbers({40, 24}, 1, on, dtype), numbers({24, 56}, 0.5, on, dtype));
+    const Tensor g = matmul(numbers({33, 24}, 1, on, dtype), numbers({24, 40}, 0.5, on, dtype));
+    return {h, sum(h * h, {0}), max(g, {1})};
+  };
+  const std::string steps = explain(*plan_for(computed(device, DType::f32)));
+  EXPECT_NE(steps.find("fma 16x32"), std::string::npos) << steps;
+  EXPECT_EQ(plan_for(computed(device, DType::f32))->steps.size(), 2U) << steps;
+  expect_same_typed_values(device, DType::f32, computed);
+  gpu.set_traits(before);
+  compile_options().deterministic = deterministic;
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Absorbed, ::testing::Values(DType::f32, DType::f16, DType::bf16),

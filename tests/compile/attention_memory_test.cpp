@@ -11,6 +11,7 @@
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/support/gpu_devices.h"
+#include "tests/support/tile_traits.h"
 
 namespace athanor {
 namespace {
@@ -60,7 +61,7 @@ TEST_P(AttentionInMemory, IsReadAndWrittenWhereItLies) {
 TEST_P(AttentionInMemory, GivesTheSameValues) {
   ATHANOR_NEEDS_GPU();
   const Device gpu = testing::gpu_devices().front().device;
-  const auto& units = gpu::gpu_device(gpu).facts().traits.matrix_units;
+  const auto& units = testing::traits_of(gpu).matrix_units;
   if (GetParam() != DType::f32 && std::ranges::count(units, GetParam(), &MatrixUnit::input) == 0)
     GTEST_SKIP() << "this device has no matrix units of " << to_string(GetParam())
                  << ": its kernels compute as those of f32";

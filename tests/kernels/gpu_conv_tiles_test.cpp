@@ -22,7 +22,7 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    GpuTraits traits = device.facts().traits;
+    GpuTraits traits = traits_of(device);
     traits.compute_units = groups;
     auto candidates = gpu_candidates(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
@@ -61,7 +61,7 @@ class GpuConvTiles : public ::testing::TestWithParam<DType> {
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
     for (const DeviceInfo& info : gpu_devices())
-      if (!gpu::gpu_device(info.device).facts().traits.registers)
+      if (!traits_of(info.device).registers)
         GTEST_SKIP() << "kernels for " << to_string(info.device) << " do not read memory by registers";
   }
 };
@@ -148,7 +148,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
     const std::vector<double> want = reference_of(request, c.inputs);
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
-      const GpuTraits& traits = device.facts().traits;
+      const GpuTraits& traits = traits_of(device);
       const auto candidates = gpu_candidates(request, traits);
       EXPECT_EQ(candidates.empty(), std::ranges::none_of(traits.matrix_units, &MatrixUnit::tf32))
           << request.key();
@@ -161,7 +161,7 @@ TEST(GpuTf32, OnlyWhereItIsAskedFor) {
     }
     request.tf32 = false;
     for (const DeviceInfo& info : gpu_devices())
-      for (const GpuCandidate& one : gpu_candidates(request, gpu::gpu_device(info.device).facts().traits))
+      for (const GpuCandidate& one : gpu_candidates(request, traits_of(info.device)))
         EXPECT_EQ(one.name.find("tf32"), std::string::npos) << one.name;
   }
 }

@@ -18,7 +18,7 @@ bool is_flash(const GpuCandidate& candidate) { return candidate.parameters.conta
 
 bool has_flash_units(DType dtype) {
   for (const DeviceInfo& info : gpu_devices())
-    for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
+    for (const MatrixUnit& unit : traits_of(info.device).matrix_units)
       if (unit.input == dtype) return true;
   return false;
 }
@@ -43,7 +43,7 @@ void check_flash(const std::vector<const Op*>& ops, const Attrs& attrs,
   }
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    auto candidates = gpu_candidates(request, device.facts().traits);
+    auto candidates = gpu_candidates(request, traits_of(device));
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
     std::erase_if(candidates, [](const GpuCandidate& one) { return !is_flash(one); });
     std::vector<std::vector<Run>> runs(outputs.size());

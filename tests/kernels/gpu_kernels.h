@@ -11,6 +11,7 @@
 #include "tests/backends/cpu_kernels.h"
 #include "tests/support/gpu_devices.h"
 #include "tests/support/reduced.h"
+#include "tests/support/tile_traits.h"
 
 namespace athanor::testing {
 

@@ -9,7 +9,7 @@ bool is_tiled(const GpuCandidate& candidate) { return candidate.parameters.conta
 /// Or what does the same in their place, in f32 where nothing takes the type.
 bool has_units(DType dtype) {
   for (const DeviceInfo& info : gpu_devices()) {
-    const GpuTraits& traits = gpu::gpu_device(info.device).facts().traits;
+    const GpuTraits& traits = traits_of(info.device);
     if (!traits.lane_units.empty() || std::ranges::count(traits.matrix_units, dtype, &MatrixUnit::input) > 0)
       return true;
   }
@@ -25,7 +25,7 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    GpuTraits traits = device.facts().traits;
+    GpuTraits traits = traits_of(device);
     traits.compute_units = groups;
     auto candidates = gpu_candidates(request, traits);
     EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
@@ -49,9 +49,9 @@ int check_local(const std::vector<TestOperand>& inputs) {
   int tried = 0;
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    GpuTraits traits = device.facts().traits;
+    GpuTraits traits = traits_of(device);
     std::vector<Run> runs;
-    for (const MatrixUnit& unit : device.facts().traits.matrix_units) {
+    for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       if (!unit.reads_local() || unit.input != dtype) continue;
       traits.matrix_units = {&unit, 1};
       auto candidates = gpu_candidates(request, traits);
@@ -169,7 +169,7 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
     for (const DeviceInfo& info : gpu_devices())
-      for (const MatrixUnit& unit : gpu::gpu_device(info.device).facts().traits.matrix_units)
+      for (const MatrixUnit& unit : traits_of(info.device).matrix_units)
         if (unit.input == GetParam() && virtual_gpu_lacks(unit))
           GTEST_SKIP() << "the virtual GPU does not execute " << unit.instruction;
   }
@@ -184,7 +184,7 @@ class GpuWideTiles : public ::testing::TestWithParam<DType> {
     const std::vector<double> want = reference_of(request, inputs);
     for (const DeviceInfo& info : gpu_devices()) {
       gpu::GpuDevice& device = gpu::gpu_device(info.device);
-      GpuTraits traits = device.facts().traits;
+      GpuTraits traits = traits_of(device);
       traits.compute_units = groups;
       const auto some_take_it = [](std::span<const MatrixUnit> units) {
         return std::ranges::count(units, GetParam(), &MatrixUnit::input) > 0;

@@ -96,7 +96,7 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
   int tried = 0;
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
-    for (const MatrixUnit& unit : device.facts().traits.matrix_units) {
+    for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       SCOPED_TRACE(unit.instruction);
       if (unit.reads_local()) continue;  // GpuTiles.MatricesInLocalMemory
       if (virtual_gpu_lacks(unit)) continue;

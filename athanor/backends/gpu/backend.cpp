@@ -60,7 +60,7 @@ std::shared_ptr<Storage> GpuBackend::allocate(int index, size_t bytes) {
 
 std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& request) {
   std::vector<Candidate> candidates;
-  for (GpuCandidate& candidate : gpu_candidates(request, at(device).facts().traits))
+  for (GpuCandidate& candidate : gpu_candidates(request, at(device).traits()))
     candidates.push_back(
         make_candidate(at(device), std::move(candidate), {request.op->name, indexed_extent(request)}));
   // Our own first guess stays the first, which deterministic runs take; libraries are tried before the rest.
@@ -88,7 +88,7 @@ std::optional<uint64_t> GpuBackend::free_memory(int device) { return at(device).
 GpuAccess GpuBackend::access(int index) {
   GpuDevice& device = at(index);
   const Facts& facts = device.facts();
-  GpuAccess access{facts.traits, facts.largest_buffer, facts.waves, [&device](GpuCandidate candidate) {
+  GpuAccess access{device.traits(), facts.largest_buffer, facts.waves, [&device](GpuCandidate candidate) {
                      return make_candidate(device, std::move(candidate), {});
                    }};
   if (facts.tells_resources)

@@ -1,5 +1,8 @@
 #include "athanor/backends/gpu/device.h"
 
+#include "athanor/backends/gpu/unit_trials.h"
+#include "athanor/base/error.h"
+
 namespace athanor::gpu {
 
 void GpuDevice::open() {
@@ -13,6 +16,28 @@ void GpuDevice::open() {
 Driver& GpuDevice::driver() {
   std::call_once(opened_, [&] { open(); });
   return *driver_;
+}
+
+const GpuTraits& GpuDevice::traits() {
+  std::call_once(tried_, [&] {
+    traits_ = facts().traits;
+    if (facts().units_to_try.empty() || !facts().unusable.empty()) return;
+    try {
+      for (MatrixUnit& unit : units_that_work(*this, traits_, facts().units_to_try))
+        (unit.of_lanes() ? lane_units_ : matrix_units_).push_back(unit);
+    } catch (const Error&) {
+      return;  // it cannot be opened, which whoever uses it will hear
+    }
+    traits_.lane_units = lane_units_;
+    traits_.matrix_units = matrix_units_;
+    traits_.registers = !lane_units_.empty() || !matrix_units_.empty();
+  });
+  return traits_;
+}
+
+void GpuDevice::set_traits(const GpuTraits& traits) {
+  GpuDevice::traits();
+  traits_ = traits;
 }
 
 GpuQueue& GpuDevice::kernels() {

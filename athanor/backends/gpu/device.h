@@ -24,6 +24,11 @@ class GpuDevice {
   explicit GpuDevice(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
   const Facts& facts() const { return driver_->facts(); }
+  /// What kernels may use: what the driver says and, if facts().units_to_try has some, what units were found
+  /// by trying them, which opens the device. Devices that cannot be used have what the driver says.
+  const GpuTraits& traits();
+  /// For tests: what kernels are to use from now on.
+  void set_traits(const GpuTraits& traits);
   Device id() const { return facts().info.device; }
   std::string name() const { return to_string(id()); }
 
@@ -47,7 +52,9 @@ class GpuDevice {
  private:
   void open();
   std::unique_ptr<Driver> driver_;
-  std::once_flag opened_;
+  std::once_flag opened_, tried_;
+  GpuTraits traits_;
+  std::vector<MatrixUnit> matrix_units_, lane_units_;  // those of traits_
   std::unique_ptr<GpuQueue> kernels_, uploads_, downloads_;
 };
 

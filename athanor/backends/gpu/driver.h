@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "athanor/device/device.h"
 #include "athanor/kernels/gpu/gpu_access.h"
@@ -44,6 +45,8 @@ struct Facts {
   DeviceInfo info;
   GpuTraits traits;
   GpuTarget target = GpuTarget::opencl;
+  /// Units that the device may have, for GpuDevice::traits() to try; the driver does not tell.
+  std::vector<MatrixUnit> units_to_try;
   /// What compiled programs depend on: names and versions of device, driver and compiler, and its options.
   std::string fingerprint;
   uint64_t largest_buffer = 0;      // bytes; 0: no limit but the memory

@@ -50,6 +50,11 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   traits.f16 = has("cl_khr_fp16");
   traits.atomics_64 = has("cl_khr_int64_base_atomics");
   traits.grain = info.kind == "cpu" ? &coarse_grain : &fine_grain;
+  traits.lanes_lead = false;
+  if (info.kind == "gpu") {
+    const auto lanes = lane_units(GpuTarget::opencl, "");
+    facts_.units_to_try.assign(lanes.begin(), lanes.end());
+  }
   traits.max_group_size =
       static_cast<int64_t>(std::max<size_t>(1, device_number<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64)));
   std::array<size_t, 16> extents{};

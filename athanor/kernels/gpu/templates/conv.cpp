@@ -11,6 +11,7 @@
 #include "athanor/kernels/gpu/templates.h"
 #include "athanor/kernels/gpu/templates/conv.h"
 #include "athanor/kernels/gpu/templates/points.h"
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
 
 namespace athanor::gpu {
 namespace {
@@ -143,10 +144,12 @@ GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& tr
           .arguments = {{buffer}}};
 }
 
-/// Each candidate is compiled and timed: where there are tiles, only the best of the others is.
-void put_first(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tiled) {
+/// Each candidate is compiled and timed: where there are tiles, only the best of the others is. `lead`:
+/// whether they are the better guesses.
+void add_tiled(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tiled, bool lead) {
   if (!tiled.empty() && others.size() > 1) others.resize(1);
-  others.insert(others.begin(), std::make_move_iterator(tiled.begin()), std::make_move_iterator(tiled.end()));
+  others.insert(lead ? others.begin() : others.end(), std::make_move_iterator(tiled.begin()),
+                std::make_move_iterator(tiled.end()));
 }
 
 std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const ConvProblem& conv,
@@ -180,7 +183,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   if (request.tf32 || has_further_results(request)) {
     result = std::move(tiled);
   } else {
-    put_first(result, std::move(tiled));
+    add_tiled(result, std::move(tiled), tiles_lead(p.dtype, traits));
     for (const int64_t outputs : {4, 2}) {
       auto winograd = winograd_candidate(data, p, outputs, traits);
       if (!winograd) continue;
@@ -323,7 +326,7 @@ static std::vector<GpuCandidate> conv2d_weight_grad(const KernelRequest& request
   if (request.tf32) return tile_candidates(request, conv, traits);
   const GemmProblem gathered = weight_problem(request, conv);
   auto result = candidates({gathered}, traits);
-  put_first(result, tile_candidates(request, conv, traits));
+  add_tiled(result, tile_candidates(request, conv, traits), tiles_lead(request.output().dtype, traits));
   for (const int64_t outputs : {4, 2})
     if (auto winograd = winograd_taps_candidate(request, conv, outputs, traits)) {
       const bool first = outputs == 4 && winograd_is_likely_faster(conv.y[1], conv.x[1], conv.y,

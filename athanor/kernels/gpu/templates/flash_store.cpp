@@ -67,7 +67,7 @@ void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& 
               code_.line(fmt::format("together{} = PACKED({}, {}, {});",
                                      run == 2 ? "" : fmt::format("[{}]", r / 2), type, value(r),
                                      value(r + 1)));
-            code_.line(fmt::format("WRITE_REGISTERS({}, row + feature, together);", run / 2));
+            code_.line(fmt::format("WRITE_GLOBAL({}, row + feature, together);", run / 2));
           }
           if (features < padded) code_.close();
           code_.close();

@@ -1,5 +1,6 @@
 // Which points of the gemm's tuning space are worth timing for a problem on a device.
 #include <algorithm>
+#include <iterator>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/epilogue.h"
@@ -62,10 +63,11 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
   if ((p.dtype == DType::f32 || half_floats) && p.k > 0) {
     TileProblem tiled(p);
     tiled.tf32 = request.tf32;
+    std::vector<GpuCandidate> by_tiles;
     for (const TilePoint& point : tile_points(tiled, traits))
       if (point.splits == 1 || fits(tiled, point, traits))
-        candidates.push_back(tile_candidate({tiled}, {point}, traits));
-    if (request.tf32 || further) return candidates;
+        by_tiles.push_back(tile_candidate({tiled}, {point}, traits));
+    if (request.tf32 || further) return by_tiles;
     const bool skinny = std::min(p.m, p.n) < 8;
     if (skinny) add_dots(candidates, p, traits);
     const auto add = [&](const GemmProblem& problem) {
@@ -75,6 +77,9 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     if (turn) add(p.transposed());
     if (!turn || p.n > 1) add(p);
     if (!skinny) add_dots(candidates, p, traits);
+    const bool second = !candidates.empty() && !tiles_lead(p.dtype, traits);
+    candidates.insert(candidates.begin() + (second ? 1 : 0), std::make_move_iterator(by_tiles.begin()),
+                      std::make_move_iterator(by_tiles.end()));
     if (candidates.size() > 7) candidates.resize(7);
   }
   if (further) return {};

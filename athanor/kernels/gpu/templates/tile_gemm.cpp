@@ -38,6 +38,10 @@ TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit) {
   return unit_stores_rows(unit) && problem.c.column.stride() == 1 ? problem.transposed() : problem;
 }
 
+bool tiles_lead(DType input, const GpuTraits& traits) {
+  return traits.lanes_lead || std::ranges::count(traits.matrix_units, input, &MatrixUnit::input) > 0;
+}
+
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
   const TileKernel kernel(oriented(problem, *point.unit), point);
   // With further results a loop adds parts of K.

@@ -27,6 +27,9 @@ TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 /// The points worth timing for the problem, best guess first; {} where no unit multiplies its type, or where
 /// matrices lie in memory in a way that this engine does not read.
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);
+/// Whether products of the type are better guesses by tiles than by other kernels: where a matrix unit
+/// multiplies it, or where the traits say so.
+bool tiles_lead(DType input, const GpuTraits& traits);
 /// Whether a device can run it.
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
 /// The launches of products that together make one result, and of what finishes their epilogue's reductions.

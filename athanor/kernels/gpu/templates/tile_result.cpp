@@ -41,7 +41,7 @@ void TileKernel::store_run(const std::string& out, const std::string& to, DType 
                                                                values[first], values[first + 1]);
     code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r), value));
   }
-  code_.line(fmt::format("WRITE_REGISTERS({}, {} + {}, {});", registers, to, at, out));
+  code_.line(fmt::format("WRITE_GLOBAL({}, {} + {}, {});", registers, to, at, out));
 }
 
 /// A run of elements with further results: what is stored of each, and what is reduced.

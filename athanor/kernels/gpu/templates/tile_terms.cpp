@@ -58,6 +58,7 @@ void TileKernel::declare_terms() {
 void TileKernel::store_terms() {
   const auto& reductions = p_.epilogue.reductions();
   const auto cells = kept_cells();
+  code_.line("SHUFFLE_MEMORY(tiles);");
   int others = 0;  // lanes that store nothing, as bits of their numbers
   for (size_t bit = 0; bit < unit_.c.lane.size() && (1 << bit) < unit_.wave; ++bit) {
     const LaneLayout::Cell step = unit_.c.lane[bit];

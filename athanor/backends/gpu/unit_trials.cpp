@@ -1,0 +1,152 @@
+#include "athanor/backends/gpu/unit_trials.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/kernel.h"
+#include "athanor/backends/gpu/storage.h"
+#include "athanor/base/clock.h"
+#include "athanor/base/error.h"
+#include "athanor/graph/host_array.h"
+#include "athanor/graph/op.h"
+#include "athanor/kernels/cache.h"
+
+namespace athanor::gpu {
+namespace {
+
+/// Small whole numbers, whose sums are exact in every type: -1, 0 and 1, in no regular order.
+struct Trial {
+  // Some tiles of every unit, with more than one step along k for each.
+  static constexpr int64_t m = 64, n = 96, k = 128;
+  std::vector<double> a, b, want;
+
+  Trial() : a(m * k), b(k * n), want(m * n) {
+    uint32_t state = 1;
+    for (std::vector<double>* matrix : {&a, &b})
+      for (double& x : *matrix) {
+        state = state * 1664525 + 1013904223;
+        x = static_cast<double>(state >> 16) / 65536 * 3;
+        x = x < 1 ? -1 : x < 2 ? 0 : 1;
+      }
+    const auto at = [](std::vector<double>& matrix, int64_t row, int64_t columns, int64_t column) -> double& {
+      return matrix[static_cast<size_t>(row * columns + column)];
+    };
+    for (int64_t row = 0; row < m; ++row)
+      for (int64_t column = 0; column < n; ++column)
+        for (int64_t step = 0; step < k; ++step)
+          at(want, row, n, column) += at(a, row, k, step) * at(b, step, n, column);
+  }
+};
+
+DType result_type(DType factors) {
+  return factors == DType::i8 ? DType::i32 : size_of(factors) == 1 ? DType::f32 : factors;
+}
+
+/// The first kernel by the unit; none if the device does not fit it.
+std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, GpuTraits traits) {
+  traits.registers = true;
+  traits.matrix_units = traits.lane_units = {};
+  (unit.of_lanes() ? traits.lane_units : traits.matrix_units) = {&unit, 1};
+  const DType output = result_type(unit.input);
+  const auto desc = [](DType dtype, const Shape& shape) {
+    return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
+  };
+  KernelRequest request{
+      &find_op(output == unit.input ? "batch_matmul" : "wide_batch_matmul"),
+      {},
+      {desc(unit.input, {1, Trial::m, Trial::k}), desc(unit.input, {1, Trial::k, Trial::n})},
+      {desc(output, {1, Trial::m, Trial::n})},
+      {}};
+  request.tf32 = unit.tf32;
+  for (GpuCandidate& candidate : gpu_candidates(request, traits))
+    if (candidate.parameters.contains("tile_m")) return std::move(candidate);
+  return std::nullopt;
+}
+
+/// What is wrong with the unit's kernel; "" if nothing is. Throws Error(out_of_memory), which says nothing
+/// of the unit.
+std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate candidate) {
+  static const Trial trial;
+  std::vector<std::shared_ptr<GpuStorage>> storage;
+  std::vector<Binding> buffers;
+  const auto add = [&](const std::vector<std::byte>& bytes) {
+    storage.push_back(std::make_shared<GpuStorage>(device, device.pool.take(bytes.size()), bytes.size()));
+    storage.back()->write(bytes.data(), 0, bytes.size());
+    buffers.push_back({storage.back().get(), 0});
+  };
+  try {
+    add(from_doubles(unit.input, {Trial::m, Trial::k}, trial.a).bytes);
+    add(from_doubles(unit.input, {Trial::k, Trial::n}, trial.b).bytes);
+    HostArray result(result_type(unit.input), {Trial::m, Trial::n});
+    std::ranges::fill(result.bytes, std::byte{0x7f});
+    add(result.bytes);
+    add(std::vector<std::byte>(std::max<size_t>(candidate.scratch_bytes, 1)));
+    const Candidate made = make_candidate(device, std::move(candidate), {});
+    made.kernel->enqueue(device.kernels(), buffers);
+    device.kernels().finish();
+    storage[2]->read(result.bytes.data(), 0, result.bytes.size());
+    const std::vector<double> got = to_doubles(result);
+    const auto wrong = std::ranges::mismatch(got, trial.want);
+    if (wrong.in1 == got.end()) return {};
+    return fmt::format("element {} of its product is {}, not {}", wrong.in1 - got.begin(), *wrong.in1,
+                       *wrong.in2);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) throw;
+    const std::string& text = error.problem();
+    return text.substr(0, text.find('\n'));
+  }
+}
+
+bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits, std::string_view before) {
+  auto candidate = kernel_for(unit, traits);
+  if (!candidate) return false;
+  std::string sources;
+  for (GpuLaunch& launch : candidate->launches) {
+    launch.source.insert(0, before);
+    sources += render(launch, device.facts().target);
+  }
+  KernelCache& cache = KernelCache::instance();
+  const std::string key =
+      fmt::format("{}|{} {}|{}", device.facts().info.name, to_string(unit.input), unit.name,
+                  KernelCache::binary_key(device.facts().fingerprint, sources));
+  const std::string name(unit.name);
+  const auto known = [&]() -> std::optional<bool> {
+    if (cache.is_marked(key, name)) return false;
+    if (const auto verdict = cache.find_verdict(key)) return verdict->wrong.empty();
+    return std::nullopt;
+  };
+  if (const auto answer = known()) return *answer;
+  const auto turn = cache.turn_to_examine(key);
+  if (const auto answer = known()) return *answer;  // another process may have tried it meanwhile
+  const auto start = Clock::now();
+  std::string fault;
+  cache.mark(key, name);
+  try {
+    fault = fault_of(device, unit, std::move(*candidate));
+  } catch (const Error&) {
+    cache.unmark(key, name);
+    throw;
+  }
+  cache.unmark(key, name);
+  std::vector<std::string> wrong;
+  if (!fault.empty()) wrong.push_back(fault);
+  cache.store_verdict(key, {wrong, 1, seconds_since(start)});
+  return fault.empty();
+}
+
+}  // namespace
+
+std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& traits,
+                                        std::span<const MatrixUnit> units, std::string_view before) {
+  std::vector<MatrixUnit> all;
+  for (const MatrixUnit& unit : units)
+    if (works(device, unit, traits, before)) all.push_back(unit);
+  return all;
+}
+
+}  // namespace athanor::gpu

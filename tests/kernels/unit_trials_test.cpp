@@ -1,0 +1,67 @@
+// Units are used where trying them showed that they multiply right, and nowhere else.
+#include "athanor/backends/gpu/unit_trials.h"
+
+#include "athanor/kernels/cache.h"
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+class UnitTrials : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    if (gpu_backend() != "opencl") GTEST_SKIP() << "other drivers say what their devices have";
+    device_ = &gpu::gpu_device(gpu_devices().front().device);
+  }
+  std::vector<MatrixUnit> working(std::string_view before = {}) {
+    return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""), before);
+  }
+  gpu::GpuDevice* device_ = nullptr;
+};
+
+TEST_F(UnitTrials, LanesMultiply) {
+  ASSERT_EQ(working().size(), 1U);
+  EXPECT_EQ(working().front().name, "fma 16x32");
+  const int64_t before = compilations();
+  working();
+  EXPECT_EQ(compilations(), before) << "verdicts are remembered";
+}
+
+TEST_F(UnitTrials, ACompilerThatGetsItWrongIsFoundOut) {
+  // Every product but those of one lane.
+  EXPECT_TRUE(
+      working("#undef FMA\n#define FMA(a, b, c) (LOCAL_ID(0) == 77 ? (c) : fma((a), (b), (c)))\n").empty());
+}
+
+TEST_F(UnitTrials, ACompilerThatRefusesIsNoError) { EXPECT_TRUE(working("#error of a driver\n").empty()); }
+
+// A processor has other kernels; it is not even tried.
+TEST_F(UnitTrials, OnlyGpusAreTried) {
+  for (const DeviceInfo& info : gpu_devices()) {
+    const gpu::Facts& facts = gpu::gpu_device(info.device).facts();
+    EXPECT_EQ(facts.units_to_try.empty(), info.kind != "gpu") << info.name;
+    EXPECT_FALSE(facts.traits.registers);
+  }
+}
+
+// Where nobody knows what a driver's compiler makes of tiles by lanes, they are not the first guess.
+TEST(LaneTiles, FollowTheFirstGuessUnlessTheyLead) {
+  const Shape x{2, 64, 128}, y{2, 128, 96}, z{2, 64, 96};
+  const auto desc = [](const Shape& shape) {
+    return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};
+  };
+  const KernelRequest request{&find_op("batch_matmul"), {}, {desc(x), desc(y)}, {desc(z)}, {}};
+  GpuTraits traits = with_lane_tiles({});
+  const auto first_tile = [&] {
+    const auto all = gpu_candidates(request, traits);
+    const auto is_tile = [](const GpuCandidate& one) { return one.parameters.contains("tile_m"); };
+    return std::ranges::find_if(all, is_tile) - all.begin();
+  };
+  EXPECT_EQ(first_tile(), 0);
+  traits.lanes_lead = false;
+  EXPECT_EQ(first_tile(), 1);
+}
+
+}  // namespace
+}  // namespace athanor::testing

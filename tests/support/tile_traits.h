@@ -1,0 +1,24 @@
+// What kernels may use of a device, in tests. With ATHANOR_TEST_TILES=1 OpenCL's devices multiply tiles by
+// lanes, whatever they are: so the tests of tiles run on a processor too.
+#pragma once
+#include <cstdlib>
+
+#include "athanor/backends/gpu/backend.h"
+
+namespace athanor::testing {
+
+/// With tiles by lanes, as if they were the best guess.
+inline GpuTraits with_lane_tiles(GpuTraits traits) {
+  traits.lane_units = lane_units(GpuTarget::opencl, "");
+  traits.registers = traits.lanes_lead = true;
+  return traits;
+}
+
+inline const GpuTraits& traits_of(gpu::GpuDevice& device) {
+  if (std::getenv("ATHANOR_TEST_TILES") != nullptr && !device.traits().registers)
+    device.set_traits(with_lane_tiles(device.traits()));
+  return device.traits();
+}
+inline const GpuTraits& traits_of(Device device) { return traits_of(gpu::gpu_device(device)); }
+
+}  // namespace athanor::testing
