@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/gpu_access.h"
+#include "athanor/kernels/gpu/opencl_units.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -118,7 +119,24 @@ TEST(MatrixUnit, MultipliesAsItsLanesAreLaidOut) {
   if (tried == 0) GTEST_SKIP() << "no device here has matrix units";
 }
 
-// Every element of each matrix lies in some lane; of C in exactly one.
+/// Every element of each matrix lies in some lane; of C in exactly one.
+void expect_whole_matrices(const MatrixUnit& unit) {
+  const auto covered = [&](const LaneLayout& layout, int rows, int columns) {
+    std::vector<int> count(static_cast<size_t>(rows * columns));
+    for (int lane = 0; lane < unit.wave; ++lane)
+      for (int e = 0; e < layout.elements; ++e) {
+        const LaneLayout::Cell cell = layout.at(lane, e);
+        ++count.at(static_cast<size_t>(cell.row * columns + cell.column));
+      }
+    return count;
+  };
+  const std::vector<int> a = covered(unit.a, unit.m, unit.k), b = covered(unit.b, unit.n, unit.k),
+                         c = covered(unit.c, unit.m, unit.n);
+  for (const std::vector<int>& one : {a, b})
+    EXPECT_EQ(std::ranges::count(one, 0), unit.reads_local() ? std::ssize(one) : 0) << unit.instruction;
+  EXPECT_EQ(std::ranges::count(c, 1), std::ssize(c)) << unit.instruction;
+}
+
 TEST(MatrixUnit, LanesHoldWholeMatrices) {
   for (const auto& [target, architecture] : {std::pair{GpuTarget::hip, "gfx1100"},
                                              {GpuTarget::hip, "gfx1201"},
@@ -128,23 +146,11 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
                                              {GpuTarget::cuda, "sm_75"},
                                              {GpuTarget::cuda, "sm_90a"}}) {
     EXPECT_FALSE(matrix_units(target, architecture).empty()) << architecture;
-    for (const MatrixUnit& unit : matrix_units(target, architecture)) {
-      const auto covered = [&](const LaneLayout& layout, int rows, int columns) {
-        std::vector<int> count(static_cast<size_t>(rows * columns));
-        for (int lane = 0; lane < unit.wave; ++lane)
-          for (int e = 0; e < layout.elements; ++e) {
-            const LaneLayout::Cell cell = layout.at(lane, e);
-            ++count.at(static_cast<size_t>(cell.row * columns + cell.column));
-          }
-        return count;
-      };
-      const std::vector<int> a = covered(unit.a, unit.m, unit.k), b = covered(unit.b, unit.n, unit.k),
-                             c = covered(unit.c, unit.m, unit.n);
-      for (const std::vector<int>& one : {a, b})
-        EXPECT_EQ(std::ranges::count(one, 0), unit.reads_local() ? std::ssize(one) : 0) << unit.instruction;
-      EXPECT_EQ(std::ranges::count(c, 1), std::ssize(c)) << unit.instruction;
-    }
+    for (const MatrixUnit& unit : matrix_units(target, architecture)) expect_whole_matrices(unit);
   }
+  for (const int lanes : {8, 16})
+    for (const MatrixUnit& unit : opencl_units({.least_wave = lanes, .amd = true, .nvidia = true}))
+      expect_whole_matrices(unit);
   EXPECT_TRUE(matrix_units(GpuTarget::hip, "gfx1030").empty());
   EXPECT_TRUE(matrix_units(GpuTarget::cuda, "sm_61").empty());
   EXPECT_TRUE(matrix_units(GpuTarget::opencl, "gfx1100").empty());

@@ -14,8 +14,10 @@ class UnitTrials : public ::testing::Test {
     if (gpu_backend() != "opencl") GTEST_SKIP() << "other drivers say what their devices have";
     device_ = &gpu::gpu_device(gpu_devices().front().device);
   }
-  std::vector<MatrixUnit> working(std::string_view before = {}) {
-    return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""), before);
+  /// `before`: a text before the kernel.
+  std::vector<MatrixUnit> working(const std::string& before = {}) {
+    return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""),
+                                [&](const std::string& source) { return before + source; });
   }
   gpu::GpuDevice* device_ = nullptr;
 };

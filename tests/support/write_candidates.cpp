@@ -1,7 +1,8 @@
 // Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER hip|cuda all|products|convolutions
+// and attention as training has them: `write_candidates FOLDER hip|cuda|opencl all|products|convolutions
 // [ARCHITECTURE]`, for tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its
-// matrix units are among them. A plan for a GPU that is not there has the first candidate of each op only.
+// matrix units are among them; `opencl` with 8 or 16 has those for Intel's units of as many lanes, or with
+// an architecture its own. A plan for a GPU that is not there has the first candidate of each op only.
 // launches.json says what each needs. `products`: only the first candidate of products of 4096 x 4096 and,
 // where there are matrix units, of GPT-2 small's attention; `convolutions`: of ResNet-50's, in f16 where the
 // chip has matrix units, else in f32.
@@ -9,20 +10,41 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/opencl_units.h"
 #include "athanor/ops/conv_problem.h"
 
 namespace athanor {
 namespace {
+
+/// What an OpenCL device may have: with sub-groups of 8 or 16 lanes, or of an architecture.
+std::span<const MatrixUnit> units_of_opencl(std::string_view of) {
+  static std::vector<MatrixUnit> units;
+  units = opencl_units({.least_wave = of == "8"    ? 8
+                                      : of == "16" ? 16
+                                                   : 0,
+                        .amd = of.starts_with("gfx"),
+                        .nvidia = of.starts_with("sm_")});
+  const auto target = of.starts_with("gfx") ? GpuTarget::hip : GpuTarget::cuda;
+  const auto native = matrix_units(target, of);
+  std::erase_if(units, [&](const MatrixUnit& unit) {
+    return unit.form != MatrixUnit::Form::dpas &&
+           std::ranges::count(native, unit.instruction, &MatrixUnit::instruction) == 0;
+  });
+  return units;
+}
 
 class Writer {
  public:
@@ -36,6 +58,11 @@ class Writer {
     if (architecture.empty()) return;
     add_architecture(traits_, target, architecture);
     own_ = traits_;
+    if (target == GpuTarget::opencl) {
+      own_.local_bytes = traits_.local_bytes = 64 * 1024;
+      own_.matrix_units = traits_.matrix_units = units_of_opencl(architecture);
+      return;
+    }
     set_driver_facts(own_, target, architecture);
     traits_.compute_units = own_.compute_units;
   }
@@ -63,8 +90,8 @@ class Writer {
       for (const GpuLaunch& launch : candidate.launches) {
         std::string source = render(launch, target_);
         if (!seen_.insert(source).second) continue;
-        const std::string name = fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name,
-                                             target_ == GpuTarget::hip ? "hip" : "cu");
+        const std::string name =
+            fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name, name_of(target_).suffix);
         write_file_atomically((folder_ / name).string(), source);
         list_.push_back({{"file", name},
                          {"op", op},
@@ -177,13 +204,16 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs("usage: write_candidates FOLDER [hip|cuda [all|products|convolutions [ARCHITECTURE]]]\n",
-               stderr);
+    std::fputs(
+        "usage: write_candidates FOLDER [hip|cuda|opencl [all|products|convolutions [ARCHITECTURE]]]\n",
+        stderr);
     return 2;
   }
   try {
-    const bool cuda = argc > 2 && std::string_view(argv[2]) == "cuda";
-    const auto target = cuda ? athanor::GpuTarget::cuda : athanor::GpuTarget::hip;
+    const std::string_view asked = argc > 2 ? argv[2] : "hip";
+    const auto target = asked == "cuda"     ? athanor::GpuTarget::cuda
+                        : asked == "opencl" ? athanor::GpuTarget::opencl
+                                            : athanor::GpuTarget::hip;
     const std::string_view architecture = argc > 4 ? argv[4] : "";
     const std::string_view kind = argc > 3 ? argv[3] : "all";
     if (kind == "products")

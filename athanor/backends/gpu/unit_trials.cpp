@@ -102,12 +102,13 @@ std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate can
   }
 }
 
-bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits, std::string_view before) {
+bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
+           const std::function<std::string(std::string)>& changed) {
   auto candidate = kernel_for(unit, traits);
   if (!candidate) return false;
   std::string sources;
   for (GpuLaunch& launch : candidate->launches) {
-    launch.source.insert(0, before);
+    if (changed) launch.source = changed(std::move(launch.source));
     sources += render(launch, device.facts().target);
   }
   KernelCache& cache = KernelCache::instance();
@@ -142,10 +143,17 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits, s
 }  // namespace
 
 std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& traits,
-                                        std::span<const MatrixUnit> units, std::string_view before) {
+                                        std::span<const MatrixUnit> units,
+                                        const std::function<std::string(std::string)>& changed) {
   std::vector<MatrixUnit> all;
+  const auto found = [&](const MatrixUnit& unit) {
+    return std::ranges::any_of(all, [&](const MatrixUnit& one) {
+      return one.input == unit.input && one.tf32 == unit.tf32 && one.of_lanes() == unit.of_lanes() &&
+             one.m == unit.m && one.n == unit.n;
+    });
+  };
   for (const MatrixUnit& unit : units)
-    if (works(device, unit, traits, before)) all.push_back(unit);
+    if (!found(unit) && works(device, unit, traits, changed)) all.push_back(unit);
   return all;
 }
 

@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/opencl_units.h"
 
 namespace athanor {
 namespace {
@@ -348,6 +349,7 @@ bool has_async_copies(GpuTarget target, std::string_view architecture) {
 
 std::string multiply_add_text(const MatrixUnit& unit) {
   if (unit.form == Form::fma) return {};
+  if (unit.opencl) return opencl_multiply_add_text(unit);
   if (unit.input == DType::i8 && unit.form == Form::dot)
     return fmt::format("DEVICE void MULTIPLY_ADD(i32 &c, u32 a, u32 b) {{ c = {}((i32)a, (i32)b, c{}); }}\n",
                        unit.instruction, unit.operand.empty() ? "" : ", false");

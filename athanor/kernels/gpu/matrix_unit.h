@@ -30,9 +30,9 @@ struct LaneLayout {
 
 /// C[m, n] += A[m, k] B[k, n], by one wave.
 struct MatrixUnit {
-  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's; or what lanes do
-  /// alone, FMA and the sum of two or four products (`dot`).
-  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, wgmma, fma, dot };
+  /// How the instruction is written: Clang's built-ins for AMD's units, PTX for NVIDIA's, OpenCL's functions
+  /// for Intel's (`dpas`); or what lanes do alone, FMA and the sum of two or four products (`dot`).
+  enum class Form : uint8_t { wmma, wmma_bytes, mfma, mma, wgmma, dpas, fma, dot };
 
   std::string_view name;         // for people: "wmma 16x16x16"
   std::string_view instruction;  // the built-in's or PTX's name
@@ -42,7 +42,8 @@ struct MatrixUnit {
   DType input, output;       // of A and B; of C
   std::string_view operand;  // of built-ins: the element type of the vectors that they take
   LaneLayout a, b, c;
-  bool tf32 = false;  // factors of f32 are rounded to 10 bits of mantissa
+  bool tf32 = false;    // factors of f32 are rounded to 10 bits of mantissa
+  bool opencl = false;  // written in OpenCL C (opencl_units.h)
 
   /// Registers of 32 bits in which a lane holds its part of A, and of B.
   int a_registers() const;
@@ -50,6 +51,8 @@ struct MatrixUnit {
   /// Whether A and B are not in registers but in local memory, in rows of 128 bytes whose chunks of 16 bytes
   /// are permuted (LOCAL_MATRIX in the kernel language); `a` and `b` have no elements then.
   bool reads_local() const { return form == Form::wgmma; }
+  /// Whether a lane holds all rows of A at some steps along k, and not one row.
+  bool a_by_steps() const { return form == Form::dpas; }
   /// Whether each lane multiplies alone.
   bool of_lanes() const { return form == Form::fma || form == Form::dot; }
 };

@@ -21,7 +21,7 @@ int64_t lane_groups(const LaneLayout& layout) {
 
 int64_t TileOperand::pieces() const {
   if (unit_.form == MatrixUnit::Form::mma || unit_.form == MatrixUnit::Form::fma) return 1;
-  return std::max<int64_t>(1, unit_.a.elements / chunk_);
+  return std::max<int64_t>(1, (source_.name == "b" ? unit_.b : unit_.a).elements / chunk_);
 }
 
 int64_t TileOperand::fragment_outer() const {
@@ -29,6 +29,7 @@ int64_t TileOperand::fragment_outer() const {
 }
 
 void TileOperand::declare_fragments(Code& code, const std::string& first) const {
+  if (by_steps()) return declare_steps(code, first);
   const bool is_b = source_.name == "b";
   std::string row, chunk;
   if (unit_.form == MatrixUnit::Form::mma) {
@@ -49,9 +50,9 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
     row = "0";
     chunk = fmt::format("({}) / {} + {}", first, chunk_, is_b ? "lane % 8" : "lane / 8");
   } else {
-    const int64_t groups = lane_groups(unit_.a);
-    row = fmt::format("{} + lane % {}", first, unit_.m);
-    chunk = groups == 1 ? "0" : fmt::format("lane / {} % {} * {}", unit_.m, groups, pieces());
+    const int64_t groups = lane_groups(is_b ? unit_.b : unit_.a);
+    row = fmt::format("{} + lane % {}", first, fragment_outer());
+    chunk = groups == 1 ? "0" : fmt::format("lane / {} % {} * {}", fragment_outer(), groups, pieces());
   }
   const std::string n = source_.name;
   code.line(fmt::format("const int {0}_row = {1}, {0}_chunk = {2};", n, row, chunk));
@@ -73,11 +74,14 @@ void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
     code.line(fmt::format("u32x4 {}_part[{}][{}][{}];", source_.name, sets, count, pieces()));
     return;
   }
-  code.line(fmt::format("u32x{} {}_part[{}][{}];", 4 * pieces(), source_.name, sets, count));
+  code.line(fmt::format("{} {}_part[{}][{}];",
+                        by_steps() && step_bytes() == 2 ? "u16x8" : fmt::format("u32x{}", 4 * pieces()),
+                        source_.name, sets, count));
 }
 
 void TileOperand::read_fragments(Code& code, int64_t set, int64_t count, const std::string& step,
                                  const std::string& at) const {
+  if (by_steps()) return read_steps(code, set, count, step, at);
   const std::string n = source_.name, part = fmt::format("{}_part[{}][i]", n, set);
   const std::string start = plus("tiles", at) + " + " + n + "_at";
   const auto permuted = [&](const std::string& chunk) {

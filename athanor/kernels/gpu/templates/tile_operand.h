@@ -80,6 +80,12 @@ class TileOperand {
   int64_t panel() const { return 8 * chunk_; }  // elements of a row of such a matrix
   std::string base(const std::string& row) const;
   std::string position(const std::string& row, const std::string& chunk) const;
+  // Of units whose lanes hold all rows of A at some steps along k (tile_steps.cpp): how many bytes of a row.
+  bool by_steps() const { return unit_.a_by_steps() && source_.name == "a"; }
+  int64_t step_bytes() const { return unit_.k * size_ / unit_.wave; }
+  void declare_steps(Code& code, const std::string& first) const;
+  void read_steps(Code& code, int64_t set, int64_t count, const std::string& step,
+                  const std::string& at) const;
   // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
   int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
   int64_t extra() const { return turned() && along_k_ ? chunk_ : 0; }

@@ -38,6 +38,14 @@ constexpr TileShape dot_shapes[] = {{128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 1,
                                     {64, 64, 32, 2, 1, 2},   {64, 64, 32, 4, 2, 2},  {32, 64, 32, 2, 2, 2},
                                     {32, 64, 16, 2, 2, 2}};
 
+// Waves of 8 lanes, and of 16. A lane has 256 registers, of which 64 are sums: 16 x 32 elements of a wave, or
+// 32 x 32. Intel's compiler spills twice as many.
+constexpr TileShape dpas8_shapes[] = {{128, 128, 32, 8, 4, 2}, {64, 128, 32, 4, 4, 2}, {128, 64, 32, 4, 4, 2},
+                                      {64, 64, 32, 4, 2, 2},   {32, 64, 32, 2, 2, 2},  {32, 32, 64, 2, 2, 2}};
+constexpr TileShape dpas16_shapes[] = {{128, 128, 32, 4, 4, 2}, {64, 128, 32, 2, 4, 2},
+                                       {128, 64, 32, 4, 2, 2},  {64, 64, 32, 2, 2, 2},
+                                       {32, 64, 32, 2, 2, 2},   {32, 32, 64, 2, 2, 2}};
+
 // f32 takes twice the room of f16.
 constexpr TileShape tf32_shapes[] = {{128, 256, 16, 2, 4, 4}, {128, 128, 16, 2, 2, 3}, {128, 64, 16, 2, 2, 4},
                                      {64, 128, 16, 2, 2, 4},  {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},
@@ -55,6 +63,8 @@ std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.form == MatrixUnit::Form::mfma) return mfma_shapes;
   if (unit.form == MatrixUnit::Form::fma) return fma_shapes;
   if (unit.form == MatrixUnit::Form::dot) return dot_shapes;
+  if (unit.form == MatrixUnit::Form::dpas)
+    return unit.wave == 8 ? std::span<const TileShape>(dpas8_shapes) : dpas16_shapes;
   return wmma_shapes;
 }
 

@@ -1,0 +1,23 @@
+// The matrix units that an OpenCL device may have. No driver says which: they are tried
+// (backends/gpu/unit_trials.h).
+#pragma once
+#include <string>
+#include <vector>
+
+#include "athanor/kernels/gpu/matrix_unit.h"
+
+namespace athanor {
+
+/// What a driver says that narrows them down.
+struct OpenClHints {
+  /// The smallest sub-group that a kernel may require: Intel's units have as many lanes. 0: none may.
+  int least_wave = 0;
+  bool amd = false, nvidia = false;  // it has extensions of these vendors
+};
+/// Best first for each type, then what lanes do in their place.
+std::vector<MatrixUnit> opencl_units(const OpenClHints& hints);
+
+/// multiply_add_text() for such a unit.
+std::string opencl_multiply_add_text(const MatrixUnit& unit);
+
+}  // namespace athanor

@@ -1,0 +1,136 @@
+// OpenCL's matrix units without a card that has them: their functions are written out from the text of the
+// extension, and the tile engine's kernels use those on a processor.
+#include "athanor/kernels/gpu/opencl_units.h"
+
+#include <fmt/format.h>
+
+#include "athanor/backends/gpu/unit_trials.h"
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+std::vector<MatrixUnit> dpas_units(int lanes) {
+  std::vector<MatrixUnit> units = opencl_units({.least_wave = lanes});
+  std::erase_if(units, [](const MatrixUnit& unit) { return unit.form != MatrixUnit::Form::dpas; });
+  return units;
+}
+
+/// What cl_intel_subgroup_matrix_multiply_accumulate, version 1.1.0, says: component r of `a` is row r, of
+/// which a lane has as many neighbouring steps along k as its size holds; component s of `b` is the s-th 32
+/// bits of the lane's column; component r of `acc` is row r of its column. `lost`: steps that a wrong driver
+/// would leave out.
+std::string model(const MatrixUnit& unit, int lost = 0) {
+  const int lane_bytes = 32 / unit.wave, size = static_cast<int>(size_of(unit.input));
+  const std::string element = unit.input == DType::i8 ? "(int)(char)({0} >> ({1}) * 8 & 255)"
+                              : unit.input == DType::bf16
+                                  ? "as_float(({0} >> ({1}) * 16 & 65535) << 16)"
+                                  : "f32_of_f16((f16_bits)({0} >> ({1}) * 16 & 65535))";
+  const auto at = [&](const std::string& word, const std::string& place) {
+    return fmt::format(fmt::runtime(element), word, place);
+  };
+  std::string put, add;
+  for (int r = 0; r < 8; ++r) {
+    put += fmt::format("  mine[{0}] = ({1})a.s{0}, mine[8 + {0}] = b.s{0};\n", r,
+                       lane_bytes == 4 ? "u32" : "ushort");
+    add += fmt::format("  for (int k = 0; k < {}; ++k) acc.s{} += {} * {};\n", unit.k - lost, r,
+                       at(fmt::format("all[(wave + k / {}) * 16 + {}]", lane_bytes / size, r),
+                          fmt::format("k % {}", lane_bytes / size)),
+                       at(fmt::format("mine[8 + k / {}]", 4 / size), fmt::format("k % {}", 4 / size)));
+  }
+  return fmt::format(
+      "#undef UNROLL\n"
+      "#define UNROLL\n"  // compiling takes PoCL long enough
+      "DEVICE {0}8 dpas_model(LOCAL u32 *all, {1} a, uint8 b, {0}8 acc) {{\n"
+      "  const int item = (int)get_local_id(0), wave = item / {2} * {2};\n"
+      "  LOCAL u32 *const mine = all + item * 16;\n"
+      "  barrier(CLK_LOCAL_MEM_FENCE);\n{3}"
+      "  barrier(CLK_LOCAL_MEM_FENCE);\n{4}"
+      "  return acc;\n}}\n"
+      "#define {5}(a, b, acc) dpas_model(exchanged, a, as_uint8(b), acc)\n",
+      unit.output == DType::i32 ? "int" : "float", unit.operand, unit.wave, put, add, unit.instruction);
+}
+
+/// A kernel with the model's memory, without the attribute that PoCL does not know.
+std::string with_model(const MatrixUnit& unit, std::string source, int lost = 0) {
+  constexpr std::string_view body = "const int item = LOCAL_ID(0);";
+  if (const size_t at = source.find(body); at != std::string::npos)
+    source.insert(at, "LOCAL u32 exchanged[GROUP_EXTENT_0 * 16]; ");
+  constexpr std::string_view attribute = "__attribute__((intel_reqd";
+  if (const size_t at = source.find(attribute); at != std::string::npos)
+    source.erase(at, source.find('\n', at) - at);
+  constexpr std::string_view option = "// compile with";
+  if (const size_t at = source.find(option); at != std::string::npos)
+    source.erase(at, source.find('\n') - at);
+  // PoCL 3.1 optimises some of these loops of 16 lanes to wrong values, others each time.
+  return "// compile with: -cl-opt-disable\n" + model(unit, lost) + source;
+}
+
+class OpenClUnits : public ::testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    if (gpu_backend() != "opencl") GTEST_SKIP() << "these are OpenCL's";
+    device_ = &gpu::gpu_device(gpu_devices().front().device);
+  }
+  /// Half of the local memory that every device has, because the model takes some.
+  GpuTraits traits() const {
+    GpuTraits all = device_->facts().traits;
+    all.registers = true;
+    all.local_bytes = 16 * 1024;
+    return all;
+  }
+  gpu::GpuDevice* device_ = nullptr;
+};
+
+TEST_P(OpenClUnits, MultiplyAsTheExtensionSays) {
+  for (const MatrixUnit& unit : dpas_units(GetParam())) {
+    const auto found = gpu::units_that_work(*device_, traits(), {&unit, 1}, [&](std::string source) {
+      return with_model(unit, std::move(source));
+    });
+    EXPECT_EQ(found.size(), 1U) << unit.instruction;
+  }
+}
+
+TEST_P(OpenClUnits, AWrongDriverIsFoundOut) {
+  const MatrixUnit unit = dpas_units(GetParam()).front();
+  for (const int lost : {1, 8})
+    EXPECT_TRUE(gpu::units_that_work(*device_, traits(), {&unit, 1}, [&](std::string source) {
+                  return with_model(unit, std::move(source), lost);
+                }).empty());
+}
+
+// Broken tiles, matrices along rows and columns, parts of K, sums of bytes.
+TEST_P(OpenClUnits, MultiplyMatricesOfAllKinds) {
+  int round = 0;
+  for (const MatrixUnit& unit : dpas_units(GetParam()))
+    for (const auto& [b, m, k, n] : std::vector<std::array<int64_t, 4>>{{2, 70, 72, 40}, {1, 40, 261, 33}}) {
+      const bool bytes = unit.input == DType::i8;
+      const Ints along_rows{m * k, 1, m}, along_columns{k * n, 1, k};
+      const std::vector<TestOperand> inputs = {
+          view(unit.input, {b, m, k}, 1, round % 2 == 0 ? Ints{} : along_rows),
+          view(unit.input, {b, k, n}, 2, round / 2 % 2 == 0 ? Ints{} : along_columns)};
+      const DType output = bytes ? DType::i32 : unit.input;
+      const KernelRequest request =
+          request_of(find_op(bytes ? "wide_batch_matmul" : "batch_matmul"), {}, inputs, output, {b, m, n});
+      GpuTraits traits = OpenClUnits::traits();
+      traits.compute_units = 1 + 3 * (round++ % 2);
+      traits.matrix_units = {&unit, 1};
+      std::vector<testing::Run> runs;
+      for (GpuCandidate& candidate : gpu_candidates(request, traits)) {
+        if (!candidate.parameters.contains("tile_m")) continue;
+        GpuLaunch& product = candidate.launches.front();
+        product.source = with_model(unit, std::move(product.source));
+        runs.push_back({candidate.name, run_on(*device_, candidate, inputs, request.output())});
+        break;
+      }
+      EXPECT_FALSE(runs.empty()) << unit.instruction;
+      expect_all_near(runs, reference_of(request, inputs), bytes ? 0 : tolerance_of(unit.input),
+                      request.key());
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, OpenClUnits, ::testing::Values(8, 16));
+
+}  // namespace
+}  // namespace athanor::testing
