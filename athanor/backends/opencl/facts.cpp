@@ -1,17 +1,14 @@
 // What OpenCL says of a device.
-#include "athanor/backends/opencl/driver.h"  // first: it sets the version of OpenCL
-
-#include <CL/cl_ext.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <vector>
 
+#include "athanor/backends/opencl/driver.h"
 #include "athanor/backends/opencl/identity.h"
 #include "athanor/backends/opencl/program.h"
+#include "athanor/backends/opencl/units.h"
 #include "athanor/base/text.h"
-#include "athanor/kernels/gpu/opencl_units.h"
 
 namespace athanor::opencl {
 namespace {
@@ -21,17 +18,6 @@ template <class T>
 T device_number(cl_device_id id, cl_device_info what, T otherwise) {
   T value{};
   return api().GetDeviceInfo(id, what, sizeof value, &value, nullptr) == CL_SUCCESS ? value : otherwise;
-}
-
-/// Several numbers; {} where the driver does not say.
-template <class T>
-std::vector<T> device_numbers(cl_device_id id, cl_device_info what) {
-  size_t bytes = 0;
-  constexpr size_t most = 4096;
-  if (api().GetDeviceInfo(id, what, 0, nullptr, &bytes) != CL_SUCCESS || bytes > most) return {};
-  std::vector<T> values(bytes / sizeof(T));
-  return api().GetDeviceInfo(id, what, bytes, values.data(), nullptr) == CL_SUCCESS ? values
-                                                                                    : std::vector<T>();
 }
 
 std::string kind_of(cl_device_type type) {
@@ -66,15 +52,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   traits.atomics_64 = has("cl_khr_int64_base_atomics");
   traits.grain = info.kind == "cpu" ? &coarse_grain : &fine_grain;
   traits.lanes_lead = false;
-  if (info.kind == "gpu") {
-    const auto waves = has("cl_intel_required_subgroup_size")
-                           ? device_numbers<size_t>(id, CL_DEVICE_SUB_GROUP_SIZES_INTEL)
-                           : std::vector<size_t>();
-    facts_.units_to_try =
-        opencl_units({.least_wave = waves.empty() ? 0 : static_cast<int>(*std::ranges::min_element(waves)),
-                      .amd = has("cl_amd_device_attribute_query"),
-                      .nvidia = has("cl_nv_device_attribute_query")});
-  }
+  if (info.kind == "gpu") facts_.units_to_try = units_to_try(id);
   traits.max_group_size =
       static_cast<int64_t>(std::max<size_t>(1, device_number<size_t>(id, CL_DEVICE_MAX_WORK_GROUP_SIZE, 64)));
   std::array<size_t, 16> extents{};
@@ -91,8 +69,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   const Identity identity = identity_of(id);
   const std::string driver = device_text(id, CL_DRIVER_VERSION),
                     version = platform_text(platform, CL_PLATFORM_VERSION);
-  const auto engines = device_number<cl_uint>(id, CL_DEVICE_MAX_COMPUTE_UNITS, 1);
-  describe("OpenCL", engines,
+  describe("OpenCL", compute_units_of(id),
            {{"platform", platform_text(platform, CL_PLATFORM_NAME)},
             {"driver", version + ", driver " + driver},
             {"vendor", device_text(id, CL_DEVICE_VENDOR)},
@@ -102,12 +79,6 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
             {"largest buffer", format_bytes(facts_.largest_buffer)},
             {"f64", traits.f64 ? "yes" : "no"},
             {"f16 arithmetic", traits.f16 ? "yes" : "no: f16 is stored, and computed in f32"}});
-  // Intel's drivers count vector engines. What holds a group and its local memory has several.
-  if (has("cl_intel_device_attribute_query") && static_cast<cl_uint>(traits.compute_units) == engines) {
-    const auto cores = device_number<cl_uint>(id, CL_DEVICE_NUM_SLICES_INTEL, 0) *
-                       device_number<cl_uint>(id, CL_DEVICE_NUM_SUB_SLICES_PER_SLICE_INTEL, 0);
-    if (cores > 0) traits.compute_units = static_cast<int>(cores);
-  }
   if (device_number<cl_bool>(id, CL_DEVICE_AVAILABLE, CL_TRUE) != CL_TRUE)
     facts_.unusable = "the driver says that it is not available";
   else if (device_number<cl_bool>(id, CL_DEVICE_COMPILER_AVAILABLE, CL_TRUE) != CL_TRUE)

@@ -179,11 +179,12 @@ std::vector<MatrixUnit> opencl_units(const OpenClHints& hints) {
   if (hints.least_wave == 8) add(of_8_lanes);
   if (hints.least_wave == 16) add(of_16_lanes);
   // Those of newer chips come first: an older chip's compiler refuses them.
-  if (hints.amd)
-    for (const char* chip : {"gfx1200", "gfx1100", "gfx942", "gfx90a", "gfx908"})
-      add(matrix_units(GpuTarget::hip, chip));
-  if (hints.nvidia)
-    for (const char* chip : {"sm_89", "sm_75"}) add(matrix_units(GpuTarget::cuda, chip));
+  constexpr std::array amd = {"gfx1200", "gfx1100", "gfx942", "gfx90a", "gfx908"};
+  constexpr std::array nvidia = {"sm_89", "sm_75"};
+  for (const char* chip : amd)
+    if (hints.amd) add(matrix_units(GpuTarget::hip, chip));
+  for (const char* chip : nvidia)
+    if (hints.nvidia) add(matrix_units(GpuTarget::cuda, chip));
   const auto dots = lane_units(GpuTarget::hip, "gfx1030");
   MatrixUnit bytes = *std::ranges::find(dots, i8, &MatrixUnit::input);
   bytes.instruction = dot_of_bytes;
