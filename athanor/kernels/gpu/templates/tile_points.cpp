@@ -154,9 +154,11 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
     for (const TileShape& shape : shapes_for(*unit)) {
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
       // Bytes: as many of them in a tile; where they are turned, an item reads four rows at once, and a tile
-      // has to have enough of those. (A group of 128 lanes without a unit spills registers then.)
+      // has to have enough of those. (A group of 128 lanes without a unit spills registers then, and so do
+      // Intel's units.)
       const bool bytes = size_of(unit->input) == 1;
-      const bool longer = bytes && (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
+      const bool longer = bytes && unit->form != MatrixUnit::Form::dpas &&
+                          (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
       auto point = fitting(p, *unit, shape, bytes ? 2 * shape.k : shape.k, shape.stages, traits);
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
       if (point) ranked.emplace_back(cost_of(p, *point, traits), *point);
