@@ -149,7 +149,8 @@ TEST(MatrixUnit, LanesHoldWholeMatrices) {
     for (const MatrixUnit& unit : matrix_units(target, architecture)) expect_whole_matrices(unit);
   }
   for (const int lanes : {8, 16})
-    for (const MatrixUnit& unit : opencl_units({.least_wave = lanes, .amd = true, .nvidia = true}))
+    for (const MatrixUnit& unit :
+         opencl_units({.least_wave = lanes, .amd = true, .nvidia = true, .dots = true}))
       expect_whole_matrices(unit);
   EXPECT_TRUE(matrix_units(GpuTarget::hip, "gfx1030").empty());
   EXPECT_TRUE(matrix_units(GpuTarget::cuda, "sm_61").empty());

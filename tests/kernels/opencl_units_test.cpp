@@ -66,7 +66,7 @@ std::string with_model(const MatrixUnit& unit, std::string source, int lost = 0)
   return "// compile with: -cl-opt-disable\n" + model(unit, lost) + source;
 }
 
-class OpenClUnits : public ::testing::TestWithParam<int> {
+class OpenClModels : public ::testing::Test {
  protected:
   void SetUp() override {
     ATHANOR_NEEDS_GPU();
@@ -82,6 +82,7 @@ class OpenClUnits : public ::testing::TestWithParam<int> {
   }
   gpu::GpuDevice* device_ = nullptr;
 };
+class OpenClUnits : public OpenClModels, public ::testing::WithParamInterface<int> {};
 
 TEST_P(OpenClUnits, MultiplyAsTheExtensionSays) {
   for (const MatrixUnit& unit : dpas_units(GetParam())) {
@@ -128,6 +129,21 @@ TEST_P(OpenClUnits, MultiplyMatricesOfAllKinds) {
       expect_all_near(runs, reference_of(request, inputs), bytes ? 0 : tolerance_of(unit.input),
                       request.key());
     }
+}
+
+// Where a driver has the extension's function, or not.
+TEST_F(OpenClModels, SumsOfFourProducts) {
+  std::vector<MatrixUnit> units = opencl_units({.dots = true});
+  std::erase_if(units, [](const MatrixUnit& unit) { return unit.form != MatrixUnit::Form::dot; });
+  ASSERT_EQ(units.size(), 1U);
+  const std::string function =
+      "// compile with: -cl-opt-disable\n"  // PoCL takes minutes to optimise it
+      "#undef UNROLL\n#define UNROLL\n"
+      "DEVICE int dot_of_four(char4 a, char4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }\n"
+      "#define dot_4x8packed_ss_int(a, b) dot_of_four(as_char4(a), as_char4(b))\n";
+  const auto found = gpu::units_that_work(*device_, traits(), units,
+                                          [&](const std::string& source) { return function + source; });
+  EXPECT_EQ(found.size(), 1U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, OpenClUnits, ::testing::Values(8, 16));

@@ -37,7 +37,8 @@ int least_wave(cl_device_id id) {
 std::vector<MatrixUnit> units_to_try(cl_device_id id) {
   return opencl_units({.least_wave = least_wave(id),
                        .amd = has(id, "cl_amd_device_attribute_query"),
-                       .nvidia = has(id, "cl_nv_device_attribute_query")});
+                       .nvidia = has(id, "cl_nv_device_attribute_query"),
+                       .dots = has(id, "cl_khr_integer_dot_product")});
 }
 
 cl_uint compute_units_of(cl_device_id id) {

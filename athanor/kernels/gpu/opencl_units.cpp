@@ -188,7 +188,7 @@ std::vector<MatrixUnit> opencl_units(const OpenClHints& hints) {
   const auto dots = lane_units(GpuTarget::hip, "gfx1030");
   MatrixUnit bytes = *std::ranges::find(dots, i8, &MatrixUnit::input);
   bytes.instruction = dot_of_bytes;
-  add({&bytes, 1});
+  if (hints.dots) add({&bytes, 1});
   if (hints.amd) add(dots);
   const auto lanes = lane_units(GpuTarget::opencl, "");
   all.insert(all.end(), lanes.begin(), lanes.end());

@@ -13,6 +13,7 @@ struct OpenClHints {
   /// The smallest sub-group that a kernel may require: Intel's units have as many lanes. 0: none may.
   int least_wave = 0;
   bool amd = false, nvidia = false;  // it has extensions of these vendors
+  bool dots = false;                 // and cl_khr_integer_dot_product
 };
 /// Best first for each type, then what lanes do in their place.
 std::vector<MatrixUnit> opencl_units(const OpenClHints& hints);
