@@ -1,11 +1,7 @@
 #ifndef _WIN32
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +14,7 @@
 #include <utility>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/os/begin_child.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/interrupt.h"
 
@@ -33,23 +30,6 @@ void write_all(int file, const std::string& text) {
     if (count <= 0) return;
     done += static_cast<size_t>(count);
   }
-}
-
-// What a child begins with; what it writes goes to the parent.
-void settle(pid_t parent, int output, int errors) {
-  setpgid(0, 0);  // so that its own children end with it
-#ifdef __linux__
-  // Ctrl-C does not reach this process group, so the child has to end with its parent.
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  if (getppid() != parent) _exit(1);
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGPIPE}) std::signal(signal, SIG_DFL);
-  dup2(errors, STDERR_FILENO);
-  const int nothing = open("/dev/null", O_RDWR);
-  dup2(nothing, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
 }
 
 // Never returns. The exit status says whether `text` is complete.
@@ -107,7 +87,7 @@ Child::Child(const std::function<std::string()>& ask) : Child([ask](const Say&) 
 Child::Child(std::function<std::string(const Say&)> ask)
     : Child(
           [&ask, parent = getpid()](int answer, int errors, int words) {
-            settle(parent, errors, errors);  // some libraries print to standard output
+            begin_child(parent, -1, errors, errors);  // some libraries print to standard output
             run_child(ask, answer, errors, words);
           },
           0) {}
@@ -118,7 +98,7 @@ Child Child::of_program(std::vector<std::string> words) {
   pointers.push_back(nullptr);
   return Child(
       [&pointers, parent = getpid()](int answer, int errors, int said) {
-        settle(parent, said, errors);
+        begin_child(parent, -1, said, errors);
         fcntl(answer, F_SETFD, 0);  // stays open, with nothing in it, until the program ends
         execv(pointers[0], pointers.data());
         _exit(127);

@@ -3,12 +3,8 @@
 #ifndef _WIN32
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +15,7 @@
 #include <limits>
 
 #include "athanor/base/clock.h"
+#include "athanor/base/os/begin_child.h"
 #include "athanor/base/os/interrupt.h"
 
 namespace athanor::os {
@@ -77,23 +74,6 @@ std::optional<std::string> take_message(int line, double seconds) {
   return text;
 }
 
-[[noreturn]] void become(char* const* words, pid_t parent, int line) {
-  setpgid(0, 0);  // so that its own children end with it
-#ifdef __linux__
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
-  if (getppid() != parent) _exit(1);
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGPIPE}) std::signal(signal, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDWR);
-  dup2(nothing, STDOUT_FILENO);
-  dup2(nothing, STDERR_FILENO);
-  dup2(line, STDIN_FILENO);
-  execv(words[0], words);
-  _exit(127);
-}
-
 }  // namespace
 
 Helper::Helper(std::vector<std::string> words) {
@@ -104,7 +84,11 @@ Helper::Helper(std::vector<std::string> words) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
   const pid_t parent = getpid();
   process_ = fork();
-  if (process_ == 0) become(pointers.data(), parent, ends[1]);
+  if (process_ == 0) {
+    begin_child(parent, ends[1], -1, -1);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
   close(ends[1]);
   line_ = ends[0];
 }
