@@ -35,14 +35,8 @@ const Compatibility& Compatibility::built_in() {
 const Compatibility& Compatibility::known() { return in_use() ? *in_use() : built_in(); }
 
 void Compatibility::use(const std::string& file) {
-  std::error_code problem;
-  constexpr uintmax_t most = uintmax_t{4} << 20;
-  if (std::filesystem::exists(file, problem) && !std::filesystem::is_regular_file(file, problem))
-    throw Error(ErrorCode::io, "the data is not in a file", file);
-  if (const auto size = std::filesystem::file_size(file, problem); !problem && size > most)
-    throw Error(ErrorCode::format,
-                fmt::format("the file has {}, too much for compatibility data", format_bytes(size)), file);
-  auto all = std::make_unique<Compatibility>(parse(read_text_file(file), file));
+  constexpr uint64_t most = uint64_t{4} << 20;
+  auto all = std::make_unique<Compatibility>(parse(read_text_file(file, most), file));
   all->file = file;
   in_use() = std::move(all);
 }
@@ -117,10 +111,10 @@ bool Compatibility::torch_had(std::string_view gfx) const {
                      [&](const TorchGfx& row) { return row.targets.contains(std::string(gfx)); });
 }
 
-const Compatibility::TheRock* Compatibility::therock_for(const std::set<std::string>& gfx,
+const Compatibility::TheRock* Compatibility::therock_for(const Chips& gfx,
                                                          const std::optional<Version>& python) const {
   for (auto index = therock.rbegin(); index != therock.rend(); ++index)
-    if (std::includes(index->targets.begin(), index->targets.end(), gfx.begin(), gfx.end()) && !gfx.empty() &&
+    if (std::ranges::includes(index->targets, gfx, ChipOrder()) && !gfx.empty() &&
         (!python || within(*python, index->oldest_python, index->newest_python)))
       return &*index;
   return nullptr;

@@ -5,11 +5,11 @@
 #pragma once
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/version.h"
 
 namespace athanor::doctor {
@@ -36,14 +36,14 @@ struct Compatibility {
   };
   struct TorchGfx {  // wheels of these releases of torch that are built for these of ROCm
     Version torch_from, torch_to, rocm_from, rocm_to;
-    std::set<std::string> targets;
+    Chips targets;
     bool some = false;  // they may have more
   };
   struct TheRock {  // an index of AMD's with ROCm and torch, whose extra device-gfx... brings a chip's
                     // kernels
     Version rocm, torch, oldest_python, newest_python;
     std::string url;
-    std::set<std::string> targets;  // empty: not known
+    Chips targets;  // empty: not known
   };
   /// What a goal takes; none: not known.
   struct Room {
@@ -66,7 +66,7 @@ struct Compatibility {
     std::string jax;            // the newest version for which the rest is known
     Version rocm;               // the oldest release that it works with
     Version oldest_python, newest_python;
-    std::set<std::string> targets;
+    Chips targets;
   };
   struct OnnxRuntime {  // onnxruntime-gpu, from this version on
     Version version;
@@ -75,7 +75,7 @@ struct Compatibility {
   struct Rocm {
     Version version;
     std::string pytorch, tensorflow;   // the newest; "" for none
-    std::set<std::string> targets;     // empty: not known
+    Chips targets;                     // empty: not known
     std::vector<std::string> systems;  // "debian 12"; empty: not known
   };
   /// The source and date of a table.
@@ -91,10 +91,10 @@ struct Compatibility {
   std::vector<TorchGfx> torch_gfx;
   std::string torch_index;
   Version oldest_torch_xpu;
-  std::set<std::string> xpu_targets;  // Intel's chips that torch's XPU wheels are made for
+  Chips xpu_targets;  // Intel's chips that torch's XPU wheels are made for
   std::vector<TheRock> therock;
-  std::set<std::string> therock_tested;
-  std::map<std::string, std::set<std::string>> therock_families;  // by name in lower case: "gfx110x-all"
+  Chips therock_tested;
+  std::map<std::string, Chips> therock_families;  // by name in lower case: "gfx110x-all"
   std::vector<Room> room;
   std::vector<JaxPython> jax_python;
   std::vector<JaxCuda> jax_cuda;
@@ -103,7 +103,7 @@ struct Compatibility {
   std::vector<OnnxRuntime> onnxruntime;
   Version newest_onnxruntime;
   std::vector<Rocm> rocm;
-  std::set<std::string> override_10_3_0, hipblaslt, broken_half;
+  Chips override_10_3_0, hipblaslt, broken_half;
   std::map<std::string, Origin> origins;  // "cuda", "pytorch", ...
   std::string date;                       // of the whole: "2026-11-22"
   std::string file;                       // that it was read from; "" for what Athanor brings with it
@@ -145,7 +145,7 @@ struct Compatibility {
   /// too.
   bool torch_had(std::string_view gfx) const;
   /// The newest of AMD's indexes that is known to have kernels for these chips; nullptr for none.
-  const TheRock* therock_for(const std::set<std::string>& gfx, const std::optional<Version>& python) const;
+  const TheRock* therock_for(const Chips& gfx, const std::optional<Version>& python) const;
   const Room* room_for(std::string_view goal, std::string_view on) const;
 };
 

@@ -12,6 +12,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/toml.h"
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/facts/python.h"
 
 namespace athanor::doctor {
@@ -63,8 +64,8 @@ class Part {
     if (!part.json_.is_boolean()) part.fail("is neither true nor false");
     return part.json_.get<bool>();
   }
-  std::set<std::string> names() const {
-    std::set<std::string> all;
+  Chips names() const {
+    Chips all;
     for (const Part& row : rows()) all.insert(row.text());
     return all;
   }
@@ -242,7 +243,10 @@ Compatibility Compatibility::parse(std::string_view toml, const std::string& fil
   try {
     return from_json(parse_toml(toml, file));
   } catch (const Error& error) {
-    throw error.at(file);
+    const Error there = error.at(file);
+    if (!there.hint().empty()) throw Error(there);
+    throw Error(there.code(), there.problem(), there.where(),
+                "Take a whole file, of the form of data/compatibility.toml");
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::format, error.what(), file);
   }

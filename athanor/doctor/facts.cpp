@@ -6,6 +6,7 @@
 #include <set>
 
 #include "athanor/base/text.h"
+#include "athanor/device/chip_order.h"
 
 namespace athanor::doctor {
 namespace {
@@ -126,7 +127,7 @@ std::vector<std::string> Facts::rocblas_folders() const {
 }
 
 std::string Facts::machine_kind() const {
-  std::set<std::string> chips;
+  Chips chips;
   for (const Gpu& gpu : gpus())
     chips.insert(fmt::format("{} {}", to_string(gpu.vendor),
                              gpu.arch.empty() ? fmt::format("{:04x}", gpu.id) : gpu.arch));

@@ -22,6 +22,19 @@ std::string room_of_plan(const InstallPlan& plan) {
   return has("/xpu") ? "xpu" : "cpu";
 }
 
+// Whether a row of the room table ("torch 2.15.0") was measured with the release that a plan installs
+// ("torch==2.15.*"). Where pip chooses the release, nobody knows.
+bool is_release_of(const InstallPlan& plan, const std::string& what) {
+  if (plan.packages.empty()) return false;
+  const std::string& package = plan.packages.front();
+  const size_t at = package.find("==");
+  if (at == std::string::npos) return false;
+  std::string release = package.substr(0, at) + " " + package.substr(at + 2);
+  if (release.ends_with(".*")) release.resize(release.size() - 2);
+  return what.starts_with(release) &&
+         (what.size() == release.size() || what[release.size()] < '0' || what[release.size()] > '9');
+}
+
 const char* word_of(RoomKind kind, Language language) {
   const bool en = language == Language::en;
   if (kind == RoomKind::disk) return en ? "free on the disk" : "磁盘可用空间";
@@ -44,10 +57,12 @@ void plan_room(InstallPlan& plan, const Facts& facts, const std::vector<const Gp
     return;
   }
   const Text takes = room_text(*need);
-  link.reason = {fmt::format("{}: {} takes {} ({}, {})", here.folder, need->what, takes.en, need->source,
-                             known.origins.at("room").date),
-                 fmt::format("{}：{} 需要 {}（{}，{}）", here.folder, need->what, takes.zh, need->source,
-                             known.origins.at("room").date)};
+  const bool same = is_release_of(plan, need->what);
+  const Text what{same ? need->what + " takes" : fmt::format("about as much as {} takes:", need->what),
+                  same ? need->what + " 需要" : fmt::format("与 {} 大致相同，即", need->what)};
+  const std::string& date = known.origins.at("room").date;
+  link.reason = {fmt::format("{}: {} {} ({}, {})", here.folder, what.en, takes.en, need->source, date),
+                 fmt::format("{}：{} {}（{}，{}）", here.folder, what.zh, takes.zh, need->source, date)};
   for (const Shortage& one : shortages(*need, here)) {
     link.broken = true;
     link.reason.en = fmt::format("not enough: {} {}, and {} needed. {}", format_bytes(one.there),

@@ -1,16 +1,16 @@
 // Which of AMD's chips an installed torch has kernels for.
 #pragma once
-#include <set>
 #include <string>
 #include <string_view>
 
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/facts/python.h"
 
 namespace athanor::doctor {
 
 struct TorchKernels {
-  std::set<std::string> targets;
+  Chips targets;
   bool some = true;    // it may have more
   std::string source;  // what said so
 

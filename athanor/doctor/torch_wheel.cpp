@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/plan_links.h"
 #include "athanor/doctor/probes/shared.h"
 
@@ -60,7 +60,7 @@ TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<V
 }
 
 // AMD's own build, with the kernels of just these chips.
-TorchWheel from_therock(const Compatibility::TheRock& index, const std::set<std::string>& chips) {
+TorchWheel from_therock(const Compatibility::TheRock& index, const Chips& chips) {
   TorchWheel wheel;
   wheel.flavour = "rocm" + index.rocm.text();
   wheel.index = index.url;
@@ -76,7 +76,7 @@ TorchWheel from_therock(const Compatibility::TheRock& index, const std::set<std:
 
 TorchWheel for_amd(const std::vector<const Gpu*>& gpus, const std::optional<Version>& python) {
   const Compatibility& known = Compatibility::known();
-  std::set<std::string> chips;
+  Chips chips;
   for (const Gpu* gpu : gpus)
     if (!gpu->arch.empty()) chips.insert(gpu->arch);
   const auto official = [&](bool pretend) -> const Compatibility::Framework* {

@@ -10,7 +10,9 @@
 #include <stdexcept>
 
 #include "athanor/base/error.h"
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/room.h"
 #include "tests/doctor/fixture.h"
 
@@ -200,6 +202,33 @@ TEST(Plans, SayWhetherThereIsRoom) {
   const InstallPlan rocm = plan_on("trap-no-room-for-rocm", "jax");
   EXPECT_FALSE(link_of(rocm, "room").broken);
   EXPECT_TRUE(link_of(rocm, "room for ROCm").broken);
+}
+
+// The table of sizes has one release of a goal, and a plan may install another.
+TEST(Plans, SayWhoseSizeTheyTakeForTheirOwn) {
+  const auto said_by = [](const char* machine, const char* goal) {
+    return link_of(plan_on(machine, goal), "room").reason;
+  };
+  EXPECT_THAT(said_by("healthy-h100x8", "pytorch").en, HasSubstr(": torch 2.15.0 takes 5.08 GiB"));
+  const Text older = said_by("healthy-rtx4090", "pytorch");  // torch==2.14.*
+  EXPECT_THAT(older.en, HasSubstr(": about as much as torch 2.15.0 takes: 5.08 GiB"));
+  EXPECT_THAT(older.zh, HasSubstr("：与 torch 2.15.0 大致相同，即 磁盘 5.08 GiB"));
+  EXPECT_THAT(said_by("healthy-no-gpu", "pytorch").en, HasSubstr("about as much as torch 2.12.0+cpu takes"));
+  EXPECT_THAT(said_by("row14-half-precision", "pytorch").en,  // 2.12
+              HasSubstr("about as much as torch 2.14 and torchvision for one chip takes"));
+  EXPECT_THAT(said_by("healthy-no-gpu", "tensorflow").en, HasSubstr(": tensorflow 2.21.0 takes"));
+  EXPECT_THAT(said_by("healthy-no-gpu", "jax").en, HasSubstr("about as much as jax"));  // the newest
+}
+
+TEST(Chips, AreListedAsPeopleCountThem) {
+  EXPECT_THAT((Chips{"gfx1201", "gfx90a", "gfx1030", "gfx908", "gfx900", "gfx803"}),
+              ElementsAre("gfx803", "gfx900", "gfx908", "gfx90a", "gfx1030", "gfx1201"));
+  EXPECT_THAT((Chips{"nvidia sm_120", "amd gfx1100", "amd gfx906", "nvidia sm_86"}),
+              ElementsAre("amd gfx906", "amd gfx1100", "nvidia sm_86", "nvidia sm_120"));
+  const UnpackedMachine machine("rx6600x2");
+  const Diagnosis diagnosis = diagnose(checks(), Facts(*machine));
+  EXPECT_THAT(diagnosis.find("amd.rocblas")->finding.values.at("known"),
+              HasSubstr("gfx942, gfx1030, gfx1100"));
 }
 
 TEST(Room, IsJudgedByWhatIsKnown) {

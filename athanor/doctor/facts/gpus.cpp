@@ -59,6 +59,7 @@ Gpu gpu_of(const FoundDevice& device, size_t index) {
   for (const BackendUse& use : device.backends) {
     if (use.usable && gpu.device.empty()) gpu.device = use.device;
     if (use.usable && use.backend == "opencl" && gpu.opencl.empty()) gpu.opencl = use.device;
+    if (use.backend == "opencl") gpu.opencl_hidden_by = use.hidden_by;
     if (use.no_compiler) gpu.without_compiler = use.backend, gpu.compiler_missing = use.reason;
   }
   return gpu;

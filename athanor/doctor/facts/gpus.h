@@ -33,7 +33,8 @@ struct Gpu {
   std::string render_node;
   /// What Athanor's --device takes ("opencl:0"); "" where no backend lists it, or none was asked.
   std::string device;
-  std::string opencl;  // the same of OpenCL alone: "opencl:0"
+  std::string opencl;            // the same of OpenCL alone: "opencl:0"
+  std::string opencl_hidden_by;  // what keeps OpenCL from listing it: "CUDA_VISIBLE_DEVICES=-1"; or ""
   /// "cuda" or "hip" where its runtime lists the GPU, but what compiles kernels for it is missing:
   /// then also what is missing, and what brings it.
   std::string without_compiler, compiler_missing;

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "athanor/base/text.h"
+#include "athanor/device/chip_order.h"
 #include "athanor/doctor/compatibility.h"
 #include "athanor/doctor/probes/shared.h"
 #include "athanor/doctor/torch_kernels.h"
@@ -78,8 +78,8 @@ const AddProbe mixed("amd.mixed", [](const Facts& f) {
 });
 
 // The chips that a folder of rocBLAS' kernels supports: "TensileLibrary_lazy_gfx1030.dat".
-std::set<std::string> chips_of(const Machine& machine, const std::string& folder) {
-  std::set<std::string> chips;
+Chips chips_of(const Machine& machine, const std::string& folder) {
+  Chips chips;
   for (const std::string& name : machine.list(folder))
     if (const size_t at = name.find("gfx"); at != std::string::npos && name.starts_with("TensileLibrary"))
       chips.insert(name.substr(at, name.find_first_of(".-_", at) - at));

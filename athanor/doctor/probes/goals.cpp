@@ -19,8 +19,8 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
   std::vector<Gpu> used;
   for (const Gpu& gpu : f.gpus()) {
     // The word of a runtime that was asked counts more than files.
-    if (!gpu.device.empty() || (opencl_use(f, gpu).state == OpenclUse::State::served && !opencl_answered(f)))
-      used.push_back(gpu);
+    const bool served = opencl_use(f, gpu).state == OpenclUse::State::served && gpu.opencl_hidden_by.empty();
+    if (!gpu.device.empty() || (served && !opencl_answered(f))) used.push_back(gpu);
   }
   if (f.gpus().empty()) return skip();
   if (used.empty() && !opencl_answered(f) && !f.machine().covers(opencl_vendors_folder(f)))
