@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "athanor/data/openers.h"
 
@@ -143,6 +144,7 @@ std::shared_ptr<const Dataset> open_named(const NamedDataset& dataset, const fs:
   if (fs::exists(name, unknown))
     throw Error(ErrorCode::io, "the dataset is neither a folder nor a file", name,
                 fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));
+  if (unknown) throw file_error("read", name, unknown);  // one may not look there
   if (name.find('/') != std::string::npos)
     throw Error(ErrorCode::io, "the dataset's folder or file does not exist", name,
                 fmt::format("Give a folder, a file, or one of {}", fmt::join(names, ", ")));

@@ -145,7 +145,13 @@ ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, 
                         const std::string& name) {
   ExampleSpec spec;
   std::set<std::string> classes;
-  for (const size_t row : rows) classes.insert(trim(table.rows[row][label]));
+  for (const size_t row : rows) {
+    const std::string name_of_class = trim(table.rows[row][label]);
+    if (name_of_class.empty())
+      throw Error(ErrorCode::value, fmt::format("the class is missing: '{}' is empty", table.columns[label]),
+                  example_place(name, row), "Fill it in, or take the row out");
+    classes.insert(name_of_class);
+  }
   if (classes.size() > most_table_classes)
     throw Error(ErrorCode::value,
                 fmt::format("the column '{}' has more than {} different values: it holds no class",

@@ -32,7 +32,8 @@ int64_t drawn(uint64_t seed, uint64_t pass, int64_t below) {
 
 SplitText read_text(const std::filesystem::path& path, const Tokenizer& tokenizer, double held_back) {
   const std::string text = read_text_file(path);
-  if (text.empty()) throw Error(ErrorCode::value, "the text file is empty", path.string());
+  if (text.empty())
+    throw Error(ErrorCode::value, "the text file is empty", path.string(), "Give one with text in it");
   auto cut = static_cast<size_t>(static_cast<double>(text.size()) * (1 - held_back));
   while (cut < text.size() && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) ++cut;
   const auto part = [&](std::string_view chosen) {

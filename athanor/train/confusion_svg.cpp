@@ -118,8 +118,10 @@ std::string recalls(const ClassCounts& counts, const ConfusionGrid& at) {
 std::string draw_confusion(const ClassCounts& counts, const std::vector<std::string>& names,
                            const std::string& title, const std::string& subtitle) {
   std::vector<std::string> shown;
-  for (int64_t label = 0; label < counts.classes(); ++label)
-    shown.push_back(text_lines(class_name(names, label), longest_name, {}, 1).front());
+  for (int64_t label = 0; label < counts.classes(); ++label) {
+    const auto lines = text_lines(class_name(names, label), longest_name, {}, 1);
+    shown.push_back(lines.empty() ? "" : lines.front());  // a class may be called "" or " "
+  }
   ConfusionGrid at = grid_of(counts.classes(), shown);
   at.width =
       std::max({at.width, 56 + text_width(title, {.size = 21, .bold = true}), 56 + text_width(subtitle, {})});

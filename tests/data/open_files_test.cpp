@@ -146,6 +146,14 @@ TEST(OpenCsv, ErrorsNameColumnAndExample) {
                open("size,color,weight,class\n1,red,2,bird\n"));
 }
 
+// As at the end of a file that was cut off.
+TEST(OpenCsv, ARowWithoutAClassIsAnError) {
+  const TempFolder folder;
+  put_file(folder / "train.csv", bytes_of("x,label\n1,a\n2,b\n3,\n"));
+  expect_error(ErrorCode::value, {"class is missing", "'label' is empty", "train.csv, example 3"},
+               [&] { open_dataset(folder.path().string(), Split::train); });
+}
+
 TEST(OpenCsv, OneTableKeepsATenth) {
   const TempFolder folder;
   std::string text = "x,y\n";

@@ -65,6 +65,7 @@ TEST(ClassCounts, PictureNamesEveryCell) {
   EXPECT_THAT(svg, HasSubstr("1,200 of 1,200 examples of b: right"));
   EXPECT_THAT(svg, HasSubstr("prefers-color-scheme: dark"));
   EXPECT_THAT(svg, HasSubstr("T &amp; t"));
+  EXPECT_THAT(draw_confusion(counts, {"", "b"}, "T", "s"), HasSubstr("examples of : taken for b"));
 }
 
 class RunClasses : public testing::TrainerTest {};
