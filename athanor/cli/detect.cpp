@@ -20,6 +20,7 @@
 #include "athanor/cli/doing.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/probe_text.h"
+#include "athanor/cli/recorded.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/cli/topology_text.h"
 
@@ -79,7 +80,7 @@ int run(const DetectOptions& options) {
   if (!options.root.empty() && (options.probe || options.memory_seconds > 0))
     throw Error(ErrorCode::usage, "a recorded machine cannot be measured", "--root",
                 "Leave out --root, or --probe and --memtest");
-  const Machine machine = options.root.empty() ? Machine() : Machine(options.root);
+  const Machine machine = machine_at(options.root);
   Detection found = detect(machine);
   if (options.probe || options.memory_seconds > 0)
     know_device(found, options.device);

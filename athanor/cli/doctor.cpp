@@ -16,6 +16,7 @@
 #include "athanor/cli/doctor_fix.h"
 #include "athanor/cli/doing.h"
 #include "athanor/cli/last_words.h"
+#include "athanor/cli/recorded.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/doctor/bundle.h"
 #include "athanor/doctor/compatibility.h"
@@ -51,7 +52,7 @@ Style style_of(const DoctorOptions& options) {
 
 Machine machine_of(const DoctorOptions& options) {
   try {
-    return options.root.empty() ? Machine() : Machine(options.root);
+    return machine_at(options.root);
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), error.where(), error.hint());
   }

@@ -9,6 +9,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
+#include "athanor/base/writable.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
@@ -130,6 +131,7 @@ std::unique_ptr<const Task> task_of(const TrainedModel& trained, const EvalOptio
 }
 
 int evaluate(const EvalOptions& options) {
+  if (!options.confusion.empty()) check_writable(options.confusion);
   const TrainedModel trained = load_trained_model(options.checkpoint, options.device, options.threads);
   const std::string data = options.data.empty() ? trained.config.data : options.data;
   const std::unique_ptr<const Task> task = task_of(trained, options, data);

@@ -9,6 +9,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/child.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/cli/doing.h"
 #include "athanor/examine/examine.h"
 
@@ -23,7 +24,7 @@ void tell(const nlohmann::ordered_json& json) {
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
 }
 
-Examination examine_apart(Device device) {
+Examination verdict_of_child(Device device) {
   Doing doing("examining " + to_string(device) + " before its first use");
   Examination verdict;
   std::string part = "the driver was loaded", error;
@@ -47,6 +48,17 @@ Examination examine_apart(Device device) {
   if (!error.empty()) throw Error(ErrorCode::device, error);
   verdict.wrong.push_back(fmt::format("the program that examined it {} while {}", answer.problem, part));
   return verdict;
+}
+
+Examination examine_apart(Device device) {
+  try {
+    return verdict_of_child(device);
+  } catch (const Interrupted&) {
+    std::cerr << fmt::format(
+        "athanor: stopped while it examined {}. The next run examines it again from the start\n",
+        to_string(device));
+    throw;
+  }
 }
 
 int examine_device(const std::string& name) {

@@ -12,6 +12,7 @@
 #include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 #include "athanor/base/threads.h"
+#include "athanor/base/writable.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/examine.h"
 #include "athanor/cli/fit_command.h"
@@ -176,6 +177,7 @@ std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point
 }
 
 int fit(const FitOptions& options, bool precision_was_given) {
+  if (!options.svg.empty()) check_writable(options.svg);
   const Device device = device_option(options.step.config.device);
   const ExampleSpec spec = examples_of(options.step);
   TrainConfig config = options.step.config;

@@ -163,7 +163,9 @@ int dump(const DumpOptions& options) {
   const std::filesystem::path folder(options.out);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (failed) throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out);
+  if (failed)
+    throw Error(ErrorCode::io, "cannot make the folder: " + failed.message(), options.out,
+                "Choose another with --out");
   OlderDump older = older_dump(folder);
   Takes takes;
   auto list = nlohmann::ordered_json::array();

@@ -13,9 +13,11 @@
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
+#include "athanor/base/writable.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doing.h"
+#include "athanor/cli/examine.h"
 #include "athanor/cli/numbers.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/data/augmentation.h"
@@ -316,8 +318,8 @@ int report_finished(const RunFolder& folder, const TrainOptions& options) {
 
 /// Says where an interrupted run stands; the exit code.
 int report_interrupted(const RunFolder& folder, int64_t steps, bool saved) {
-  const std::string go_on =
-      folder.has_run() ? fmt::format("Go on with: {}", resume_command(folder)) : "Nothing was begun";
+  const std::string go_on = folder.has_run() ? fmt::format("Go on with: {}", resume_command(folder))
+                                             : "There is no run yet: the same command begins one";
   if (steps == 0)
     std::cerr << fmt::format("athanor: stopped before a step was made. {}\n", go_on);
   else if (saved)
@@ -351,7 +353,8 @@ void check_tuning(const nlohmann::json& given, TrainConfig& config) {
     throw Error(ErrorCode::usage, "the kernels are those of another run, and are not chosen", "--choices",
                 "Leave out --tune and --deterministic");
   config.choices = std::filesystem::absolute(config.choices).lexically_normal().string();
-  if (!std::filesystem::exists(config.choices))
+  std::error_code failed;
+  if (!std::filesystem::exists(config.choices, failed) && !failed)
     throw Error(ErrorCode::usage, "there is no such run", config.choices,
                 "Give the folder of a run, or its metrics.jsonl");
 }
@@ -382,9 +385,12 @@ int find_lr(const TrainOptions& options) {
     if (sweep.grows) result["grows"] = *sweep.grows;
     for (const LrPoint& point : sweep.points)
       result["points"].push_back({point.lr, point.loss, point.smooth});
+    add_trust_note(result, sweep.device);
     std::cout << result.dump() << '\n';
     return 0;
   }
+  if (const std::string note = trust_note(sweep.device); !note.empty())
+    std::cerr << fmt::format("athanor: {} is {}\n", to_string(sweep.device), note);
   if (options.quiet) return 0;
   if (sweep.suggested)
     std::cout << fmt::format(
@@ -411,6 +417,8 @@ int train(const CLI::App& command, TrainOptions options) {
   options.config.data = from_any_folder(options.config.data);
   options.config.tokenizer = from_any_folder(options.config.tokenizer);
   options.config.init = from_any_folder(options.config.init);
+  for (const std::string& file : {options.find_lr, options.trace})
+    if (!file.empty()) check_writable(file);
   if (!options.find_lr.empty()) return find_lr(options);
   const RunFolder folder = choose_run(given, options);
 

@@ -226,6 +226,10 @@ std::vector<int32_t> BpeTokenizer::encode(std::string_view text) const {
   return tokens;
 }
 
+constexpr const char* how_to_get =
+    "Give the tokenizer.json of a GPT-2 or a BERT, a BERT's vocab.txt, or leave it out: bytes are the tokens "
+    "then";
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> byte_tokenizer() {
@@ -235,24 +239,25 @@ std::shared_ptr<const Tokenizer> byte_tokenizer() {
 
 std::shared_ptr<const Tokenizer> parse_tokenizer(const std::string& text, const std::string& name) {
   if (text.empty()) return byte_tokenizer();
-  constexpr const char* hint =
-      "Give the tokenizer.json of a GPT-2 or a BERT, a BERT's vocab.txt, or leave it out: bytes are the "
-      "tokens then";
   try {
     const json file = json::parse(text);
+    if (!file.is_object() || !file.contains("model"))
+      throw Error(ErrorCode::format, "the file is not a tokenizer.json: it has no \"model\"");
     if (file.at("model").value("type", "") == "WordPiece") return wordpiece_tokenizer(text, file);
     return std::make_shared<const BpeTokenizer>(text, file);
   } catch (const Error& error) {
-    throw Error(ErrorCode::format, error.problem(), name, hint);
+    throw Error(ErrorCode::format, error.problem(), name, how_to_get);
   } catch (const json::exception& error) {
     throw Error(ErrorCode::format, fmt::format("the file is not a tokenizer.json: {}", error.what()), name,
-                hint);
+                how_to_get);
   }
 }
 
 std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& path) {
   constexpr uint64_t longest = uint64_t{256} << 20;
   std::string text = read_text_file(path, longest);
+  if (text.empty())
+    throw Error(ErrorCode::format, "the file of the tokenizer is empty", path.string(), how_to_get);
   const bool lists_tokens = path.extension() == ".txt";
   try {
     if (lists_tokens) text = json_of_vocabulary(text);
@@ -260,7 +265,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer(const std::filesystem::path& pat
     throw Error(error.code(), error.problem(), path.string(),
                 "Give the vocab.txt of a BERT: a token on each line");
   }
-  return parse_tokenizer(text.empty() ? "{}" : text, path.string());
+  return parse_tokenizer(text, path.string());
 }
 
 }  // namespace athanor

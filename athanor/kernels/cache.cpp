@@ -497,10 +497,12 @@ void KernelCache::clear() {
 void KernelCache::export_to(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
   if (!open()) throw Error(ErrorCode::io, "there is no cache to export: it " + trouble_, file_.string());
-  if (std::filesystem::exists(path))
-    throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name, or delete it");
-  const std::filesystem::path temporary = path.string() + ".tmp";
   std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw file_error("write", path, make_error_code(std::errc::is_a_directory));
+  if (std::filesystem::exists(path, ignored))
+    throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name");
+  const std::filesystem::path temporary = path.string() + ".tmp";
   std::filesystem::remove(temporary, ignored);  // of an export that was killed
   if (!SqlStatement(database_, "VACUUM INTO ?").bind(temporary.string()).run()) {
     const std::string said = sqlite3_errmsg(database_);
@@ -515,8 +517,7 @@ void KernelCache::export_to(const std::filesystem::path& path) {
 
 void KernelCache::import_from(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
-  if (!std::filesystem::is_regular_file(path))
-    throw Error(ErrorCode::io, "there is no such file", path.string());
+  static_cast<void>(open_to_read(path));  // says why not
   if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
   const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
   int64_t version = -1;
@@ -530,8 +531,8 @@ void KernelCache::import_from(const std::filesystem::path& path) {
   if (!imported) run_sql(database_, "ROLLBACK");
   run_sql(database_, "DETACH other");
   if (!imported)
-    throw Error(ErrorCode::format, "this is not an exported cache of this version of Athanor", path.string(),
-                "Make one with: athanor cache export FILE");
+    throw Error(ErrorCode::format, "this is no cache that this version of Athanor exported, or it is damaged",
+                path.string(), "Make one with: athanor cache export FILE");
 }
 
 }  // namespace athanor

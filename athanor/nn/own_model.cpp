@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
 #include "athanor/base/os/library.h"
 
 namespace athanor::nn {
@@ -25,9 +26,14 @@ const OwnModel& load_own_model(const std::string& file) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
   const OwnModel*& model = loaded[path];
   if (model != nullptr) return *model;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored))
+  std::error_code failed;
+  if (!std::filesystem::exists(path, failed) && !failed)
     throw Error(ErrorCode::usage, "there is no such library of a model", path, "Give its path, as ./mine.so");
+  try {
+    static_cast<void>(open_to_read(path));
+  } catch (const Error& error) {  // a folder, a device, a file that one may not read
+    throw Error(ErrorCode::usage, error.problem(), path, error.hint());
+  }
   const os::Library library({path});
   if (!library)
     throw Error(ErrorCode::usage,

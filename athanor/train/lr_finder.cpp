@@ -83,7 +83,7 @@ LrSweep sweep_learning_rates(const TrainConfig& config,
   eval({});
   const double low = config.optimizer == "sgd" ? 1e-6 : 1e-7;
   const int64_t steps = 7 * steps_to_decade + 1;
-  LrSweep sweep;
+  LrSweep sweep{.device = chosen.device};
   double recent = 0, least = 0;
   for (int64_t i = 0; i < steps; ++i) {
     throw_if_interrupted();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/device/device.h"
 #include "athanor/train/config.h"
 
 namespace athanor {
@@ -16,6 +17,7 @@ struct LrPoint {
 };
 
 struct LrSweep {
+  Device device;
   std::vector<LrPoint> points;
   std::optional<double> steepest;   // where the loss falls fastest; none if it does not fall
   std::optional<double> grows;      // from where on the loss grows

@@ -6,6 +6,8 @@
 #include <filesystem>
 
 #include "athanor/base/error.h"
+#include "athanor/base/file.h"
+#include "athanor/data/open_dataset.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/classification.h"
 #include "athanor/train/language_modelling.h"
@@ -48,6 +50,9 @@ std::unique_ptr<const Task> open_task(const TrainConfig& config) {
   std::error_code ignored;
   const bool is_file = std::filesystem::is_regular_file(config.data, ignored);
   if (nn::is_language_model(config.model)) {
+    const auto names = dataset_names();
+    if (!is_file && std::ranges::find(names, config.data) == names.end())
+      static_cast<void>(open_to_read(config.data));  // says what is wrong with it
     if (!is_file)
       throw Error(ErrorCode::usage,
                   fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),

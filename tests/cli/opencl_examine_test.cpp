@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "athanor/base/file.h"
 #include "athanor/device/device.h"
 #include "tests/cli/program_test.h"
 #include "tests/support/temp_folder.h"
@@ -62,12 +63,6 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   ASSERT_EQ(trusted.exit_code, 0) << trusted.err;
   EXPECT_THAT(trusted.out, HasSubstr("used although it failed its examination (--trust): batch_matmul"));
   EXPECT_THAT(std::string(summary().at("trust")), HasSubstr("batch_matmul"));
-  const Outcome tested = run({"eval", "run", "--device", "opencl:0", "--trust", "--json"});
-  EXPECT_EQ(tested.exit_code, 0) << tested.err;
-  EXPECT_THAT(std::string(nlohmann::json::parse(tested.out).at("trust")), HasSubstr("batch_matmul"));
-  const Outcome explained = run({"explain", "--model", "mlp", "--device", "opencl:0", "--trust", "--json"});
-  EXPECT_EQ(explained.exit_code, 0) << explained.err;
-  EXPECT_THAT(std::string(nlohmann::json::parse(explained.out).at("trust")), HasSubstr("batch_matmul"));
   EXPECT_THAT(run({"runs", "ls", "."}).out, HasSubstr("opencl:0, on trust"));
   EXPECT_THAT(run({"runs", "ls", ".", "--json"}).out, HasSubstr("although it failed its examination"));
   ASSERT_EQ(run({"runs", "report", "run"}).exit_code, 0);
@@ -80,6 +75,46 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   const Outcome known = train("text:another driver");
   EXPECT_EQ(known.exit_code, 0) << known.err;
   EXPECT_THAT(known.err, Not(HasSubstr("examining")));
+}
+
+// Whatever is computed there, as text and as JSON.
+TEST_F(Examination, EveryResultOfATrustedDeviceSaysSo) {
+  EXPECT_EQ(train("wrong:gemm").exit_code, 1);
+  ASSERT_EQ(train("none", {"--device", "opencl:0", "--trust"}).exit_code, 0);
+  write_file_atomically(folder_ / "text.txt", std::string(2000, 'a'));
+  write_file_atomically(folder_ / "four.csv",
+                        "a,b,c\n1,2,x\n2,3,y\n3,4,x\n4,5,y\n");  // few batches to compile
+  const Outcome wrote = run({"train", "--model", "gpt2-nano", "--data", "text.txt", "--context", "16",
+                             "--batch-size", "2", "--max-steps", "1", "--device", "cpu", "--out", "writer"});
+  ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
+  const std::string image = ATHANOR_SOURCE_DIR "/tests/fuzz/corpus/image/grey.png";
+  struct Case {
+    Words words;
+    bool json = true;
+  };
+  // What standard error says is the same with and without --json.
+  for (const auto& [words, json] :
+       {Case{{"train", "--data", "fashion-mnist", "--find-lr", "lr.svg", "--batch-size", "16", "--model",
+              "mlp"}},
+        Case{{"eval", "run", "--eval-examples", "32"}}, Case{{"predict", image, "--checkpoint", "run"}},
+        Case{{"sample", "writer", "--tokens", "2"}},
+        Case{{"fit", "--model", "mlp", "--data", "four.csv", "--batch-size", "1", "--precision", "f32"}},
+        Case{{"explain", "--model", "mlp", "--batch-size", "4"}}, Case{{"tune", "--gemm", "8x8x8"}, false}}) {
+    Words here = words;
+    here.insert(here.end(), {"--device", "opencl:0", "--trust"});
+    if (json) here.emplace_back("--json");
+    const std::string shown = ::testing::PrintToString(here);
+    const Outcome made = run(here);
+    ASSERT_EQ(made.exit_code, 0) << shown << made.err;
+    EXPECT_THAT(made.err,
+                HasSubstr("opencl:0 is used although it failed its examination (--trust): batch_matmul"))
+        << shown;
+    if (!json) continue;
+    auto result = nlohmann::json::parse(made.out);
+    if (result.is_array()) result = result.at(0);
+    EXPECT_THAT(result.value("trust", ""), HasSubstr("failed its examination (--trust): batch_matmul"))
+        << shown;
+  }
 }
 
 // Kernels that stand only in the training step, or share one with many other cases.
@@ -126,7 +161,9 @@ TEST_F(Examination, IsLeftWhenSomebodyAsksToStop) {
   program.send(SIGTERM);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("examining opencl:0"));
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("examining opencl:0"), HasSubstr("stopped while it examined opencl:0"),
+                    HasSubstr("There is no run yet")));
   EXPECT_THAT(run({"cache", "ls"}).out, Not(HasSubstr("failed its examination")));
 }
 
