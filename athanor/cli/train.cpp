@@ -375,6 +375,8 @@ int find_lr(const TrainOptions& options) {
                         draw_lr_sweep(sweep, title,
                                       fmt::format("{}, batch {}, {} steps, each with a larger rate",
                                                   config.optimizer, config.batch_size, sweep.points.size())));
+  if (const std::string note = trust_note(sweep.device); !note.empty())
+    std::cerr << fmt::format("athanor: {} is {}\n", to_string(sweep.device), note);
   if (options.json) {
     nlohmann::ordered_json result{{"suggested", nullptr},
                                   {"steepest", nullptr},
@@ -389,8 +391,6 @@ int find_lr(const TrainOptions& options) {
     std::cout << result.dump() << '\n';
     return 0;
   }
-  if (const std::string note = trust_note(sweep.device); !note.empty())
-    std::cerr << fmt::format("athanor: {} is {}\n", to_string(sweep.device), note);
   if (options.quiet) return 0;
   if (sweep.suggested)
     std::cout << fmt::format(
