@@ -89,7 +89,7 @@ TEST_F(CacheFiles, ThatAreNoneChangeNothing) {
   write_file_atomically(file_, "no database at all, but long enough that it might have been one");
   const Outcome none = run({"cache", "import", file_});
   EXPECT_EQ(none.exit_code, 1);
-  EXPECT_THAT(none.err, HasSubstr("not an exported cache"));
+  EXPECT_THAT(none.err, HasSubstr("no cache that this version of Athanor exported"));
   EXPECT_EQ(run({"cache", "import", "missing"}).exit_code, 1);
   EXPECT_EQ(json::parse(run({"cache", "ls", "--json"}).out)["entries"], json::array());
 }
