@@ -50,6 +50,11 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (terms > 0 && sums > most_sums) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
   if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;
+  // Of RDNA's 256 registers, addresses and counters need the rest.
+  constexpr int64_t most_in_loop = 232;
+  if (unit_.form == MatrixUnit::Form::wmma &&
+      sums + fragment_registers() + a_.load_registers() + b_.load_registers() > most_in_loop)
+    return false;
   // Registers hold two sets of fragments in turn.
   if (point_.async && point_.k / a_.fragment_k() % 2 != 0) return false;
   const int64_t reach = (row_.even() ? point_.m * std::abs(row_.stride()) : row_.reach()) +
@@ -141,17 +146,21 @@ void TileKernel::multiply(int64_t set) {
   code_.close();
 }
 
+int64_t TileKernel::fragment_registers() const {
+  return a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
+}
+
 /// A whole tile. Where registers are left, a step is read while the one before is multiplied.
-void TileKernel::read_and_multiply(const std::string& at) {
+void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
   const int64_t steps = point_.k / a_.fragment_k();
   const int64_t sums = wave_m() * wave_n() / unit_.wave;
-  const int64_t parts =
-      a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
-  if (steps % 2 != 0 || sums + 2 * parts > 160) {
+  if (steps % 2 != 0 || sums + 2 * fragment_registers() > 160) {
     code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
     declare_parts(1);
     read(0, "f", at);
     multiply(0);
+    // In the last tile nothing else holds the compiler back from reading all steps ahead, and it spills.
+    if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
     code_.close();
     return;
   }
@@ -222,7 +231,7 @@ void TileKernel::loop_of_registers() {
   code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
   fetch("");
   code_.line("SCHEDULE_FENCE();");
-  read_and_multiply("read_at");
+  read_and_multiply("read_at", false);
   code_.line("SCHEDULE_FENCE();");
   if (point_.stages == 1) code_.line("LOCAL_BARRIER();");
   const std::string other = point_.stages == 1 ? "0" : fmt::format("({} - read_at)", stage);
@@ -230,7 +239,7 @@ void TileKernel::loop_of_registers() {
   code_.line("LOCAL_BARRIER();");
   if (point_.stages > 1) code_.line(fmt::format("read_at = {};", other));
   code_.close();
-  read_and_multiply("read_at");
+  read_and_multiply("read_at", true);
 }
 
 // ---- The whole ----

@@ -42,7 +42,8 @@ class TileKernel {
   void declare_parts(int sets);
   void read(int64_t set, const std::string& step, const std::string& at);
   void multiply(int64_t set);
-  void read_and_multiply(const std::string& at);
+  int64_t fragment_registers() const;  // of a set of them
+  void read_and_multiply(const std::string& at, bool is_last);
   void loop_of_copies();
   void loop_of_registers();
   void loop_of_local_matrices();

@@ -42,6 +42,11 @@ class TileOperand {
   void declare(Code& code, const std::string& first) const;
   /// Declares the registers of load().
   void declare_held(Code& code) const;
+  /// How many registers an item's loads of a tile take while they wait for memory: elements that are loaded
+  /// by themselves have one each.
+  int64_t load_registers() const {
+    return share() * loads() * (vector_ * from_size_ >= 4 ? held_registers() : chunk_);
+  }
   /// Reads the item's chunks into its registers. `edge`: zeros from step k_left on.
   void load(Code& code, bool edge) const;
   /// Writes them to the tile at element `at` of local memory.

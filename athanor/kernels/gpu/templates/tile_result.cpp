@@ -117,9 +117,9 @@ void TileKernel::store_result() {
   if (reduces() && reduces_all()) declare_terms();
   const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
   code_.open(turned ? columns_loop : rows_loop);
-  // Or the compiler keeps which elements lie inside from one round to the next, in more scalar registers than
-  // there are.
-  if (reduces() && has_edges) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
+  // Or the compiler keeps from one round to the next where elements lie, in lanes' registers, and which lie
+  // inside, in scalar ones: more than there are.
+  if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
   code_.open(turned ? rows_loop : columns_loop);
   for (int e = 0; e < c.elements; e += static_cast<int>(run)) {
