@@ -1,11 +1,12 @@
-// Writes every launch of every candidate that the templates offer a GPU, for products, convolutions, pooling
-// and attention as training has them: `write_candidates FOLDER hip|cuda|opencl all|products|convolutions
-// [ARCHITECTURE]`, for tools/check-gpu-kernels. With an architecture ("gfx1100", "sm_86") those for its
-// matrix units are among them; `opencl` with 8 or 16 has those for Intel's units of as many lanes, or with
-// an architecture its own. A plan for a GPU that is not there has the first candidate of each op only.
-// launches.json says what each needs. `products`: only the first candidate of products of 4096 x 4096 and,
-// where there are matrix units, of GPT-2 small's attention; `convolutions`: of ResNet-50's, in f16 where the
-// chip has matrix units, else in f32.
+// Writes every launch of every candidate that the templates offer a GPU, for products, convolutions and
+// attention as training has them, and of each op that has a template the first candidate of each kind for its
+// own cases: `write_candidates FOLDER hip|cuda|opencl all|products|convolutions [ARCHITECTURE]`, for
+// tools/check-gpu-kernels. Fails if an op with a template has no case that it computes. With an architecture
+// ("gfx1100", "sm_86") candidates for its matrix units are among them; `opencl` with 8 or 16 has those for
+// Intel's units of as many lanes, or with an architecture its own. A plan for a GPU that is not there has the
+// first candidate of each op only. launches.json says what each needs. `products`: only the first candidate
+// of products of 4096 x 4096 and, where there are matrix units, of GPT-2 small's attention; `convolutions`:
+// of ResNet-50's, in f16 where the chip has matrix units, else in f32.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -24,7 +25,9 @@
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/opencl_units.h"
+#include "athanor/kernels/gpu/templates.h"
 #include "athanor/ops/conv_problem.h"
+#include "tests/support/reduced.h"
 
 namespace athanor {
 namespace {
@@ -86,24 +89,54 @@ class Writer {
                             request.op->name.find("attention") != std::string::npos || !title.empty();
     auto candidates = gpu_candidates(request, all_memory ? own_ : traits_);
     if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
-    for (const GpuCandidate& candidate : candidates)
-      for (const GpuLaunch& launch : candidate.launches) {
-        std::string source = render(launch, target_);
-        if (!seen_.insert(source).second) continue;
-        const std::string name =
-            fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name, name_of(target_).suffix);
-        write_file_atomically((folder_ / name).string(), source);
-        list_.push_back({{"file", name},
-                         {"op", op},
-                         {"kernel", title + candidate.name},
-                         {"dtype", to_string(dtype)},
-                         {"group_size", launch.group_size},
-                         {"local_bytes", launch.local_bytes}});
+    for (const GpuCandidate& candidate : candidates) write(candidate, op, dtype, title);
+  }
+
+  /// The first candidate of each kind for an op's own cases, in one dtype of each kind. Throws
+  /// Error(internal) if there is none.
+  void add_cases(const Op& op) {
+    bool any = false;
+    for (const DType dtype : testing::one_of_each_kind(op.dtypes))
+      for (const OpCase& one : op.cases) {
+        std::vector<TensorType> types;
+        for (const Sample& sample : one.inputs)
+          types.push_back({sample.dtype.value_or(dtype), sample.shape, {}});
+        const TensorType result = op.infer(types, one.attrs);
+        if (!gpu_has_kernel(op, types, result, one.attrs)) continue;
+        KernelRequest request{&op, one.attrs, {}, {whole(result)}, {}};
+        for (const TensorType& type : types) request.inputs.push_back(whole(type));
+        for (const GpuCandidate& candidate : gpu_candidates(request, own_)) {
+          any = true;
+          if (testing::is_first_of_kind(op.name, dtype, candidate.name)) write(candidate, op.name, dtype, {});
+        }
       }
+    if (!any)
+      throw Error(ErrorCode::internal, fmt::format("the op '{}' has a template, but no kernel", op.name), {},
+                  "Give its declaration a case that the template computes");
   }
   void finish() { write_file_atomically((folder_ / "launches.json").string(), list_.dump(2) + "\n"); }
 
  private:
+  static OperandDesc whole(const TensorType& type) {
+    return {type.dtype, type.shape, {}, contiguous_strides(type.shape)};
+  }
+
+  void write(const GpuCandidate& candidate, const std::string& op, DType dtype, const std::string& title) {
+    for (const GpuLaunch& launch : candidate.launches) {
+      std::string source = render(launch, target_);
+      if (!seen_.insert(source).second) continue;
+      const std::string name =
+          fmt::format("{:03}_{}_{}.{}", seen_.size(), op, launch.name, name_of(target_).suffix);
+      write_file_atomically((folder_ / name).string(), source);
+      list_.push_back({{"file", name},
+                       {"op", op},
+                       {"kernel", title + candidate.name},
+                       {"dtype", to_string(dtype)},
+                       {"group_size", launch.group_size},
+                       {"local_bytes", launch.local_bytes}});
+    }
+  }
+
   std::filesystem::path folder_;
   GpuTarget target_;
   size_t most_candidates_;
@@ -196,6 +229,7 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   add_rest_of_attention(writer, DType::f16, {4, 8, 200, 64}, true);
   add_attention(writer, DType::f16, {4, 8, 200, 128}, false);
   add_attention(writer, DType::bf16, {4, 8, 200, 64}, false);
+  for (const std::string& op : gpu::ops_with_templates()) writer.add_cases(find_op(op));
   writer.finish();
 }
 

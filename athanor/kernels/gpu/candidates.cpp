@@ -53,6 +53,12 @@ bool gpu::register_template(const Template& one) {
   return true;
 }
 
+std::vector<std::string> gpu::ops_with_templates() {
+  std::vector<std::string> names;
+  for (const auto& [name, found] : templates().list()) names.push_back(name);
+  return names;
+}
+
 std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
   const bool answers = found != nullptr && (request.tf32 ? found->tf32 : request.computes_as_implied());

@@ -25,6 +25,8 @@ struct Template {
 /// When the program starts, as ops are declared. Throws Error(internal) if one of the ops has a template.
 /// Returns true.
 bool register_template(const Template& one);
+/// The names of the ops that have one.
+std::vector<std::string> ops_with_templates();
 
 /// For composite ops, whose decomposition serves all other types, floats of 8 bits among them.
 inline bool serves_floats(std::span<const TensorType>, const TensorType& output, const Attrs&,
