@@ -1,6 +1,7 @@
 // The templates: kernels of the ops that are not loops, each family in a file with its text
 // (templates/NAME.cpp, NAME.kernel). A template registers itself; there is no list of them.
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,5 +34,8 @@ inline bool serves_floats(std::span<const TensorType>, const TensorType& output,
                           const GpuTraits&) {
   return is_float(output.dtype) && size_of(output.dtype) > 1;
 }
+
+/// What an array takes of local memory: compilers begin each at a multiple of 16 bytes.
+constexpr int64_t local_array(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace athanor::gpu

@@ -69,9 +69,19 @@ int64_t vector_of(const OperandDesc& operand) {
 }  // namespace
 
 int64_t AttentionFootprint::bytes(const AttentionPoint& point) const {
-  if (point.side == 0) return point.block * row_bytes;
-  return number_bytes * (own_features * (point.rows + 1) + own_numbers * point.rows +
-                         (other_features + point.rows) * (point.block + 1) + other_numbers * point.block);
+  int64_t all = 0;
+  const auto add = [&](int64_t elements) { all += local_array(elements * number_bytes); };
+  for (int64_t i = 0; i < other_numbers; ++i) add(point.block);
+  if (point.side == 0) {
+    for (const int64_t features : compared) add(features * point.block);
+    for (const int64_t features : inside) add(features * point.block);
+    return all;
+  }
+  for (const int64_t features : compared) add(features * (point.rows + 1));
+  for (const int64_t features : other) add(features * (point.block + 1));
+  for (int64_t i = 0; i < own_numbers; ++i) add(point.rows);
+  add(point.rows * (point.block + 1));  // weights
+  return all;
 }
 
 namespace {
@@ -169,15 +179,15 @@ std::vector<GpuCandidate> attention_of(const KernelRequest& request, Kind kind, 
   // What the templates keep in local memory.
   const bool both = kind == Kind::grad_kv, second = kind == Kind::grad_q || kind == Kind::grad_k || both,
              of_rows = kind != Kind::lse;
-  const int64_t in_rows = !of_rows ? 0 : (second ? d : 0) + (!second || both ? e : 0),
-                by_query = by_keys ? 1 + second : 0;
-  const int64_t number_bytes = f64 ? 8 : 4;
-  const AttentionFootprint footprint{.own_features = d + second * e,
-                                     .own_numbers = kind == Kind::forward || !of_rows ? 2 : 0,
-                                     .other_features = d + of_rows * e,
-                                     .other_numbers = by_query,
-                                     .number_bytes = number_bytes,
-                                     .row_bytes = (d + second * e + in_rows + by_query) * number_bytes};
+  AttentionFootprint footprint{.compared = {d},
+                               .other = {d},
+                               .own_numbers = kind == Kind::forward || !of_rows ? 2 : 0,
+                               .other_numbers = by_keys ? 1 + second : 0,
+                               .number_bytes = f64 ? 8 : 4};
+  if (second) footprint.compared.push_back(e);
+  if (of_rows) footprint.other.push_back(e);
+  if (of_rows && second) footprint.inside.push_back(d);
+  if (of_rows && (!second || both)) footprint.inside.push_back(e);
   std::vector<AttentionPoint> points = traits.grain->points->attention(own, footprint, traits);
   if (points.empty()) points.push_back({1, 1, std::min(traits.grain->items, traits.max_group_size)});
   for (const AttentionPoint& point : points) {

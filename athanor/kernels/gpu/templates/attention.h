@@ -56,11 +56,12 @@ struct AttentionPoint {
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
 };
 
-/// What is in local memory. attention_tiles: matrices of features by own and by other rows, and numbers for
-/// each of these rows. attention_rows: other rows.
+/// What is in local memory: an array for each matrix, with so many features, and for numbers of rows.
 struct AttentionFootprint {
-  int64_t own_features, own_numbers, other_features, other_numbers, number_bytes;
-  int64_t row_bytes;  // of another row for attention_rows
+  std::vector<int64_t> compared = {};  // own rows' for attention_tiles; other rows' for attention_rows
+  std::vector<int64_t> other = {};     // other rows' for attention_tiles
+  std::vector<int64_t> inside = {};    // for attention_rows: other rows' again, with features inside
+  int64_t own_numbers = 0, other_numbers = 0, number_bytes = 4;
   int64_t bytes(const AttentionPoint& point) const;
 };
 

@@ -12,7 +12,9 @@ constexpr int64_t most_places = 1023;  // of a path: a group walks them
 int64_t places_of(const Shape& targets) { return 2 * targets[1] + 1; }
 
 int64_t local_bytes_of(int64_t places, DType dtype, bool gradient) {
-  return places * (4 + (gradient ? 3 : 2) * (dtype == DType::f64 ? 8 : 4));
+  const int64_t real = dtype == DType::f64 ? 8 : 4;
+  return local_array(4 * places) + local_array(2 * places * real) +
+         (gradient ? local_array(places * real) : 0);
 }
 
 // The gradient decides for both: a loss whose gradient decomposes would be computed twice.

@@ -30,14 +30,19 @@ struct Recurrence {
 
   int64_t gates() const { return lstm ? 4 : 3; }
   int64_t real() const { return dtype == DType::f64 ? 8 : 4; }
-  /// Of local memory, for an example.
-  int64_t state_bytes() const { return h * real() * (gradient ? gates() + (lstm ? 2 : 1) : (lstm ? 3 : 2)); }
+  /// Of local memory, for so many examples.
+  int64_t state_bytes(int64_t rows) const {
+    const int64_t one = rows * h * real();
+    return (gradient ? local_array(one) + local_array(gates() * one) : local_array(2 * one)) +
+           (lstm ? local_array(one) : 0);
+  }
 };
 
 bool serves_recurrence(std::span<const TensorType> inputs, const TensorType& y, const Attrs& attrs,
                        const GpuTraits& traits) {
   const Shape& weight = inputs[inputs[1].shape.rank() == 2 ? 1 : 2].shape;
-  const int64_t most = 6 * weight[1] * static_cast<int64_t>(y.dtype == DType::f64 ? 8 : 4);  // of all four
+  const int64_t one = weight[1] * static_cast<int64_t>(y.dtype == DType::f64 ? 8 : 4);
+  const int64_t most = 2 * local_array(one) + local_array(4 * one);  // of all four
   return serves_floats(inputs, y, attrs, traits) && most <= std::min(most_local_bytes, traits.local_bytes);
 }
 
@@ -90,7 +95,7 @@ GpuCandidate make_recurrence(const KernelRequest& request, const GpuTraits& trai
                 .source = defines.text() + text,
                 .groups = {ceil_div(r.batch, rows), 1, 1},
                 .group_size = {items, 1, 1},
-                .local_bytes = rows * r.state_bytes()};
+                .local_bytes = r.state_bytes(rows)};
   for (int i = 0; i < output; ++i)
     if (i != weight) run.arguments.push_back({i});
   run.arguments.push_back({output});
@@ -109,7 +114,7 @@ static std::vector<GpuCandidate> recurrence(const KernelRequest& request, const 
   std::vector<GpuCandidate> candidates;
   // Many examples of a group read the weight less often, few use more groups.
   for (const int64_t rows : {4, 2, 1})
-    if (rows == 1 || (rows <= r.batch && rows * r.state_bytes() <= traits.local_bytes))
+    if (rows == 1 || (rows <= r.batch && r.state_bytes(rows) <= traits.local_bytes))
       candidates.push_back(make_recurrence(request, traits, rows));
   return candidates;
 }
