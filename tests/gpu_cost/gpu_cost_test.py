@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, loops, occupancy, predict, rates, report, sass, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Program  # noqa: E402
 
 
@@ -33,6 +33,23 @@ def listing(*rows):
 def program_of(chip, registers, items, local=0, wave=32):
     vendor = rates.chip(chip).vendor
     return Program("kernel", vendor, [], {}, wave, registers=registers, items=items, local=local)
+
+
+class Goals(unittest.TestCase):
+    def test_what_a_product_misses(self):
+        def made(of_unit, matrix=1, spills=0, conflicts=0.0):
+            return unittest.mock.Mock(of_unit=of_unit, conflicts=conflicts, counts={"matrix": matrix}, program=unittest.mock.Mock(spills=spills))
+        self.assertEqual(goals.missed("gfx1100", "wmma", "f16", made(0.85)), [])
+        self.assertEqual(goals.missed("gfx1030", "fma", "f32", made(0.80, matrix=0)), [])
+        for chip, dtype, one, finding in (("gfx1100", "bf16", made(0.84), "reaches 84 %"), ("sm_75", "f32", made(0.79), "reaches 79 %"),
+                                          ("sm_90", "f16", made(1, matrix=0), "no matrix instruction"),
+                                          ("gfx908", "f16", made(0.5, spills=3), "spills 3"),
+                                          ("gfx908", "f16", made(0.5, conflicts=0.1), "bank conflicts"),
+                                          ("gfx908", "f16", made(0.5, conflicts=None), "not known")):
+            found = goals.missed(chip, "product", dtype, one)
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(finding, found[0])
+        self.assertEqual(goals.missed("gfx942", "mfma attention 128x64", "f16", made(0.2, conflicts=0.1)), [])
 
 
 class Amd(unittest.TestCase):

@@ -3,6 +3,8 @@ import contextlib
 import ctypes
 import functools
 import glob
+import hashlib
+import json
 import os
 import pathlib
 import re
@@ -14,6 +16,7 @@ import threading
 from .sass import symbol_number
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+KEPT = ROOT / "build" / "gpu-kernels"
 
 
 def figures(assembly):
@@ -26,9 +29,29 @@ def figures(assembly):
             "private": number("private_segment_fixed_size")}
 
 
+def kept(compiler, chip, source):
+    """What compiler.compile() gives, from build/gpu-kernels if the same compiler has compiled the same source for the chip."""
+    digest = hashlib.sha256(f"{compiler.version()} {compiler.options} {chip}\n".encode() + source.read_bytes()).hexdigest()
+    path = KEPT / digest[:2] / digest
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        pass
+    result = compiler.compile(chip, source)
+    if isinstance(result, dict):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        half = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+        half.write_text(json.dumps(result))
+        half.replace(path)
+    return result
+
+
 class Clang:
     """clang for AMD's chips: gives the figures of the machine code."""
     language = "hip"
+    options = ("-x", "hip", "--offload-device-only", "-nogpuinc", "-nogpulib",
+               # The library's functions (exp, log) are not linked here; assume that they need no memory.
+               "-mllvm", "-amdgpu-assume-external-call-stack-size=0", "-O3", "-S", "-o", "-")
 
     def __init__(self):
         # Newer ones know more chips.
@@ -39,10 +62,12 @@ class Clang:
     def knows(self, chip):
         return self.path and isinstance(self.compile(chip, pathlib.Path(os.devnull)), dict)
 
+    @functools.cache
+    def version(self):
+        return subprocess.run([self.path, "--version"], capture_output=True, text=True).stdout
+
     def run(self, chip, source):
-        command = [self.path, "-x", "hip", "--offload-device-only", f"--offload-arch={chip}", "-nogpuinc", "-nogpulib",
-                   # The library's functions (exp, log) are not linked here; assume that they need no memory.
-                   "-mllvm", "-amdgpu-assume-external-call-stack-size=0", "-O3", "-S", "-o", "-", str(source)]
+        command = [self.path, *self.options, f"--offload-arch={chip}", str(source)]
         return subprocess.run(command, capture_output=True, text=True)
 
     def compile(self, chip, source):
@@ -75,6 +100,12 @@ class Rtc:
     @functools.cache
     def knows(self, chip):
         return self.library and isinstance(self.compile(chip, None), dict)
+
+    @functools.cache
+    def version(self):
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("Version", ctypes.byref(major), ctypes.byref(minor))
+        return f"{self.name} {major.value}.{minor.value}"
 
     def call(self, function, *arguments):
         return getattr(self.library, self.prefix + function)(*arguments)

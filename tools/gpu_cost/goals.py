@@ -1,0 +1,24 @@
+"""What products of 4096 x 4096 matrices should reach."""
+
+MATRIX = ("gfx942", "gfx1100", "gfx1201", "sm_80", "sm_89", "sm_90")  # f16 and bf16, with sums in f32
+LANES = ("gfx906", "gfx1030", "sm_75")  # f32 by FMA; sm_75 is the oldest chip that NVRTC 13 compiles for
+MATRIX_SHARE, LANES_SHARE = 0.85, 0.80  # of the unit's peak (on sm_90: of what mma.sync reaches)
+
+
+def missed(chip, title, dtype, made):
+    """What a kernel misses: texts. The goal of speed is for products; none may spill."""
+    findings = []
+    if made.program.spills:
+        findings.append(f"spills {made.program.spills} registers")
+    if "attention" in title:
+        return findings
+    # What reads local memory by itself (wgmma) does so by descriptors, whose addresses are not followed.
+    if made.conflicts is None or made.conflicts > 0:
+        findings.append("bank conflicts" if made.conflicts else "its bank conflicts are not known")
+    matrix = chip in MATRIX and dtype in ("f16", "bf16")
+    if matrix and not made.counts["matrix"]:
+        findings.append("no matrix instruction in its loop")
+    goal = MATRIX_SHARE if matrix else LANES_SHARE if chip in LANES and dtype == "f32" else 0
+    if made.of_unit < goal:
+        findings.append(f"reaches {100 * made.of_unit:.0f} % of its unit's peak, the goal is {100 * goal:.0f} %")
+    return findings
