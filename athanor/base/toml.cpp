@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "athanor/base/error.h"
+#include "athanor/base/text.h"
 #include "athanor/base/utf8.h"
 
 // toml++ refuses deeper nesting.
@@ -142,14 +144,49 @@ class InAscii {
   std::string result_;
 };
 
+std::string_view line_of(std::string_view text, size_t number) {
+  for (; number > 1 && text.find('\n') != std::string_view::npos; --number)
+    text.remove_prefix(text.find('\n') + 1);
+  return text.substr(0, text.find_first_of("\r\n"));
+}
+
+/// What toml++ says, without its terms.
+std::string in_plain_words(std::string_view description) {
+  constexpr std::string_view end = "encountered end-of-file", type = "could not determine value type";
+  if (description.ends_with(end)) return "the file ends in the middle of a name, a value or a table";
+  if (description.ends_with(type)) return "this is no value";
+  if (const size_t colon = description.find(": "); colon != std::string_view::npos)
+    description.remove_prefix(colon + 2);
+  return std::string(description);
+}
+
+/// What a line that is wrong should be.
+std::string advice_on(std::string_view line) {
+  const size_t sign = line.find('=');
+  if (sign == std::string_view::npos) return "Write NAME = VALUE. The format is TOML: https://toml.io";
+  const std::string name = trim(std::string(line.substr(0, sign))),
+                    value = trim(std::string(line.substr(sign + 1)));
+  const bool word = !value.empty() && std::ranges::all_of(value, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-_./").find(static_cast<char>(c)) != std::string_view::npos;
+  }) && std::isdigit(static_cast<unsigned char>(value.front())) == 0;
+  for (const char* flag : {"True", "TRUE", "yes", "on", "False", "FALSE", "no", "off"})
+    if (value == flag) return "Write true or false, in small letters";
+  if (word) return fmt::format("Put text between quotes: {} = \"{}\"", name, value);
+  return "Write text in quotes, numbers as 3 or 0.5, flags as true or false, lists as [1, 2]. The format is "
+         "TOML: "
+         "https://toml.io";
+}
+
 }  // namespace
 
 nlohmann::json parse_toml(std::string_view text, const std::string& where) {
   try {
     return to_json(toml::parse(InAscii(text, where).result()));
   } catch (const toml::parse_error& error) {
-    throw Error(ErrorCode::format, std::string(error.description()),
-                fmt::format("{}:{}", where, error.source().begin.line), "See https://toml.io for the format");
+    const auto [line, column] = error.source().begin;
+    throw Error(ErrorCode::format, in_plain_words(error.description()),
+                fmt::format("{}:{}:{}", where, line, column), advice_on(line_of(text, line)));
   }
 }
 

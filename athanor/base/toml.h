@@ -7,7 +7,7 @@
 namespace athanor {
 
 /// The content of a TOML document as JSON (dates and times as text). Throws Error(format) with `where` and
-/// the line.
+/// the line, the column and how to mend it.
 nlohmann::json parse_toml(std::string_view text, const std::string& where);
 
 }  // namespace athanor

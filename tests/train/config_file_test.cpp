@@ -75,7 +75,14 @@ TEST(ConfigFile, NamesMistakes) {
   expect_error(ErrorCode::usage, {"lr = true", "a number"}, [] { fields_of("lr = true"); });
   expect_error(ErrorCode::usage, {"model = 3", "quotes"}, [] { fields_of("model = 3"); });
   expect_error(ErrorCode::usage, {"train"}, [] { fields_of("[train]\nepochs = 2"); });
-  expect_error(ErrorCode::format, {"run.toml"}, [] { fields_of("epochs = = 2"); });
+  expect_error(ErrorCode::format, {"run.toml:1:10", "no value", "numbers as 3"},
+               [] { fields_of("epochs = = 2"); });
+  expect_error(ErrorCode::format, {"run.toml:2:9", "no value", "quotes: model = \"cnn\""},
+               [] { fields_of("epochs = 2\nmodel = cnn\n"); });
+  expect_error(ErrorCode::format, {"run.toml:1:", "expected '='", "NAME = VALUE"},
+               [] { fields_of("batch-size: 4\n"); });
+  expect_error(ErrorCode::format, {"run.toml:1:", "true or false"},
+               [] { fields_of("deterministic = yes\n"); });
 }
 
 }  // namespace
