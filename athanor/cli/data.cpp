@@ -31,8 +31,7 @@ using nlohmann::ordered_json;
 
 struct DataCommandOptions {
   std::string target;
-  bool numbers = false;
-  std::string path, augment = "standard", sheet, tokenizer;
+  std::string task = "auto", path, augment = "standard", sheet, tokenizer;
   double validation = 0.1;  // of texts
   int64_t image_size = 0, workers = 0;
   uint64_t seed = 0;
@@ -76,7 +75,7 @@ OpenedData open_both(const DataCommandOptions& options) {
   doing.say("opening", "");
   OpenedData data;
   DataOptions how{.image_size = options.image_size,
-                  .numbers = options.numbers,
+                  .numbers = options.task == "regression",
                   .target = options.target,
                   .most_broken = INT64_MAX};
   data.train = open_dataset(options.path, Split::train, how);
@@ -259,6 +258,7 @@ int show_data(const DataCommandOptions& options) {
   reading.image_size = options.image_size;
   reading.workers = options.workers;
   reading.validation = options.validation;
+  reading.task = options.task;
   reading.check_reading();
   (void)Augmentation::parse(with_standard(options.augment, "crop"));
   if (!options.sheet.empty() && !options.sheet.ends_with(".png") && !options.sheet.ends_with(".svg"))
@@ -303,7 +303,10 @@ void add_data(CLI::App& program, int& exit_code) {
       ->option_text("LIST");
   command->add_option("--target", options->target, "the table's column to predict, as in 'athanor train'")
       ->option_text("COLUMN");
-  command->add_flag("--regression", options->numbers, "targets are numbers, as for regression");
+  suggest(
+      command->add_option("--task", options->task, "regression: targets are numbers, as in 'athanor train'"),
+      task_names())
+      ->option_text("NAME");
   command
       ->add_option("--tokenizer", options->tokenizer,
                    "tokenizer of a text, as in 'athanor train' (default: each byte is a token)")

@@ -103,6 +103,23 @@ void learn_columns(const CsvTable& table, const std::vector<size_t>& rows,
   spec.normalization = {{0.0F}, {1.0F}};
 }
 
+/// Targets that are numbers, nearly each one another, are no classes.
+void refuse_numbers(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
+                    const std::string& name) {
+  std::set<std::string> values;
+  for (const size_t row : rows) {
+    const std::string& field = table.rows[row][label];
+    if (!number_in(field)) return;
+    values.insert(trim(field));
+  }
+  constexpr size_t few = 10;
+  if (values.size() < few || 2 * values.size() < rows.size()) return;
+  throw Error(ErrorCode::usage,
+              fmt::format("the column '{}' holds {} different numbers in {} rows, which are no classes",
+                          table.columns[label], values.size(), rows.size()),
+              name, "To predict numbers: --task regression. To predict another column: --target COLUMN");
+}
+
 }  // namespace
 
 bool is_missing(const std::string& field) {
@@ -143,6 +160,7 @@ std::vector<size_t> target_columns(const CsvTable& table, const std::string& nam
 
 ExampleSpec learn_table(const CsvTable& table, const std::vector<size_t>& rows, size_t label,
                         const std::string& name) {
+  refuse_numbers(table, rows, label, name);
   ExampleSpec spec;
   std::set<std::string> classes;
   for (const size_t row : rows) {

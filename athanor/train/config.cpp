@@ -258,6 +258,7 @@ void TrainConfig::check_task() const {
 }
 
 void TrainConfig::check_reading() const {
+  check_name("task", task, task_names());
   check_range("image_size", image_size, 0, 16384);
   check_range("workers", workers, 0, most_workers);
   check_number("validation", validation, true);
