@@ -41,9 +41,9 @@ size_t columns_for(int64_t asked) {
 
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
-  eval(subject.build());  // warm
+  subject.run();  // warm
   ScopedProfile scope;
-  for (int i = 0; i < profiled_runs; ++i) eval(subject.build());
+  for (int i = 0; i < profiled_runs; ++i) subject.run();
   plan = last_plan();
   std::vector<double> seconds;
   for (const StepTime& time : scope.times(plan))
@@ -80,7 +80,7 @@ int explain_model(const ExplainOptions& options) {
     seconds = profile(subject, plan);
   } else {
     const TrialMemoryLimit small(most_memory);
-    plan = plan_for(subject.outline());
+    plan = subject.plan();
   }
   if (options.json) {
     auto json = to_json(*plan);
@@ -107,7 +107,7 @@ void add_explain(CLI::App& program, int& exit_code) {
       "explain", "Show the plan of a training step: every kernel, why, where and on what memory");
   const auto options = std::make_shared<ExplainOptions>();
   add_step_options(*command, options->step);
-  add_device_option(*command, options->step);
+  command->add_flag("--inference", options->step.inference, "only the forward pass");
   command->add_flag("--profile", options->profile,
                     fmt::format("run it {} times and add measured times", profiled_runs));
   add_number(*command, "--width", options->width, "columns to use (default: COLUMNS, the terminal's, or 120)")

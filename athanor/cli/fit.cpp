@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -51,8 +52,11 @@ struct Checked {
 };
 
 std::string name_of(const FitPoint& point) {
-  if (point.of.again) return fmt::format("some recomputed: {:.1f} % of the time", 100 * point.share);
-  return point.of.parts > 1 ? fmt::format("in {} parts", point.of.parts) : "";
+  std::string name = point.of.parts > 1 ? fmt::format("in {} parts", point.of.parts) : "";
+  if (point.of.again)
+    name +=
+        fmt::format("{}some recomputed: {:.1f} % of the time", name.empty() ? "" : ", ", 100 * point.share);
+  return name;
 }
 
 /// The precisions to compare: what was asked for, or f32 and bf16 where the device computes in it.
@@ -68,10 +72,8 @@ std::vector<Precision> precisions_of(const FitOptions& options, Device device, b
 }
 
 /// The examples of the data to train on, as far as they are known.
-std::optional<int64_t> training_examples(const ModelStepOptions& options, const ExampleSpec& spec) {
-  if (nn::is_language_model(options.config.model)) return std::nullopt;
-  if (!options.data.empty()) return open_dataset(options.data, Split::train)->size();
-  if (!is_of_default_data(options.config.model, spec)) return std::nullopt;
+std::optional<int64_t> training_examples(const ModelStepOptions& options, const StepExamples& examples) {
+  if (examples.count || !is_of_default_data(options.config, examples.spec)) return examples.count;
   try {
     return open_dataset(options.config.data, Split::train)->size();
   } catch (const Error&) {
@@ -80,14 +82,14 @@ std::optional<int64_t> training_examples(const ModelStepOptions& options, const 
 }
 
 /// What the table and the chart show of a precision.
-void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& result) {
+void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, FitResult& result) {
   const std::string name(to_string(precision));
-  const auto plain = fitter.largest({.precision = precision});
-  const auto again = fitter.largest({.again = true, .precision = precision});
+  const auto plain = fitter.largest({.parts = parts, .precision = precision});
+  const auto again = fitter.largest({.parts = parts, .again = true, .precision = precision});
   FitChart::Series kept{name, {}}, recomputed{name + ", computed again", {}};
   const int64_t last = std::max({again ? again->of.batch_size : 0, plain ? plain->of.batch_size : 0, asked});
   std::vector<int64_t> batches;
-  for (int64_t batch = fitter.least_batch(); batch <= last; batch *= 2)
+  for (int64_t batch = parts * fitter.least_batch(); batch <= last; batch *= 2)
     if (batch * 256 > last) batches.push_back(batch);
   for (const auto& point : {plain, again})
     if (point) batches.push_back(point->of.batch_size);
@@ -95,7 +97,7 @@ void look_at(Fitter& fitter, Precision precision, int64_t asked, FitResult& resu
   std::ranges::sort(batches);
   batches.erase(std::ranges::unique(batches).begin(), batches.end());
   for (const int64_t batch : batches) {
-    const FitCase whole{.batch_size = batch, .precision = precision};
+    const FitCase whole{.batch_size = batch, .parts = parts, .precision = precision};
     if (const auto point = fitter.look(whole)) {
       result.points.push_back(*point);
       kept.points.push_back(*point);
@@ -122,8 +124,8 @@ std::optional<FitPoint> advice(const FitOptions& options, const std::vector<FitP
     if (options.batch_was_given) {
       if (point.of.batch_size == options.step.config.batch_size && (!best || point.seconds < best->seconds))
         best = point;
-    } else if (point.of.parts == 1 && !point.of.again &&
-               (point.of.batch_size & (point.of.batch_size - 1)) == 0 &&
+    } else if (point.of.parts == options.step.config.accumulate && !point.of.again &&
+               std::has_single_bit(static_cast<uint64_t>(point.of.batch_size / point.of.parts)) &&
                point.of.precision == points.front().of.precision &&
                (!best || point.of.batch_size > best->of.batch_size)) {
       best = point;
@@ -179,21 +181,19 @@ std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point
 int fit(const FitOptions& options, bool precision_was_given) {
   if (!options.svg.empty()) check_writable(options.svg);
   const Device device = device_option(options.step.config.device);
-  const ExampleSpec spec = examples_of(options.step);
-  TrainConfig config = options.step.config;
-  if (nn::is_language_model(config.model)) config.validation = default_config(config.model).validation;
+  const StepExamples examples = examples_of(options.step);
+  const TrainConfig& config = options.step.config;
   set_cpu_threads(static_cast<int>(config.threads));
   compile_options().tuning = Tuning::off;
   const std::optional<uint64_t> free = backend_of(device).free_memory(device.index);
   const uint64_t all = info_of(device).memory_bytes;
-  const int64_t limit = options.step.memory_limit > 0
-                            ? options.step.memory_limit
-                            : static_cast<int64_t>(free ? std::min(*free, all) : all);
+  const int64_t limit =
+      config.memory_limit > 0 ? config.memory_limit : static_cast<int64_t>(free ? std::min(*free, all) : all);
   if (limit <= 0)
     throw Error(ErrorCode::usage, fmt::format("{} does not say how much memory it has", to_string(device)),
                 "--memory-limit", "Give what may be used, such as 8GiB");
-  StepPlanner planner(config, spec.input, spec.classes, device);
-  const std::optional<int64_t> examples_to_train = training_examples(options.step, spec);
+  StepPlanner planner(task_without_data(config, examples.spec), config, device);
+  const std::optional<int64_t> examples_to_train = training_examples(options.step, examples);
   if (examples_to_train && options.batch_was_given && config.batch_size > *examples_to_train)
     throw Error(ErrorCode::usage,
                 fmt::format("a batch of {} is larger than the {} training images", config.batch_size,
@@ -202,25 +202,26 @@ int fit(const FitOptions& options, bool precision_was_given) {
   Fitter fitter = examples_to_train ? Fitter(planner, limit, *examples_to_train) : Fitter(planner, limit);
   FitResult result;
   for (const Precision precision : precisions_of(options, device, precision_was_given))
-    look_at(fitter, precision, options.batch_was_given ? config.batch_size : 0, result);
+    look_at(fitter, precision, config.accumulate, options.batch_was_given ? config.batch_size : 0, result);
   if (result.points.empty())
     throw Error(ErrorCode::usage,
-                fmt::format("not even a batch of {} fits into {}", fitter.least_batch(),
+                fmt::format("not even a batch of {} fits into {}", config.accumulate * fitter.least_batch(),
                             format_bytes(static_cast<uint64_t>(limit))),
                 "--memory-limit", "Use a smaller model, or another device");
   result.advised = advice(options, result.points);
   const bool text = nn::is_language_model(config.model);
-  const FitUnit unit = text ? FitUnit{"tokens", spec.input[0]} : FitUnit{};
-  const std::string examples =
-      text ? fmt::format("windows of {} tokens", spec.input[0]) : "images of " + to_string(spec.input);
+  const FitUnit unit = text ? FitUnit{"tokens", examples.spec.input[0]} : FitUnit{};
+  const Shape& input = examples.spec.input;
+  const std::string seen =
+      text ? fmt::format("windows of {} tokens", input[0]) : "images of " + to_string(input);
   const std::string what =
-      fmt::format("A training step of {} on {}, {}", config.model, to_string(device), examples);
+      fmt::format("A training step of {} on {}, {}", config.model, to_string(device), seen);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),
-                                       options.step.memory_limit > 0 ? "may be used" : "are free");
+                                       config.memory_limit > 0 ? "may be used" : "are free");
   if (!options.svg.empty())
     write_file_atomically(options.svg,
                           draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),
-                                    .subtitle = fmt::format("{}, {}; {}", config.optimizer, examples, room),
+                                    .subtitle = fmt::format("{}, {}; {}", config.optimizer, seen, room),
                                     .limit = limit,
                                     .series = result.series}));
   std::optional<Checked> measured;
@@ -231,7 +232,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
     for (const FitPoint& point : result.points) json["cases"].push_back(json_of(point));
     if (result.advised) {
       json["advised"] = json_of(*result.advised);
-      json["command"] = train_command(options.step, spec, *result.advised, limit);
+      json["command"] = train_command(options.step, examples.spec, *result.advised, limit);
     }
     if (measured) {
       json["measured_peak_bytes"] = measured->peak;
@@ -246,7 +247,7 @@ int fit(const FitOptions& options, bool precision_was_given) {
     std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
     return 1;
   }
-  std::cout << fmt::format("\n* {}\n", train_command(options.step, spec, *result.advised, limit));
+  std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
   if (options.check && !measured)
     std::cout << "Not checked: the system does not tell the peak of this process's memory.\n";
   if (measured)
@@ -266,14 +267,12 @@ void add_fit(CLI::App& program, int& exit_code) {
       "fit", "Show which batches fit a device: planned memory and predicted time of a training step");
   const auto options = std::make_shared<FitOptions>();
   add_step_options(*command, options->step);
-  command->remove_option(command->get_option("--inference"));
-  add_device_option(*command, options->step);
   command->add_option("--svg", options->svg, "also draw memory and time by batch size")->option_text("FILE");
   command->add_flag("--check", options->check, "run steps of the advised command and measure their memory");
   command->add_flag("--json", options->json, "print everything as one line of JSON");
-  command->callback([command, options, &exit_code] {
-    options->batch_was_given = command->get_option("--batch-size")->count() > 0;
-    exit_code = fit(*options, command->get_option("--precision")->count() > 0);
+  command->callback([options, &exit_code] {
+    options->batch_was_given = options->step.given.contains("batch_size");
+    exit_code = fit(*options, options->step.given.contains("precision"));
   });
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "athanor/nn/models.h"
+#include "athanor/train/task.h"
 
 namespace athanor::cli {
 namespace {
@@ -24,9 +25,9 @@ std::string bytes_option(int64_t bytes) {
 }
 
 std::string data_option(const ModelStepOptions& options, const ExampleSpec& spec) {
-  if (!options.data.empty()) return options.data;
+  if (options.given.contains("data")) return options.config.data;
   if (nn::is_language_model(options.config.model)) return "FILE.txt";
-  return is_of_default_data(options.config.model, spec) ? options.config.data : "DIR";
+  return is_of_default_data(options.config, spec) ? options.config.data : "DIR";
 }
 
 /// An argument that a shell takes as it is.
@@ -40,15 +41,15 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-bool is_of_default_data(const std::string& model, const ExampleSpec& spec) {
-  return nn::objective_of(model) == nn::Objective::classes && spec.input == Shape{1, 28, 28} &&
+bool is_of_default_data(const TrainConfig& config, const ExampleSpec& spec) {
+  return task_kind(config) == TaskKind::classification && spec.input == Shape{1, 28, 28} &&
          spec.classes == 10;
 }
 
 std::string train_command(const ModelStepOptions& options, const ExampleSpec& spec, const FitPoint& point,
                           int64_t limit) {
   TrainConfig config = options.config;
-  const TrainConfig usual = default_config(config.model);
+  const TrainConfig usual = default_config(config.model, config.task);
   config.data = data_option(options, spec);
   config.validation = usual.validation;
   config.batch_size = point.of.batch_size;

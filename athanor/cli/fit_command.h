@@ -8,7 +8,7 @@
 namespace athanor::cli {
 
 /// Whether these are the examples that `athanor train` takes for the model where no data is given.
-bool is_of_default_data(const std::string& model, const ExampleSpec& spec);
+bool is_of_default_data(const TrainConfig& config, const ExampleSpec& spec);
 
 /// `athanor train` with every option that differs from its default, for a step as `point` has it of such
 /// examples. Data that was not given but is needed is called DIR or FILE.txt. `limit`: for what is

@@ -159,7 +159,7 @@ std::string about_matrix_units(const DumpOptions& options, const GpuTargetName& 
 int dump(const DumpOptions& options) {
   const GpuTargetName& target = take_target(options);
   ModelStep step(options.step, device_option(options.step.config.device));
-  const auto plan = plan_for(step.outline());
+  const auto plan = step.plan();
   const std::filesystem::path folder(options.out);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -232,12 +232,11 @@ void add_kernels(CLI::App& program, int& exit_code) {
       command->add_subcommand("dump", "Write the source and the launch of every kernel of a step");
   const auto options = std::make_shared<DumpOptions>();
   options->step.config.device = offline;
-  add_step_options(*dump_command, options->step);
-  dump_command
-      ->add_option("--device", options->step.config.device,
-                   "a device of this machine (default: a GPU that need not exist)")
-      ->option_text("NAME");
-  add_trust_option(*dump_command);
+  add_step_options(*dump_command, options->step,
+                   "a device of this machine (default: a GPU that need not exist)");
+  dump_command->remove_option(
+      dump_command->get_option("--target"));  // a table's column; here a target is a GPU's
+  dump_command->add_flag("--inference", options->step.inference, "only the forward pass");
   suggest(dump_command->add_option("--target", options->target,
                                    fmt::format("{} (default {}, or that of --arch)", join(target_names()),
                                                gpu_targets().front().name)),

@@ -5,98 +5,51 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
-#include "athanor/cli/command_line.h"
-#include "athanor/cli/commands.h"
 #include "athanor/cli/numbers.h"
-#include "athanor/cli/trained_model.h"
 #include "athanor/compile/options.h"
 #include "athanor/data/open_dataset.h"
-#include "athanor/kernels/kernel.h"
 #include "athanor/kernels/precision_support.h"
 #include "athanor/nn/models.h"
-#include "athanor/runtime/eval_in_portions.h"
-#include "athanor/train/param_groups.h"
-#include "athanor/train/training_step.h"
+#include "athanor/runtime/evaluate.h"
+#include "athanor/train/config_file.h"
+#include "athanor/train/evaluation_mode.h"
 
 namespace athanor::cli {
 namespace {
 
 constexpr int64_t largest_extent = 1 << 20;
 
-/// What was not given is as 'athanor train' has it of this model: language models have another optimizer.
-void take_defaults_of_model(const CLI::App& command, TrainConfig& config) {
-  at_least_one(command, {"--batch-size", "--classes", "--context", "--lora", "--threads"});
-  const nlohmann::json given = to_json(config), usual = to_json(TrainConfig());
-  nlohmann::json all = to_json(default_config(config.model));
-  for (const auto& [name, value] : given.items()) {
-    const CLI::Option* option = command.get_option_no_throw(option_name(name));
-    const bool by_command = value != usual[name];  // which has a default of its own
-    if (by_command || (option != nullptr && option->count() > 0)) all[name] = value;
-  }
-  config = train_config_from_json(all, "options");
+/// What was not given is as 'athanor train' has it of this model and task: others have another optimizer.
+void take_defaults(const CLI::App& command, ModelStepOptions& options) {
+  at_least_one(command, {"--classes"});
+  options.given = given_fields(command, options);
+  const TrainConfig before = options.config;
+  options.config = with_fields(defaults_of(options.given, before, false), options.given);
+  if (!options.given.contains("device")) options.config.device = before.device;  // the command's own default
+  // Of no effect on a step, and not to be read for it.
+  options.config.init.clear();
+  options.config.choices.clear();
 }
 
 }  // namespace
 
-void add_step_options(CLI::App& command, ModelStepOptions& options) {
-  TrainConfig& config = options.config;
-  suggest(command.add_option("--model", config.model,
-                             names_of(nn::model_names()) +
-                                 fmt::format(", or a library, as ./mine.so (default {})", config.model)),
-          nn::model_names())
-      ->option_text("NAME");
-  add_number(command, "--batch-size", config.batch_size,
-             fmt::format("images or texts in a step (default {}, for text 32)", config.batch_size))
-      ->option_text("N");
-  suggest(command.add_option("--optimizer", config.optimizer,
-                             names_of(optim::optimizer_names()) +
-                                 fmt::format(" (default {}; for text adamw)", config.optimizer)),
-          optim::optimizer_names())
-      ->option_text("NAME");
-  suggest(command.add_option("--precision", config.precision,
-                             "f32, tf32, bf16 or f16, as for train (default f32)"),
-          precision_names())
-      ->option_text("NAME");
-  suggest(command.add_option("--data", options.data, "take shape and classes from a dataset, as for train"),
-          dataset_names())
-      ->option_text("NAME|DIR");
+void add_step_options(CLI::App& command, ModelStepOptions& options, const std::string& device_help) {
+  add_config_options(command, options, OptionsFor::step, device_help);
   add_numbers(command, "--input", options.input,
               "channels,height,width of the images (default 1,28,28; inception_v3 3,299,299)")
+      ->group("What to train")
       ->option_text("C,H,W");
   add_number(command, "--classes", options.classes,
              "classes, or the vocabulary of a language model (default 10, or bytes)")
+      ->group("What to train")
       ->option_text("N");
-  add_number(command, "--context", config.context, "tokens that a language model sees (default: the model's)")
-      ->option_text("N");
-  add_number(command, "--threads", config.threads,
-             "threads of the CPU's kernels (default: one for each core)")
-      ->option_text("N");
-  add_bytes(command, "--memory-limit", options.memory_limit,
-            "the most device memory that the step may take, such as 2GiB; activations that do not fit are "
-            "recomputed");
-  suggest(command.add_option("--offload", config.offload, "optimizer: keep its state in host memory"),
-          {"optimizer"})
-      ->option_text("NAME");
-  add_number(command, "--lora", config.lora, "train only adapters of this rank, as for train (default: none)")
-      ->option_text("RANK");
-  command.add_flag("--inference", options.inference, "only the forward pass");
-  command.add_flag("--deterministic", config.deterministic, "choose kernels without timing them");
-  command.parse_complete_callback([&command, &config] { take_defaults_of_model(command, config); });
+  command.parse_complete_callback([&command, &options] { take_defaults(command, options); });
 }
 
-void add_device_option(CLI::App& command, ModelStepOptions& options) {
-  suggest(command.add_option("--device", options.config.device,
-                             device_help() + ": see 'athanor detect' (default auto)"),
-          device_words())
-      ->option_text("NAME");
-  add_trust_option(command);
-}
-
-ExampleSpec examples_of(const ModelStepOptions& options) {
+StepExamples examples_of(const ModelStepOptions& options) {
   TrainConfig checked = options.config;
   const bool text = nn::is_language_model(checked.model);
   if (text) checked.validation = default_config(checked.model).validation;  // of no data
@@ -108,56 +61,61 @@ ExampleSpec examples_of(const ModelStepOptions& options) {
                 fmt::format("'{}' is not the shape of an image", fmt::join(options.input, ",")), "--input",
                 "Give channels, height and width: --input 3,32,32");
   compile_options().deterministic |= checked.deterministic;
-  if (!text && !options.data.empty()) return open_dataset(options.data, Split::train)->spec();
+  compile_options().check_nan |= checked.check_nan;
+  const TaskKind kind = task_kind(checked);
+  const bool has_data = options.given.contains("data");
+  if (has_data) check_kind_of_data(checked);
+  if (!text && has_data) {
+    const auto data = open_dataset(checked.data, Split::train,
+                                   {.image_size = checked.image_size,
+                                    .numbers = kind == TaskKind::regression,
+                                    .target = checked.target,
+                                    .most_broken = checked.max_broken});
+    return {data->spec(), data->size()};
+  }
   ExampleSpec spec;
   spec.input = text || options.input.empty() ? nn::default_input(checked.model) : Shape(options.input);
   if (text && checked.context > 0) spec.input = {checked.context};
-  spec.classes = options.classes > 0 ? options.classes : nn::default_classes(checked.model);
-  return spec;
+  if (text) return {{.input = spec.input, .classes = options.classes}, {}};  // 0: the tokenizer's
+  const bool numbers = kind == TaskKind::regression;
+  spec.classes = options.classes > 0 ? options.classes : numbers ? 1 : nn::default_classes(checked.model);
+  if (numbers) spec.targets.resize(static_cast<size_t>(spec.classes));
+  spec.pixels = kind == TaskKind::segmentation;
+  spec.normalization = {{0}, {1}};
+  return {spec, {}};
 }
 
 ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
-  const ExampleSpec spec = examples_of(options);
-  const TrainConfig& config = options.config;
-  set_cpu_threads(static_cast<int>(config.threads));
-  model_ = nn::make_model(config.model, spec.input, spec.classes);
-  add_adapters(*model_, config);
-  eval_in_portions();
-  model_->to(device_).train(!options.inference);
-  optimizer_ = make_optimizer(config, model_->parameters());
-  if (config.offload == "optimizer" && !backend_of(device_).shares_host_memory(device_.index))
-    optimizer_->offload_state();
-  require_precision(device_, parse_precision(config.precision));
-  if (config.precision == "f16") scaler_.emplace(device_);
-  form_ = batch_form(config.model, spec.input, config.batch_size, device_);
-  eval_in_portions();  // initial values are not part of the step
-  compile_options().memory_limit = options.memory_limit;
+  const StepExamples examples = examples_of(options);
+  set_cpu_threads(static_cast<int>(options.config.threads));
+  require_precision(device_, parse_precision(options.config.precision));
+  task_ = task_without_data(options.config, examples.spec);
+  learner_.emplace(*task_, options.config, device_);
+  memory_.emplace(options.config, *task_, device_);
 }
 
-std::vector<Tensor> ModelStep::outline() {
-  return step_on(Tensor::placeholder(form_.inputs), Tensor::placeholder(form_.targets));
-}
-
-std::vector<Tensor> ModelStep::build() {
-  const auto zeros = [&](const TensorType& type) {
-    return Tensor::from(HostArray(type.dtype, type.shape), device_);
-  };
-  return step_on(zeros(form_.inputs), zeros(form_.targets));
-}
-
-std::vector<Tensor> ModelStep::step_on(const Tensor& inputs, const Tensor& labels) {
-  const Precision precision = parse_precision(options_.config.precision);
-  if (!options_.inference) {
-    const PendingStep step = training_step(*model_, *optimizer_, inputs, labels,
-                                           {.loss = form_.loss,
-                                            .clip_norm = options_.config.clip_norm,
-                                            .precision = precision,
-                                            .scaler = scaler_ ? &*scaler_ : nullptr});
-    return {step.loss, step.correct};
-  }
-  const Autocast scope(precision);
+Tensor ModelStep::answers(const Tensor& inputs) {
+  const EvaluationMode mode(learner_->model());
+  const Autocast scope(learner_->precision());
   const NoGrad no_history;
-  return {(*model_)(inputs)};
+  return learner_->model()(inputs);
+}
+
+std::shared_ptr<const Plan> ModelStep::plan() {
+  if (!options_.inference) return learner_->plan_of_a_step(options_.config.batch_size);
+  TensorType inputs = task_->input_type(options_.config.batch_size);
+  inputs.device = device_;
+  return plan_for({answers(Tensor::placeholder(inputs))});
+}
+
+void ModelStep::run() {
+  const TrainConfig& config = options_.config;
+  const Uploaded zeros =
+      batch_of_zeros(*task_, config.batch_size, options_.inference ? 1 : config.accumulate, device_);
+  if (options_.inference)
+    answers(zeros.parts[0].inputs).eval();
+  else
+    learner_->step(zeros, config.learning_rate()).loss.item();
 }
 
 }  // namespace athanor::cli

@@ -1,17 +1,17 @@
-// A step of a model, for commands that look at its plan: explain, tune, kernels.
+// A step of a model, for commands that look at its plan: explain, fit, tune, kernels.
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "athanor/cli/config_options.h"
 #include "athanor/data/dataset.h"
 #include "athanor/device/device.h"
-#include "athanor/nn/module.h"
-#include "athanor/optim/grad_scaler.h"
-#include "athanor/optim/optimizer.h"
-#include "athanor/train/batch_form.h"
-#include "athanor/train/config.h"
+#include "athanor/train/learner.h"
+#include "athanor/train/memory_scope.h"
 
 namespace CLI {
 class App;
@@ -19,44 +19,46 @@ class App;
 
 namespace athanor::cli {
 
-struct ModelStepOptions {
-  TrainConfig config;
-  std::string data;
+struct ModelStepOptions : ConfigOptions {
   std::vector<int64_t> input;  // {}: nn::default_input()
   int64_t classes = 0;         // 0: nn::default_classes()
-  int64_t memory_limit = 0;
   bool inference = false;
+  /// The fields of TrainConfig that were given. Without "data" there is none.
+  nlohmann::json given = nlohmann::json::object();
 };
 
-/// --model, --batch-size, --optimizer, --precision, --data, --input, --classes, --threads, --inference,
-/// --deterministic.
-void add_step_options(CLI::App& command, ModelStepOptions& options);
-/// --device and --trust
-void add_device_option(CLI::App& command, ModelStepOptions& options);
+/// train's options that decide what a step is, --input and --classes. When the command line is read, all
+/// fields of the options have values.
+void add_step_options(CLI::App& command, ModelStepOptions& options, const std::string& device_help = {});
 
-/// The examples that the options ask for: those of a dataset, or made up. Checks the options, and applies
-/// them to compile_options(). Throws Error(usage) for options that make no sense.
-ExampleSpec examples_of(const ModelStepOptions& options);
+/// The examples that the options ask for: those of a dataset, or made up.
+struct StepExamples {
+  ExampleSpec spec;
+  std::optional<int64_t> count;  // to train on, of a dataset
+};
+/// Checks the options, and applies them to compile_options(). Throws Error(usage) for options that make no
+/// sense, and what opening the data throws.
+StepExamples examples_of(const ModelStepOptions& options);
 
-/// A model on a device, and batches for it.
+/// A model on a device, which a run with these options would train.
 class ModelStep {
  public:
   /// Throws Error(usage) for options that make no sense.
   ModelStep(const ModelStepOptions& options, Device device);
-  /// The results of one step, not computed: those that training asks for, or the logits. To be planned only:
-  /// of the batch there is nothing but its type, so that any size can be looked at.
-  std::vector<Tensor> outline();
-  /// The same of a batch of zeros, to be computed.
-  std::vector<Tensor> build();
+  /// The plan of a training step, with --accumulate of its last part, or of the forward pass. Batches of any
+  /// size can be looked at, because there is no data.
+  std::shared_ptr<const Plan> plan();
+  /// Computes that step on a batch of zeros.
+  void run();
 
  private:
-  std::vector<Tensor> step_on(const Tensor& inputs, const Tensor& labels);
+  Tensor answers(const Tensor& inputs);
+
   const ModelStepOptions& options_;
   Device device_;
-  std::unique_ptr<nn::Module> model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::optional<optim::GradScaler> scaler_;  // for f16
-  BatchForm form_;
+  std::unique_ptr<const Task> task_;
+  std::optional<Learner> learner_;
+  std::optional<MemoryScope> memory_;
 };
 
 }  // namespace athanor::cli

@@ -87,7 +87,7 @@ std::vector<KernelRequest> requests_of(const TuneOptions& options, Device device
   std::vector<KernelRequest> requests;
   std::set<std::string> seen;
   const ScopedDisable untuned("tune");
-  for (const PlanStep& one : plan_for(step.outline())->steps)
+  for (const PlanStep& one : step.plan()->steps)
     if (one.request && seen.insert(one.request->key()).second) requests.push_back(*one.request);
   return requests;
 }
@@ -140,7 +140,7 @@ void add_tune(CLI::App& program, int& exit_code) {
       "tune", "Time the kernels of a model, a product or a convolution again, and remember the fastest");
   const auto options = std::make_shared<TuneOptions>();
   add_step_options(*command, options->step);
-  add_device_option(*command, options->step);
+  command->add_flag("--inference", options->step.inference, "only the forward pass");
   command->add_option("--gemm", options->gemm, "a matrix product instead: MxNxK")->option_text("MxNxK");
   command
       ->add_option("--conv", options->conv,

@@ -18,6 +18,11 @@ std::string help_hint(const CLI::App& command, const CLI::App& program) {
   return words.empty() ? "See 'athanor --help'" : fmt::format("See 'athanor {} --help'", words);
 }
 
+/// Whether it looks at the step that 'athanor train' makes.
+bool is_step_command(const CLI::App& command) {
+  return command.get_name() != "train" && command.get_option_no_throw("--accumulate") != nullptr;
+}
+
 Error unknown_word(const CLI::App& program, const CLI::App& command) {
   const std::vector<std::string> unknown = program.remaining(true);
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
@@ -30,6 +35,11 @@ Error unknown_word(const CLI::App& program, const CLI::App& command) {
     for (const CLI::App* sub : command.get_subcommands([](const CLI::App*) { return true; }))
       known.push_back(sub->get_name());
   }
+  if (is_option && is_step_command(command) && program.get_subcommand("train")->get_option_no_throw(word))
+    return {ErrorCode::usage,
+            fmt::format("{} is an option of 'athanor train' that does not change its step", word),
+            {},
+            fmt::format("Leave it out; a file for --config may have it. {}", help_hint(command, program))};
   const std::string near = nearest(word, {known.begin(), known.end()});
   const char* what = is_option       ? "there is no option '{}'"
                      : known.empty() ? "'{}' was not expected"

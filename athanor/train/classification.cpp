@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -16,11 +15,9 @@
 #include "athanor/train/full_batches.h"
 
 namespace athanor {
-namespace {
 
-ClassificationOptions options_of(const TrainConfig& config) {
-  ClassificationOptions options{.train = {}, .test = {}, .data_name = config.data};
-  std::tie(options.train, options.test) = open_both_splits(config, {.target = config.target});
+ClassificationOptions classification_options(const TrainConfig& config, const Splits& splits) {
+  ClassificationOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
   options.model = [name = config.model](const ExampleSpec& spec) {
     return nn::make_model(name, spec.input, spec.classes);
   };
@@ -29,14 +26,13 @@ ClassificationOptions options_of(const TrainConfig& config) {
   options.workers = static_cast<int>(config.workers);
   options.label_smoothing = config.label_smoothing;
   options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
+      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
   if (config.augment_on == "device") options.on_device.emplace(*std::exchange(options.augmentation, nullptr));
   return options;
 }
 
-}  // namespace
-
-Classification::Classification(const TrainConfig& config) : Classification(options_of(config)) {}
+Classification::Classification(const TrainConfig& config)
+    : Classification(classification_options(config, open_both_splits(config, {.target = config.target}))) {}
 
 Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {
   if (spec().pixels)

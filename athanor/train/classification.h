@@ -7,6 +7,7 @@
 
 #include "athanor/data/augmentation.h"
 #include "athanor/train/device_augmentation.h"
+#include "athanor/train/full_batches.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -23,6 +24,9 @@ struct ClassificationOptions {
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images
   std::optional<DeviceAugmentation> on_device = {};       // likewise, as part of the step
 };
+
+/// The options of a run on these images; see Splits.
+ClassificationOptions classification_options(const TrainConfig& config, const Splits& splits);
 
 /// Batches are full: images that do not fill one are left out of the epoch. Epochs are shuffled, so these
 /// differ.

@@ -6,13 +6,8 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/compile/options.h"
-#include "athanor/nn/models.h"
-#include "athanor/ops/creation.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
-#include "athanor/train/batch_form.h"
-#include "athanor/train/param_groups.h"
-#include "athanor/train/training_step.h"
 
 namespace athanor {
 namespace {
@@ -35,66 +30,22 @@ class LimitScope {
 
 }  // namespace
 
-StepPlanner::StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device)
-    : config_(config), input_(input), device_(device), model_(nn::make_model(config.model, input, classes)) {
-  add_adapters(*model_, config);
+StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& config, Device device)
+    : device_(device), task_(std::move(task)), learner_(*task_, config, device) {
   eval_in_portions();
-  model_->to(device).train();
-  optimizer_ = make_optimizer(config, model_->parameters());
-  if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
-    optimizer_->offload_state();
-  if (config.precision == "f16") scaler_.emplace(device);
-  mark_.emplace(*model_, *optimizer_, scaler_ ? &*scaler_ : nullptr);
-  eval_in_portions();
-}
-
-template <class Make>
-Tensor StepPlanner::step(const FitCase& of, const Make& make) {
-  const int64_t part = of.batch_size / of.parts;
-  std::vector<BatchPart> parts;
-  const BatchForm form = batch_form(config_.model, input_, part, device_);
-  for (int64_t p = 0; p < make.parts(of); ++p) parts.push_back({make(form.inputs), make(form.targets), part});
-  return training_step(*model_, *optimizer_, parts,
-                       {.loss = form.loss,
-                        .clip_norm = config_.clip_norm,
-                        .precision = of.precision,
-                        .scaler = scaler_ ? &*scaler_ : nullptr})
-      .loss;
 }
 
 std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
-  struct Outline {
-    static int64_t parts(const FitCase&) { return 1; }
-    Tensor operator()(const TensorType& type) const { return Tensor::placeholder(type); }
-  };
   const LimitScope scope(of.again ? limit : 0);
-  mark_->set();
-  if (of.parts > 1)
-    for (const auto& parameter : model_->parameters())
-      parameter.set_grad(Tensor::placeholder(parameter.value().type()));
-  try {
-    auto plan = plan_for({step(of, Outline())});
-    mark_->go_back();
-    return plan;
-  } catch (const Error&) {
-    mark_->go_back();
-    throw;
-  }
+  learner_.set_precision(of.precision);
+  return learner_.plan_of_a_step(of.batch_size, of.parts);
 }
 
 double StepPlanner::run(const FitCase& of, int64_t limit) {
-  struct Zeros {
-    static int64_t parts(const FitCase& one) { return one.parts; }
-    Tensor operator()(const TensorType& type) const {
-      // On the device at once: a copy on the host would count as memory of the step.
-      Tensor value = zeros(type.shape, type.dtype, type.device);
-      value.eval();
-      return value;
-    }
-  };
   const LimitScope scope(of.again ? limit : 0);
+  learner_.set_precision(of.precision);
   const auto start = Clock::now();
-  step(of, Zeros()).item();
+  learner_.step(batch_of_zeros(*task_, of.batch_size, of.parts, device_), 0).loss.item();
   return seconds_since(start);
 }
 
@@ -138,7 +89,7 @@ std::optional<FitPoint> Fitter::look(const FitCase& of) {
 }
 
 std::optional<FitPoint> Fitter::in_parts(FitCase of) {
-  for (of.parts = 2; of.batch_size % of.parts == 0 && of.batch_size / of.parts >= least_batch();
+  for (of.parts *= 2; of.batch_size % of.parts == 0 && of.batch_size / of.parts >= least_batch();
        of.parts *= 2)
     if (auto point = look(of)) return point;
   return std::nullopt;
@@ -146,7 +97,7 @@ std::optional<FitPoint> Fitter::in_parts(FitCase of) {
 
 std::optional<FitPoint> Fitter::largest(FitCase of) {
   std::optional<FitPoint> best;
-  int64_t too_large = least_batch();
+  int64_t too_large = of.parts * least_batch();
   while (too_large <= most_examples_) {
     of.batch_size = too_large;
     auto point = look(of);
@@ -157,7 +108,8 @@ std::optional<FitPoint> Fitter::largest(FitCase of) {
   if (!best) return best;
   for (int64_t step = best->of.batch_size / 2; step >= std::max<int64_t>(1, too_large / 32); step /= 2) {
     of.batch_size = best->of.batch_size + step;
-    if (of.batch_size >= too_large || of.batch_size > most_examples_) continue;
+    if (of.batch_size % of.parts != 0 || of.batch_size >= too_large || of.batch_size > most_examples_)
+      continue;
     if (auto point = look(of)) best = point;
   }
   return best;

@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "athanor/compile/step_times.h"
-#include "athanor/nn/module.h"
-#include "athanor/optim/grad_scaler.h"
-#include "athanor/optim/optimizer.h"
 #include "athanor/train/config.h"
-#include "athanor/train/step_mark.h"
+#include "athanor/train/learner.h"
 
 namespace athanor {
 
@@ -32,11 +29,11 @@ struct FitPoint {
   double per_second() const { return static_cast<double>(of.batch_size) / seconds; }
 };
 
-/// Plans steps of one model on a device, of any size.
+/// Plans steps of one model on a device, of any size: those that a run of `config` makes.
 class StepPlanner {
  public:
-  /// `input`: of one image. Throws what making the model throws.
-  StepPlanner(const TrainConfig& config, const Shape& input, int64_t classes, Device device);
+  /// Throws what making the model throws.
+  StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& config, Device device);
 
   /// The plan of the step, or of its last part. `limit`: the memory limit for recomputing. Throws
   /// Error(usage) if the step does not fit.
@@ -46,16 +43,9 @@ class StepPlanner {
   double run(const FitCase& of, int64_t limit);
 
  private:
-  template <class Make>
-  Tensor step(const FitCase& of, const Make& make);
-
-  TrainConfig config_;
-  Shape input_;
   Device device_;
-  std::unique_ptr<nn::Module> model_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
-  std::optional<optim::GradScaler> scaler_;
-  std::optional<StepMark> mark_;
+  std::unique_ptr<const Task> task_;
+  Learner learner_;
 };
 
 /// Finds what fits into `limit` bytes. Times are those predicted from the plans, scaled by one step of a
@@ -72,10 +62,11 @@ class Fitter {
 
   /// None if it does not fit.
   std::optional<FitPoint> look(const FitCase& of);
-  /// With the fewest parts that fit: powers of two that divide the batch into what the model takes. None if
-  /// no number fits.
+  /// With the fewest parts that fit: more than `of` has by a power of two, which divide the batch into what
+  /// the model takes. None if no number fits.
   std::optional<FitPoint> in_parts(FitCase of);
-  /// The largest batch that fits, to a sixteenth; none if not even least_batch() fits. `parts` is 1.
+  /// The largest batch of so many parts that fits, to a sixteenth; none if not even parts of least_batch()
+  /// fit.
   std::optional<FitPoint> largest(FitCase of);
 
  private:

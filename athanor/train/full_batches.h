@@ -10,6 +10,7 @@
 
 namespace athanor {
 
+/// Training and test data; without training data a model is only tested.
 using Splits = std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const Dataset>>;
 
 /// The training and test data of `config`. `data`: further options of the dataset. Throws what

@@ -18,10 +18,15 @@
 namespace athanor {
 
 LanguageModellingOptions text_options_of(const TrainConfig& config) {
-  LanguageModellingOptions options;
-  if (!config.tokenizer.empty()) options.tokenizer = read_tokenizer(config.tokenizer);
+  LanguageModellingOptions options = options_without_text(config);
   options.text =
       std::make_shared<const SplitText>(read_text(config.data, *options.tokenizer, config.validation));
+  return options;
+}
+
+LanguageModellingOptions options_without_text(const TrainConfig& config) {
+  LanguageModellingOptions options;
+  if (!config.tokenizer.empty()) options.tokenizer = read_tokenizer(config.tokenizer);
   options.windows = {.context = config.context > 0 ? config.context : nn::default_context(config.model),
                      .batch_size = config.batch_size,
                      .seed = config.seed};
@@ -84,7 +89,7 @@ TextTask::TextTask(LanguageModellingOptions options, int64_t classes) : options_
            .class_names = {},
            .normalization = {{0}, {1}},
            .columns = {},
-           .fingerprint = options_.text->fingerprint};
+           .fingerprint = options_.text ? options_.text->fingerprint : ""};
 }
 
 std::string TextTask::describe() const {
@@ -99,7 +104,7 @@ TensorType TextTask::input_type(int64_t batch_size) const {
 }
 
 LanguageModelling::LanguageModelling(const LanguageModellingOptions& options)
-    : TextTask(options, options.tokenizer->vocabulary()) {}
+    : TextTask(options, options.vocabulary > 0 ? options.vocabulary : options.tokenizer->vocabulary()) {}
 
 LanguageModelling::LanguageModelling(const TrainConfig& config) : LanguageModelling(text_options_of(config)) {
   check_text_is_long_enough(config, [&] {

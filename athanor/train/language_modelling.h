@@ -35,7 +35,8 @@ class TextScoring final : public Scoring {
 
 struct LanguageModellingOptions {
   std::shared_ptr<const Tokenizer> tokenizer = byte_tokenizer();
-  std::shared_ptr<const SplitText> text;
+  std::shared_ptr<const SplitText> text;  // none: the model is only planned
+  int64_t vocabulary = 0;                 // of the model; 0: the tokenizer's, with a mask where there is one
   WindowOptions windows = {};
   int64_t most_test_windows = 0;  // 0: all
   std::function<std::unique_ptr<nn::Module>(const ExampleSpec&)> model = {};
@@ -44,6 +45,7 @@ struct LanguageModellingOptions {
 /// The text of `--data` by the tokenizer of `--tokenizer`, and the model of `--model`. Throws what reading
 /// them throws.
 LanguageModellingOptions text_options_of(const TrainConfig& config);
+LanguageModellingOptions options_without_text(const TrainConfig& config);
 
 /// What tasks on a text share: windows of its tokens, and a model that predicts tokens.
 class TextTask : public Task {

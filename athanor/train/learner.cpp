@@ -5,6 +5,7 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/ops/creation.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/initial_values.h"
@@ -13,8 +14,27 @@
 
 namespace athanor {
 
+Uploaded batch_of_zeros(const Task& task, int64_t batch_size, int64_t parts, Device device) {
+  const auto made = [&](const TensorType& type) {
+    Tensor value = zeros(type.shape, type.dtype, device);
+    value.eval();  // not part of the step
+    return value;
+  };
+  const int64_t part = std::max<int64_t>(1, batch_size / parts);
+  const TensorType targets = task.target_type(part);
+  const int64_t counted = targets.dtype == DType::i64 ? targets.shape.size() : part;
+  Uploaded batch{.parts = {}, .counted = parts * counted};
+  for (int64_t p = 0; p < parts; ++p)
+    batch.parts.push_back({made(task.input_type(part)), made(targets), counted});
+  return batch;
+}
+
 Learner::Learner(const Task& task, const TrainConfig& config, Device device)
-    : task_(task), config_(config), device_(device), model_(task.make_model()) {
+    : task_(task),
+      config_(config),
+      device_(device),
+      precision_(parse_precision(config.precision)),
+      model_(task.make_model()) {
   if (!config.init.empty()) init_note_ = load_initial_values(*model_, config.init);
   adapter_note_ = add_adapters(*model_, config);
   eval_in_portions();  // before the optimizer asks for all at once
@@ -32,7 +52,7 @@ PendingStep Learner::build(const std::vector<BatchPart>& parts) {
   const StepOptions options{.loss = [this](nn::Module& model, const Tensor& x,
                                            const Tensor& wanted) { return task_.forward(model, x, wanted); },
                             .clip_norm = config_.clip_norm,
-                            .precision = parse_precision(config_.precision),
+                            .precision = precision_,
                             .scaler = scaler_ ? &*scaler_ : nullptr};
   const int64_t made = optimizer_->steps();
   PendingStep step = training_step(*model_, *optimizer_, parts, options);
@@ -57,20 +77,22 @@ PendingStep Learner::step(const Uploaded& batch, double lr) {
   }
 }
 
-std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
+std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size, int64_t parts) {
   const auto placeholder = [&](TensorType type) {
     type.device = device_;
     return Tensor::placeholder(type);
   };
-  const int64_t part = std::max<int64_t>(1, batch_size / config_.accumulate);
+  const int64_t part = std::max<int64_t>(1, batch_size / parts);
   mark_->set();
   // Of the last part: to the gradients of those before.
-  if (config_.accumulate > 1)
-    for (const auto& parameter : model_->parameters())
+  if (parts > 1)
+    for (const auto& parameter : optimizer_->parameters())
       parameter.set_grad(placeholder(parameter.value().type()));
   try {
-    const PendingStep pending =
-        build({BatchPart{placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}});
+    // Held while it is planned, as a batch is: no result takes over its memory.
+    const std::vector<BatchPart> last{
+        {placeholder(task_.input_type(part)), placeholder(task_.target_type(part)), part}};
+    const PendingStep pending = build(last);
     auto plan = plan_for({pending.loss});
     mark_->go_back();
     return plan;
@@ -81,13 +103,13 @@ std::shared_ptr<const Plan> Learner::plan_of_a_step(int64_t batch_size) {
 }
 
 TestResult Learner::test(int64_t batch_size, const std::function<bool(int64_t done)>& go_on) {
-  const Autocast scope(parse_precision(config_.precision));
+  const Autocast scope(precision_);
   const WeightAverage::Scope averaged(average_ ? &*average_ : nullptr);
   return test_model(*model_, device_, task_, batch_size, go_on);
 }
 
 std::string Learner::sample(int64_t tokens, uint64_t seed) {
-  const Autocast scope(parse_precision(config_.precision));
+  const Autocast scope(precision_);
   const WeightAverage::Scope averaged(average_ ? &*average_ : nullptr);
   return task_.sample(*model_, device_, tokens, seed);
 }

@@ -20,6 +20,9 @@ struct Uploaded {
   int64_t counted = 0;  // targets that count
 };
 
+/// A batch of zeros, made on the device.
+Uploaded batch_of_zeros(const Task& task, int64_t batch_size, int64_t parts, Device device);
+
 class Learner {
  public:
   /// A new model of the task and its optimizer, on the device. `task` must live as long.
@@ -39,7 +42,14 @@ class Learner {
   /// False when a step was given up that could not be taken back.
   bool whole() const { return whole_; }
   /// The plan of a step, which is not computed: all is as before.
-  std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size);
+  std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size) {
+    return plan_of_a_step(batch_size, config_.accumulate);
+  }
+  /// The same of a batch in so many parts: of the last of them.
+  std::shared_ptr<const Plan> plan_of_a_step(int64_t batch_size, int64_t parts);
+  /// From now on products are computed in another precision, f16 only where it was that before.
+  void set_precision(Precision precision) { precision_ = precision; }
+  Precision precision() const { return precision_; }
 
   /// Sum of loss and count of right answers over the task's test batches, of the average of weights where
   /// there is one.
@@ -62,6 +72,7 @@ class Learner {
   const Task& task_;
   const TrainConfig config_;
   const Device device_;
+  Precision precision_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<optim::GradScaler> scaler_;  // for f16

@@ -13,6 +13,7 @@
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/batches_ahead.h"
 #include "athanor/train/learner.h"
+#include "athanor/train/memory_scope.h"
 #include "athanor/train/run_device.h"
 #include "athanor/train/task.h"
 
@@ -22,7 +23,8 @@ namespace {
 constexpr int64_t steps_to_decade = 20;
 constexpr std::ptrdiff_t reach = 6;  // steps on each side that are smoothed over
 constexpr double too_large = 4;      // times the least loss
-constexpr double margin = 0.5;       // of the rate with the least loss, from which on it grows
+constexpr double margin = 0.1;       // of the rate at which the loss grows
+constexpr double growth = 0.1;       // of the fall before: a rise above the least loss that is no noise
 constexpr double least_fall = 0.02;  // of the first loss, or nothing is suggested
 
 /// While it lives, kernels are not timed: a sweep is too short for it to pay.
@@ -59,14 +61,17 @@ void judge(LrSweep& sweep) {
   const auto lowest =
       static_cast<size_t>(std::ranges::min_element(points, {}, &LrPoint::smooth) - points.begin());
   if (points[lowest].smooth > (1 - least_fall) * points.front().smooth) return;
-  if (lowest + 1 < points.size()) sweep.grows = points[lowest].lr;
+  const double risen = points[lowest].smooth + growth * (points.front().smooth - points[lowest].smooth);
+  for (size_t i = lowest + 1; i < points.size() && !sweep.grows; ++i)
+    if (points[i].smooth > risen) sweep.grows = points[i].lr;
   // The slope over the steps around a point, for one step's is mostly noise.
   double steepest = 0;
   for (size_t i = reach; i + reach <= lowest; ++i) {
     const double slope = points[i + reach].smooth - points[i - reach].smooth;
     if (slope < steepest) steepest = slope, sweep.steepest = points[i].lr;
   }
-  if (sweep.steepest) sweep.suggested = margin * points[lowest].lr;
+  // Where nothing diverged, larger rates than the steepest are not known to be safe.
+  if (sweep.steepest) sweep.suggested = sweep.grows ? margin * *sweep.grows : *sweep.steepest;
 }
 
 LrSweep sweep_learning_rates(const TrainConfig& config,
@@ -80,7 +85,7 @@ LrSweep sweep_learning_rates(const TrainConfig& config,
   manual_seed(config.seed);
   Learner learner(*task, config, chosen.device);
   BatchesAhead batches(task->training_batches(), chosen.device, config.accumulate);
-  eval({});
+  const MemoryScope memory(config, *task, chosen.device);
   const double low = config.optimizer == "sgd" ? 1e-6 : 1e-7;
   const int64_t steps = 7 * steps_to_decade + 1;
   LrSweep sweep{.device = chosen.device};

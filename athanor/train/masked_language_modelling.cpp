@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <utility>
 
 #include "athanor/base/error.h"
 
@@ -55,8 +54,11 @@ MaskedLanguageModelling::MaskedLanguageModelling(const TrainConfig& config)
 MaskedLanguageModelling::MaskedLanguageModelling(const LanguageModellingOptions& options)
     : MaskedLanguageModelling(options, masking_of(*options.tokenizer, options.windows.seed)) {}
 
-MaskedLanguageModelling::MaskedLanguageModelling(LanguageModellingOptions options, const Masking& masking)
-    : TextTask(std::move(options), masking.vocabulary + (masking.mask < masking.vocabulary ? 0 : 1)),
+MaskedLanguageModelling::MaskedLanguageModelling(const LanguageModellingOptions& options,
+                                                 const Masking& masking)
+    : TextTask(options, options.vocabulary > 0
+                            ? options.vocabulary
+                            : masking.vocabulary + (masking.mask < masking.vocabulary ? 0 : 1)),
       masking_(masking) {}
 
 std::string MaskedLanguageModelling::describe() const {

@@ -43,7 +43,7 @@ class MaskedLanguageModelling final : public TextTask {
   int64_t test_count() const override;
 
  private:
-  MaskedLanguageModelling(LanguageModellingOptions options, const Masking& masking);
+  MaskedLanguageModelling(const LanguageModellingOptions& options, const Masking& masking);
   MaskedTextTestBatches tests(int64_t batch_size) const;
 
   Masking masking_;

@@ -44,6 +44,15 @@ Error with_memory_advice(const Error& error, Device device, int64_t batch_size,
   return {error.code(), problem, error.where(), hint};
 }
 
+Error with_test_advice(const Error& error, const TrainConfig& config) {
+  const int64_t part = config.part_size();
+  return {error.code(), fmt::format("{}. The test computes batches of {}", error.problem(), part),
+          error.where(),
+          fmt::format("{}; what was trained is saved, and 'athanor eval' tests it in smaller batches",
+                      part > 1 ? fmt::format("Use --accumulate {} in another run", 2 * config.accumulate)
+                               : "Use a smaller model")};
+}
+
 bool is_low_limit(const Error& error) {
   return error.code() == ErrorCode::usage && error.where() == "--memory-limit";
 }

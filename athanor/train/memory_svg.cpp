@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double memory_width = 920, memory_height = 400;
-constexpr double memory_left = 92, memory_right = memory_width - 40, memory_top = 96, memory_bottom = 336;
+constexpr double memory_axis = 92, memory_right = memory_width - 40, memory_top = 96, memory_bottom = 336;
 
 constexpr std::string_view memory_style = R"(
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
@@ -53,7 +53,7 @@ std::string axes_of_memory(double steps, double most) {
     svg += fmt::format(
         "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
         "text-anchor=\"end\">{}</text>\n",
-        memory_left, y, memory_right, memory_left - 10, y + 4.5,
+        memory_axis, y, memory_right, memory_axis - 10, y + 4.5,
         value == 0 ? "0" : format_bytes(static_cast<uint64_t>(value * unit)));
   }
   for (const double step : nice_ticks(0, steps, 8))
@@ -61,9 +61,9 @@ std::string axes_of_memory(double steps, double most) {
       svg += fmt::format(
           "<path class=\"axis\" d=\"M{0:.1f} {1}v5\"/><text x=\"{0:.1f}\" y=\"{2}\" "
           "text-anchor=\"middle\">{3:.0f}</text>\n",
-          memory_left + (memory_right - memory_left) * step / steps, memory_bottom, memory_bottom + 21, step);
+          memory_axis + (memory_right - memory_axis) * step / steps, memory_bottom, memory_bottom + 21, step);
   return svg +
-         fmt::format("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", memory_left, memory_bottom, memory_right);
+         fmt::format("<path class=\"axis\" d=\"M{} {}H{}\"/>\n", memory_axis, memory_bottom, memory_right);
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ std::string draw_memory(const json& plan) {
       memory_width, memory_height, memory_style, format_bytes(planned), format_bytes(arena),
       format_bytes(planned > arena ? planned - arena : 0));
   svg += axes_of_memory(steps, most);
-  const double across = (memory_right - memory_left) / steps, up = (memory_bottom - memory_top) / most;
+  const double across = (memory_right - memory_axis) / steps, up = (memory_bottom - memory_top) / most;
   for (const LivingValue& value : values) {
     const double height = value.bytes * up;
     if (height < 0.3) continue;  // not to be seen
@@ -94,7 +94,7 @@ std::string draw_memory(const json& plan) {
         "<rect class=\"v {}\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"><title>{}, {}: "
         "kernels "
         "{:.0f} to {:.0f}</title></rect>\n",
-        value.last - value.first > steps / 5 ? "long" : "short", memory_left + value.first * across,
+        value.last - value.first > steps / 5 ? "long" : "short", memory_axis + value.first * across,
         memory_bottom - (value.offset + value.bytes) * up, (value.last - value.first + 1) * across, height,
         escape_xml(value.type), format_bytes(static_cast<uint64_t>(value.bytes)), value.first, value.last);
   }
@@ -104,8 +104,8 @@ std::string draw_memory(const json& plan) {
                    "y=\"{1}\">lives long, as what the backward pass needs</text>\n"
                    "<rect class=\"v short\" x=\"{5}\" y=\"{3}\" width=\"14\" height=\"14\"/><text x=\"{6}\" "
                    "y=\"{1}\">lives short</text>\n</svg>\n",
-                   memory_right - 30, memory_bottom + 46, memory_left, memory_bottom + 34, memory_left + 22,
-                   memory_left + 360, memory_left + 382);
+                   memory_right - 30, memory_bottom + 46, memory_axis, memory_bottom + 34, memory_axis + 22,
+                   memory_axis + 360, memory_axis + 382);
 }
 
 }  // namespace athanor

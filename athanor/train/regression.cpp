@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -20,25 +19,6 @@
 
 namespace athanor {
 namespace {
-
-RegressionOptions number_options_of(const TrainConfig& config) {
-  RegressionOptions options{.train = {}, .test = {}, .data_name = config.data};
-  std::tie(options.train, options.test) =
-      open_both_splits(config, {.numbers = true, .target = config.target});
-  options.model = [name = config.model](const ExampleSpec& spec) {
-    return nn::make_model(name, spec.input, spec.classes);
-  };
-  if (!config.loss.empty()) options.loss = config.loss;
-  options.batch_size = config.batch_size;
-  options.seed = config.seed;
-  options.workers = static_cast<int>(config.workers);
-  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
-  if (options.augmentation->mixes())
-    throw Error(ErrorCode::usage, "mixed images have no target of their own", "--augment",
-                "Leave out mixup and cutmix");
-  return options;
-}
 
 /// The loss of each number.
 Tensor losses_of(const Tensor& error, const std::string& name) {
@@ -107,6 +87,23 @@ class NumberTally final : public Tally {
 
 }  // namespace
 
+RegressionOptions regression_options(const TrainConfig& config, const Splits& splits) {
+  RegressionOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
+  options.model = [name = config.model](const ExampleSpec& spec) {
+    return nn::make_model(name, spec.input, spec.classes);
+  };
+  if (!config.loss.empty()) options.loss = config.loss;
+  options.batch_size = config.batch_size;
+  options.seed = config.seed;
+  options.workers = static_cast<int>(config.workers);
+  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
+      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
+  if (options.augmentation->mixes())
+    throw Error(ErrorCode::usage, "mixed images have no target of their own", "--augment",
+                "Leave out mixup and cutmix");
+  return options;
+}
+
 Unit NumberScoring::unit() const {
   if (pictures_) return {};
   return {.one = "example",
@@ -130,7 +127,9 @@ Tensor number_loss(const Tensor& predictions, const Tensor& targets, const std::
   return mean(losses_of(predictions - targets, name));
 }
 
-Regression::Regression(const TrainConfig& config) : Regression(number_options_of(config)) {}
+Regression::Regression(const TrainConfig& config)
+    : Regression(
+          regression_options(config, open_both_splits(config, {.numbers = true, .target = config.target}))) {}
 
 Regression::Regression(RegressionOptions options) : options_(std::move(options)) {
   if (options_.train)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "athanor/data/augmentation.h"
+#include "athanor/train/full_batches.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -42,6 +43,9 @@ struct RegressionOptions {
   int workers = 0;                                        // threads that make batches
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images
 };
+
+/// The options of a run on these examples; see Splits.
+RegressionOptions regression_options(const TrainConfig& config, const Splits& splits);
 
 /// Batches are whole, as for Classification. Losses are those of scaled targets (TargetScale), the errors
 /// that a test measures those of the numbers themselves.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "athanor/base/error.h"
@@ -17,23 +16,6 @@
 
 namespace athanor {
 namespace {
-
-SegmentationOptions mask_options_of(const TrainConfig& config) {
-  SegmentationOptions options{.train = {}, .test = {}, .data_name = config.data};
-  std::tie(options.train, options.test) = open_both_splits(config, {});
-  options.model = [name = config.model](const ExampleSpec& spec) {
-    return nn::make_model(name, spec.input, spec.classes);
-  };
-  options.batch_size = config.batch_size;
-  options.seed = config.seed;
-  options.workers = static_cast<int>(config.workers);
-  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, options.train->spec()))));
-  if (const std::string kind = options.augmentation->without_masks(); !kind.empty())
-    throw Error(ErrorCode::usage, fmt::format("'{}' is not known for masks", kind), "--augment",
-                "Take crop, resized-crop, flip, vflip, rotate, affine, jitter, grayscale, blur or erase");
-  return options;
-}
 
 /// What is taken for what, pixel by pixel.
 class PixelTally final : public Tally {
@@ -81,6 +63,22 @@ class PixelTally final : public Tally {
 
 }  // namespace
 
+SegmentationOptions segmentation_options(const TrainConfig& config, const Splits& splits) {
+  SegmentationOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
+  options.model = [name = config.model](const ExampleSpec& spec) {
+    return nn::make_model(name, spec.input, spec.classes);
+  };
+  options.batch_size = config.batch_size;
+  options.seed = config.seed;
+  options.workers = static_cast<int>(config.workers);
+  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
+      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
+  if (const std::string kind = options.augmentation->without_masks(); !kind.empty())
+    throw Error(ErrorCode::usage, fmt::format("'{}' is not known for masks", kind), "--augment",
+                "Take crop, resized-crop, flip, vflip, rotate, affine, jitter, grayscale, blur or erase");
+  return options;
+}
+
 Forward name_pixels(nn::Module& model, const Tensor& pictures, const Tensor& classes) {
   const Tensor logits = model(pictures);
   if (logits.shape().rank() != 4)
@@ -118,7 +116,8 @@ std::string PixelScoring::best(double mean_loss, double accuracy, const TestMeas
                              : fmt::format("mean IoU {:.1f} %", 100 * found->second);
 }
 
-Segmentation::Segmentation(const TrainConfig& config) : Segmentation(mask_options_of(config)) {}
+Segmentation::Segmentation(const TrainConfig& config)
+    : Segmentation(segmentation_options(config, open_both_splits(config, {}))) {}
 
 Segmentation::Segmentation(SegmentationOptions options) : options_(std::move(options)) {
   if (!spec().pixels)

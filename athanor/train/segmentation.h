@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "athanor/data/augmentation.h"
+#include "athanor/train/full_batches.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -37,6 +38,9 @@ struct SegmentationOptions {
   int workers = 0;                                        // threads that make batches
   std::shared_ptr<const Augmentation> augmentation = {};  // of training images and their masks
 };
+
+/// The options of a run on these images; see Splits.
+SegmentationOptions segmentation_options(const TrainConfig& config, const Splits& splits);
 
 /// Batches are whole, as for Classification.
 class Segmentation final : public Task {

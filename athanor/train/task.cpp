@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
@@ -46,27 +47,80 @@ TaskKind task_kind(const TrainConfig& config) {
   return TaskKind::classification;
 }
 
-std::unique_ptr<const Task> open_task(const TrainConfig& config) {
+void check_kind_of_data(const TrainConfig& config) {
   std::error_code ignored;
   const bool is_file = std::filesystem::is_regular_file(config.data, ignored);
-  if (nn::is_language_model(config.model)) {
+  const bool text = nn::is_language_model(config.model);
+  if (text && !is_file) {
     const auto names = dataset_names();
-    if (!is_file && std::ranges::find(names, config.data) == names.end())
+    if (std::ranges::find(names, config.data) == names.end())
       static_cast<void>(open_to_read(config.data));  // says what is wrong with it
-    if (!is_file)
-      throw Error(ErrorCode::usage,
-                  fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),
-                  "--data", "Give one: --data FILE.txt");
-    if (nn::objective_of(config.model) == nn::Objective::masked_tokens)
-      return std::make_unique<MaskedLanguageModelling>(config);
-    return std::make_unique<LanguageModelling>(config);
+    throw Error(ErrorCode::usage,
+                fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),
+                "--data", "Give one: --data FILE.txt");
   }
-  if (is_file && std::filesystem::path(config.data).extension() == ".txt")
+  if (!text && is_file && std::filesystem::path(config.data).extension() == ".txt")
     throw Error(ErrorCode::usage, fmt::format("{} learns from images, and the data is text", config.model),
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
-  if (task_kind(config) == TaskKind::regression) return std::make_unique<Regression>(config);
-  if (task_kind(config) == TaskKind::segmentation) return std::make_unique<Segmentation>(config);
-  return std::make_unique<Classification>(config);
+}
+
+std::unique_ptr<const Task> open_task(const TrainConfig& config) {
+  check_kind_of_data(config);
+  switch (task_kind(config)) {
+    case TaskKind::classification:
+      return std::make_unique<Classification>(config);
+    case TaskKind::regression:
+      return std::make_unique<Regression>(config);
+    case TaskKind::segmentation:
+      return std::make_unique<Segmentation>(config);
+    case TaskKind::next_token:
+      return std::make_unique<LanguageModelling>(config);
+    case TaskKind::masked_tokens:
+      return std::make_unique<MaskedLanguageModelling>(config);
+  }
+  return nullptr;
+}
+
+namespace {
+
+class NoExamples final : public Dataset {
+ public:
+  explicit NoExamples(ExampleSpec spec) : spec_(std::move(spec)) {}
+  int64_t size() const override { return 0; }
+  const ExampleSpec& spec() const override { return spec_; }
+  void read(int64_t /*index*/, float* /*image_out*/, int64_t& /*label_out*/) const override {
+    throw Error(ErrorCode::usage, "there is no data");
+  }
+
+ private:
+  ExampleSpec spec_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Task> task_without_data(const TrainConfig& config, const ExampleSpec& spec) {
+  LanguageModellingOptions text;
+  Splits splits;
+  if (nn::is_language_model(config.model)) {
+    text = options_without_text(config);
+    text.windows.context = spec.input[0];
+    text.vocabulary = spec.classes;
+  } else {
+    splits.second = std::make_shared<NoExamples>(spec);
+  }
+  switch (task_kind(config)) {
+    case TaskKind::classification:
+      return std::make_unique<Classification>(classification_options(config, splits));
+    case TaskKind::regression:
+      return std::make_unique<Regression>(regression_options(config, splits));
+    case TaskKind::segmentation:
+      return std::make_unique<Segmentation>(segmentation_options(config, splits));
+    case TaskKind::next_token:
+      return std::make_unique<LanguageModelling>(text);
+    case TaskKind::masked_tokens:
+      return std::make_unique<MaskedLanguageModelling>(text);
+  }
+  return nullptr;
 }
 
 }  // namespace athanor

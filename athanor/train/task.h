@@ -73,5 +73,9 @@ int64_t counted(const HostArray& targets);
 
 /// The task of `config.model` on `config.data`. Throws what opening the data throws.
 std::unique_ptr<const Task> open_task(const TrainConfig& config);
+/// The same task on data of which only `spec` is known, to look at steps that are not run on any.
+std::unique_ptr<const Task> task_without_data(const TrainConfig& config, const ExampleSpec& spec);
+/// Throws Error(usage) if the model learns from text and the data is none, or the other way round.
+void check_kind_of_data(const TrainConfig& config);
 
 }  // namespace athanor

@@ -13,11 +13,11 @@
 #include "athanor/base/os/interrupt.h"
 #include "athanor/compile/options.h"
 #include "athanor/kernels/trace.h"
-#include "athanor/memory/limit.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/examples_record.h"
 #include "athanor/train/memory_advice.h"
+#include "athanor/train/memory_scope.h"
 #include "athanor/train/training_run.h"
 
 namespace athanor {
@@ -143,14 +143,8 @@ void TrainingRun::stop_if_asked() const {
 }
 
 void TrainingRun::run_to_end() {
-  std::optional<MemoryLimit> limit;
-  if (config_.memory_limit > 0) limit.emplace(device_.device, static_cast<uint64_t>(config_.memory_limit));
-  // Initial values are computed before, so that the first step's plan is the one of all steps.
-  eval_in_portions();
-  // The next batch goes up while another device computes, and is no part of the step.
-  if (config_.memory_limit > 0)
-    compile_options().memory_limit = std::max<int64_t>(
-        1, config_.memory_limit - (device_.device == Device{} ? 0 : task_->batch_bytes(config_.batch_size)));
+  // Initial values are computed by this, so that the first step's plan is the one of all steps.
+  const MemoryScope memory(config_, *task_, device_.device);
   while (!at_end() || batches_->epoch_is_over()) {
     stop_if_asked();
     if (batches_->epoch_is_over()) {
@@ -300,7 +294,10 @@ TestResult TrainingRun::test() {
     });
   } catch (const Error& error) {
     if (is_low_limit(error)) throw with_limit_advice(error, config_, true);
+    if (error.code() == ErrorCode::out_of_memory) throw with_test_advice(error, config_);
     throw;
+  } catch (const std::bad_alloc&) {  // of the host
+    throw with_test_advice({ErrorCode::out_of_memory, "there is not enough memory"}, config_);
   }
   if (callbacks.on_evaluation) callbacks.on_evaluation(state_.step, sum);
   return sum;

@@ -100,6 +100,43 @@ TEST_F(ModelsProgram, NumbersArePredicted) {
     EXPECT_THAT(text(file), ::testing::Not(HasSubstr("ccuracy"))) << file;
 }
 
+TEST_F(ModelsProgram, ATableOfNumbersNeedsItsTask) {
+  std::string table = "area,price\n";
+  for (int i = 0; i < 60; ++i) table += fmt::format("{},{}.5\n", i * 7 % 60, i);
+  write_file_atomically(folder_ / "house.csv", table);
+  const testing::Outcome refused = run({"train", "--data", "house.csv", "--model", "mlp", "--out", "run"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("'price' holds 60 different numbers in 60 rows"));
+  EXPECT_THAT(refused.err, HasSubstr("--task regression"));
+  EXPECT_THAT(run({"data", "house.csv", "--task", "regression"}).out, HasSubstr("target   price"));
+  const testing::Outcome unknown = run({"data", "house.csv", "--task", "regresion"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("Did you mean 'regression'"));
+}
+
+TEST_F(ModelsProgram, FindLrStaysWithinTheMemoryLimit) {
+  HostArray images(DType::u8, {64, 16, 16}), labels(DType::i64, {64});
+  for (size_t i = 0; i < 64; ++i) labels.as<int64_t>()[i] = static_cast<int64_t>(i % 3);
+  for (const char* split : {"train", "test"}) {
+    write_npy(folder_ / fmt::format("{}_images.npy", split), images);
+    write_npy(folder_ / fmt::format("{}_labels.npy", split), labels);
+  }
+  const Words find{"train", "--find-lr", "lr.svg", "--model",      "cnn", "--data",    ".", "--lr",
+                   "0.1",   "--device",  "cpu",    "--batch-size", "64",  "--threads", "1", "--json"};
+  const auto limited = [&](const char* limit) {
+    Words words = find;
+    words.insert(words.end(), {"--memory-limit", limit});
+    return run(words);
+  };
+  const testing::Outcome found = limited("1GiB");
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_GT(json::parse(found.out)["points"].size(), 20U);
+  EXPECT_THAT(text("lr.svg"), HasSubstr("</svg>"));
+  const testing::Outcome refused = limited("1MiB");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--memory-limit"));
+}
+
 TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
   HostArray picture(DType::u8, {16, 24, 3}), mask(DType::u8, {16, 24, 1});
   for (size_t i = 0; i < 384; ++i) {

@@ -16,7 +16,13 @@ class Fit : public ::testing::Test {
     config_.model = "resnet18";
   }
   ~Fit() override { compile_options() = before_; }
-  StepPlanner planner() { return {config_, {3, 16, 16}, 10, Device{}}; }
+  StepPlanner planner(const Shape& input = {3, 16, 16}, int64_t classes = 10) {
+    const ExampleSpec spec{.input = input,
+                           .classes = classes,
+                           .normalization = {{0}, {1}},
+                           .pixels = task_kind(config_) == TaskKind::segmentation};
+    return {task_without_data(config_, spec), config_, Device{}};
+  }
   TrainConfig config_;
 
  private:
@@ -68,7 +74,7 @@ TEST_F(Fit, BeginsAtTheFirstBatchThatTheModelTakes) {
                            Family{"gpt2-nano", {16}, 256, 1}, Family{"bert-tiny", {16}, 256, 1}}) {
     SCOPED_TRACE(of.name);
     config_ = default_config(of.name);
-    StepPlanner model(config_, of.input, of.classes, Device{});
+    StepPlanner model = planner(of.input, of.classes);
     const int64_t limit = model.plan({.batch_size = 4}, 0)->planned_memory_bytes();
     Fitter fitter(model, limit);
     EXPECT_EQ(fitter.least_batch(), of.least);
@@ -86,7 +92,7 @@ TEST_F(Fit, BeginsAtTheFirstBatchThatTheModelTakes) {
 
 TEST_F(Fit, FindsNoBatchLargerThanTheDataset) {
   config_.model = "cnn";
-  StepPlanner cnn(config_, {1, 8, 8}, 4, Device{});
+  StepPlanner cnn = planner({1, 8, 8}, 4);
   const auto largest = Fitter(cnn, int64_t{1} << 30, 83).largest({});
   ASSERT_TRUE(largest);
   EXPECT_GE(largest->of.batch_size, 80);
@@ -99,7 +105,7 @@ TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
   config_.model = "cnn";
   const std::vector<FitCase> cases{{.batch_size = 512}, {.batch_size = 1024, .parts = 2}};
   for (const FitCase& of : cases) {
-    StepPlanner cnn(config_, {1, 28, 28}, 10, Device{});
+    StepPlanner cnn = planner({1, 28, 28}, 10);
     const int64_t planned = cnn.plan(of, 0)->planned_memory_bytes();
     reset_peak_memory(Device{});
     cnn.run(of, 0);

@@ -1,0 +1,144 @@
+// What commands show of a step is the step that training makes.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "athanor/base/file.h"
+#include "athanor/formats/npy.h"
+#include "tests/cli/program_test.h"
+
+namespace athanor {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class StepOptions : public testing::ProgramTest {
+ protected:
+  /// Twelve images of three classes in the folder.
+  void write_images() const {
+    HostArray images(DType::u8, {12, 8, 8}), labels(DType::i64, {12});
+    for (size_t i = 0; i < 12; ++i) labels.as<int64_t>()[i] = static_cast<int64_t>(i % 3);
+    for (const char* split : {"train", "test"}) {
+      write_npy(folder_ / fmt::format("{}_images.npy", split), images);
+      write_npy(folder_ / fmt::format("{}_labels.npy", split), labels);
+    }
+  }
+  json explained(Words words) const {
+    words.insert(words.begin(), "explain");
+    words.insert(words.end(), {"--device", "cpu", "--threads", "1", "--deterministic", "--json"});
+    const testing::Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.exit_code == 0 ? json::parse(outcome.out) : json();
+  }
+};
+
+/// What a step computes, in its order; where its inputs are may differ.
+std::vector<std::string> steps_of(const json& plan) {
+  std::vector<std::string> steps;
+  for (const json& step : plan["steps"])
+    steps.push_back(fmt::format("{} {} {}", step["ops"].dump(), step["kernel"].dump(), step["bytes"].dump()));
+  return steps;
+}
+
+TEST_F(StepOptions, ExplainShowsTheStepThatIsTrained) {
+  write_images();
+  write_file_atomically(folder_ / "numbers.csv", [] {
+    std::string table = "a,b,y\n";
+    for (int i = 0; i < 60; ++i) table += fmt::format("{},{},{}\n", i, i * 7 % 11, i * 2.5);
+    return table;
+  }());
+  std::string words;
+  for (int i = 0; i < 300; ++i) words += "one two three, four five.\n";
+  write_file_atomically(folder_ / "text.txt", words);
+  write_file_atomically(folder_ / "run.toml", "model = 'cnn'\nema = 0.9\nclip_norm = 1\nepochs = 9\n");
+  const std::vector<Words> cases{
+      {"--data", ".", "--model", "cnn", "--freeze", "*weight"},
+      {"--data", ".", "--model", "cnn", "--ema", "0.9"},
+      {"--data", ".", "--model", "cnn", "--clip-norm", "1", "--label-smoothing", "0.1"},
+      {"--data", ".", "--model", "cnn", "--augment", "flip,erase", "--augment-on", "device"},
+      {"--data", ".", "--model", "cnn", "--augment", "mixup"},
+      {"--data", ".", "--model", "cnn", "--momentum", "0", "--weight-decay-on", "weights"},
+      {"--data", ".", "--config", "run.toml"},
+      {"--data", "numbers.csv", "--task", "regression", "--target", "y,b", "--loss", "huber"},
+      {"--data", "text.txt", "--model", "gpt2-nano", "--context", "16", "--lora", "2"},
+      {"--data", "text.txt", "--model", "bert-tiny", "--context", "16"}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Words options = cases[i];
+    options.insert(options.end(), {"--batch-size", "4"});
+    SCOPED_TRACE(fmt::format("{}", fmt::join(options, " ")));
+    const std::string out = fmt::format("run{}", i);
+    Words train = options;
+    train.insert(train.begin(), "train");
+    train.insert(train.end(), {"--device", "cpu", "--threads", "1", "--deterministic", "--max-steps", "2",
+                               "--eval-examples", "4", "--out", out, "--quiet"});
+    const testing::Outcome trained = run(train);
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    const json plan = json::parse(text(out + "/plan.json")), shown = explained(options);
+    EXPECT_EQ(steps_of(shown), steps_of(plan));
+    EXPECT_EQ(shown["arena_bytes"], plan["arena_bytes"]);
+    EXPECT_EQ(shown["planned_memory_bytes"], plan["planned_memory_bytes"]);
+  }
+}
+
+TEST_F(StepOptions, EachOptionChangesWhatIsPlanned) {
+  const Words usual{"--model", "cnn", "--batch-size", "8", "--input", "1,8,8"};
+  const auto planned = [&](const Words& more) {
+    Words words = usual;
+    words.insert(words.end(), more.begin(), more.end());
+    return steps_of(explained(words));
+  };
+  const auto without = planned({});
+  for (const Words& more : {Words{"--accumulate", "4"},
+                            {"--freeze", "*bias"},
+                            {"--ema", "0.9"},
+                            {"--clip-norm", "1"},
+                            {"--label-smoothing", "0.1"},
+                            {"--augment", "flip", "--augment-on", "device"},
+                            {"--augment", "cutmix"},
+                            {"--optimizer", "adam"},
+                            {"--weight-decay", "0"}})
+    EXPECT_NE(planned(more), without) << more.front();
+}
+
+TEST_F(StepOptions, WhatIsNoPartOfAStepIsRefused) {
+  for (const Words& command : {Words{"explain"}, {"fit"}, {"tune"}, {"kernels", "dump", "--out", "d"}}) {
+    Words words = command;
+    words.insert(words.end(), {"--epochs", "3"});
+    const testing::Outcome refused = run(words);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("--epochs is an option of 'athanor train'"));
+  }
+  EXPECT_THAT(run({"explain", "--data", "no.txt", "--model", "gpt2-nano"}).err, HasSubstr("text file"));
+}
+
+TEST_F(StepOptions, FitChecksAndDrawsWhatItAdvises) {
+  const testing::Outcome outcome =
+      run({"fit",   "--model",      "cnn",   "--input",      "1,8,8", "--device", "cpu", "--threads",
+           "1",     "--batch-size", "64",    "--accumulate", "4",     "--ema",    "0.9", "--memory-limit",
+           "64MiB", "--check",      "--svg", "fit.svg"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("athanor train --model cnn"));
+  EXPECT_THAT(outcome.out, HasSubstr("--accumulate 4"));
+  EXPECT_THAT(outcome.out, HasSubstr("--ema 0.9"));
+  EXPECT_THAT(outcome.out, HasSubstr("Checked with 3 steps: "));
+  const std::string svg = text("fit.svg");
+  EXPECT_THAT(svg, HasSubstr("limit 64.0 MiB"));
+  EXPECT_THAT(svg, HasSubstr("</svg>"));
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST_F(StepOptions, FitMeasuresWhatItPlans) {
+  const testing::Outcome outcome =
+      run({"fit", "--model", "cnn", "--device", "cpu", "--threads", "1", "--batch-size", "2048",
+           "--memory-limit", "4GiB", "--precision", "f32", "--check", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json result = json::parse(outcome.out);
+  const double planned = result["advised"]["planned_memory_bytes"], measured = result["measured_peak_bytes"];
+  EXPECT_NEAR(measured / planned, 1, 0.15) << "with what the process takes besides";
+  EXPECT_GT(result["measured_seconds"], 0);
+}
+
+}  // namespace
+}  // namespace athanor
