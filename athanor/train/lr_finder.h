@@ -20,8 +20,8 @@ struct LrSweep {
   Device device;
   std::vector<LrPoint> points;
   std::optional<double> steepest;   // where the loss falls fastest; none if it does not fall
-  std::optional<double> grows;      // from where on the loss grows
-  std::optional<double> suggested;  // half of that: schedules stay below their largest rate
+  std::optional<double> grows;      // where the loss has grown again; none if the range ends before
+  std::optional<double> suggested;  // a tenth of that, or where it falls fastest if it never grows
 };
 
 /// Fills in all that follows from rates and losses.

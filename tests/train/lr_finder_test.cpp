@@ -26,13 +26,13 @@ double falling(double power) {
   return 2.3 - 2 / (1 + std::exp(-4 * (power + 2))) + (power > -0.5 ? 8 * (power + 0.5) * (power + 0.5) : 0);
 }
 
-TEST(LrFinder, SuggestsHalfTheRateFromWhichTheLossGrows) {
+TEST(LrFinder, SuggestsATenthOfTheRateAtWhichTheLossGrows) {
   const LrSweep sweep = sweep_of(falling);
   ASSERT_TRUE(sweep.steepest);
   EXPECT_NEAR(std::log10(*sweep.steepest), -2, 0.06);
   ASSERT_TRUE(sweep.grows);
-  EXPECT_DOUBLE_EQ(*sweep.suggested, *sweep.grows / 2);
-  EXPECT_NEAR(std::log10(*sweep.grows), -0.6, 0.2);
+  EXPECT_DOUBLE_EQ(*sweep.suggested, *sweep.grows / 10);
+  EXPECT_NEAR(std::log10(*sweep.grows), -0.3, 0.2);
   // Noise of a tenth moves it little.
   uint32_t state = 1;
   const LrSweep noisy = sweep_of([&](double power) {
@@ -40,6 +40,18 @@ TEST(LrFinder, SuggestsHalfTheRateFromWhichTheLossGrows) {
     return falling(power) + 0.1 * (static_cast<double>(state >> 8) / (1 << 24) - 0.5);
   });
   EXPECT_NEAR(std::log10(noisy.steepest.value()), -2, 0.3);
+}
+
+// The last step's noise is no divergence.
+TEST(LrFinder, SuggestsTheSteepestWhereTheRangeEndsBeforeTheLossGrows) {
+  const LrSweep flat = sweep_of(
+      [](double power) { return 2.3 - 2 / (1 + std::exp(-4 * (power + 2))) + (power > 0.9 ? 0.05 : 0.0); });
+  EXPECT_FALSE(flat.grows);
+  EXPECT_NEAR(std::log10(flat.suggested.value()), -2, 0.06);
+  const LrSweep still_falling =
+      sweep_of([](double power) { return 2.3 - 2 / (1 + std::exp(-4 * (power - 0.2))); });
+  EXPECT_FALSE(still_falling.grows);
+  EXPECT_NEAR(std::log10(still_falling.suggested.value()), 0.2, 0.1);
 }
 
 TEST(LrFinder, SuggestsNothingWhereNothingFalls) {
