@@ -58,8 +58,16 @@ GpuCandidate product_candidate(const TileProblem& problem, const TilePoint& poin
   candidate.parameters = {{"tile_m", point.m},        {"tile_n", point.n},        {"tile_k", point.k},
                           {"waves_m", point.waves_m}, {"waves_n", point.waves_n}, {"stages", point.stages},
                           {"unit_m", point.unit->m},  {"splits", point.splits}};
+  if (point.streams > 0) candidate.parameters["streams"] = point.streams;
   GpuLaunch::Argument c = problem.c.memory;
   candidate.scratch_bytes = problem.scratch_start;
+  if (point.streams > 0) {
+    const GpuLaunch::Argument parts{problem.scratch_buffer, static_cast<int64_t>(problem.scratch_start)};
+    candidate.scratch_bytes += static_cast<size_t>(kernel.stream().parts() * point.m * point.n) * 4;
+    candidate.name += fmt::format(" stream {}", point.streams);
+    candidate.launches = {kernel.launch(c, traits, parts), kernel.finish_stream(parts, traits)};
+    return candidate;
+  }
   if (point.splits > 1) {
     c = {problem.scratch_buffer, static_cast<int64_t>(problem.scratch_start)};
     candidate.scratch_bytes +=

@@ -16,6 +16,7 @@ struct TilePoint {
   int64_t stages = 2;                // tiles of each matrix in local memory at a time
   bool async = false;                // filled by asynchronous copies, else through registers
   int64_t splits = 1;                // parts of K, which a second launch adds
+  int64_t streams = 0;               // groups that divide all tiles' steps (tile_stream.h); 0: a tile each
 
   int64_t items() const { return waves_m * waves_n * unit->wave; }
 };

@@ -48,6 +48,7 @@ bool TileKernel::fits(const GpuTraits& traits) const {
       reduces() ? static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size()) : 0;
   const int64_t sums = wave_m() * wave_n() / unit_.wave + terms;
   if (terms > 0 && sums > most_sums) return false;
+  if (point_.streams > 0 && !can_stream()) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
   if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;
   // Of RDNA's 256 registers, addresses and counters need the rest.
@@ -244,6 +245,22 @@ void TileKernel::loop_of_registers() {
 
 // ---- The whole ----
 
+/// From the number of a tile of a matrix to its first row and column.
+void TileKernel::find_tile(Code& code) const {
+  // Groups that run at the same time share rows of A and columns of B: they fill bands of C.
+  const int64_t band = std::min<int64_t>(tiles_m(), 8);
+  if (tiles_m() % band == 0) {
+    code.line(fmt::format("const int m0 = (tile / {} * {} + tile % {}) * {};", band * tiles_n(), band, band,
+                          point_.m));
+    code.line(fmt::format("const int n0 = tile / {} % {} * {};", band, tiles_n(), point_.n));
+  } else {
+    code.line(fmt::format("const int band = tile / {0} * {1}, band_rows = MIN({1}, {2} - band);",
+                          band * tiles_n(), band, tiles_m()));
+    code.line(fmt::format("const int m0 = (band + tile % {} % band_rows) * {};", band * tiles_n(), point_.m));
+    code.line(fmt::format("const int n0 = tile % {} / band_rows * {};", band * tiles_n(), point_.n));
+  }
+}
+
 void TileKernel::begin(bool local_at_launch) {
   const bool splits = point_.splits > 1;
   const std::string in = fmt::format("const {}", stored(p_.input));
@@ -262,29 +279,23 @@ void TileKernel::begin(bool local_at_launch) {
     for (const ResultEpilogue::Output& output : p_.epilogue.outputs())
       buffers.emplace_back(stored(output.type), output.name);
   if (reduces()) buffers.emplace_back("f32", "partials");
+  if (point_.streams > 0) buffers.emplace_back(std::string(sum_type(unit_)), "parts");
   std::string parameters;
   for (const auto& [type, name] : buffers)
     parameters += fmt::format("{}BUFFER({}, {})", parameters.empty() ? "" : ", ", type, name);
   code_.open(fmt::format("KERNEL void gemm_tiles({})", parameters));
   for (const auto& [type, name] : buffers) code_.line(fmt::format("BIND({}, {});", type, name));
 
-  const int64_t tiles_m = ceil_div(p_.m, point_.m), tiles_n = ceil_div(p_.n, point_.n);
-  // Groups that run at the same time share rows of A and columns of B: they fill bands of C.
-  const int64_t band = std::min<int64_t>(tiles_m, 8);
-  code_.line(fmt::format("const int tile = GROUP_ID(0) % {}, part = GROUP_ID(0) / {};", tiles_m * tiles_n,
-                         tiles_m * tiles_n));
-  code_.line(fmt::format("const int batch = part % {0}, k_begin = part / {0} * {1};", p_.batch, part_k()));
-  code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
-  if (tiles_m % band == 0) {
-    code_.line(fmt::format("const int m0 = (tile / {} * {} + tile % {}) * {};", band * tiles_n, band, band,
-                           point_.m));
-    code_.line(fmt::format("const int n0 = tile / {} % {} * {};", band, tiles_n, point_.n));
+  if (point_.streams > 0) {
+    declare_local(local_at_launch);
+    begin_stream();
   } else {
-    code_.line(fmt::format("const int band = tile / {0} * {1}, band_rows = MIN({1}, {2} - band);",
-                           band * tiles_n, band, tiles_m));
-    code_.line(fmt::format("const int m0 = (band + tile % {} % band_rows) * {};", band * tiles_n, point_.m));
-    code_.line(fmt::format("const int n0 = tile % {} / band_rows * {};", band * tiles_n, point_.n));
+    const int64_t tiles = tiles_m() * tiles_n();
+    code_.line(fmt::format("const int tile = GROUP_ID(0) % {}, part = GROUP_ID(0) / {};", tiles, tiles));
+    code_.line(fmt::format("const int batch = part % {0}, k_begin = part / {0} * {1};", p_.batch, part_k()));
+    code_.line(fmt::format("const int k_end = MIN(k_begin + {}, {});", part_k(), p_.k));
   }
+  find_tile(code_);
   std::string c =
       splits ? fmt::format("part * (i64){}", p_.m * p_.n) : fmt::format("batch * (i64){}", p_.c.batch);
   if (row_.even()) c += fmt::format(" + m0 * (i64){}", row_.stride());
@@ -294,16 +305,19 @@ void TileKernel::begin(bool local_at_launch) {
     code_.line(fmt::format("const i64 c_first = {};", plus(c, first)));
   }
   if (!further) code_.line(fmt::format("GLOBAL {} *const c = c_matrices + {};", out, c));
-  code_.line(
-      fmt::format(fmt::runtime(local_at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
-                                               : "LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];"),
-                  language_name(unit_.input), point_.stages * (a_.elements() + b_.elements())));
+  if (point_.streams == 0) declare_local(local_at_launch);
+}
+
+void TileKernel::declare_local(bool at_launch) {
+  code_.line(fmt::format(fmt::runtime(at_launch ? "LOCAL_AT_LAUNCH(STORED({}), tiles, {});"
+                                                : "LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];"),
+                         language_name(unit_.input), point_.stages * (a_.elements() + b_.elements())));
   code_.line("const int item = LOCAL_ID(0);");
   code_.line(fmt::format("const int lane = item % {0}, wave_m = item / {0} % {1}, wave_n = item / {2};",
                          unit_.wave, point_.waves_m, unit_.wave * point_.waves_m));
 }
 
-GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
+GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, GpuLaunch::Argument parts) {
   // Compilers do better with addresses that they know.
   const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
   begin(local_at_launch);
@@ -329,24 +343,29 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits) {
     loop_of_copies();
   else
     loop_of_registers();
-  store_result();
+  if (point_.streams > 0)
+    store_stream();
+  else
+    store_result(point_.splits > 1);
   code_.close();
 
   std::string functions = a_.functions() + b_.functions();
   functions += row_.function("c_row_at") + column_.function("c_column_at");
-  GpuLaunch launch{
-      .name = "gemm_tiles",
-      .source = multiply_add_text(unit_) + functions + (point_.splits > 1 ? "" : p_.epilogue.function()) +
-                code_.text(),
-      .groups = {ceil_div(p_.m, point_.m) * ceil_div(p_.n, point_.n) * p_.batch * point_.splits, 1, 1},
-      .group_size = {point_.items(), 1, 1},
-      .local_bytes = local_bytes(),
-      .local_at_launch = local_at_launch,
-      .arguments = {p_.a.memory, p_.b.memory}};
+  GpuLaunch launch{.name = "gemm_tiles",
+                   .source = multiply_add_text(unit_) + functions +
+                             (point_.splits > 1 ? "" : p_.epilogue.function()) + code_.text(),
+                   .groups = {point_.streams > 0 ? stream().all_groups()
+                                                 : tiles_m() * tiles_n() * p_.batch * point_.splits,
+                              1, 1},
+                   .group_size = {point_.items(), 1, 1},
+                   .local_bytes = local_bytes(),
+                   .local_at_launch = local_at_launch,
+                   .arguments = {p_.a.memory, p_.b.memory}};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);
   if (point_.splits > 1 || !p_.epilogue.has_further_results()) {
     launch.arguments.push_back(c);
+    if (point_.streams > 0) launch.arguments.push_back(parts);
     return launch;
   }
   for (const ResultEpilogue::Output& output : p_.epilogue.outputs())

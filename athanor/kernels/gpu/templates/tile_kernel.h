@@ -6,6 +6,7 @@
 
 #include "athanor/kernels/gpu/templates/tile_gemm.h"
 #include "athanor/kernels/gpu/templates/tile_operand.h"
+#include "athanor/kernels/gpu/templates/tile_stream.h"
 
 namespace athanor::gpu {
 
@@ -20,12 +21,16 @@ class TileKernel {
   /// How many parts it makes of each result that the epilogue reduces.
   int64_t sum_parts() const;
   /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums.
-  GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits);
+  /// Of a stream, the tiles that a group has alone; the rest goes to `parts`: [stream().parts()] tiles.
+  GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits, GpuLaunch::Argument parts = {});
   /// The loop that adds those parts and computes an epilogue with further results; none where parts do not
   /// lie as it needs them.
   std::optional<ResultEpilogue::Finish> loop_over_parts() const;
   /// Adds those parts and applies the epilogue.
   GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;
+  /// The same for a stream: the tiles that groups share.
+  GpuLaunch finish_stream(GpuLaunch::Argument parts, const GpuTraits& traits) const;
+  TileStream stream() const;
 
  private:
   // Of a wave, and of what READ of fragments brings at once.
@@ -35,7 +40,14 @@ class TileKernel {
   int64_t fragment_n() const { return unit_.form == MatrixUnit::Form::mma ? 2 * unit_.n : unit_.n; }
   int64_t part_k() const;
 
+  int64_t tiles_m() const { return ceil_div(p_.m, point_.m); }
+  int64_t tiles_n() const { return ceil_div(p_.n, point_.n); }
+  void find_tile(Code& code) const;
   void begin(bool local_at_launch);
+  void declare_local(bool at_launch);
+  bool can_stream() const;
+  void begin_stream();
+  void store_stream();
   void load(bool edge);
   void copy(const std::string& at, bool edge);
   void fetch(const std::string& at);
@@ -51,7 +63,7 @@ class TileKernel {
                  const std::vector<std::string>& values);
   void store_further(int64_t element, int64_t run, const std::string& at,
                      const std::vector<std::string>& values);
-  void store_result();
+  void store_result(bool as_parts);
 
   // Of reductions: a lane adds its elements of each result, the lanes of a wave add theirs, and a wave stores
   // a part (tile_terms.cpp).

@@ -80,7 +80,10 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
   // A compute unit hides the waits of one group behind another; its last one has none beside it.
   const int64_t rounds = ceil_div(groups, traits.compute_units);
-  const double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.25 : 0);
+  double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.25 : 0);
+  if (point.streams > 0)
+    full_rounds = static_cast<double>(groups) / traits.compute_units +
+                  (point.streams / traits.compute_units % 2 == 1 ? 0.25 : 0);
   // Two stages leave copies no longer than one tile's multiplications to arrive.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
@@ -97,11 +100,18 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits);
-  const double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
-  if (point.splits == 1) return products;
+  double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
+  if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
   const double products_per_byte = traits.grain->flops_per_byte / 2 * (point.unit->of_lanes() ? 1 : 5);
-  const auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
+  auto part_bytes = static_cast<double>(2 * 4 * point.splits * p.batch * p.m * p.n);
+  if (point.streams > 0) {
+    const TileStream stream(groups, ceil_div(p.k, point.k), point.streams);
+    const int64_t parts = stream.groups + std::min(stream.groups, stream.divided);
+    part_bytes = 2 * 4 * work * static_cast<double>(parts);
+    // A group's second tile has to wait for what it reads first, about two steps.
+    products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
+  }
   return products + part_bytes * products_per_byte / traits.compute_units;
 }
 
@@ -114,6 +124,20 @@ int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits
     best = std::min(best, {cost_of(p, point, traits), point.splits});
   }
   return best.second;
+}
+
+/// The point with its tiles' steps divided evenly, where that is clearly better than whole rounds of groups.
+std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
+  std::optional<TilePoint> best;
+  double least = 0.9 * cost_of(p, point, traits);
+  for (const int64_t of_unit : {1, 2}) {
+    TilePoint stream = point;
+    stream.splits = 1;
+    stream.streams = of_unit * traits.compute_units;
+    if (const double cost = cost_of(p, stream, traits); cost < least && TileKernel(p, stream).fits(traits))
+      least = cost, best = stream;
+  }
+  return best;
 }
 
 /// The shape with so many steps along k and so many stages, or fewer, if the problem and the device fit it.
@@ -161,10 +185,17 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
                           (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
       auto point = fitting(p, *unit, shape, bytes ? 2 * shape.k : shape.k, shape.stages, traits);
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
-      if (point) ranked.emplace_back(cost_of(p, *point, traits), *point);
+      if (!point) continue;
+      ranked.emplace_back(cost_of(p, *point, traits), *point);
+      if (const auto stream = streaming(p, *point, traits))
+        ranked.emplace_back(cost_of(p, *stream, traits), *stream);
     }
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
+  // No GPU has run a stream: it may win when it is timed, but is no guess.
+  const auto first =
+      std::ranges::find_if(ranked, [](const auto& entry) { return entry.second.streams == 0; });
+  std::rotate(ranked.begin(), first, first == ranked.end() ? first : first + 1);
   constexpr size_t most = 4;
   std::vector<TilePoint> points;
   for (const auto& [cost, point] : ranked)

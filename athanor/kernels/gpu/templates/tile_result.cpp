@@ -69,8 +69,8 @@ void TileKernel::store_further(int64_t element, int64_t run, const std::string& 
     }
 }
 
-void TileKernel::store_result() {
-  const bool splits = point_.splits > 1, further = !splits && p_.epilogue.has_further_results();
+void TileKernel::store_result(bool splits) {
+  const bool further = !splits && p_.epilogue.has_further_results();
   const DType type = splits ? unit_.output : p_.output;
   int64_t size = static_cast<int64_t>(size_of(type)), smallest = size;
   if (further)

@@ -1,0 +1,119 @@
+// The kernel whose groups divide the steps of all tiles evenly, and the launch that adds what they share.
+#include "athanor/kernels/gpu/templates/tile_stream.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+TileStream TileKernel::stream() const {
+  return {tiles_m() * tiles_n() * p_.batch, ceil_div(p_.k, point_.k), point_.streams};
+}
+
+/// The second launch computes one result.
+bool TileKernel::can_stream() const {
+  const TileStream all = stream();
+  // RDNA's compiler keeps what both ways to store need in registers, and spills it beside more sums.
+  constexpr int64_t most_sums = 64;
+  if (unit_.form == MatrixUnit::Form::wmma && wave_m() * wave_n() / unit_.wave > most_sums) return false;
+  return point_.splits == 1 && !unit_.reads_local() && !p_.epilogue.has_further_results() && all.shares() &&
+         all.tiles * all.steps < INT32_MAX;
+}
+
+/// A loop over the tiles that the group has steps of.
+void TileKernel::begin_stream() {
+  const TileStream all = stream();
+  const std::string share =
+      fmt::format("GROUP_ID(0) * {0}, end = MIN(begin + {0}, {1})", all.share, all.divided * all.steps);
+  code_.line(fmt::format("// {} groups have {} steps each of {} tiles' {}; {} groups a tile each.",
+                         all.groups, all.share, all.divided, all.divided * all.steps,
+                         all.tiles - all.divided));
+  if (all.divided == all.tiles) {
+    code_.line(fmt::format("const int begin = {};", share));
+  } else {
+    code_.line(fmt::format("const int divides = GROUP_ID(0) < {};", all.groups));
+    code_.line(fmt::format("const int begin = divides ? GROUP_ID(0) * {} : (GROUP_ID(0) + {}) * {};",
+                           all.share, all.divided - all.groups, all.steps));
+    code_.line(fmt::format("const int end = divides ? MIN(begin + {}, {}) : begin + {};", all.share,
+                           all.divided * all.steps, all.steps));
+  }
+  code_.open("for (int at = begin; at < end;)");
+  code_.line("if (at > begin) LOCAL_BARRIER();  // waves may still read the tile before");
+  code_.line(fmt::format("const int whole = at / {0}, stop = MIN(end, (whole + 1) * {0});", all.steps));
+  code_.line(fmt::format("const int tile = whole % {0}, batch = whole / {0};", tiles_m() * tiles_n()));
+  code_.line(fmt::format("const int k_begin = at % {} * {};", all.steps, point_.k));
+  code_.line(fmt::format("const int k_end = MIN((stop - whole * {}) * {}, {});", all.steps, point_.k, p_.k));
+}
+
+void TileKernel::store_stream() {
+  const TileStream all = stream();
+  code_.open(fmt::format("if (stop - at == {})", all.steps));
+  store_result(false);
+  code_.close();
+  code_.open("else");
+  // A part lies as its tile of C does.
+  const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
+  const auto c = std::pair{row_, column_};
+  row_ = {point_.m, rows_together ? 1 : point_.n};
+  column_ = {point_.n, rows_together ? point_.m : 1};
+  code_.line(fmt::format("const int part = GROUP_ID(0) * 2 + (whole > begin / {});", all.steps));
+  code_.line(
+      fmt::format("GLOBAL {} *const c = parts + part * (i64){};", sum_type(unit_), point_.m * point_.n));
+  store_result(true);
+  std::tie(row_, column_) = c;
+  code_.close();
+  code_.line("at = stop;");
+  code_.close();
+}
+
+GpuLaunch TileKernel::finish_stream(GpuLaunch::Argument parts, const GpuTraits& traits) const {
+  const TileStream all = stream();
+  std::vector<Parameter> parameters = {{"parts", fmt::format("const {}", sum_type(unit_)), parts}};
+  std::ranges::copy(p_.epilogue.parameters(), std::back_inserter(parameters));
+  parameters.push_back({"c", stored(p_.output), p_.c.memory});
+  const bool rows_inside = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
+  ElementKernel kernel("sum_of_stream",
+                       {all.divided, rows_inside ? point_.n : point_.m, rows_inside ? point_.m : point_.n},
+                       parameters, traits);
+  Code& code = kernel.code();
+  code.line("const int whole = (int)dim0;");
+  code.line(fmt::format("const int first = whole * {0} / {1}, last = (whole * {0} + {2}) / {1};", all.steps,
+                        all.share, all.steps - 1));
+  code.line("if (first == last) return;  // one group had all of it");
+  code.line(fmt::format("const int tile = whole % {0};", tiles_m() * tiles_n()));
+  code.line(fmt::format("const i64 batch = whole / {};", tiles_m() * tiles_n()));
+  find_tile(code);
+  code.line(fmt::format("const i64 row = m0 + dim{}, column = n0 + dim{};", rows_inside ? 2 : 1,
+                        rows_inside ? 1 : 2));
+  code.line(fmt::format("if (row >= {} || column >= {}) return;", p_.m, p_.n));
+  for (const auto& [axis, at] : {std::pair{&p_.c.row, "row"}, {&p_.c.column, "column"}})
+    if (!axis->stores_all())
+      code.line(fmt::format("if ({} % {} >= {}) return;", at, axis->run(), axis->stored()));
+  code.line(fmt::format("{} sum = 0;", sum_type(unit_)));
+  code.open("for (int group = first; group <= last; ++group)");
+  code.line(fmt::format("const int part = group * 2 + (whole > group * {} / {});", all.share, all.steps));
+  code.line(fmt::format("sum += parts[part * (i64){0} + flat % {0}];", point_.m * point_.n));
+  code.close();
+  const std::string at =
+      p_.c.row.place("c_row_at", "row") + " + " + p_.c.column.place("c_column_at", "column");
+  const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
+  code.line(fmt::format("const i64 place = batch * (i64){} + {};", p_.c.batch, at));
+  code.line(fmt::format("STORE({}, c, place, {});", language_name(p_.output),
+                        p_.epilogue.call("sum", plus("place", first), "row", "column")));
+  GpuLaunch launch = kernel.finish();
+  launch.source = p_.c.row.function("c_row_at") + p_.c.column.function("c_column_at") +
+                  p_.epilogue.function() + launch.source;
+  return launch;
+}
+
+}  // namespace athanor::gpu

@@ -1,0 +1,140 @@
+// Products and convolutions whose groups divide the steps along k of all tiles evenly (stream-K): tiles that
+// one group has alone, tiles of two and of several groups, and tiles that are not divided.
+#include "athanor/kernels/gpu/templates/tile_gemm.h"
+#include "athanor/kernels/gpu/templates/tile_stream.h"
+#include "athanor/ops/conv_problem.h"
+#include "gpu_kernels.h"
+
+namespace athanor::testing {
+namespace {
+
+using gpu::TilePoint, gpu::TileProblem, gpu::TileStream;
+
+TEST(TileStream, EachStepBelongsToOneGroup) {
+  for (const auto& [tiles, steps, at_once] : std::vector<std::array<int64_t, 3>>{
+           {5, 7, 4}, {3, 10, 8}, {9, 4, 2}, {40, 3, 16}, {1, 9, 4}, {8, 5, 4}}) {
+    const TileStream stream(tiles, steps, at_once);
+    EXPECT_LE(stream.groups, at_once);
+    EXPECT_GE(stream.share * stream.groups, stream.divided * steps);
+    EXPECT_LT(stream.share * (stream.groups - 1), stream.divided * steps) << "the last group has none";
+    EXPECT_EQ((stream.tiles - stream.divided) % at_once, 0) << "whole rounds";
+    if (tiles >= at_once) {
+      EXPECT_GE(stream.share, steps);
+      EXPECT_LE(stream.share, 2 * steps);
+    }
+  }
+  EXPECT_FALSE(TileStream(8, 5, 4).shares());
+  EXPECT_TRUE(TileStream(9, 5, 4).shares());
+}
+
+class GpuStream : public ::testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    ATHANOR_NEEDS_GPU();
+    for (const DeviceInfo& info : gpu_devices())
+      if (!gpu::gpu_device(info.device).facts().traits.lane_units.empty()) return;
+    GTEST_SKIP() << "no device here has the tile engine";
+  }
+
+  /// With each number of groups, the product is right and has the same bits each time.
+  static void check(const std::vector<TestOperand>& inputs, const std::vector<int64_t>& groups,
+                    const Epilogue& epilogue = {}) {
+    const DType dtype = inputs[0].desc.dtype;
+    const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
+    const KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, shape, {}, epilogue);
+    const std::vector<double> want = reference_of(request, inputs);
+    const TileProblem problem{gpu::GemmProblem(request)};
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const GpuTraits& traits = device.facts().traits;
+      std::vector<athanor::testing::Run> runs;
+      for (TilePoint point : tile_points(problem, traits)) {
+        if (point.unit->reads_local()) continue;
+        point.splits = 1;
+        for (const int64_t number : groups) {
+          point.streams = number;
+          if (!fits(problem, point, traits)) continue;
+          const GpuCandidate candidate = gpu::tile_candidate({problem}, {point}, traits);
+          runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+          EXPECT_EQ(run_on(device, candidate, inputs, request.output()), runs.back().values)
+              << candidate.name;
+        }
+        if (!runs.empty()) break;
+      }
+      EXPECT_FALSE(runs.empty()) << request.key();
+      expect_all_near(runs, want, dtype == DType::f32 ? 2e-5 : 2e-2, request.key());
+    }
+  }
+};
+
+TEST_P(GpuStream, WholeTiles) {
+  check({view(GetParam(), {1, 256, 192}, 1), view(GetParam(), {1, 192, 384}, 2)}, {5});
+}
+
+TEST_P(GpuStream, OddShapes) {
+  check({view(GetParam(), {1, 131, 167}, 1), view(GetParam(), {1, 167, 137}, 2)}, {3, 7});
+  check({view(GetParam(), {3, 20, 140}, 1), view(GetParam(), {3, 140, 24}, 2)}, {2, 8});
+}
+
+TEST_P(GpuStream, Epilogues) {
+  for (const Ints& strides : {Ints{4000, 100, 1}, Ints{4000, 1, 40}})
+    check({view(GetParam(), {2, 40, 100}, 1, strides), view(GetParam(), {2, 100, 37}, 2),
+           view(GetParam(), {37}, 3), view(DType::f32, {1}, 4), view(GetParam(), {2, 40, 37}, 5)},
+          {3}, {.chain = true});
+  check({view(GetParam(), {1, 200, 160}, 1), view(GetParam(), {1, 160, 136}, 2), view(GetParam(), {136}, 3)},
+        {3, 5}, {.bias = true, .activation = "relu"});
+}
+
+// Where memory costs nothing, a round of groups that is hardly filled is reason enough.
+TEST_P(GpuStream, Convolutions) {
+  const Shape x{2, 24, 17, 19}, w{72, 24, 3, 3};
+  const Attrs attrs = conv_attrs({.padding = 1});
+  const std::vector<TestOperand> inputs = {view(GetParam(), x, 1), view(GetParam(), w, 2),
+                                           view(GetParam(), {w[0]}, 3)};
+  const KernelRequest request =
+      request_of(find_op("conv2d"), attrs, inputs, GetParam(), ConvProblem(x, w, attrs).y, {},
+                 {.bias = true, .activation = "relu"});
+  const std::vector<double> want = reference_of(request, inputs);
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    GpuTraits traits = device.facts().traits;
+    Grain grain = *traits.grain;
+    grain.flops_per_byte = 1e-3;
+    traits.grain = &grain;
+    std::vector<athanor::testing::Run> runs;
+    for (traits.compute_units = 2; traits.compute_units < 24 && runs.empty(); ++traits.compute_units)
+      for (const GpuCandidate& candidate : gpu_candidates(request, traits))
+        if (runs.empty() && candidate.parameters.contains("streams"))
+          runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+    EXPECT_FALSE(runs.empty()) << request.key();
+    expect_all_near(runs, want, GetParam() == DType::f32 ? 2e-5 : 2e-2, request.key());
+  }
+}
+
+// They are offered where they divide a round that is badly filled, and not where it is filled.
+TEST_P(GpuStream, Points) {
+  for (const DeviceInfo& info : gpu_devices()) {
+    GpuTraits traits = gpu::gpu_device(info.device).facts().traits;
+    traits.compute_units = 64;
+    const auto streams = [&](int64_t m, int64_t n, int64_t k) {
+      const auto operand = [&](const Shape& shape) {
+        return OperandDesc{GetParam(), shape, {}, contiguous_strides(shape)};
+      };
+      const KernelRequest request{
+          &find_op("batch_matmul"), {}, {operand({1, m, k}), operand({1, k, n})}, {operand({1, m, n})}, {}};
+      return std::ranges::any_of(tile_points(TileProblem(gpu::GemmProblem(request)), traits),
+                                 [](const TilePoint& point) { return point.streams > 0; });
+    };
+    EXPECT_FALSE(streams(4096, 4096, 4096));
+    bool any = false;
+    for (const int64_t side : {1280, 1536, 1792, 2560})
+      for (const int64_t k : {2048, 8192}) any = any || streams(side, side, k);
+    EXPECT_TRUE(any) << to_string(info.device);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GpuStream, ::testing::Values(DType::f16, DType::bf16, DType::f32),
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
+
+}  // namespace
+}  // namespace athanor::testing
