@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -100,6 +102,37 @@ KernelRequest request_for(const std::vector<TestOperand>& inputs) {
   request.outputs = {{request.inputs[0].dtype, shape, {}, contiguous_strides(shape)}};
   request.epilogue = program_of({.bias = true, .activation = "relu"}, request);
   return request;
+}
+
+// Vectors of 16 bytes where they fit, and elements where rows, or the first element, begin between.
+TEST(GpuMatmul, DotsOfHalfFloats) {
+  ATHANOR_NEEDS_GPU();
+  for (const DType dtype : {DType::f16, DType::bf16})
+    for (const auto& [k, first, fits] :
+         std::vector<std::tuple<int64_t, int64_t, bool>>{{768, 0, true}, {203, 0, false}, {768, 4, false}}) {
+      std::vector<TestOperand> inputs = {view(dtype, {2, 3, k}, 1), view(dtype, {2, k, 2}, 2, {2 * k, 1, k})};
+      for (TestOperand& input : inputs) {
+        const auto bytes = static_cast<size_t>(first) * size_of(dtype);
+        input.memory.insert(input.memory.begin(), bytes, std::byte{0xff});
+        input.offset += bytes;
+        if (first > 0) input.desc.alignment = static_cast<int64_t>(bytes);
+      }
+      const KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, {2, 3, 2}, {}, {});
+      const std::vector<double> want = reference_of(request, inputs);
+      for (const DeviceInfo& info : gpu_devices()) {
+        gpu::GpuDevice& device = gpu::gpu_device(info.device);
+        const GpuTraits& traits = device.facts().traits;
+        std::vector<athanor::testing::Run> runs;
+        for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
+          if (!candidate.name.starts_with("dot")) continue;
+          const bool by_registers = candidate.parameters.at("width") == 8;
+          EXPECT_EQ(by_registers, fits && traits.registers) << candidate.name << ": " << request.key();
+          runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+        }
+        EXPECT_FALSE(runs.empty()) << request.key();
+        expect_all_near(runs, want, tolerance_of(dtype), request.key());
+      }
+    }
 }
 
 TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {

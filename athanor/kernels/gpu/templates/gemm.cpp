@@ -247,8 +247,17 @@ GpuCandidate gemm_candidate(const GemmProblem& p, const GemmPoint& point) {
   return candidate;
 }
 
-GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width,
-                           int64_t items) {
+bool dot_reads_registers(const GemmProblem& p) {
+  if ((p.dtype != DType::f16 && p.dtype != DType::bf16) || p.k < 8) return false;
+  const auto aligned = [&](const GemmProblem::Operand& x, int64_t along_k, int64_t across, int64_t extent) {
+    return along_k == 1 && (extent == 1 || across % 8 == 0) && (p.batch == 1 || x.batch % 8 == 0) &&
+           x.start % 16 == 0 && x.alignment % 16 == 0;
+  };
+  return aligned(p.a, p.a.column, p.a.row, p.m) && aligned(p.b, p.b.row, p.b.column, p.n);
+}
+
+GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t width, int64_t items,
+                           bool by_registers) {
   GpuCandidate candidate;
   Scratch scratch{p.scratch_buffer, p.scratch_start};
   // A matrix that is not contiguous along k is packed so that it is.
@@ -267,6 +276,7 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
                               .set("WIDTH", std::to_string(width))
                               .set("A_PACKED", pack_a)
                               .set("B_PACKED", pack_b)
+                              .set("BY_REGISTERS", by_registers)
                               .set("A_SHARED", p.a.batch == 0)
                               .set("B_SHARED", p.b.batch == 0);
   candidate.launches.push_back(

@@ -74,9 +74,13 @@ GpuLaunch sum_launch(const GemmProblem& problem, int64_t splits, GpuLaunch::Argu
 bool fits(const GemmProblem& problem, const GemmPoint& point, const GpuTraits& traits);
 /// For problems in f32, f16 and bf16 that the point fits, with k > 0.
 GpuCandidate gemm_candidate(const GemmProblem& problem, const GemmPoint& point);
-/// Dot products along k, which is contiguous or packed; rows <= m and columns <= n.
+/// Dot products along k, which is contiguous or packed; rows <= m and columns <= n. `by_registers`: see
+/// dot_reads_registers().
 GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t width,
-                           int64_t items);
+                           int64_t items, bool by_registers);
+/// Whether both matrices are in f16 or bf16 and all their vectors of 8 elements along k begin at multiples of
+/// 16 bytes, so that READ_REGISTERS reads them.
+bool dot_reads_registers(const GemmProblem& problem);
 /// For any dtype, extents and strides. An item computes rows x columns elements; neighbouring items lie along
 /// columns.
 GpuCandidate plain_gemm_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t group_x,
