@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -48,19 +49,22 @@ Problem resize(const Shape& x, const Ints& size, const InterpolateOptions& optio
   return {{numbers(x)}, [=](const auto& in) { return interpolate(in[0], size, options); }};
 }
 
+// An LSTM (4 gates) or a GRU (3) through 64 times.
+Problem recurrent(int64_t gates, int64_t batch, int64_t h) {
+  const Tensor given = numbers({batch, 64, gates * h}), weight = numbers({gates * h, h}, -0.06, 0.06);
+  if (gates == 4) return {{given, weight}, [](const auto& in) { return lstm(in[0], in[1]).hidden; }};
+  return {{given, weight, numbers({gates * h})}, [](const auto& in) { return gru(in[0], in[1], in[2]); }};
+}
+
 const std::map<std::string, std::function<Problem()>>& problems() {
   using enum Interpolation;
   static const std::map<std::string, std::function<Problem()>> all{
-      {"lstm",
-       [] {
-         return Problem{{numbers({32, 64, 1024}), numbers({1024, 256}, -0.06, 0.06)},
-                        [](const auto& in) { return lstm(in[0], in[1]).hidden; }};
-       }},
-      {"gru",
-       [] {
-         return Problem{{numbers({32, 64, 768}), numbers({768, 256}, -0.06, 0.06), numbers({768})},
-                        [](const auto& in) { return gru(in[0], in[1], in[2]); }};
-       }},
+      {"lstm", [] { return recurrent(4, 32, 256); }},
+      {"lstm 128", [] { return recurrent(4, 32, 128); }},
+      {"lstm 512", [] { return recurrent(4, 8, 512); }},
+      {"gru", [] { return recurrent(3, 32, 256); }},
+      {"gru 128", [] { return recurrent(3, 32, 128); }},
+      {"gru 512", [] { return recurrent(3, 8, 512); }},
       {"ctc_loss",
        [] {
          const Tensor targets = integers({16, 24}, [](int64_t i) { return 1 + scattered(i, 63); });
@@ -190,7 +194,7 @@ nlohmann::json measure(const std::string& name, double budget) {
   Tensor dy = numbers(problem.compute(problem.inputs).shape());
   dy.eval();
   const auto time = [&](const std::string& what, bool backward) {
-    std::vector<double> seconds;
+    std::vector<double> seconds, cpu;
     reset_evaluation_stats();
     const auto begin = Clock::now();
     while (seconds.size() < 5 || seconds_since(begin) < budget) {
@@ -200,6 +204,7 @@ nlohmann::json measure(const std::string& name, double budget) {
         if (backward) inputs.back().requires_grad();
       }
       const auto start = Clock::now();
+      const std::clock_t cpu_start = std::clock();
       std::vector<Tensor> results{problem.compute(inputs)};
       if (backward) {
         sum(results[0] * dy).backward();
@@ -208,6 +213,7 @@ nlohmann::json measure(const std::string& name, double budget) {
       eval(results);
       queue_of(device).finish();
       seconds.push_back(seconds_since(start));
+      cpu.push_back(static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC);
       if (seconds.size() == 1) {
         result[what]["first_seconds"] = seconds[0];
         result[what]["compile_seconds"] = last_plan()->compile_seconds;
@@ -215,7 +221,9 @@ nlohmann::json measure(const std::string& name, double budget) {
       }
     }
     seconds.erase(seconds.begin(), seconds.begin() + 2);
+    cpu.erase(cpu.begin(), cpu.begin() + 2);
     result[what]["ms"] = median(seconds) * 1e3;
+    result[what]["cpu_ms"] = median(cpu) * 1e3;  // of all threads together
   };
   time("forward", false);
   time("both", true);

@@ -16,10 +16,10 @@ def resize(shape, size, **options):
     return [numbers(*shape)], lambda x: F.interpolate(x, size=size, **options)
 
 
-def recurrent(kind, gates):
+def recurrent(kind, batch, h):
     # The product of inputs and weights, which our op does not contain, is made small: one feature.
-    layer = kind(1, 256, batch_first=True)
-    x = numbers(32, 64, 1)
+    layer = kind(1, h, batch_first=True)
+    x = numbers(batch, 64, 1)
     parameters = list(layer.parameters())
     return [x, *parameters], lambda x, *_: layer(x)[0]
 
@@ -71,8 +71,12 @@ def nearest():
 
 
 PROBLEMS = {
-    "lstm": lambda: recurrent(torch.nn.LSTM, 4),
-    "gru": lambda: recurrent(torch.nn.GRU, 3),
+    "lstm": lambda: recurrent(torch.nn.LSTM, 32, 256),
+    "lstm 128": lambda: recurrent(torch.nn.LSTM, 32, 128),
+    "lstm 512": lambda: recurrent(torch.nn.LSTM, 8, 512),
+    "gru": lambda: recurrent(torch.nn.GRU, 32, 256),
+    "gru 128": lambda: recurrent(torch.nn.GRU, 32, 128),
+    "gru 512": lambda: recurrent(torch.nn.GRU, 8, 512),
     "ctc_loss": ctc,
     "grid_sample": lambda: ([numbers(8, 32, 64, 64), numbers(8, 64, 64, 2)],
                             lambda x, at: F.grid_sample(x, at, align_corners=False)),

@@ -1,9 +1,9 @@
 // lstm, gru and their gradients. Examples do not depend on each other, so a thread takes some of them through
-// all times without waiting for others.
+// all times without waiting for others. If examples are few, threads share the features of each time instead.
 #include <algorithm>
 
-#include "athanor/backends/cpu/generic/gemm_micro.h"
 #include "athanor/backends/cpu/generic/recurrent_cells.h"
+#include "athanor/backends/cpu/generic/row_product.h"
 #include "athanor/backends/cpu/generic/strided.h"
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/backends/cpu/parallel.h"
@@ -11,173 +11,162 @@
 namespace athanor::cpu {
 namespace {
 
-int64_t whole_tiles(int64_t value, int64_t tile) { return (value + tile - 1) / tile * tile; }
-
-/// A matrix [k, n] packed once, by which few rows are multiplied many times.
-template <class T>
-class PackedProduct {
- public:
-  PackedProduct(int64_t k, int64_t n, int64_t rows)
-      : micro_(micro_kernel<T>()),
-        k_(k),
-        n_(n),
-        rows_(whole_tiles(rows, micro_.rows)),
-        width_(whole_tiles(n, micro_.columns)) {}
-
-  size_t packed_bytes() const { return aligned(static_cast<size_t>(width_ * k_) * sizeof(T)); }
-  size_t thread_bytes() const {
-    return aligned(static_cast<size_t>(rows_ * width_) * sizeof(T)) +
-           aligned(static_cast<size_t>(rows_ * k_) * sizeof(T));
-  }
-  /// The distance of two rows of a tile.
-  int64_t width() const { return width_; }
-
-  /// b: element [k, n] is at b[k * row + n * column].
-  void pack(const T* b, int64_t row, int64_t column, T* packed) const {
-    parallel_for(width_ / micro_.columns, width_ * k_, [&](int64_t begin, int64_t end, int) {
-      for (int64_t panel = begin; panel < end; ++panel) {
-        const auto put = [&](int64_t p, int64_t j) {
-          const int64_t at = panel * micro_.columns + j;
-          packed[(panel * k_ + p) * micro_.columns + j] = at < n_ ? b[p * row + at * column] : T{0};
-        };
-        // In the order in which b lies in memory.
-        if (row < column)
-          for (int64_t j = 0; j < micro_.columns; ++j)
-            for (int64_t p = 0; p < k_; ++p) put(p, j);
-        else
-          for (int64_t p = 0; p < k_; ++p)
-            for (int64_t j = 0; j < micro_.columns; ++j) put(p, j);
-      }
-    });
-  }
-
-  /// tile[i, j] += sum over p of a[i * stride + p] * b[p, j] for i < count. `memory`: thread_bytes().
-  void add(const T* a, int64_t stride, int64_t count, const T* packed, T* memory) const {
-    T* panels = memory + aligned(static_cast<size_t>(rows_ * width_) * sizeof(T)) / sizeof(T);
-    for (int64_t first = 0; first < count; first += micro_.rows) {
-      T* panel = panels + first * k_;
-      const int64_t used = std::min<int64_t>(micro_.rows, count - first);
-      if (used < micro_.rows) std::fill_n(panel, k_ * micro_.rows, T{0});
-      for (int64_t i = 0; i < used; ++i)
-        for (int64_t p = 0; p < k_; ++p) panel[p * micro_.rows + i] = a[(first + i) * stride + p];
-    }
-    for (int64_t j = 0; j < width_; j += micro_.columns)
-      for (int64_t i = 0; i < count; i += micro_.rows)
-        micro_.run(k_, panels + i * k_, packed + j * k_, memory + i * width_ + j, width_);
-  }
-
- private:
-  MicroKernel<T> micro_;
-  int64_t k_, n_, rows_, width_;
-};
-
 /// What the four kernels share. `gates`: how many the weight has, 4 or 3.
 struct Recurrence {
   int64_t batch, times, h, gates;
   int threads;
+  bool by_features;  // whether threads share the features of each time, or the examples
 
-  int64_t rows_together() const { return std::max<int64_t>(1, (batch + threads - 1) / threads); }
+  int64_t rows_together() const {
+    return by_features ? batch : std::max<int64_t>(1, (batch + threads - 1) / threads);
+  }
 };
 
-/// Calls body(first example, count, tile) for a few examples at a time. The weight is packed before:
-/// transposed, for states times it, or as it is, for gradients of gates.
-template <class T, class Body>
-void each_rows(const Recurrence& r, const PackedProduct<T>& product, std::byte* scratch, Body body) {
+/// If each thread took its own few examples, each would read the whole weight for them.
+template <class T>
+bool shares_features(int64_t batch, int64_t h, int threads) {
+  const int64_t columns = row_kernel<T>().columns;
+  return threads > 1 && batch < 8 * threads && h >= 128 && h % columns == 0 && h / columns >= threads;
+}
+
+/// Some examples [first, first + count), of which features [begin, end) are computed.
+template <class T>
+struct Part {
+  int64_t first, count, begin, end;
+  T *tile, *memory;
+};
+
+/// Calls step(t, part) for each time, so that all examples and features are computed. The weight is packed
+/// before: transposed, for states times it, or as it is, for gradients of gates.
+template <class T, class Step>
+void each_time(const Recurrence& r, const RowProduct<T>& product, bool last_first, std::byte* scratch,
+               Step step) {
+  const auto time = [&](int64_t i) { return last_first ? r.times - 1 - i : i; };
+  const int64_t work = r.batch * r.gates * r.h * std::max<int64_t>(1, r.h / 8);
+  const auto tile = [&](int thread) {
+    return reinterpret_cast<T*>(scratch + product.packed_bytes() +
+                                static_cast<size_t>(thread) * product.thread_bytes());
+  };
+  if (r.by_features) {
+    for (int64_t i = 0; i < r.times; ++i)
+      parallel_for(
+          r.h / product.columns(), work,
+          [&](int64_t begin, int64_t end, int thread) {
+            T* own = tile(thread);
+            step(time(i), Part<T>{0, r.batch, begin * product.columns(), end * product.columns(), own,
+                                  product.after_tile(own)});
+          },
+          r.threads);
+    return;
+  }
   parallel_for(
-      r.batch, r.batch * r.times * r.gates * r.h * std::max<int64_t>(1, r.h / 8),
+      r.batch, r.times * work,
       [&](int64_t begin, int64_t end, int thread) {
-        auto* tile = reinterpret_cast<T*>(scratch + product.packed_bytes() +
-                                          static_cast<size_t>(thread) * product.thread_bytes());
+        T* own = tile(thread);
         for (int64_t first = begin; first < end; first += r.rows_together())
-          body(first, std::min(r.rows_together(), end - first), tile);
+          for (int64_t i = 0; i < r.times; ++i)
+            step(time(i), Part<T>{first, std::min(r.rows_together(), end - first), 0, r.h, own,
+                                  product.after_tile(own)});
       },
       r.threads);
 }
 
+/// tile += rows [count, k], `stride` apart, times the packed weight; for the part's features of each gate.
 template <class T>
-void run_lstm(const Recurrence& r, const PackedProduct<T>& product, const T* gates, const T* weight,
+void add_product(const Recurrence& r, const RowProduct<T>& product, const T* rows, int64_t stride,
+                 const Part<T>& part, int64_t gates, const T* packed) {
+  product.take(rows, stride, part.count, part.memory);
+  if (part.end - part.begin == r.h)
+    return product.add(part.count, 0, product.panels(), packed, part.memory, part.tile);
+  for (int64_t gate = 0; gate < gates; ++gate)
+    product.add(part.count, (gate * r.h + part.begin) / product.columns(),
+                (gate * r.h + part.end) / product.columns(), packed, part.memory, part.tile);
+}
+
+template <class T>
+void run_lstm(const Recurrence& r, const RowProduct<T>& product, const T* gates, const T* weight,
               const T* hidden, const T* cell, T* y, std::byte* scratch) {
   auto* packed = reinterpret_cast<T*>(scratch);
   product.pack(weight, 1, r.h, packed);
-  each_rows<T>(r, product, scratch, [&](int64_t first, int64_t count, T* tile) {
-    for (int64_t t = 0; t < r.times; ++t) {
-      const auto at = [&](int64_t i) { return (first + i) * r.times + t; };
-      for (int64_t i = 0; i < count; ++i)
-        std::copy_n(gates + at(i) * 4 * r.h, 4 * r.h, tile + i * product.width());
-      product.add(t == 0 ? hidden + first * r.h : y + (at(0) - 1) * 2 * r.h, t == 0 ? r.h : r.times * 2 * r.h,
-                  count, packed, tile);
-      for (int64_t i = 0; i < count; ++i) {
-        T* to = y + at(i) * 2 * r.h;
-        cell_kernels<T>().lstm(r.h, tile + i * product.width(), t == 0 ? cell + (first + i) * r.h : to - r.h,
-                               to, to + r.h);
-      }
+  each_time<T>(r, product, false, scratch, [&](int64_t t, const Part<T>& part) {
+    const auto at = [&](int64_t i) { return (part.first + i) * r.times + t; };
+    for (int64_t i = 0; i < part.count; ++i)
+      for (int64_t g = 0; g < 4; ++g)
+        std::copy_n(gates + (at(i) * 4 + g) * r.h + part.begin, part.end - part.begin,
+                    part.tile + i * product.width() + g * r.h + part.begin);
+    add_product(r, product, t == 0 ? hidden + part.first * r.h : y + (at(0) - 1) * 2 * r.h,
+                t == 0 ? r.h : r.times * 2 * r.h, part, 4, packed);
+    for (int64_t i = 0; i < part.count; ++i) {
+      T* to = y + at(i) * 2 * r.h;
+      cell_kernels<T>().lstm(r.h, part.begin, part.end, part.tile + i * product.width(),
+                             t == 0 ? cell + (part.first + i) * r.h : to - r.h, to, to + r.h);
     }
   });
 }
 
 template <class T>
-void run_lstm_grad(const Recurrence& r, const PackedProduct<T>& product, const T* gates, const T* weight,
+void run_lstm_grad(const Recurrence& r, const RowProduct<T>& product, const T* gates, const T* weight,
                    const T* cell, const T* y, const T* dy, T* out, std::byte* scratch) {
   auto* packed = reinterpret_cast<T*>(scratch);
   product.pack(weight, r.h, 1, packed);
-  each_rows<T>(r, product, scratch, [&](int64_t first, int64_t count, T* tile) {
-    const std::vector<T> none(static_cast<size_t>(r.h));
-    std::fill_n(tile, count * product.width(), T{0});
-    for (int64_t t = r.times; t-- > 0;) {
-      const auto at = [&](int64_t i) { return (first + i) * r.times + t; };
-      for (int64_t i = 0; i < count; ++i) {
-        const T* after = y + at(i) * 2 * r.h + r.h;
-        T* row = out + at(i) * 5 * r.h;
-        cell_kernels<T>().lstm_grad(r.h, gates + at(i) * 4 * r.h,
-                                    t == 0 ? cell + (first + i) * r.h : after - 2 * r.h, after,
-                                    dy + at(i) * 2 * r.h, tile + i * product.width(),
-                                    t + 1 == r.times ? none.data() : row + 9 * r.h, row);
-      }
-      if (t == 0) break;
-      std::fill_n(tile, count * product.width(), T{0});
-      product.add(out + at(0) * 5 * r.h, r.times * 5 * r.h, count, packed, tile);
+  each_time<T>(r, product, true, scratch, [&](int64_t t, const Part<T>& part) {
+    const auto at = [&](int64_t i) { return (part.first + i) * r.times + t; };
+    const bool last = t + 1 == r.times;
+    for (int64_t i = 0; i < part.count; ++i)
+      std::fill_n(part.tile + i * product.width() + part.begin, part.end - part.begin, T{0});
+    if (!last) add_product(r, product, out + (at(0) + 1) * 5 * r.h, r.times * 5 * r.h, part, 1, packed);
+    for (int64_t i = 0; i < part.count; ++i) {
+      const T *after = y + at(i) * 2 * r.h + r.h, *later = part.tile + i * product.width();
+      T* row = out + at(i) * 5 * r.h;
+      cell_kernels<T>().lstm_grad(r.h, part.begin, part.end, gates + at(i) * 4 * r.h,
+                                  t == 0 ? cell + (part.first + i) * r.h : after - 2 * r.h, after,
+                                  dy + at(i) * 2 * r.h, later, last ? later : row + 9 * r.h, row);
     }
   });
 }
 
 template <class T>
-void run_gru(const Recurrence& r, const PackedProduct<T>& product, const T* gates, const T* weight,
+void run_gru(const Recurrence& r, const RowProduct<T>& product, const T* gates, const T* weight,
              const T* bias, const T* hidden, T* y, std::byte* scratch) {
   auto* packed = reinterpret_cast<T*>(scratch);
   product.pack(weight, 1, r.h, packed);
-  each_rows<T>(r, product, scratch, [&](int64_t first, int64_t count, T* tile) {
-    for (int64_t t = 0; t < r.times; ++t) {
-      const auto at = [&](int64_t i) { return (first + i) * r.times + t; };
-      for (int64_t i = 0; i < count; ++i) std::copy_n(bias, 3 * r.h, tile + i * product.width());
-      product.add(t == 0 ? hidden + first * r.h : y + (at(0) - 1) * r.h, t == 0 ? r.h : r.times * r.h, count,
-                  packed, tile);
-      for (int64_t i = 0; i < count; ++i) {
-        T* to = y + at(i) * r.h;
-        cell_kernels<T>().gru(r.h, gates + at(i) * 3 * r.h, tile + i * product.width(),
-                              t == 0 ? hidden + (first + i) * r.h : to - r.h, to);
-      }
+  each_time<T>(r, product, false, scratch, [&](int64_t t, const Part<T>& part) {
+    const auto at = [&](int64_t i) { return (part.first + i) * r.times + t; };
+    for (int64_t i = 0; i < part.count; ++i)
+      for (int64_t g = 0; g < 3; ++g)
+        std::copy_n(bias + g * r.h + part.begin, part.end - part.begin,
+                    part.tile + i * product.width() + g * r.h + part.begin);
+    add_product(r, product, t == 0 ? hidden + part.first * r.h : y + (at(0) - 1) * r.h,
+                t == 0 ? r.h : r.times * r.h, part, 3, packed);
+    for (int64_t i = 0; i < part.count; ++i) {
+      T* to = y + at(i) * r.h;
+      cell_kernels<T>().gru(r.h, part.begin, part.end, gates + at(i) * 3 * r.h,
+                            part.tile + i * product.width(),
+                            t == 0 ? hidden + (part.first + i) * r.h : to - r.h, to);
     }
   });
 }
 
 template <class T>
-void run_gru_grad(const Recurrence& r, const PackedProduct<T>& product, const T* gates, const T* own,
+void run_gru_grad(const Recurrence& r, const RowProduct<T>& product, const T* gates, const T* own,
                   const T* weight, const T* hidden, const T* y, const T* dy, T* out, std::byte* scratch) {
   auto* packed = reinterpret_cast<T*>(scratch);
   product.pack(weight, r.h, 1, packed);
-  each_rows<T>(r, product, scratch, [&](int64_t first, int64_t count, T* tile) {
-    std::fill_n(tile, count * product.width(), T{0});
-    for (int64_t t = r.times; t-- > 0;) {
-      const auto at = [&](int64_t i) { return (first + i) * r.times + t; };
-      for (int64_t i = 0; i < count; ++i) {
-        const T* before = t == 0 ? hidden + (first + i) * r.h : y + (at(i) - 1) * r.h;
-        T* row = out + at(i) * 5 * r.h;
-        cell_kernels<T>().gru_grad(r.h, gates + at(i) * 3 * r.h, own + at(i) * 3 * r.h, before,
-                                   dy + at(i) * r.h, tile + i * product.width(), row);
-        std::copy_n(row + 4 * r.h, r.h, tile + i * product.width());
-      }
-      if (t > 0) product.add(out + at(0) * 5 * r.h + r.h, r.times * 5 * r.h, count, packed, tile);
+  each_time<T>(r, product, true, scratch, [&](int64_t t, const Part<T>& part) {
+    const auto at = [&](int64_t i) { return (part.first + i) * r.times + t; };
+    const bool last = t + 1 == r.times;
+    for (int64_t i = 0; i < part.count; ++i) {
+      T* later = part.tile + i * product.width() + part.begin;
+      if (last)
+        std::fill_n(later, part.end - part.begin, T{0});
+      else
+        std::copy_n(out + ((at(i) + 1) * 5 + 4) * r.h + part.begin, part.end - part.begin, later);
     }
+    if (!last) add_product(r, product, out + (at(0) + 1) * 5 * r.h + r.h, r.times * 5 * r.h, part, 1, packed);
+    for (int64_t i = 0; i < part.count; ++i)
+      cell_kernels<T>().gru_grad(r.h, part.begin, part.end, gates + at(i) * 3 * r.h, own + at(i) * 3 * r.h,
+                                 t == 0 ? hidden + (part.first + i) * r.h : y + (at(i) - 1) * r.h,
+                                 dy + at(i) * r.h, part.tile + i * product.width(), out + at(i) * 5 * r.h);
   });
 }
 
@@ -190,8 +179,10 @@ Candidate make_recurrence(const KernelRequest& request) {
   const std::string& name = request.op->name;
   const bool gradient = name.ends_with("_grad"), lstm = name.starts_with("lstm");
   const Shape &y = request.output().shape, &weight = request.inputs[name == "gru_grad" ? 2 : 1].shape;
-  const Recurrence r{y[0], y[1], weight[1], lstm ? 4 : 3, cpu_threads()};
-  const PackedProduct<T> product(gradient ? weight[0] : r.h, gradient ? r.h : weight[0], r.rows_together());
+  const int threads = cpu_threads();
+  const Recurrence r{y[0],         y[1],    weight[1],
+                     lstm ? 4 : 3, threads, shares_features<T>(y[0], weight[1], threads)};
+  const RowProduct<T> product(gradient ? weight[0] : r.h, gradient ? r.h : weight[0], r.rows_together());
   size_t copies = 0;
   std::vector<MergedInput> inputs;
   for (int i = 0; i < static_cast<int>(request.inputs.size()); ++i)

@@ -38,17 +38,18 @@ HWY_INLINE V through_tanh(D d, V y) {
   return hn::NegMulAdd(y, y, hn::Set(d, 1.0F));
 }
 
-/// Calls f(d, i) for all features i: vectors first, then single lanes.
+/// Calls f(d, i) for features i of [begin, end): vectors first, then single lanes.
 template <class F>
-HWY_INLINE void each_feature(int64_t h, F f) {
+HWY_INLINE void each_feature(int64_t begin, int64_t end, F f) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(Whole()));
-  int64_t i = 0;
-  for (; i + lanes <= h; i += lanes) f(Whole(), i);
-  for (; i < h; ++i) f(Single(), i);
+  int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) f(Whole(), i);
+  for (; i < end; ++i) f(Single(), i);
 }
 
-void lstm(int64_t h, const float* gates, const float* before, float* hidden, float* cell) {
-  each_feature(h, [=](auto d, int64_t i) HWY_ATTR {
+void lstm(int64_t h, int64_t begin, int64_t end, const float* gates, const float* before, float* hidden,
+          float* cell) {
+  each_feature(begin, end, [=](auto d, int64_t i) HWY_ATTR {
     const auto in = sigmoid(d, hn::LoadU(d, gates + i)), forget = sigmoid(d, hn::LoadU(d, gates + h + i)),
                next = math::tanh_of(d, hn::LoadU(d, gates + 2 * h + i)),
                out = sigmoid(d, hn::LoadU(d, gates + 3 * h + i));
@@ -58,9 +59,10 @@ void lstm(int64_t h, const float* gates, const float* before, float* hidden, flo
   });
 }
 
-void lstm_grad(int64_t h, const float* gates, const float* before, const float* cell, const float* dy,
-               const float* later_hidden, const float* later_cell, float* row) {
-  each_feature(h, [=](auto d, int64_t i) HWY_ATTR {
+void lstm_grad(int64_t h, int64_t begin, int64_t end, const float* gates, const float* before,
+               const float* cell, const float* dy, const float* later_hidden, const float* later_cell,
+               float* row) {
+  each_feature(begin, end, [=](auto d, int64_t i) HWY_ATTR {
     const auto in = sigmoid(d, hn::LoadU(d, gates + i)), forget = sigmoid(d, hn::LoadU(d, gates + h + i)),
                next = math::tanh_of(d, hn::LoadU(d, gates + 2 * h + i)),
                out = sigmoid(d, hn::LoadU(d, gates + 3 * h + i)),
@@ -76,8 +78,9 @@ void lstm_grad(int64_t h, const float* gates, const float* before, const float* 
   });
 }
 
-void gru(int64_t h, const float* given, const float* own, const float* before, float* hidden) {
-  each_feature(h, [=](auto d, int64_t i) HWY_ATTR {
+void gru(int64_t h, int64_t begin, int64_t end, const float* given, const float* own, const float* before,
+         float* hidden) {
+  each_feature(begin, end, [=](auto d, int64_t i) HWY_ATTR {
     const auto reset = sigmoid(d, hn::Add(hn::LoadU(d, given + i), hn::LoadU(d, own + i))),
                update = sigmoid(d, hn::Add(hn::LoadU(d, given + h + i), hn::LoadU(d, own + h + i)));
     const auto next =
@@ -86,9 +89,9 @@ void gru(int64_t h, const float* given, const float* own, const float* before, f
   });
 }
 
-void gru_grad(int64_t h, const float* given, const float* own, const float* before, const float* dy,
-              const float* later, float* row) {
-  each_feature(h, [=](auto d, int64_t i) HWY_ATTR {
+void gru_grad(int64_t h, int64_t begin, int64_t end, const float* given, const float* own,
+              const float* before, const float* dy, const float* later, float* row) {
+  each_feature(begin, end, [=](auto d, int64_t i) HWY_ATTR {
     const auto reset = sigmoid(d, hn::Add(hn::LoadU(d, given + i), hn::LoadU(d, own + i))),
                update = sigmoid(d, hn::Add(hn::LoadU(d, given + h + i), hn::LoadU(d, own + h + i))),
                mine = hn::LoadU(d, own + 2 * h + i);
@@ -126,16 +129,18 @@ namespace {
 
 double plain_sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-void plain_lstm(int64_t h, const double* gates, const double* before, double* hidden, double* cell) {
-  for (int64_t i = 0; i < h; ++i) {
+void plain_lstm(int64_t h, int64_t begin, int64_t end, const double* gates, const double* before,
+                double* hidden, double* cell) {
+  for (int64_t i = begin; i < end; ++i) {
     cell[i] = plain_sigmoid(gates[h + i]) * before[i] + plain_sigmoid(gates[i]) * std::tanh(gates[2 * h + i]);
     hidden[i] = plain_sigmoid(gates[3 * h + i]) * std::tanh(cell[i]);
   }
 }
 
-void plain_lstm_grad(int64_t h, const double* gates, const double* before, const double* cell,
-                     const double* dy, const double* later_hidden, const double* later_cell, double* row) {
-  for (int64_t i = 0; i < h; ++i) {
+void plain_lstm_grad(int64_t h, int64_t begin, int64_t end, const double* gates, const double* before,
+                     const double* cell, const double* dy, const double* later_hidden,
+                     const double* later_cell, double* row) {
+  for (int64_t i = begin; i < end; ++i) {
     const double in = plain_sigmoid(gates[i]), forget = plain_sigmoid(gates[h + i]),
                  next = std::tanh(gates[2 * h + i]), out = plain_sigmoid(gates[3 * h + i]),
                  squashed = std::tanh(cell[i]);
@@ -149,17 +154,18 @@ void plain_lstm_grad(int64_t h, const double* gates, const double* before, const
   }
 }
 
-void plain_gru(int64_t h, const double* given, const double* own, const double* before, double* hidden) {
-  for (int64_t i = 0; i < h; ++i) {
+void plain_gru(int64_t h, int64_t begin, int64_t end, const double* given, const double* own,
+               const double* before, double* hidden) {
+  for (int64_t i = begin; i < end; ++i) {
     const double reset = plain_sigmoid(given[i] + own[i]), update = plain_sigmoid(given[h + i] + own[h + i]),
                  next = std::tanh(given[2 * h + i] + reset * own[2 * h + i]);
     hidden[i] = next + update * (before[i] - next);
   }
 }
 
-void plain_gru_grad(int64_t h, const double* given, const double* own, const double* before, const double* dy,
-                    const double* later, double* row) {
-  for (int64_t i = 0; i < h; ++i) {
+void plain_gru_grad(int64_t h, int64_t begin, int64_t end, const double* given, const double* own,
+                    const double* before, const double* dy, const double* later, double* row) {
+  for (int64_t i = begin; i < end; ++i) {
     const double reset = plain_sigmoid(given[i] + own[i]), update = plain_sigmoid(given[h + i] + own[h + i]),
                  mine = own[2 * h + i], next = std::tanh(given[2 * h + i] + reset * mine);
     const double state = dy[i] + later[i], to_next = state * (1 - update) * (1 - next * next);
