@@ -71,7 +71,8 @@ GpuCandidate atomic(const KernelRequest& request, int axis, const GpuTraits& tra
     candidate.launches.push_back(add.finish());
   }
   if (narrow) {
-    ElementKernel round("round", shape, {{"sums", "f32", sums}, {"y", stored(source.dtype), {2, 0}}}, traits);
+    ElementKernel round("scatter_add_round", shape,
+                        {{"sums", "f32", sums}, {"y", stored(source.dtype), {2, 0}}}, traits);
     round.code().line(fmt::format("STORE({}, y, flat, sums[flat]);", name));
     candidate.launches.push_back(round.finish());
   }
