@@ -41,10 +41,12 @@ class Limit {
   rlimit before_{};
 };
 
-// What cannot even be loaded is the system's to tell, threads of OpenMP's are that library's.
+// What cannot even be loaded is the system's to tell ("out of memory" is its loader's too).
+// Threads of OpenMP's are that library's.
 void expect_named(const Outcome& outcome, uint64_t kib) {
   EXPECT_THAT(outcome.err, AnyOf(HasSubstr("ulimit -v"), HasSubstr("error while loading shared libraries"),
-                                 HasSubstr("cannot allocate TLS data structures"), StartsWith("\nlibgomp: ")))
+                                 HasSubstr("cannot allocate TLS data structures"), StartsWith("\nlibgomp: "),
+                                 "out of memory\n"))
       << kib << " KiB, exit code " << outcome.exit_code;
 }
 
