@@ -102,7 +102,7 @@ class Writer {
         for (const Sample& sample : one.inputs)
           types.push_back({sample.dtype.value_or(dtype), sample.shape, {}});
         const TensorType result = op.infer(types, one.attrs);
-        if (!gpu_has_kernel(op, types, result, one.attrs)) continue;
+        if (!gpu_has_kernel(op, types, result, one.attrs, own_)) continue;
         KernelRequest request{&op, one.attrs, {}, {whole(result)}, {}};
         for (const TensorType& type : types) request.inputs.push_back(whole(type));
         for (const GpuCandidate& candidate : gpu_candidates(request, own_)) {
