@@ -110,7 +110,8 @@ TEST_F(StepOptions, WhatIsNoPartOfAStepIsRefused) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, HasSubstr("--epochs is an option of 'athanor train'"));
   }
-  EXPECT_THAT(run({"explain", "--data", "no.txt", "--model", "gpt2-nano"}).err, HasSubstr("text file"));
+  EXPECT_THAT(run({"explain", "--data", "fashion-mnist", "--model", "gpt2-nano"}).err,
+              HasSubstr("text file"));
 }
 
 TEST_F(StepOptions, FitChecksAndDrawsWhatItAdvises) {
