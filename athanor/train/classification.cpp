@@ -11,22 +11,13 @@
 #include "athanor/data/first_examples.h"
 #include "athanor/data/held_back.h"
 #include "athanor/data/open_dataset.h"
-#include "athanor/nn/models.h"
 #include "athanor/train/full_batches.h"
 
 namespace athanor {
 
 ClassificationOptions classification_options(const TrainConfig& config, const Splits& splits) {
-  ClassificationOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
-  options.model = [name = config.model](const ExampleSpec& spec) {
-    return nn::make_model(name, spec.input, spec.classes);
-  };
-  options.batch_size = config.batch_size;
-  options.seed = config.seed;
-  options.workers = static_cast<int>(config.workers);
+  auto options = dataset_options<ClassificationOptions>(config, splits);
   options.label_smoothing = config.label_smoothing;
-  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
   if (config.augment_on == "device") options.on_device.emplace(*std::exchange(options.augmentation, nullptr));
   return options;
 }

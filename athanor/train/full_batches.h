@@ -1,11 +1,13 @@
-// What tasks on datasets share: both splits, and test batches.
+// What tasks on datasets share: both splits, options, and test batches.
 #pragma once
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "athanor/data/augmentation.h"
 #include "athanor/data/data_options.h"
 #include "athanor/data/dataloader.h"
+#include "athanor/nn/models.h"
 #include "athanor/train/config.h"
 
 namespace athanor {
@@ -16,6 +18,21 @@ using Splits = std::pair<std::shared_ptr<const Dataset>, std::shared_ptr<const D
 /// The training and test data of `config`. `data`: further options of the dataset. Throws what
 /// open_dataset() throws; Error(usage) for a name that does not exist.
 Splits open_both_splits(const TrainConfig& config, DataOptions data);
+
+/// What every task's options take from `config`. Throws what Augmentation::parse() throws.
+template <class Options>
+Options dataset_options(const TrainConfig& config, const Splits& splits) {
+  Options options{.train = splits.first, .test = splits.second, .data_name = config.data};
+  options.model = [name = config.model](const ExampleSpec& spec) {
+    return nn::make_model(name, spec.input, spec.classes);
+  };
+  options.batch_size = config.batch_size;
+  options.seed = config.seed;
+  options.workers = static_cast<int>(config.workers);
+  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
+      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
+  return options;
+}
 
 /// Throws Error(shape) if the splits differ in shape, Error(usage) if there is less than a batch.
 /// `many`: "images".

@@ -11,7 +11,6 @@
 #include "athanor/data/dataloader.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/nn/auxiliary.h"
-#include "athanor/nn/models.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/reduction.h"
@@ -88,16 +87,8 @@ class NumberTally final : public Tally {
 }  // namespace
 
 RegressionOptions regression_options(const TrainConfig& config, const Splits& splits) {
-  RegressionOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
-  options.model = [name = config.model](const ExampleSpec& spec) {
-    return nn::make_model(name, spec.input, spec.classes);
-  };
+  auto options = dataset_options<RegressionOptions>(config, splits);
   if (!config.loss.empty()) options.loss = config.loss;
-  options.batch_size = config.batch_size;
-  options.seed = config.seed;
-  options.workers = static_cast<int>(config.workers);
-  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
   if (options.augmentation->mixes())
     throw Error(ErrorCode::usage, "mixed images have no target of their own", "--augment",
                 "Leave out mixup and cutmix");

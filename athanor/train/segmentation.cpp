@@ -8,7 +8,6 @@
 #include "athanor/base/error.h"
 #include "athanor/data/dataloader.h"
 #include "athanor/data/open_dataset.h"
-#include "athanor/nn/models.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
@@ -64,15 +63,7 @@ class PixelTally final : public Tally {
 }  // namespace
 
 SegmentationOptions segmentation_options(const TrainConfig& config, const Splits& splits) {
-  SegmentationOptions options{.train = splits.first, .test = splits.second, .data_name = config.data};
-  options.model = [name = config.model](const ExampleSpec& spec) {
-    return nn::make_model(name, spec.input, spec.classes);
-  };
-  options.batch_size = config.batch_size;
-  options.seed = config.seed;
-  options.workers = static_cast<int>(config.workers);
-  options.augmentation = std::make_shared<const Augmentation>(Augmentation::parse(
-      with_standard(config.augment, standard_augmentation(config.data, splits.second->spec()))));
+  auto options = dataset_options<SegmentationOptions>(config, splits);
   if (const std::string kind = options.augmentation->without_masks(); !kind.empty())
     throw Error(ErrorCode::usage, fmt::format("'{}' is not known for masks", kind), "--augment",
                 "Take crop, resized-crop, flip, vflip, rotate, affine, jitter, grayscale, blur or erase");

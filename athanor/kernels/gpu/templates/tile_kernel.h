@@ -1,5 +1,6 @@
 // Writes the kernel of a matrix product by matrix units.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +65,11 @@ class TileKernel {
   void store_further(int64_t element, int64_t run, const std::string& at,
                      const std::vector<std::string>& values);
   void store_result(bool as_parts);
+  /// A kernel of these extents that adds parts and applies the epilogue: `find` names an element's batch, row
+  /// and column, `add` adds its parts to `sum`.
+  GpuLaunch add_parts(const char* name, const Shape& extents, GpuLaunch::Argument parts,
+                      const GpuTraits& traits, const std::function<void(Code&)>& find,
+                      const std::function<void(Code&)>& add) const;
 
   // Of reductions: a lane adds its elements of each result, the lanes of a wave add theirs, and a wave stores
   // a part (tile_terms.cpp).

@@ -189,22 +189,34 @@ std::optional<ResultEpilogue::Finish> TileKernel::loop_over_parts() const {
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
+  // In the order in which the parts lie.
+  const bool rows_inside = column_.stride() != 1;
+  return add_parts(
+      "sum_of_parts", {p_.batch, rows_inside ? p_.n : p_.m, rows_inside ? p_.m : p_.n}, parts, traits,
+      [&](Code& code) {
+        code.line(fmt::format("const i64 batch = dim0, row = dim{}, column = dim{};", rows_inside ? 2 : 1,
+                              rows_inside ? 1 : 2));
+      },
+      [&](Code& code) {
+        code.line(fmt::format("UNROLL for (int s = 0; s < {}; ++s) sum += parts[s * (i64){} + flat];",
+                              point_.splits, p_.batch * p_.m * p_.n));
+      });
+}
+
+GpuLaunch TileKernel::add_parts(const char* name, const Shape& extents, GpuLaunch::Argument parts,
+                                const GpuTraits& traits, const std::function<void(Code&)>& find,
+                                const std::function<void(Code&)>& add) const {
   std::vector<Parameter> parameters = {{"parts", fmt::format("const {}", sum_type(unit_)), parts}};
   std::ranges::copy(p_.epilogue.parameters(), std::back_inserter(parameters));
   parameters.push_back({"c", stored(p_.output), p_.c.memory});
-  // In the order in which the parts lie.
-  const bool rows_inside = column_.stride() != 1;
-  ElementKernel kernel("sum_of_parts", {p_.batch, rows_inside ? p_.n : p_.m, rows_inside ? p_.m : p_.n},
-                       parameters, traits);
+  ElementKernel kernel(name, extents, parameters, traits);
   Code& code = kernel.code();
-  code.line(fmt::format("const i64 batch = dim0, row = dim{}, column = dim{};", rows_inside ? 2 : 1,
-                        rows_inside ? 1 : 2));
+  find(code);
   for (const auto& [axis, at] : {std::pair{&p_.c.row, "row"}, {&p_.c.column, "column"}})
     if (!axis->stores_all())
       code.line(fmt::format("if ({} % {} >= {}) return;", at, axis->run(), axis->stored()));
   code.line(fmt::format("{} sum = 0;", sum_type(unit_)));
-  code.line(fmt::format("UNROLL for (int s = 0; s < {}; ++s) sum += parts[s * (i64){} + flat];",
-                        point_.splits, p_.batch * p_.m * p_.n));
+  add(code);
   const std::string at =
       p_.c.row.place("c_row_at", "row") + " + " + p_.c.column.place("c_column_at", "column");
   const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));

@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -78,42 +76,29 @@ void TileKernel::store_stream() {
 
 GpuLaunch TileKernel::finish_stream(GpuLaunch::Argument parts, const GpuTraits& traits) const {
   const TileStream all = stream();
-  std::vector<Parameter> parameters = {{"parts", fmt::format("const {}", sum_type(unit_)), parts}};
-  std::ranges::copy(p_.epilogue.parameters(), std::back_inserter(parameters));
-  parameters.push_back({"c", stored(p_.output), p_.c.memory});
   const bool rows_inside = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
-  ElementKernel kernel("sum_of_stream",
-                       {all.divided, rows_inside ? point_.n : point_.m, rows_inside ? point_.m : point_.n},
-                       parameters, traits);
-  Code& code = kernel.code();
-  code.line("const int whole = (int)dim0;");
-  code.line(fmt::format("const int first = whole * {0} / {1}, last = (whole * {0} + {2}) / {1};", all.steps,
-                        all.share, all.steps - 1));
-  code.line("if (first == last) return;  // one group had all of it");
-  code.line(fmt::format("const int tile = whole % {0};", tiles_m() * tiles_n()));
-  code.line(fmt::format("const i64 batch = whole / {};", tiles_m() * tiles_n()));
-  find_tile(code);
-  code.line(fmt::format("const i64 row = m0 + dim{}, column = n0 + dim{};", rows_inside ? 2 : 1,
-                        rows_inside ? 1 : 2));
-  code.line(fmt::format("if (row >= {} || column >= {}) return;", p_.m, p_.n));
-  for (const auto& [axis, at] : {std::pair{&p_.c.row, "row"}, {&p_.c.column, "column"}})
-    if (!axis->stores_all())
-      code.line(fmt::format("if ({} % {} >= {}) return;", at, axis->run(), axis->stored()));
-  code.line(fmt::format("{} sum = 0;", sum_type(unit_)));
-  code.open("for (int group = first; group <= last; ++group)");
-  code.line(fmt::format("const int part = group * 2 + (whole > group * {} / {});", all.share, all.steps));
-  code.line(fmt::format("sum += parts[part * (i64){0} + flat % {0}];", point_.m * point_.n));
-  code.close();
-  const std::string at =
-      p_.c.row.place("c_row_at", "row") + " + " + p_.c.column.place("c_column_at", "column");
-  const int64_t first = p_.c.memory.byte_offset / static_cast<int64_t>(size_of(p_.output));
-  code.line(fmt::format("const i64 place = batch * (i64){} + {};", p_.c.batch, at));
-  code.line(fmt::format("STORE({}, c, place, {});", language_name(p_.output),
-                        p_.epilogue.call("sum", plus("place", first), "row", "column")));
-  GpuLaunch launch = kernel.finish();
-  launch.source = p_.c.row.function("c_row_at") + p_.c.column.function("c_column_at") +
-                  p_.epilogue.function() + launch.source;
-  return launch;
+  return add_parts(
+      "sum_of_stream", {all.divided, rows_inside ? point_.n : point_.m, rows_inside ? point_.m : point_.n},
+      parts, traits,
+      [&](Code& code) {
+        code.line("const int whole = (int)dim0;");
+        code.line(fmt::format("const int first = whole * {0} / {1}, last = (whole * {0} + {2}) / {1};",
+                              all.steps, all.share, all.steps - 1));
+        code.line("if (first == last) return;  // one group had all of it");
+        code.line(fmt::format("const int tile = whole % {0};", tiles_m() * tiles_n()));
+        code.line(fmt::format("const i64 batch = whole / {};", tiles_m() * tiles_n()));
+        find_tile(code);
+        code.line(fmt::format("const i64 row = m0 + dim{}, column = n0 + dim{};", rows_inside ? 2 : 1,
+                              rows_inside ? 1 : 2));
+        code.line(fmt::format("if (row >= {} || column >= {}) return;", p_.m, p_.n));
+      },
+      [&](Code& code) {
+        code.open("for (int group = first; group <= last; ++group)");
+        code.line(
+            fmt::format("const int part = group * 2 + (whole > group * {} / {});", all.share, all.steps));
+        code.line(fmt::format("sum += parts[part * (i64){0} + flat % {0}];", point_.m * point_.n));
+        code.close();
+      });
 }
 
 }  // namespace athanor::gpu
