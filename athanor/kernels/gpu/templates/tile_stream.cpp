@@ -21,9 +21,10 @@ TileStream TileKernel::stream() const {
 /// The second launch computes one result.
 bool TileKernel::can_stream() const {
   const TileStream all = stream();
-  // RDNA's compiler keeps what both ways to store need in registers, and spills it beside more sums.
-  constexpr int64_t most_sums = 64;
-  if (unit_.form == MatrixUnit::Form::wmma && wave_m() * wave_n() / unit_.wave > most_sums) return false;
+  // AMD's compiler keeps what both ways to store need in registers, and spills it beside more sums.
+  const bool wmma = unit_.form == MatrixUnit::Form::wmma, dot = unit_.form == MatrixUnit::Form::dot;
+  const int64_t most_sums = wmma ? 64 : 32;
+  if ((wmma || dot) && wave_m() * wave_n() / unit_.wave > most_sums) return false;
   return point_.splits == 1 && !unit_.reads_local() && !p_.epilogue.has_further_results() && all.shares() &&
          all.tiles * all.steps < INT32_MAX;
 }
