@@ -9,6 +9,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/examine/parts.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/kernel.h"
 
 namespace athanor {
 namespace {
@@ -85,6 +86,7 @@ Examination examine(Device device, const ExamineOptions& options) {
   in_its_own_thread([&] {
     compile_options() = CompileOptions{};
     const ScopedDisable untuned("tune");
+    backend_of(device).queue(device.index);  // a device that cannot be opened is not wrong: this throws
     const auto parts = examination_parts(options.whole);
     for (size_t i = 0; i < parts.size(); ++i) {
       if (options.progress) options.progress(parts[i].name, i + 1, parts.size());

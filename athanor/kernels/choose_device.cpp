@@ -158,7 +158,7 @@ Side side_of(const Card& card, const TimeProduct& time, std::vector<std::string>
       }
       others.push_back(fmt::format("{} is slower on the same card", to_string(best->info().device)));
     } else if (best) {
-      others.push_back(fmt::format("{} cannot be used: {}", to_string(best->info().device), best->failure()));
+      others.push_back(fmt::format("{} is left out: {}", to_string(best->info().device), best->failure()));
     }
     best.emplace(info, time);
   }
@@ -196,7 +196,7 @@ DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProd
   }
   for (const Side& side : sides)
     if (side.failed())
-      others.push_back(fmt::format("{} cannot be used: {}", to_string(side.info().device), side.failure()));
+      others.push_back(fmt::format("{} is left out: {}", to_string(side.info().device), side.failure()));
     else if (&side != best)
       others.insert(others.begin(), side.speed() + (side.disturbed() ? " (the machine was busy)" : ""));
   if (best == nullptr)

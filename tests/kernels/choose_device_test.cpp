@@ -148,7 +148,7 @@ TEST_F(ChooseDevice, TakesACardThroughOpenClWhereNothingElseWorks) {
   opencl.properties = {{"vendor", {"NVIDIA Corporation", "test"}}, {"architecture", {"sm_86", "test"}}};
   const DeviceChoice taken = choice({cpu, native, opencl});
   EXPECT_EQ(taken.device, opencl.device);
-  EXPECT_THAT(taken.why, HasSubstr("fake:1 cannot be used: the driver said no"));
+  EXPECT_THAT(taken.why, HasSubstr("fake:1 is left out: the driver said no"));
 }
 
 TEST_F(ChooseDevice, LeavesOutWhatFails) {

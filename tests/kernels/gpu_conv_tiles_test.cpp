@@ -14,9 +14,11 @@ struct TiledCase {
   int groups = 1;  // compute units that the device is taken to have: with many, K is split
 };
 
-/// Runs the candidates whose point is a tile's. `names`: what their names begin with.
+/// Runs the candidates whose point is a tile's. `k`: how many products are added up for one result, at most.
+/// `names`: what their names begin with.
 void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<TestOperand>& inputs,
-                 const Shape& shape, const Epilogue& epilogue, int groups, std::set<std::string>& names) {
+                 const Shape& shape, const Epilogue& epilogue, int64_t k, int groups,
+                 std::set<std::string>& names) {
   const DType dtype = inputs[0].desc.dtype;
   const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
@@ -31,8 +33,11 @@ void check_tiled(const std::string& op, const Attrs& attrs, const std::vector<Te
     std::vector<Run> runs;
     for (const GpuCandidate& candidate : reduced(std::move(candidates)))
       runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
-    EXPECT_FALSE(runs.empty()) << request.key();
-    expect_all_near(runs, want, dtype == DType::f32 ? 2e-5 : 2e-2, request.key());
+    // Units of lanes leave out products with one step along K, which would spill registers.
+    const bool by_lanes = std::ranges::none_of(
+        traits.matrix_units, [&](const MatrixUnit& unit) { return unit.input == dtype && !unit.tf32; });
+    EXPECT_TRUE(!runs.empty() || (by_lanes && k <= 64)) << request.key();
+    if (!runs.empty()) expect_all_near(runs, want, dtype == DType::f32 ? 2e-5 : 2e-2, request.key());
   }
 }
 
@@ -40,8 +45,9 @@ std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
   std::set<std::string> names;
   Attrs attrs = conv_attrs(c.options);
   const Shape y = ConvProblem(c.x, c.w, attrs).y;
+  const int64_t taps = c.w[2] * c.w[3];
   check_tiled("conv2d", attrs, {view(dtype, c.x, 1), view(dtype, c.w, 2), view(dtype, {c.w[0]}, 3)}, y,
-              {.bias = true, .activation = "relu"}, c.groups, names);
+              {.bias = true, .activation = "relu"}, c.w[1] * taps, c.groups, names);
   Attrs images = attrs, weights = attrs;
   images.set("input_shape", c.x.to_ints());
   // Fewer than 8 results of a pixel are left to other templates.
@@ -49,10 +55,10 @@ std::set<std::string> check_directions(DType dtype, const TiledCase& c) {
     check_tiled("conv2d_input_grad", images,
                 {view(dtype, y, 1), view(dtype, c.w, 2), view(dtype, {c.x[1]}, 3), view(DType::f32, {1}, 4),
                  view(dtype, c.x, 5)},
-                c.x, {.chain = true}, c.groups, names);
+                c.x, {.chain = true}, c.w[0] * taps, c.groups, names);
   weights.set("weight_shape", c.w.to_ints());
-  check_tiled("conv2d_weight_grad", weights, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, {}, c.groups,
-              names);
+  check_tiled("conv2d_weight_grad", weights, {view(dtype, c.x, 1), view(dtype, y, 2)}, c.w, {},
+              y[0] * y[2] * y[3], c.groups, names);
   return names;
 }
 
