@@ -6,6 +6,8 @@ namespace athanor {
 
 TestResult test_model(nn::Module& model, Device device, const Task& task, int64_t batch_size,
                       const std::function<bool(int64_t done)>& go_on) {
+  static const PartName name = std::make_shared<const std::string>("test");
+  const PartScope unless_a_module_made_it(name);
   const EvaluationMode mode(model);
   const NoGrad no_history;
   const std::unique_ptr<Batches> batches = task.test_batches(batch_size);

@@ -72,6 +72,8 @@ PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const 
 
 PendingStep training_step(nn::Module& model, optim::Optimizer& optimizer, const std::vector<BatchPart>& parts,
                           const StepOptions& options) {
+  static const PartName name = std::make_shared<const std::string>("training step");
+  const PartScope unless_a_module_made_it(name);
   const std::vector<nn::Parameter> trained = optimizer.parameters();
   optim::GradScaler* scaler = options.scaler;
   PendingStep step;
