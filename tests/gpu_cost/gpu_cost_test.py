@@ -151,6 +151,20 @@ class Amd(unittest.TestCase):
         self.assertEqual(machine.registers["v1"][:3], [0xFFFFFFFF, 0, 1])
         self.assertEqual(machine.registers["v2"][:3], [5, 6, 6])
 
+    def test_conditions_of_scalars(self):
+        """Each instruction after a comparison that holds: what SCC is then, or None where that is not worked out."""
+        for line, scc in (("s_add_nc_u64 s[6:7], s[4:5], 0", 1), ("s_sub_nc_u64 s[6:7], s[4:5], 0", 1), ("s_mul_u64 s[6:7], s[4:5], 0", 1),
+                          ("s_mul_i32 s6, s4, 0", 1), ("s_mov_b32 s6, 0", 1), ("s_mov_b64 s[6:7], 0", 1), ("s_and_b64 s[6:7], s[4:5], 0", 0),
+                          ("s_lshr_b32 s6, s4, 31", 0), ("s_min_i32 s6, s4, 9", 1), ("s_min_i32 s6, s4, -9", 0), ("s_max_u32 s6, s4, 9", 0),
+                          ("s_min_u32 s6, s4, s4", 0), ("s_addk_i32 s6, 0x1", None), ("s_lshl2_add_u32 s6, s4, 0", None), ("s_mulk_i32 s6, 0x2", 1)):
+            text = f"\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx1201\"\nk:\n\ts_mov_b32 s4, 5\n\ts_mov_b32 s5, 3\n\ts_mov_b32 s6, 1\n\ts_cmp_eq_u32 s4, 5\n" \
+                   f"\t{line}\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 32\n"
+            machine = predict.machine_for(rates.chip("gfx1201"), amd.read(text), text, (32, 1, 1))
+            walk.walk(amd.read(text), machine, None)
+            self.assertEqual(machine.registers["scc"], scc, line)
+            if "add_nc" in line:
+                self.assertEqual((machine.registers["s6"], machine.registers["s7"]), (5, 3))
+
 
 class Nvidia(unittest.TestCase):
     def text(self, multiplications=16):

@@ -55,7 +55,7 @@ WIDE = {  # 64-bit results, from 64-bit operands but for those that `narrow` say
     "or_not1_b64": lambda a, b: a | ~b, "lshl_b64": lambda a, b: a << (b & 63), "lshr_b64": lambda a, b: a >> (b & 63),
     "ashr_i64": lambda a, b: signed(a, 64) >> (b & 63), "lshlrev_b64": lambda a, b: b << (a & 63), "lshrrev_b64": lambda a, b: b >> (a & 63),
     "ashrrev_i64": lambda a, b: signed(b, 64) >> (a & 63), "add_u64": lambda a, b: a + b, "add_nc_u64": lambda a, b: a + b,
-    "sub_u64": lambda a, b: a - b, "mul_u64": lambda a, b: a * b, "lshl_add_u64": lambda a, b, c: (a << (b & 63)) + c,
+    "sub_u64": lambda a, b: a - b, "sub_nc_u64": lambda a, b: a - b, "mul_u64": lambda a, b: a * b, "lshl_add_u64": lambda a, b, c: (a << (b & 63)) + c,
     "mad_u64_u32": lambda a, b, c: a * b + c, "mad_co_u64_u32": lambda a, b, c: a * b + c,
 }
 NARROW = {"lshl_b64": (1,), "lshr_b64": (1,), "ashr_i64": (1,), "lshlrev_b64": (0,), "lshrrev_b64": (0,), "ashrrev_i64": (0,),

@@ -181,37 +181,45 @@ class Machine:
             value = self.read(operands[1])
             first = value if not isinstance(value, list) else value[0]
             return self.write(operands[0], first)
-        if re.match(r"(add|sub|subrev)_?(co|c|b)?_|addc|subb|(add|sub)_co", name) and self.carries(instruction, name, operands):
+        if name not in WIDE and re.match(r"(add|sub|subrev)_?(co|c|b)?_|addc|subb|(add|sub)_co", name) and self.carries(instruction, name, operands):
             return None
         if name in WIDE:
             narrow = NARROW.get(name, ())
             sources = operands[2:] if "mad_" in name else operands[1:]
             values = [self.read(o, n not in narrow) for n, o in enumerate(sources)]
             made = each(lambda *v: WIDE[name](*v) & 0xFFFFFFFFFFFFFFFF, *values)
-            if instruction.kind == "scalar":
-                self.registers["scc"] = None if made is None else int(made != 0)
+            self.set_scc(instruction, name, values, made)
             return self.write(operands[0], made, True)
         if name in ("addk_i32", "addk_co_i32", "mulk_i32"):
             step = signed(int(operands[1], 0) & 0xFFFF, 16)
             value = each(lambda a: (a + step if name[0] == "a" else a * step) & MASK, self.read(operands[0]))
+            if name[0] == "a":
+                self.registers["scc"] = None
             return self.write(operands[0], value)
         if name in PLAIN:
             values = [self.read(o) for o in operands[1:]]
             if instruction.kind == "scalar" and name.startswith("bfe"):  # both numbers in one operand
                 values[1:] = [each(lambda v: v & 31, values[1]), each(lambda v: v >> 16 & 127, values[1])]
             made = each(PLAIN[name], *values)
-            if instruction.kind == "scalar":
-                logical = name.startswith(("and", "or", "xor", "not", "lsh", "ash", "bfe", "xnor", "abs"))
-                if logical:
-                    self.registers["scc"] = None if made is None else int(made != 0)
-                elif name.startswith(("add", "sub")):
-                    self.registers["scc"] = None
+            self.set_scc(instruction, name, values, made)
             return self.write(operands[0], made)
         if instruction.kind == "scalar":
             self.registers["scc"] = None
         if not re.search(r"f16|f32|f64|bf16", name):
             self.missing.add(instruction.name)
         return self.forget(instruction)
+
+    def set_scc(self, instruction, name, values, made):
+        """What a scalar instruction leaves in SCC: whether the result is not zero, or whether the first is the least or greatest. Moves,
+        products and additions without carry (s_add_nc_u64) leave it alone; of other additions it is not worked out."""
+        if instruction.kind != "scalar" or "_nc_" in name:
+            return
+        if name.startswith(("add", "sub")) or "_add_" in name:
+            self.registers["scc"] = None
+        elif name.startswith(("min", "max")):
+            self.registers["scc"] = each(lambda m, a, b: int(m == a and a != b), made, *values)
+        elif name.startswith(("and", "or", "xor", "not", "lsh", "ash", "bfe", "xnor", "abs")):
+            self.registers["scc"] = None if made is None else int(made != 0)
 
     def compute_parts(self, instruction, name, operands):
         """SDWA: operands and result may be a byte or a word of a register."""
