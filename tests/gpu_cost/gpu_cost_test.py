@@ -90,6 +90,14 @@ class Amd(unittest.TestCase):
             trace, _ = predict.trace_of(chip, program, loop, text, (256, 1, 1))
             self.assertEqual(predict.fresh_share(chip, program, loop, text, (256, 1, 1), trace), share)
 
+    def test_groups_that_read_the_same_later_share_it(self):
+        chip = rates.chip("gfx1100")
+        for shift, shared in ((0, True), (13, True), (20, False)):  # the next group begins 0, 2 or 256 iterations later
+            start = f"\tv_lshlrev_b32_e32 v1, 4, v0\n\ts_lshl_b32 s8, s15, {shift}\n\tv_add_nc_u32_e32 v1, s8, v1\n"
+            text = (HERE / "nested.s").read_text().replace("\tv_lshlrev_b32_e32 v1, 4, v0\n", start)
+            program = amd.read(text)
+            self.assertEqual(predict.groups_share(chip, program, loops.pipeline_loop(program), text, (256, 1, 1)), shared, shift)
+
     def test_matrix_instructions(self):
         # Cycles as AMD's matrix instruction calculator prints them.
         for chip, name, cycles in (("gfx908", "v_mfma_f32_32x32x1f32", 64), ("gfx908", "v_mfma_f32_4x4x4f16", 8),

@@ -53,13 +53,15 @@ def sectors_read(chip, program, trace):
             yield from sectors(addresses.globals, instruction.bytes, sector_of(chip))
 
 
-def groups_share(chip, program, loop, text, extents, trace):
-    """Whether the next group reads some of the same, as the tiles of a product do."""
+def groups_share(chip, program, loop, text, extents):
+    """Whether the next group reads some of the same, as the tiles of a product do, perhaps some iterations earlier or later: causal
+    attention's groups of keys begin at different queries."""
     try:
-        other = walk(program, machine_for(chip, program, text, extents, 0, 1), loop)
+        own, others = (walk(program, machine_for(chip, program, text, extents, 0, group), loop, most_iterations=8, every=True)
+                       for group in (0, 1))
     except (KeyError, ValueError, IndexError, TypeError):
         return True
-    own, others = set(sectors_read(chip, program, trace)), set(sectors_read(chip, program, other))
+    own, others = set(sectors_read(chip, program, own)), set(sectors_read(chip, program, others))
     return not own or len(own & others) >= 0.2 * len(own)
 
 
@@ -123,7 +125,7 @@ def predict(chip, program, text="", extents=None, dtype=None):
     made = Prediction(program, held, collections.Counter(), notes=notes)
     made.lost = "" if trace.whole else "; ".join(notes)
     fresh = fresh_share(chip, program, loop, text, extents, trace) if loop else 1.0
-    together = held.groups * chip.units / chip.share_units if groups_share(chip, program, loop, text, extents, trace) else 1
+    together = held.groups * chip.units / chip.share_units if groups_share(chip, program, loop, text, extents) else 1
     if not loop:
         notes.append("no loop with arithmetic: the whole kernel")
     by_unit, by_dtype = collections.Counter(), collections.Counter()

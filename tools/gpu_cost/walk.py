@@ -65,8 +65,8 @@ def reaches(program, goal):
     return seen
 
 
-def walk(program, machine, loop, most_steps=60000, most_iterations=3):
-    """The trace of one iteration of the loop, after the first; of the whole kernel if loop is None."""
+def walk(program, machine, loop, most_steps=60000, most_iterations=3, every=False):
+    """The trace of one iteration of the loop, after the first, or of all that were run; of the whole kernel if loop is None."""
     header = loop.header if loop else None
     towards = reaches(program, header) if loop else set()
     at = guessed = entered = 0
@@ -74,7 +74,7 @@ def walk(program, machine, loop, most_steps=60000, most_iterations=3):
     for _ in range(most_steps):
         if loop and at == header:
             if entered:
-                last = current
+                last = [*(last or ()), *current] if every else current
                 if entered == most_iterations:
                     break
             entered, current = entered + 1, []
