@@ -64,6 +64,17 @@ class Amd(unittest.TestCase):
         self.assertAlmostEqual(made.of_unit, 8 / 66, delta=0.002)
         self.assertEqual(made.bound, "local memory")
 
+    def test_simds_without_a_wave_do_nothing(self):
+        text = (HERE / "conflicts.s").read_text()
+        def made(waves):
+            program = amd.read(text)
+            program.items, program.local = 32 * waves, 64 * 1024  # two groups on the four SIMDs of a WGP
+            return predict.predict(rates.chip("gfx1030"), program, text, (32 * waves, 1, 1))
+        self.assertEqual([made(waves).occupancy.mean for waves in (1, 2, 3, 4)], [0.5, 1, 1.5, 2])
+        self.assertAlmostEqual(made(1).of_unit, made(2).of_unit / 2)
+        self.assertAlmostEqual(made(3).of_unit, (made(2).of_unit + made(4).of_unit) / 2)
+        self.assertEqual(made(3).occupancy.waves, 2)
+
     def test_nested_loops_are_followed(self):
         text = (HERE / "nested.s").read_text()
         program = amd.read(text)

@@ -1,10 +1,12 @@
 """How many waves a SIMD holds."""
 import dataclasses
+import math
 
 
 @dataclasses.dataclass
 class Occupancy:
-    waves: int       # of a SIMD (NVIDIA: of a sub-partition)
+    waves: int       # of the SIMD (NVIDIA: sub-partition) that holds most
+    mean: float      # of all SIMDs: less, where groups of few waves do not fill them evenly
     groups: int      # on the units that share local memory: an SM, a CU, a WGP
     most: int        # waves that a SIMD could hold
     limit: str       # registers, local memory, group or chip: what allows no more
@@ -46,4 +48,5 @@ def occupancy(chip, program):
     limit = ("chip" if groups == by_chip else "registers" if groups == by_registers else "local memory")
     if program.local > chip.local_most:
         groups, limit = 0, "local memory"
-    return Occupancy(min(-(-groups * waves // simds), chip.most_waves), groups, chip.most_waves, limit)
+    mean = min(groups * waves / simds, chip.most_waves)
+    return Occupancy(math.ceil(mean), mean, groups, chip.most_waves, limit)

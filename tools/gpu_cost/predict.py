@@ -114,6 +114,17 @@ def peak_of(chip, dtype):
     return max(vector, *(rate for name, rate in chip.matrix.items() if name in (dtype, dtype + "_1k")), 0)
 
 
+def iterations_per_cycle(chip, steps, held, waves_of_group, busy):
+    """Of a SIMD, on average. busy: cycles of each pipe with the waves of the fullest SIMD; others may hold a wave less, or none."""
+    def rate(waves):
+        if not waves:
+            return 0
+        least = max(busy.values()) * waves / held.waves
+        return waves / max(simulate(chip, steps, waves, min(waves_of_group, waves))[0], least)
+    fullest = held.mean - (held.waves - 1)  # the share of SIMDs that hold most
+    return fullest * rate(held.waves) + (1 - fullest) * (rate(held.waves - 1) if fullest < 1 else 0)
+
+
 def predict(chip, program, text="", extents=None, dtype=None):
     """extents: of a group; dtype: what the problem is in, if its peak is not that of the instructions."""
     if extents and not program.items:
@@ -164,15 +175,16 @@ def predict(chip, program, text="", extents=None, dtype=None):
         by_text[" ".join(steps[step][0].text.split())] += share
     made.waits = [(share, text) for text, share in by_text.most_common(5)]
     made.busy = {pipe: cycles / made.cycles for pipe, cycles in busy.items()}
-    rate = made.flops * held.waves / made.cycles
+    rate = made.flops * iterations_per_cycle(chip, steps, held, waves_of_group, busy)
     own = chip.fma_flops / chip.simds
     if made.unit == "matrix":
         whole = any("GMMA" in program.instructions[at].name for at, _ in trace.steps)
         own = chip.matrix[made.dtype] * (1.0 if whole else chip.mma_share)
     made.of_unit = rate / own
     made.share = rate / peak_of(chip, dtype or made.dtype)
-    slow, _ = simulate(chip, [(one, twice(cost) if one.kind in MEMORY else cost) for one, cost in steps], held.waves, waves_of_group)
-    made.slow_share = made.share * made.cycles / max(slow, made.cycles)
+    slow = [(one, twice(cost) if one.kind in MEMORY else cost) for one, cost in steps]
+    slow_rate = made.flops * iterations_per_cycle(chip, slow, held, waves_of_group, busy)
+    made.slow_share = made.share * min(slow_rate / rate, 1)
     first, most = max(made.busy.items(), key=lambda item: item[1])
     made.bound = NAMES.get(first, first) if most >= 0.9 else "waiting"
     return made

@@ -32,7 +32,7 @@ def cells(chip, title, dtype, made):
     bound = made.bound if made.bound != "waiting" else f"wait, {first} {percent(most)}"
     return (title, dtype, f"{counts[made.unit]} {unit}", f"{counts['local_read']}/{counts['local_write'] + counts['copy']}",
             percent(made.conflicts), str(counts["global_read"] + counts["copy"]), str(other), str(counts["wait"] + counts["barrier"]),
-            str(program.registers), str(program.spills), f"{program.local / 1024:.1f}", f"{made.occupancy.waves}/{made.occupancy.most}",
+            str(program.registers), str(program.spills), f"{program.local / 1024:.1f}", f"{made.occupancy.mean:.3g}/{made.occupancy.most}",
             percent(made.of_unit), percent(made.share), bound, percent(found[0] / found[1]) if found else "")
 
 
