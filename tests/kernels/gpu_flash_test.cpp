@@ -136,6 +136,35 @@ TEST_P(GpuFlash, Strides) {
   check_flash(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
 }
 
+// Of GPT-2 small, 8 texts of 1024 tokens: a single wave of a SIMD would wait for its own loads and softmax.
+TEST(GpuFlashPoints, LeaveRoomForSeveralWavesOfCdna) {
+  const Shape x{8, 12, 1024, 64}, rows{8, 12, 1024};
+  const auto desc = [](const Shape& shape) {
+    return OperandDesc{shape.rank() == 3 ? DType::f32 : DType::f16, shape, {}, contiguous_strides(shape)};
+  };
+  for (const char* architecture : {"gfx908", "gfx90a", "gfx942"}) {
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::hip, architecture);
+    set_driver_facts(traits, GpuTarget::hip, architecture);
+    for (const char* op : {"scaled_dot_product_attention", "attention_grad_q", "attention_grad_k"}) {
+      KernelRequest request{
+          &find_op(op), {{"causal", true}, {"scale", 0.125}}, {desc(x), desc(x), desc(x)}, {desc(x)}, {}};
+      if (op != std::string_view("scaled_dot_product_attention"))
+        for (const Shape& shape : {x, rows, rows}) request.inputs.push_back(desc(shape));
+      if (op == std::string_view("attention_grad_k")) {
+        request.with.push_back(&find_op("attention_grad_v"));
+        request.outputs.push_back(desc(x));
+      }
+      const GpuCandidate first = gpu_candidates(request, traits).at(0);
+      const GpuLaunch& launch = first.launches.at(0);
+      const int64_t groups = traits.local_bytes / launch.local_bytes, waves = launch.group_size[0] / 64;
+      // gfx908 has too few registers for two waves of the gradients of k and v; each SIMD has one at least.
+      const bool few = architecture == std::string_view("gfx908") && !request.with.empty();
+      EXPECT_GE(groups * waves, few ? 4 : 8) << first.name << " of " << op << " on " << architecture;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, GpuFlash, ::testing::Values(DType::f16, DType::bf16),
                          [](const auto& instance) { return std::string(to_string(instance.param)); });
 

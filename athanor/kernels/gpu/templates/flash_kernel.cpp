@@ -46,10 +46,17 @@ int64_t FlashKernel::stage_elements() const {
 
 int64_t FlashKernel::own_elements() const { return own_1_.elements() + (own_2_ ? own_2_->elements() : 0); }
 
+bool FlashKernel::own_in_turn() const {
+  return own_2_ && !point_.own_local && own_elements() > stages() * stage_elements();
+}
+
+int64_t FlashKernel::tile_elements() const {
+  const int64_t own = own_in_turn() ? std::max(own_1_.elements(), own_2_->elements()) : own_elements();
+  return std::max(streams_begin() + stages() * stage_elements(), own);
+}
+
 int64_t FlashKernel::local_bytes() const {
-  const int64_t stages = point_.async ? 2 : 1;
-  const int64_t streams = streams_begin() + stages * stage_elements();
-  return std::max(streams, own_elements()) * 2 + (by_keys() ? stages * 2 * point_.items() * 4 : 0);
+  return tile_elements() * 2 + (by_keys() ? stages() * 2 * point_.items() * 4 : 0);
 }
 
 int64_t FlashKernel::registers() const {
@@ -114,10 +121,9 @@ void FlashKernel::begin() {
       fmt::format("const int item = LOCAL_ID(0), lane = item % {0}, wave = item / {0};", u_.unit->wave));
   code_.line(fmt::format("const int own_begin = first + wave * {} + {}, other_lane = {};", point_.wave_rows(),
                          lane_part(u_.unit->c, u_.own()), lane_part(u_.unit->c, u_.other())));
-  const int64_t stages = point_.async ? 2 : 1;
   code_.line(fmt::format("LOCAL __attribute__((aligned(16))) STORED({}) tiles[{}];", language_name(p_.dtype),
-                         std::max(streams_begin() + stages * stage_elements(), own_elements())));
-  if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages * 2 * point_.items()));
+                         tile_elements()));
+  if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages() * 2 * point_.items()));
 }
 
 /// Own rows go through local memory too, as its layout is what the unit's loads read.
@@ -130,10 +136,6 @@ void FlashKernel::load_own() {
     block.store(code_, std::to_string(at));
     code_.close();
   };
-  fill(own_1_, 0);
-  if (own_2_) fill(*own_2_, own_1_.elements());
-  code_.line("LOCAL_BARRIER();");
-  if (point_.own_local) return;
   const auto read = [&](const FlashBlock& block, const char* name, int64_t at) {
     code_.line(fmt::format("{} {}[{}][{}];", u_.plain_type(), name, point_.tiles, block.features() / 16));
     each_tile("i", point_.tiles, [&] {
@@ -143,6 +145,19 @@ void FlashKernel::load_own() {
       });
     });
   };
+  fill(own_1_, 0);
+  if (own_in_turn()) {
+    code_.line("LOCAL_BARRIER();");
+    read(own_1_, "own_1", 0);
+    code_.line("LOCAL_BARRIER();");
+    fill(*own_2_, 0);
+    code_.line("LOCAL_BARRIER();");
+    read(*own_2_, "own_2", 0);
+    return code_.line("LOCAL_BARRIER();");
+  }
+  if (own_2_) fill(*own_2_, own_1_.elements());
+  code_.line("LOCAL_BARRIER();");
+  if (point_.own_local) return;
   read(own_1_, "own_1", 0);
   if (own_2_) read(*own_2_, "own_2", own_1_.elements());
   code_.line("LOCAL_BARRIER();");

@@ -59,6 +59,11 @@ class FlashKernel {
 
   int64_t stage_elements() const;
   int64_t own_elements() const;
+  /// Both own blocks pass through local memory one after the other, where together they would need more of it
+  /// than the loop does.
+  bool own_in_turn() const;
+  int64_t stages() const { return point_.async ? 2 : 1; }
+  int64_t tile_elements() const;  // in local memory
   int64_t streams_begin() const { return point_.own_local ? own_elements() : 0; }
 
   /// Registers suffice only if what is read is used at once.

@@ -29,12 +29,45 @@ std::span<const FlashShape> flash_shapes(const MatrixUnit& unit) {
 /// as many.
 int64_t register_limit(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::mfma ? 400 : 224; }
 
+/// Waves for which a SIMD of CDNA has registers: 512 a lane from CDNA2 on. CDNA1 has 256, and as many that
+/// only its matrix unit adds to; its unit for bf16 is half as deep. The limits are what compilers were seen
+/// to need.
+double waves_by_registers(const AttentionProblem& p, const FlashKernel& kernel, const GpuTraits& traits) {
+  const int64_t wanted = kernel.registers() + (p.is_grad() ? 0 : 32);  // softmax needs more
+  const bool one_file = std::ranges::any_of(traits.matrix_units, [](const MatrixUnit& unit) {
+    return unit.input == DType::bf16 && unit.m == 32 && unit.k == 8;
+  });
+  if (wanted > (one_file ? 184 : 152)) return 1;
+  return one_file && wanted <= 152 ? 3 : 2;
+}
+
+/// How fast a SIMD of CDNA is, beside one that works for one wave at a time: others hide its waits and its
+/// softmax, as tools/check-gpu-kernels --cost predicts. Groups of few waves leave SIMDs without work.
+double speed_of_waves(const AttentionProblem& p, const FlashKernel& kernel, const FlashPoint& point,
+                      int64_t groups, const GpuTraits& traits) {
+  constexpr double simds = 4;  // of a compute unit
+  const int64_t resident =
+      std::min(traits.local_bytes / kernel.local_bytes(), ceil_div(groups, traits.compute_units));
+  const double waves =
+      std::min(static_cast<double>(resident * point.waves) / simds, waves_by_registers(p, kernel, traits));
+  if (waves <= 1) return waves;
+  return waves <= 2 ? 1 + 0.4 * (waves - 1) : 1.4 + 0.2 * (waves - 2);
+}
+
 /// Time on a full device, in own rows: rounds of groups. Many own rows read less of local memory.
-double flash_cost(const AttentionProblem& p, const FlashPoint& point, const GpuTraits& traits) {
+double flash_cost(const AttentionProblem& p, const FlashKernel& kernel, const FlashPoint& point,
+                  const GpuTraits& traits) {
   const int64_t groups = p.batches * ceil_div(p.own(), point.rows());
   const auto rounds = static_cast<double>(ceil_div(groups, traits.compute_units));
-  const double reads = 8 / static_cast<double>(point.wave_rows()) + 8 / static_cast<double>(point.block);
-  return rounds * static_cast<double>(point.rows()) * (1 + reads + (point.own_local ? 0.25 : 0));
+  const auto block = static_cast<double>(point.block);
+  double work = 1 + 8 / static_cast<double>(point.wave_rows()) + 8 / block + (point.own_local ? 0.25 : 0);
+  if (point.unit.unit->form == MatrixUnit::Form::mfma) {
+    if (!p.is_grad()) work += 8 / block;  // sums are scaled for each block
+    work /= speed_of_waves(p, kernel, point, groups, traits);
+  } else if (!kernel.even()) {
+    work *= 3;
+  }
+  return rounds * static_cast<double>(point.rows()) * work;
 }
 
 }  // namespace
@@ -51,7 +84,7 @@ std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, cons
       if (FlashKernel(problem, point).registers() > register_limit(one)) point.own_local = true;
       const FlashKernel kernel(problem, point);
       if (!kernel.fits(traits) || kernel.registers() > register_limit(one)) continue;
-      ranked.emplace_back(flash_cost(problem, point, traits) * (kernel.even() ? 1 : 3), point);
+      ranked.emplace_back(flash_cost(problem, kernel, point, traits), point);
     }
     break;  // the units are in order, best first
   }
