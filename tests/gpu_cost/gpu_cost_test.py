@@ -75,6 +75,11 @@ class Amd(unittest.TestCase):
         self.assertAlmostEqual(made(3).of_unit, (made(2).of_unit + made(4).of_unit) / 2)
         self.assertEqual(made(3).occupancy.waves, 2)
 
+    def test_a_kernel_without_arithmetic_has_no_share(self):
+        text = "\t.amdgcn_target \"amdgcn-amd-amdhsa--gfx942\"\nk:\n\ts_mov_b32 s4, 1\n\ts_endpgm\n\t.amdhsa_kernel k\n .wavefront_size: 64\n"
+        made = predict.predict(rates.chip("gfx942"), amd.read(text), text, (64, 1, 1))
+        self.assertEqual((made.share, made.slow_share), (0, 0))
+
     def test_nested_loops_are_followed(self):
         text = (HERE / "nested.s").read_text()
         program = amd.read(text)

@@ -184,7 +184,7 @@ def predict(chip, program, text="", extents=None, dtype=None):
     made.share = rate / peak_of(chip, dtype or made.dtype)
     slow = [(one, twice(cost) if one.kind in MEMORY else cost) for one, cost in steps]
     slow_rate = made.flops * iterations_per_cycle(chip, slow, held, waves_of_group, busy)
-    made.slow_share = made.share * min(slow_rate / rate, 1)
+    made.slow_share = made.share * min(slow_rate / rate, 1) if rate else 0.0
     first, most = max(made.busy.items(), key=lambda item: item[1])
     made.bound = NAMES.get(first, first) if most >= 0.9 else "waiting"
     return made
