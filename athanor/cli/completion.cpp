@@ -261,7 +261,7 @@ void add_completion(CLI::App& program, int& exit_code) {
       ->required()
       ->option_text("bash|zsh|fish|man");
   command->footer(
-      "For bash: source <(athanor completion bash). For zsh and fish, write it into a folder of $fpath as\n"
+      "For bash: source <(athanor completion bash). For zsh and fish, write it into a folder of $fpath as "
       "_athanor, or to ~/.config/fish/completions/athanor.fish. An installed Athanor has them in place.");
   command->callback([&program, kind, &exit_code] {
     const CommandFacts facts = command_line_of(program);

@@ -4,13 +4,16 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <memory>
 
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/compile_kernels.h"
 #include "athanor/cli/examine.h"
+#include "athanor/cli/help.h"
 #include "athanor/cli/last_words.h"
 #include "athanor/cli/output.h"
+#include "athanor/cli/terminal.h"
 #include "athanor/cli/usage.h"
 
 namespace {
@@ -19,7 +22,7 @@ int run(int argc, char** argv) {
   CLI::App program("Athanor trains neural networks, and shows what it does.", "athanor");
   program.set_version_flag("--version", "athanor " ATHANOR_VERSION);
   program.require_subcommand(0, 1);
-  program.get_formatter()->column_width(32);
+  program.formatter(std::make_shared<athanor::cli::WrappedHelp>(athanor::cli::screen_of_stdout().columns));
   int exit_code = 0;
   athanor::cli::add_train(program, exit_code);
   athanor::cli::add_eval(program, exit_code);

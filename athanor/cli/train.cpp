@@ -257,7 +257,7 @@ void add_train(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
   command->footer(
-      "Ctrl-C, SIGTERM, a closed terminal and a closed output pipe save the run after its last whole step\n"
+      "Ctrl-C, SIGTERM, a closed terminal and a closed output pipe save the run after its last whole step "
       "and exit with 128 + the signal's number (Ctrl-C: 130). A second signal ends it at once.");
   command->callback([command, options, &exit_code] { exit_code = train(*command, *options); });
 }
