@@ -99,10 +99,12 @@ void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Reco
     throw Error(ErrorCode::usage, "which check was it for?", "--tried", "Name it: --only CHECK --tried FIX");
   const Result* result = diagnosis.find(options.only.front());
   const auto& fixes = result->check->fixes;
-  if (std::none_of(fixes.begin(), fixes.end(), [&](const Fix& fix) { return fix.id == options.tried; }))
+  std::vector<std::string> names;
+  for (const Fix& fix : fixes) names.push_back(fix.id);
+  if (std::ranges::find(names, options.tried) == names.end())
     throw Error(ErrorCode::usage,
                 fmt::format("the check {} has no fix '{}'", result->check->id, options.tried), "--tried",
-                "athanor doctor --list --json shows them");
+                names.empty() ? "It has none" : fmt::format("It has: {}", join(names)));
   const bool passes = result->verdict == Verdict::ok ||
                       (result->verdict == Verdict::skipped && result->finding.evidence.empty());
   const bool fails = result->verdict == Verdict::problem || result->verdict == Verdict::warning;
@@ -111,9 +113,9 @@ void note_outcome(const DoctorOptions& options, const Diagnosis& diagnosis, Reco
         {seconds_now(), diagnosis.kind, passes ? "worked" : "failed", result->check->id, options.tried});
     return;
   }
-  std::cerr << "athanor: not noted that " << options.tried << " was tried: "
-            << (passes ? "the check holds, and was not seen to fail on a machine like this since"
-                       : "something else keeps the check from holding, or it could not be looked at")
+  std::cerr << "athanor: not recorded whether " << options.tried << " helped: "
+            << (passes ? "nothing is wrong, and the last diagnosis here found nothing wrong either"
+                       : "something else keeps the check from passing, or its files cannot be read")
             << '\n';
 }
 

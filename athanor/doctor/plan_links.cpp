@@ -49,6 +49,18 @@ const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts) {
   return oldest;
 }
 
+// Windows' driver, and one of a machine of which only some files were recorded, may hide their version.
+Text nvidia_driver_state(const Facts& facts) {
+  if (!facts.nvidia().version.empty()) return {"loaded", "已加载"};
+  for (const Gpu* gpu : computing_gpus(facts, Vendor::nvidia)) {
+    if (gpu->driver == "dxg")
+      return {"Windows has it; its version could not be read", "由 Windows 提供；无法读取其版本"};
+    if (gpu->driver == "nvidia" || gpu->driver == "?")
+      return {"its version could not be read", "无法读取其版本"};
+  }
+  return {"none is loaded", "当前没有加载"};
+}
+
 Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed) {
   const std::string& here = facts.nvidia().version;
   const std::string from = needed ? needed->text() : "?";
@@ -56,11 +68,11 @@ Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed
   const std::string wanted = last == nullptr ? fmt::format("NVIDIA {} or newer", from)
                                              : fmt::format("NVIDIA {} to {}", from, last->branch);
   Link link{"driver", here.empty() ? wanted : "NVIDIA " + here, {}, {}, false};
-  link.reason = here.empty()
-                    ? Text{fmt::format("none is loaded; this CUDA needs {} or newer", from),
-                           fmt::format("当前没有加载；此 CUDA 需要 {} 以上", from)}
-                    : Text{fmt::format("loaded; this CUDA needs {} or newer ({})", from, origin("cuda")),
-                           fmt::format("已加载；此 CUDA 需要 {} 以上（{}）", from, origin("cuda"))};
+  const Text state = nvidia_driver_state(facts);
+  link.reason = {fmt::format("{}; this CUDA needs {} or newer{}", state.en, from,
+                             here.empty() ? "" : fmt::format(" ({})", origin("cuda"))),
+                 fmt::format("{}；此 CUDA 需要 {} 以上{}", state.zh, from,
+                             here.empty() ? "" : fmt::format("（{}）", origin("cuda")))};
   if (last == nullptr) return link;
   link.newer = {fmt::format("another GPU: {} is the last branch that runs {}", last->branch, last->chips),
                 fmt::format("更换 GPU：{} 是支持 {} 的最后一个分支", last->branch, last->chips)};

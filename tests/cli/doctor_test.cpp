@@ -51,6 +51,8 @@ TEST_F(Doctor, ExitsByWhatItFound) {
 
 TEST_F(Doctor, NamesTheNearestCheck) {
   EXPECT_THAT(run({"--only", "amd.kfd.permissions"}).err, HasSubstr("amd.kfd.permission"));
+  EXPECT_THAT(run({"--only", "amd.kfd.permission", "--tried", "join"}).err,
+              HasSubstr("It has: join-group, "));
 }
 
 TEST_F(Doctor, RefusesADamagedRecord) {
@@ -165,7 +167,7 @@ TEST_F(Doctor, LearnsFromWhatWasTried) {
     EXPECT_EQ(first_fix().at("id"), "other-port");
   }
   EXPECT_EQ(run(tried).exit_code, 0);
-  EXPECT_THAT(run(tried).err, HasSubstr("not noted"));  // for nothing has failed since
+  EXPECT_THAT(run(tried).err, HasSubstr("not recorded"));  // for nothing has failed since
   const TakenPort port;
   EXPECT_EQ(first_fix().at("id"), "who-listens");  // (1 + 1) / (2 + 2) is as good as untried
   EXPECT_EQ(first_fix().at("tried"), 2);
@@ -178,7 +180,7 @@ TEST_F(Doctor, NotesNothingThatIsNotSo) {
   const std::vector<std::string> tried = {"--only", "amd.kfd.permission", "--tried", "join-group"};
   const Outcome without = run(tried);
   EXPECT_EQ(without.exit_code, 0);
-  EXPECT_THAT(without.err, HasSubstr("not noted"));
+  EXPECT_THAT(without.err, HasSubstr("not recorded"));
   EXPECT_EQ(on("row03-kfd-permission", {}).exit_code, 1);
   EXPECT_EQ(on("row09-wrong-override", {"--fix", "--yes"}).exit_code, 0);
   EXPECT_EQ(on("row03-kfd-permission", tried).exit_code, 2);

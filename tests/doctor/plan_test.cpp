@@ -299,6 +299,13 @@ TEST(PytorchPlans, SeeWhatWindowsShows) {
   EXPECT_THAT(plan.index, HasSubstr("/whl/cu12"));  // Windows' driver 572: no CUDA 13
   EXPECT_EQ(link_of(plan, "driver").value, "NVIDIA 572.16");
   EXPECT_THAT(plan_with("wsl-rtx4090", "jax").packages, ElementsAre("jax[cuda12]"));
+  // A driver whose version was not read is not one that is missing.
+  EXPECT_THAT(link_of(plan_with("doctor/healthy-wsl", "pytorch"), "driver").reason.en,
+              HasSubstr("Windows has it"));
+  EXPECT_THAT(link_of(plan_with("doctor/only-sys-nvidia", "pytorch"), "driver").reason.en,
+              HasSubstr("its version could not be read"));
+  EXPECT_THAT(link_of(plan_with("doctor/trap-nvidia-without-driver", "pytorch"), "driver").reason.en,
+              HasSubstr("none is loaded"));
 }
 
 TEST(PytorchPlans, HaveXpuWheelsForArc) {
