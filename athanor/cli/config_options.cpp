@@ -91,8 +91,9 @@ void add_subject(OptionTable& table, TrainConfig& config, OptionsFor use) {
       .of(dataset_names());
   table
       .step("--task", config.task, "NAME",
-            "auto (by the model), classification, segmentation (default model unet-small), or regression: "
-            "numbers of a table or of arrays (default model mlp) (default auto)")
+            "classification, segmentation, regression (numbers of a table or of arrays), or auto: by the "
+            "model; "
+            "without --model, segmentation takes unet-small, and regression mlp (default auto)")
       .of(task_names());
   table.step("--target", config.target, "COLUMN",
              "the table's column to predict; for regression also several: 'a,b' (default: label, class, "
@@ -211,7 +212,8 @@ void add_running(OptionTable& table, ConfigOptions& options) {
       .of({"optimizer"});
   table.run("--tensorboard", config.tensorboard, "",
             "write event files for TensorBoard into the run's folder");
-  table.step("--deterministic", config.deterministic, "", "choose kernels by nothing that was ever timed");
+  table.step("--deterministic", config.deterministic, "",
+             "choose kernels without timing any, and without what was timed before");
   table.step("--check-nan", config.check_nan, "",
              "name the first operation that gives NaN or infinity (slow)");
 }

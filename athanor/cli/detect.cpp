@@ -116,7 +116,8 @@ void add_detect(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<DetectOptions>();
   command->add_flag("--json", options->json, "print JSON");
   command->add_flag("--all", options->all, "print every property");
-  command->add_flag("--probe", options->probe, "measure rates, bandwidths and latencies, and compare");
+  command->add_flag("--probe", options->probe,
+                    "measure rates, bandwidths and latencies, and compare with the data sheet");
   add_seconds(*command, "--memtest", options->memory_seconds, "test device memory for this long");
   command
       ->add_option("--device", options->device,

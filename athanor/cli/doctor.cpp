@@ -268,7 +268,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
         ->option_text("LANG");
   };
   speak(command);
-  command->footer("Exit codes: 0 all well, 1 problems, 2 usage, 3 internal.");
+  command->footer("Exit codes: 0 no problems, 1 problems, 2 wrong command line, 3 doctor itself failed.");
   command->require_subcommand(0, 1);
   CLI::App* past = command->add_subcommand("history", "List what was found and tried, newest first");
   past->add_flag("--json", options->json, "print it as JSON");

@@ -10,6 +10,7 @@ class WrappedHelp : public CLI::Formatter {
  public:
   explicit WrappedHelp(int columns);
   std::string make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const override;
+  std::string make_option_opts(const CLI::Option* option) const override;
 
  private:
   int columns_;

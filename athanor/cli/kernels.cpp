@@ -232,8 +232,7 @@ void add_kernels(CLI::App& program, int& exit_code) {
       command->add_subcommand("dump", "Write the source and the launch of every kernel of a step");
   const auto options = std::make_shared<DumpOptions>();
   options->step.config.device = offline;
-  add_step_options(*dump_command, options->step,
-                   "a device of this machine (default: a GPU that need not exist)");
+  add_step_options(*dump_command, options->step, "a device of this machine (default: no device; see --arch)");
   dump_command->remove_option(
       dump_command->get_option("--target"));  // a table's column; here a target is a GPU's
   dump_command->add_flag("--inference", options->step.inference, "only the forward pass");
@@ -242,9 +241,9 @@ void add_kernels(CLI::App& program, int& exit_code) {
                                                gpu_targets().front().name)),
           target_names())
       ->option_text("NAME");
-  suggest(dump_command->add_option(
-              "--arch", options->architecture,
-              "architecture of a GPU that need not exist, for its matrix units: gfx1100, sm_86, ..."),
+  suggest(dump_command->add_option("--arch", options->architecture,
+                                   "write the kernels of this architecture, with its matrix units, for which "
+                                   "no GPU is needed: gfx1100, sm_86, ..."),
           {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "sm_75", "sm_80", "sm_86", "sm_89",
            "sm_90", "sm_100", "sm_120"})
       ->option_text("NAME");

@@ -90,7 +90,7 @@ DeviceChoice device_choice(const std::string& name) {
 
 void add_trust_option(CLI::App& command) {
   command.add_flag_callback(
-      "--trust", [] { set_trusting(true); }, "use the device whatever its examination said of it");
+      "--trust", [] { set_trusting(true); }, "use the device without an examination, or although it failed");
 }
 
 }  // namespace athanor::cli

@@ -53,6 +53,10 @@ TEST_F(HelpText, KeepsTheIndentOfDescriptions) {
                         "                                one-cycle)\n"));
 }
 
+TEST_F(HelpText, ShowsNoTypesOfWhatHasNoName) {
+  EXPECT_THAT(help({"cache", "export"}, "80"), HasSubstr("\n  FILE                          a new file\n"));
+}
+
 TEST_F(HelpText, FitsTheTerminal) {
   const winsize size{.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;
