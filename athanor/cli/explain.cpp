@@ -93,7 +93,7 @@ int explain_model(const ExplainOptions& options) {
   const std::string& precision = options.step.config.precision;
   std::cout << fmt::format("{} of {}, batch {}{}:\n\n",
                            options.step.inference ? "Inference" : "One training step",
-                           options.step.config.model, options.step.config.batch_size,
+                           options.step.config.model, subject.batch_size(),
                            precision == "f32" ? "" : ", products of " + precision)
             << explain(*plan, columns);
   if (options.profile) std::cout << profile_table(*plan, seconds, columns);

@@ -29,6 +29,7 @@ void take_defaults(const CLI::App& command, ModelStepOptions& options) {
   const TrainConfig before = options.config;
   options.config = with_fields(defaults_of(options.given, before, false), options.given);
   if (!options.given.contains("device")) options.config.device = before.device;  // the command's own default
+  options.config.batch_may_shrink = !options.given.contains("batch_size");
   // Of no effect on a step, and not to be read for it.
   options.config.init.clear();
   options.config.choices.clear();
@@ -87,11 +88,13 @@ StepExamples examples_of(const ModelStepOptions& options) {
 
 ModelStep::ModelStep(const ModelStepOptions& options, Device device) : options_(options), device_(device) {
   const StepExamples examples = examples_of(options);
-  set_cpu_threads(static_cast<int>(options.config.threads));
-  require_precision(device_, parse_precision(options.config.precision));
-  task_ = task_without_data(options.config, examples.spec);
-  learner_.emplace(*task_, options.config, device_);
-  memory_.emplace(options.config, *task_, device_);
+  TrainConfig& config = options_.config;
+  if (examples.count) shrink_batch(config, *examples.count);
+  set_cpu_threads(static_cast<int>(config.threads));
+  require_precision(device_, parse_precision(config.precision));
+  task_ = task_without_data(config, examples.spec);
+  learner_.emplace(*task_, config, device_);
+  memory_.emplace(config, *task_, device_);
 }
 
 Tensor ModelStep::answers(const Tensor& inputs) {

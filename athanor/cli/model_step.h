@@ -48,13 +48,15 @@ class ModelStep {
   /// The plan of a training step, with --accumulate of its last part, or of the forward pass. Batches of any
   /// size can be looked at, because there is no data.
   std::shared_ptr<const Plan> plan();
+  /// The default, unless the data has fewer examples.
+  int64_t batch_size() const { return options_.config.batch_size; }
   /// Computes that step on a batch of zeros.
   void run();
 
  private:
   Tensor answers(const Tensor& inputs);
 
-  const ModelStepOptions& options_;
+  ModelStepOptions options_;
   Device device_;
   std::unique_ptr<const Task> task_;
   std::optional<Learner> learner_;

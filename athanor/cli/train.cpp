@@ -178,7 +178,7 @@ int find_lr(const TrainOptions& options) {
   write_file_atomically(options.find_lr,
                         draw_lr_sweep(sweep, title,
                                       fmt::format("{}, batch {}, {} steps, each with a larger rate",
-                                                  config.optimizer, config.batch_size, sweep.points.size())));
+                                                  config.optimizer, sweep.batch_size, sweep.points.size())));
   if (const std::string note = trust_note(sweep.device); !note.empty())
     std::cerr << fmt::format("athanor: {} is {}\n", to_string(sweep.device), note);
   if (options.json) {
@@ -216,6 +216,7 @@ int train(const CLI::App& command, TrainOptions options) {
   const bool goes_on = options.resume && !options.out.empty() && known.has_run();
   options.config =
       with_fields(defaults_of(given, goes_on ? stored_config(known) : options.config, goes_on), given);
+  options.config.batch_may_shrink = !given.contains("batch_size");
   check_tuning(given, options.config);
   options.config.validate();
   if (nn::is_own_model(options.config.model))

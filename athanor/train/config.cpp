@@ -181,6 +181,11 @@ const std::vector<std::string>& loss_names() {
   return names;
 }
 
+void shrink_batch(TrainConfig& config, int64_t examples) {
+  if (config.batch_may_shrink && config.batch_size > examples && examples >= config.accumulate)
+    config.batch_size = examples - examples % config.accumulate;
+}
+
 TrainConfig default_config(const std::string& model, const std::string& task) {
   TrainConfig config;
   config.model = model;

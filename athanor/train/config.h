@@ -43,6 +43,7 @@ struct TrainConfig {
   std::string device = "auto";         // as parse_device() takes it
   int64_t epochs = 4;
   int64_t batch_size = 128;
+  bool batch_may_shrink = false;  // to the training data, if there is less; no option, and not stored
   int64_t accumulate = 1;         // parts in which a batch is computed, one after the other
   std::string precision = "f32";  // see precision_names()
   std::string optimizer = "sgd";  // see optim::optimizer_names()
@@ -91,6 +92,9 @@ double default_lr(const std::string& optimizer);
 const std::vector<std::string>& task_names();
 /// The losses of regression: "mse", "l1", "huber"
 const std::vector<std::string>& loss_names();
+
+/// Makes a batch that may shrink no larger than the training data, in parts of one size.
+void shrink_batch(TrainConfig& config, int64_t examples);
 
 /// "all", or "weights": parameters of two and more dimensions, so not biases and norms.
 const std::vector<std::string>& weight_decay_names();

@@ -74,8 +74,7 @@ void judge(LrSweep& sweep) {
   if (sweep.steepest) sweep.suggested = sweep.grows ? margin * *sweep.grows : *sweep.steepest;
 }
 
-LrSweep sweep_learning_rates(const TrainConfig& config,
-                             const std::function<void(int64_t, int64_t)>& on_step) {
+LrSweep sweep_learning_rates(TrainConfig config, const std::function<void(int64_t, int64_t)>& on_step) {
   set_cpu_threads(0);
   const RunDevice chosen = choose_run_device(config.device, "");
   require_precision(chosen.device, parse_precision(config.precision));
@@ -88,7 +87,7 @@ LrSweep sweep_learning_rates(const TrainConfig& config,
   const MemoryScope memory(config, *task, chosen.device);
   const double low = config.optimizer == "sgd" ? 1e-6 : 1e-7;
   const int64_t steps = 7 * steps_to_decade + 1;
-  LrSweep sweep{.device = chosen.device};
+  LrSweep sweep{.device = chosen.device, .batch_size = config.batch_size};
   double recent = 0, least = 0;
   for (int64_t i = 0; i < steps; ++i) {
     throw_if_interrupted();

@@ -18,6 +18,7 @@ struct LrPoint {
 
 struct LrSweep {
   Device device;
+  int64_t batch_size = 0;
   std::vector<LrPoint> points;
   std::optional<double> steepest;   // where the loss falls fastest; none if it does not fall
   std::optional<double> grows;      // where the loss has grown again; none if the range ends before
@@ -31,7 +32,7 @@ void judge(LrSweep& sweep);
 /// ten from 1e-6 (1e-7 for other optimizers than sgd) up to 10 (1), or until the loss is four times the least
 /// so far. Nothing is kept and no file is written. `on_step(done, of)` is told after each step. Throws what
 /// opening data and device throws, and Interrupted.
-LrSweep sweep_learning_rates(const TrainConfig& config, const std::function<void(int64_t, int64_t)>& on_step);
+LrSweep sweep_learning_rates(TrainConfig config, const std::function<void(int64_t, int64_t)>& on_step);
 
 /// An SVG document that stands by itself, for light and dark pages: loss against learning rate.
 std::string draw_lr_sweep(const LrSweep& sweep, const std::string& title, const std::string& subtitle);

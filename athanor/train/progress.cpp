@@ -108,10 +108,11 @@ void Progress::started(const RunFacts& facts) {
   line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
                    facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
   if (!facts.trust.empty()) line(fmt::format("{}  the device is {}", strong("trust "), facts.trust));
-  line(fmt::format("{}  {} epoch{} of {} step{}, batch {}, {} with learning rate {:g}, {} schedule",
+  line(fmt::format("{}  {} epoch{} of {} step{}, batch {}{}, {} with learning rate {:g}, {} schedule",
                    strong("train "), config.epochs, config.epochs == 1 ? "" : "s",
                    grouped(facts.steps_in_epoch), facts.steps_in_epoch == 1 ? "" : "s", config.batch_size,
-                   config.optimizer, config.learning_rate(), config.schedule));
+                   facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note), config.optimizer,
+                   config.learning_rate(), config.schedule));
   if (config.precision != "f32")
     line(fmt::format("{}  {}{}", strong("types "), types_of(config.precision),
                      facts.precision_note.empty() ? "" : "; " + facts.precision_note));

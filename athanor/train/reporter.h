@@ -22,6 +22,7 @@ struct RunFacts {
   DeviceInfo device;
   std::string device_why;           // "the only device"
   std::string precision_note = {};  // what the precision costs on the device; "" where it is at home
+  std::string batch_note = {};      // why the batch is smaller than its default; "" where it is not
   std::string trust;                // why the device's numbers may be wrong; "" where they are not
   int64_t threads = 0, parameters = 0;
   std::string init_note = {};     // where the first values are from; "" where they are drawn

@@ -65,15 +65,20 @@ void check_kind_of_data(const TrainConfig& config) {
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
 }
 
-std::unique_ptr<const Task> open_task(const TrainConfig& config) {
+std::unique_ptr<const Task> open_task(TrainConfig& config) {
   check_kind_of_data(config);
+  const auto options = [&](auto make, bool numbers) {
+    const Splits splits = open_both_splits(config, {.numbers = numbers, .target = config.target});
+    shrink_batch(config, splits.first->size());
+    return make(config, splits);
+  };
   switch (task_kind(config)) {
     case TaskKind::classification:
-      return std::make_unique<Classification>(config);
+      return std::make_unique<Classification>(options(classification_options, false));
     case TaskKind::regression:
-      return std::make_unique<Regression>(config);
+      return std::make_unique<Regression>(options(regression_options, true));
     case TaskKind::segmentation:
-      return std::make_unique<Segmentation>(config);
+      return std::make_unique<Segmentation>(options(segmentation_options, false));
     case TaskKind::next_token:
       return std::make_unique<LanguageModelling>(config);
     case TaskKind::masked_tokens:

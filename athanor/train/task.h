@@ -71,8 +71,9 @@ inline constexpr float ignored_number = 1e30F;
 /// How many of a batch's targets count.
 int64_t counted(const HostArray& targets);
 
-/// The task of `config.model` on `config.data`. Throws what opening the data throws.
-std::unique_ptr<const Task> open_task(const TrainConfig& config);
+/// The task of `config.model` on `config.data`. Throws what opening the data throws. A batch that may shrink
+/// becomes no larger than the training data: `config.batch_size` is what the task takes.
+std::unique_ptr<const Task> open_task(TrainConfig& config);
 /// The same task on data of which only `spec` is known, to look at steps that are not run on any.
 std::unique_ptr<const Task> task_without_data(const TrainConfig& config, const ExampleSpec& spec);
 /// Throws Error(usage) if the model learns from text and the data is none, or the other way round.

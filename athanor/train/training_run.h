@@ -98,7 +98,7 @@ class TrainingRun {
   std::optional<os::Lock> lock_;
   Reporter& reporter_;
   RunDevice device_;
-  std::string precision_note_;
+  std::string precision_note_, batch_note_;
   std::unique_ptr<const Task> task_;
   std::shared_ptr<const Scoring> scoring_;
   std::optional<Learner> learner_;

@@ -35,7 +35,10 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
   const ScopedWaitListener waits = tell_reporter();
   open_device(checkpoint);
   throw_if_interrupted();
+  const int64_t whole_batch = config_.batch_size;
   if (!task_) task_ = open_task(config_);
+  if (config_.batch_size < whole_batch)
+    batch_note_ = fmt::format("the default of {} is more than the training data", whole_batch);
   scoring_ = task_->scoring();
   throw_if_interrupted();
 
@@ -132,6 +135,7 @@ RunFacts TrainingRun::facts() const {
           .device = info_of(device_.device),
           .device_why = device_.why,
           .precision_note = precision_note_,
+          .batch_note = batch_note_,
           .trust = trust_note(device_.device),
           .threads = cpu_threads(),
           .parameters = learner_ ? learner_->model().parameter_count() : 0,

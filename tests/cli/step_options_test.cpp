@@ -102,6 +102,36 @@ TEST_F(StepOptions, EachOptionChangesWhatIsPlanned) {
     EXPECT_NE(planned(more), without) << more.front();
 }
 
+TEST_F(StepOptions, ADefaultBatchIsNoLargerThanTheData) {
+  write_images();
+  const Words common{"--data", ".", "--model", "mlp", "--device", "cpu", "--threads", "1"};
+  const auto with = [&](const Words& before, const Words& after = {}) {
+    Words words = before;
+    words.insert(words.end(), common.begin(), common.end());
+    words.insert(words.end(), after.begin(), after.end());
+    return run(words);
+  };
+  const testing::Outcome trained = with({"train"}, {"--out", "run", "--max-steps", "2"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("batch 12 (the default of 128 is more than the training data)"));
+  EXPECT_EQ(json::parse(text("run/summary.json"))["batch_size"], 12);
+  const testing::Outcome resumed = run({"train", "--resume", "--out", "run", "--max-steps", "3"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(json::parse(text("run/summary.json"))["steps"], 3);
+  const testing::Outcome parts = with({"train"}, {"--out", "parts", "--max-steps", "1", "--accumulate", "8"});
+  ASSERT_EQ(parts.exit_code, 0) << parts.err;
+  EXPECT_EQ(json::parse(text("parts/summary.json"))["batch_size"], 8) << "eight parts of one size";
+  EXPECT_THAT(with({"explain"}).out, HasSubstr("of mlp, batch 12:"));
+  const testing::Outcome swept = with({"train"}, {"--find-lr", "lr.svg"});
+  ASSERT_EQ(swept.exit_code, 0) << swept.err;
+  EXPECT_THAT(text("lr.svg"), HasSubstr("batch 12,"));
+
+  const testing::Outcome asked = with({"train"}, {"--out", "other", "--batch-size", "128"});
+  EXPECT_EQ(asked.exit_code, 2);
+  EXPECT_THAT(asked.err, HasSubstr("a batch of 128 is larger than the 12 training images"));
+  EXPECT_THAT(asked.err, HasSubstr("Give at most 12"));
+}
+
 TEST_F(StepOptions, WhatIsNoPartOfAStepIsRefused) {
   for (const Words& command : {Words{"explain"}, {"fit"}, {"tune"}, {"kernels", "dump", "--out", "d"}}) {
     Words words = command;
