@@ -191,9 +191,10 @@ Missing missing_nvrtc(const Machine& machine, int cuda_version) {
                       package.empty() ? "" : fmt::format("; or the system's package {}", package))};
 }
 
-Missing missing_hiprtc(const Machine& machine) {
+Missing missing_hiprtc(const Machine& machine, const std::string& hip) {
   const System system = read_system(machine);
-  const bool own = system.is("debian") && !machine.exists("/opt/rocm");
+  // The package has hipRTC of its own release alone.
+  const bool own = system.is("debian") && !machine.exists("/opt/rocm") && release_of(hip) <= 5;
   return {"no hipRTC library (libhiprtc.so), which compiles kernels for HIP",
           fmt::format("Install the package {}", own                   ? "libamdhip64-5"
                                                 : system.is("fedora") ? "rocm-hip"
@@ -209,7 +210,7 @@ Missing missing_compiler(const Machine& machine, const std::string& backend, int
   const std::string hip = find_library(machine, hip_names(machine));
   // HIP 5 and older may have it inside.
   if (hip.empty() || release_of(hip) <= 5) return {};
-  return find_library(machine, hiprtc_names(machine, hip)).empty() ? missing_hiprtc(machine) : Missing{};
+  return find_library(machine, hiprtc_names(machine, hip)).empty() ? missing_hiprtc(machine, hip) : Missing{};
 }
 
 }  // namespace athanor

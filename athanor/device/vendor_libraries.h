@@ -30,9 +30,9 @@ struct Missing {
   std::string what;  // "no NVRTC library (libnvrtc.so), which compiles CUDA's kernels"
   std::string fix;   // "In the Python environment ...: pip install ...; or the system's package libnvrtc12"
 };
-/// `cuda_version` of the driver, as above.
+/// `cuda_version` of the driver and `hip`, the runtime, as above.
 Missing missing_nvrtc(const Machine& machine, int cuda_version = 0);
-Missing missing_hiprtc(const Machine& machine);
+Missing missing_hiprtc(const Machine& machine, const std::string& hip = {});
 
 /// What is missing on a recorded machine to compile kernels of "cuda" or "hip"; `what` is "" for nothing, and
 /// where that was not recorded.

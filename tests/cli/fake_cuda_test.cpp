@@ -67,6 +67,17 @@ TEST_F(FakeCuda, ADeviceWithoutCompilerIsRefusedAndLeftOut) {
   EXPECT_THAT(gpu.err, HasSubstr("Fake card 0"));
 }
 
+TEST_F(FakeCuda, EachDriverIsToldTheCompilerThatFitsIt) {
+  const auto advised = [&](const char* driver) {
+    set_variable("ATHANOR_FAKE_DRIVER", driver);
+    const json cuda = cuda_of("Fake card 0");
+    return cuda.is_object() ? cuda["reason"].get<std::string>() : "CUDA does not list the card";
+  };
+  EXPECT_THAT(advised("11080"), HasSubstr("pip install nvidia-cuda-nvrtc-cu11"));
+  EXPECT_THAT(advised("12090"), HasSubstr("pip install nvidia-cuda-nvrtc-cu12"));
+  EXPECT_THAT(advised("13000"), AllOf(HasSubstr("pip install nvidia-cuda-nvrtc"), Not(HasSubstr("-cu1"))));
+}
+
 TEST_F(FakeCuda, CountsWhatAVariableShows) {
   set_variable("ATHANOR_FAKE_CARDS", "2");
   EXPECT_TRUE(cuda_of("Fake card 0").is_object());

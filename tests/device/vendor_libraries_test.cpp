@@ -110,5 +110,13 @@ TEST_F(VendorLibraries, KnowThatOldHipHasItsCompilerInside) {
   EXPECT_EQ(missing_compiler(machine(), "hip").what, "");
 }
 
+// Debian's package has hipRTC of HIP 5 alone.
+TEST_F(VendorLibraries, AdvisesHipRtcOfTheRuntimesRelease) {
+  add("/etc/os-release", "ID=debian\nVERSION_ID=\"12\"\n");
+  EXPECT_THAT(missing_hiprtc(machine(), "libamdhip64.so.5").fix, HasSubstr("libamdhip64-5"));
+  for (const char* hip : {"libamdhip64.so.6", "/venv/lib/libamdhip64.so.7"})
+    EXPECT_THAT(missing_hiprtc(machine(), hip).fix, HasSubstr("hip-runtime-amd")) << hip;
+}
+
 }  // namespace
 }  // namespace athanor::testing

@@ -1,5 +1,6 @@
 // A libcuda.so.1 with cards of compute capability 1.0, for which no NVRTC compiles any more: cards that CUDA
-// lists and that cannot be used. $ATHANOR_FAKE_CARDS: how many. CUDA_VISIBLE_DEVICES is read as one number.
+// lists and that cannot be used. $ATHANOR_FAKE_CARDS: how many. $ATHANOR_FAKE_DRIVER: the version of their
+// driver, such as 11080 for CUDA 11.8 (12040 if not set). CUDA_VISIBLE_DEVICES is read as one number.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,7 +25,10 @@ constexpr int no_device = 100, invalid_device = 101, not_supported = 801;
 extern "C" {
 
 int cuInit(unsigned) { return card(0) < 0 ? no_device : 0; }
-int cuDriverGetVersion(int* version) { return *version = 12040, 0; }
+int cuDriverGetVersion(int* version) {
+  const char* const told = std::getenv("ATHANOR_FAKE_DRIVER");
+  return *version = told == nullptr ? 12040 : std::atoi(told), 0;
+}
 int cuDeviceGetCount(int* count) {
   for (*count = 0; card(*count) >= 0;) ++*count;
   return 0;

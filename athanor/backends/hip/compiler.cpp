@@ -31,7 +31,7 @@ static CompilerApi load_compiler() {
       .find(code.size, "hiprtcGetCodeSize")
       .find(code.get, "hiprtcGetCode");
   if (!finder.lacking().empty()) {
-    const Missing none = missing_hiprtc(Machine());
+    const Missing none = missing_hiprtc(Machine(), hip_library().name());
     api.missing = none.what;
     api.fix = none.fix;
     return api;
