@@ -45,6 +45,7 @@ class KernelChooser {
         plan_.steps[s].why = decision.choice.why;
         if (decision.exact_instead) plan_.steps[s].why += "; in f32: it has no kernel of tf32";
         plan_.steps[s].measured = decision.choice.measured;
+        plan_.steps[s].left_out = left_out_of(decision, plan_.steps[s]);
       }
     if (options_.enabled(Pass::libraries)) name_libraries();
   }
@@ -102,6 +103,13 @@ class KernelChooser {
         options_.tuning == Tuning::full ||
         (options_.tuning == Tuning::quick && device == Device{} && timing_seconds_ < quick_seconds);
     return timed ? Choosing::timed : Choosing::guess;
+  }
+
+  static std::vector<LeftOut> left_out_of(const Decision& decision, const PlanStep& step) {
+    std::vector<LeftOut> all = decision.choice.dropped;
+    for (LeftOut& one : backend_of(step.device).left_out(step.device.index, *step.request))
+      all.push_back(std::move(one));
+    return all;
   }
 
   // Devices of one kind have the same.

@@ -199,6 +199,31 @@ std::string contests(const Plan& plan, size_t columns) {
   return "\nKernels that were timed (* runs):\n\n" + (columns_of(wide) <= columns ? wide : narrow);
 }
 
+/// Kernels that were considered for a problem and do not run, other than because they are slower, by reason.
+std::string left_out_of(const Plan& plan, size_t columns) {
+  std::vector<std::string> problems;
+  std::string text;
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep& step = plan.steps[i];
+    if (step.left_out.empty() || !step.request) continue;
+    const std::string key = fmt::format("{} {}", to_string(step.device), step.request->key());
+    if (std::ranges::find(problems, key) != problems.end()) continue;
+    problems.push_back(key);
+    text += wrapped_lines(fmt::format("step {} {}:", i, step.name()), columns) + "\n";
+    std::vector<std::string> told;
+    for (const LeftOut& one : step.left_out) {
+      if (std::ranges::find(told, one.why) != told.end()) continue;
+      told.push_back(one.why);
+      std::vector<std::string> names;
+      for (const LeftOut& other : step.left_out)
+        if (other.why == one.why) names.push_back(other.name);
+      text += "  " + join(broken(fmt::format("{}: {}", join(names, ", "), one.why), columns - 4), "\n    ") +
+              "\n";
+    }
+  }
+  return text.empty() ? "" : "\nKernels that were left out:\n\n" + text;
+}
+
 /// "26 kernels on cpu, 12 kernels on opencl:0, 4 copies between them"
 std::string kernels_of(const Plan& plan) {
   std::vector<std::string> parts;
@@ -278,7 +303,7 @@ std::string explain(const Plan& plan, size_t columns) {
   return text +
          wrapped_lines(totals + recomputed_in(plan) + casts_of(plan) + replay_of(plan) + libraries_of(plan),
                        columns) +
-         contests(plan, columns);
+         contests(plan, columns) + left_out_of(plan, columns);
 }
 
 nlohmann::json to_json(const Plan& plan) {
@@ -302,6 +327,8 @@ nlohmann::json to_json(const Plan& plan) {
   for (const auto& step : plan.steps) {
     json measured = json::object();
     for (const auto& [name, seconds] : step.measured) measured[name] = seconds;
+    json left_out = json::array();
+    for (const LeftOut& one : step.left_out) left_out.push_back({{"name", one.name}, {"why", one.why}});
     json buffers = json::array();
     for (const auto& ref : step.buffers)
       buffers.push_back({{"value", ref.value}, {"byte_offset", ref.byte_offset}});
@@ -314,6 +341,7 @@ nlohmann::json to_json(const Plan& plan) {
            {"kernel", step.kernel.name},
            {"why", step.why},
            {"measured_seconds", measured},
+           {"left_out", left_out},
            {"device", to_string(step.device)},
            {"reads", step.reads},
            {"writes", step.writes},

@@ -80,6 +80,7 @@ struct PlanStep {
   Candidate kernel;
   std::string why;                                       // "fastest of 3", "only one", ...
   std::vector<std::pair<std::string, double>> measured;  // candidates and their seconds
+  std::vector<LeftOut> left_out;  // candidates that cannot run or are wrong, and what libraries do not offer
   int64_t scratch_offset = -1;
 
   /// "conv2d+bias+relu". Several loops: "update of 12 parameters" (or of 12 tensors, if a loop does not

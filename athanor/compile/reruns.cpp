@@ -87,7 +87,7 @@ std::optional<PlanStep> Reruns::cut_loop(const PlanStep& step, int v) const {
   CanonicalLoop cut = canonical(program);
   PlanStep rerun = step;
   rerun.loops.clear(), rerun.buffers.clear(), rerun.reads.clear(), rerun.ops.clear();
-  rerun.kernel = {}, rerun.why.clear(), rerun.measured.clear();
+  rerun.kernel = {}, rerun.why.clear(), rerun.measured.clear(), rerun.left_out.clear();
   rerun.writes = {v};
   for (const int buffer : cut.buffers) {
     const BufferRef& ref = step.buffers[static_cast<size_t>(buffer)];

@@ -129,7 +129,7 @@ void Contest::enter_marked(size_t i) {
   const Candidate& candidate = candidates_[i];
   KernelCache& cache = KernelCache::instance();
   if (cache.is_marked(key_, candidate.name)) {
-    result_.dropped.emplace_back(candidate.name, "the program ended while it was tried");
+    result_.dropped.push_back({candidate.name, "the program ended while it was tried"});
     return;
   }
   {
@@ -143,7 +143,7 @@ void Contest::enter_marked(size_t i) {
         enter(i);
       } catch (const Error& error) {
         failure_ = error;  // the device cannot compile or launch this one; others may work
-        result_.dropped.emplace_back(candidate.name, error.problem());
+        result_.dropped.push_back({candidate.name, error.problem()});
       }
     }
     cache.unmark(key_, candidate.name);
@@ -156,7 +156,7 @@ void Contest::enter(size_t i) {
   if (expected_.empty())
     expected_ = result;
   else if (!agree(expected_, result, request_)) {
-    result_.dropped.emplace_back(candidates_[i].name, "its results are wrong");
+    result_.dropped.push_back({candidates_[i].name, "its results are wrong"});
     return;
   }
   if (only_check_) return;

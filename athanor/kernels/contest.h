@@ -36,6 +36,8 @@ class Contest {
   std::optional<Measured> run(const TuningProgress& progress = {});
   /// Whether this candidate runs and gives the same result as the host. Not for the host itself.
   bool is_right(size_t candidate);
+  /// Those that cannot run or are wrong, so far.
+  const std::vector<LeftOut>& dropped() const { return result_.dropped; }
 
  private:
   struct Entry {

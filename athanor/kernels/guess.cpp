@@ -135,7 +135,7 @@ void check_guess(Device device, const KernelRequest& request, const std::vector<
     if (!contest.is_right(i)) continue;
     KernelCache::instance().store_checked(check_key(device, request, candidates[i]));
     if (i != choice.index) {
-      choice = {i, "best guess: those before it are wrong or cannot run", {}};
+      choice = {i, "best guess: those before it are wrong or cannot run", {}, contest.dropped()};
       TuningCache::instance().take_guess(problem_key(device, request),
                                          {.name = candidates[i].name, .candidates = fingerprint(candidates)});
     }

@@ -113,6 +113,12 @@ struct Candidate {
   std::shared_ptr<const Kernel> kernel;
 };
 
+/// A kernel that was considered for a request, but will not run, and why: {"cuDNN 9.13.0 algorithm 6", "needs
+/// 300 MiB of scratch memory, the most is 256 MiB"}.
+struct LeftOut {
+  std::string name, why;
+};
+
 /// A backend: devices that run kernels.
 class Backend : public DeviceProvider, public Allocator {
  public:
@@ -137,6 +143,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// The vendor's libraries that were asked so far, for people: "cuBLASLt 13.1.0",
   /// "no cuDNN: ...".
   virtual std::vector<std::string> libraries(int /*device*/) { return {}; }
+  /// What the libraries have for a request that candidates() was asked for, but not among its candidates.
+  virtual std::vector<LeftOut> left_out(int /*device*/, const KernelRequest& /*request*/) { return {}; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
                                                 const TensorType& output, const Attrs& attrs) = 0;

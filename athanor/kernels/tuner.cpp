@@ -32,6 +32,18 @@ std::optional<Choice> choice_alike(Device device, const KernelRequest& request,
   return Choice{index, fmt::format("as for {}", shapes_in(neighbour->key)), {}};
 }
 
+// Why is not remembered.
+std::vector<LeftOut> without_time(const std::vector<Candidate>& candidates,
+                                  const KernelCache::Winner& winner) {
+  std::vector<LeftOut> all;
+  for (const Candidate& one : candidates)
+    if (!winner.times.empty() && std::ranges::find(winner.times, one.name, [](const auto& timed) {
+                                   return timed.first;
+                                 }) == winner.times.end())
+      all.push_back({one.name, "was wrong, could not run or was not needed when the others were timed"});
+  return all;
+}
+
 }  // namespace
 
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
@@ -60,12 +72,14 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
     turn.lock();
     if (cache.timed() != timed) known = settled();  // another thread may have timed it
   }
-  if (known)
+  if (known) {
+    auto untimed = without_time(candidates, *winner);
     return {remembered,
             cache.is_restored(key)  ? "as earlier in the run"
             : winner->times.empty() ? "remembered from a problem that is alike"
                                     : fmt::format("remembered as the fastest of {}", candidates.size()),
-            std::move(winner->times)};
+            std::move(winner->times), std::move(untimed)};
+  }
   if (!measure) return {0, "first of the list: tuning is off", {}};
   if (!winner)
     if (auto alike = choice_alike(device, request, candidates, key)) {
@@ -88,7 +102,8 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
   if (measured->disturbed)
     why += measured->busy ? ", provisional (the machine was busy)" : ", provisional (samples differ)";
   if (measured->untried > 0) why += fmt::format("; near the roofline, {} not tried", measured->untried);
-  return {place_of(candidates, measured->winner), std::move(why), std::move(measured->times)};
+  return {place_of(candidates, measured->winner), std::move(why), std::move(measured->times),
+          std::move(measured->dropped)};
 }
 
 // Two contests at once would disturb each other.

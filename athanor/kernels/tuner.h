@@ -22,6 +22,7 @@ struct Choice {
   size_t index = 0;  // into the candidates
   std::string why;   // "fastest of 3 by timing", "as for ...", "only candidate", "remembered as ..."
   std::vector<std::pair<std::string, double>> measured;  // names and seconds; {} when nothing was timed
+  std::vector<LeftOut> dropped = {};  // candidates that cannot run or are wrong, and others without a time
   bool unchecked = false;  // a guess: its results have not been checked on this device (see guess.h)
 };
 
@@ -51,7 +52,7 @@ struct Measured {
   bool busy = false;               // this process had to wait for cores meanwhile
   bool disturbed = false;          // busy, or the samples disagree: provisional
   std::vector<std::pair<std::string, double>> times;
-  std::vector<std::pair<std::string, std::string>> dropped;  // names and why
+  std::vector<LeftOut> dropped;
   size_t untried = 0;  // candidates, since the winner is near the roofline
 };
 Measured measure(Device device, const KernelRequest& request);

@@ -186,7 +186,7 @@ TEST_P(LibraryConvs, InTf32OnlyWhereTheLibraryHasIt) {
   KernelRequest request = testing::request_of("conv2d", conv_attrs({}), inputs, {1, 3, 3, 3});
   request.tf32 = true;
   const bool has = GetParam() == "cuDNN";
-  ASSERT_EQ(library_->kernels(request).size(), has ? 2U : 0U);
+  ASSERT_EQ(library_->kernels(request).empty(), !has);
   if (has) testing::check_library(device_, *library_, request, inputs, 2, 1e-2);
 }
 
@@ -288,6 +288,29 @@ TEST(GpuLibraries, AMissingOneIsToldOnceAndLeftOut) {
   request.libraries = true;
   for (int i = 0; i < 2; ++i) EXPECT_TRUE(device.libraries.candidates(request).empty());
   EXPECT_THAT(device.libraries.found(), ::testing::ElementsAre("no cuBLASLt: it is not installed"));
+}
+
+TEST(GpuLibraries, WhatTheyDoNotOfferIsToldWithTheReason) {
+  const auto loaded = testing::fake_library("libcudnn.so.9");  // which the dynamic linker takes for its name
+  gpu::GpuDevice& device = make_device(GpuTarget::cuda, 12, "sm_86");
+  const std::vector<TestOperand> images = {view(DType::f32, {2, 3, 5, 4}, 1),
+                                           view(DType::f32, {4, 3, 3, 3}, 2)};
+  const KernelRequest request = testing::request_of("conv2d", conv_attrs({}), images, {2, 4, 3, 2});
+  EXPECT_TRUE(device.libraries.left_out(request).empty()) << "nothing was asked for";
+  const testing::Variable large("ATHANOR_FAKE_CUDNN", "large");
+  const auto candidates = device.libraries.candidates(request);
+  ASSERT_EQ(candidates.size(), 1U) << ::testing::PrintToString(device.libraries.found());
+  EXPECT_EQ(candidates[0].name, "cuDNN 9.13.0 algorithm 1");
+  std::vector<std::string> told;
+  for (const LeftOut& one : device.libraries.left_out(request)) told.push_back(one.name + ": " + one.why);
+  EXPECT_THAT(told, ::testing::ElementsAre(
+                        "cuDNN 9.13.0 algorithm 0: gives other bits each time",
+                        "cuDNN 9.13.0 algorithm 2: needs 300 MiB of scratch memory, the most is 256 MiB"));
+  const std::vector<TestOperand> repeated = {view(DType::f32, {2, 3, 5, 4}, 1, {60, 20, 0, 1}), images[1]};
+  const KernelRequest unknown = testing::request_of("conv2d", conv_attrs({}), repeated, {2, 4, 3, 2});
+  EXPECT_TRUE(device.libraries.candidates(unknown).empty());
+  ASSERT_EQ(device.libraries.left_out(unknown).size(), 1U);
+  EXPECT_EQ(device.libraries.left_out(unknown)[0].why, "has no kernel for this problem");
 }
 
 TEST(GpuLibraries, NamesFitTheInterfacesRelease) {

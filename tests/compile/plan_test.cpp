@@ -329,6 +329,21 @@ TEST(Plan, ExplainAndJsonSayTheSame) {
   EXPECT_EQ(plan->flops(), 2 * 12 * 20 * 7);
 }
 
+TEST(Plan, ExplainListsTheKernelsThatWereLeftOutByReason) {
+  Plan plan = *plan_for({linear(ramp({12, 20}), ramp({7, 20}), ramp({7}))});
+  EXPECT_EQ(explain(plan).find("left out"), std::string::npos);
+  const std::string large = "needs 300 MiB of scratch memory, the most is 256 MiB";
+  plan.steps[0].left_out = {{"lib 1 algorithm 2", large},
+                            {"lib 1 algorithm 5", "its results are wrong"},
+                            {"lib 1 algorithm 6", large}};
+  plan.steps.push_back(plan.steps[0]);  // the same problem is told once
+  EXPECT_TRUE(explain(plan).ends_with("\nKernels that were left out:\n\nstep 0 " + plan.steps[0].name() +
+                                      ":\n  lib 1 algorithm 2, lib 1 algorithm 6: " + large +
+                                      "\n  lib 1 algorithm 5: its results are wrong\n"))
+      << explain(plan);
+  EXPECT_EQ(to_json(plan)["steps"][0]["left_out"][1]["why"], "its results are wrong");
+}
+
 TEST(Plan, ExplainSaysTheTypeThatIsComputedIn) {
   const auto text_of = [](DType dtype) {
     const Tensor y = matmul(cast(ramp({12, 20}), dtype), cast(ramp({20, 7}), dtype));

@@ -2,6 +2,7 @@
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/tuning_cache.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -159,6 +160,21 @@ TEST_F(Tuner, ChecksWhatItTakesFromANeighbour) {
   fake_.wrong = "b";
   EXPECT_NE(chosen(product(128)).name, "b");
   EXPECT_EQ(timed(), 2);
+}
+
+TEST_F(Tuner, SaysWhichKernelsItDropped) {
+  quiet();
+  fake_.wrong = "b";
+  const auto candidates = fake_.candidates(0, product(40));
+  const auto dropped = [&](Choosing how) {
+    const Choice choice = choose(fake_.device(), product(40), candidates, how);
+    std::string text = candidates[choice.index].name;
+    for (const LeftOut& one : choice.dropped) text += fmt::format("; {}: {}", one.name, one.why);
+    return text;
+  };
+  EXPECT_THAT(dropped(Choosing::timed), ::testing::EndsWith("; b: its results are wrong"));
+  next_process();
+  EXPECT_THAT(dropped(Choosing::timed), HasSubstr("; b: was wrong, could not run or was not needed"));
 }
 
 TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {

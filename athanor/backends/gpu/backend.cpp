@@ -71,6 +71,9 @@ std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& r
 }
 
 std::vector<std::string> GpuBackend::libraries(int device) { return at(device).libraries.found(); }
+std::vector<LeftOut> GpuBackend::left_out(int device, const KernelRequest& request) {
+  return at(device).libraries.left_out(request);
+}
 
 bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                             const Attrs& attrs) {

@@ -25,6 +25,7 @@ class GpuBackend final : public KernelLanguageBackend {
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                   const Attrs& attrs) override;
   std::vector<std::string> libraries(int device) override;
+  std::vector<LeftOut> left_out(int device, const KernelRequest& request) override;
   std::vector<Layout> preferred_layouts(const Op&, std::span<const TensorType>, const TensorType&,
                                         const Attrs&) override {
     return {};

@@ -9,6 +9,7 @@
 #include "athanor/backends/gpu/kernel.h"
 #include "athanor/base/error.h"
 #include "athanor/base/startup_registry.h"
+#include "athanor/base/text.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
 
@@ -92,6 +93,7 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
   std::vector<Candidate> all;
   if (!request.libraries || !request.with.empty() || is_empty(request)) return all;
   const std::scoped_lock lock(mutex_);
+  std::vector<LeftOut> left_out;
   for (const LibraryKind& kind : kinds().list()) {
     if (kind.target != device_.facts().target ||
         std::ranges::find(kind.ops, request.op->name) == kind.ops.end())
@@ -115,16 +117,27 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
               std::string name = fmt::format("{} {}", entry.name, kernel.name);
               return library_candidate(device_, std::move(name), std::move(kernel));
             };
-            auto kernels = entry.library->kernels(request);
+            const auto usable = [&](const KernelRequest& asked) {
+              auto kernels = entry.library->kernels(asked);
+              for (const LibraryKernel& kernel : kernels)
+                if (!kernel.problem.empty())
+                  left_out.push_back({fmt::format("{} {}", entry.name, kernel.name), kernel.problem});
+              std::erase_if(kernels, [](const LibraryKernel& one) { return !one.problem.empty(); });
+              return kernels;
+            };
+            const size_t before = all.size() + left_out.size();
+            auto kernels = usable(request);
             for (LibraryKernel& kernel : kernels) all.push_back(named(kernel));
             // It does not know the epilogue, perhaps.
-            if (!kernels.empty() || !request.has_epilogue()) return;
-            for (LibraryKernel& kernel : entry.library->kernels(without_epilogue(request)))
-              all.push_back(finish_by_loop(
-                  named(kernel),
-                  make_candidate(device_,
-                                 gpu_loop_candidates(request.epilogue, device_.facts().traits).front(), {}),
-                  request));
+            if (kernels.empty() && request.has_epilogue())
+              for (LibraryKernel& kernel : usable(without_epilogue(request)))
+                all.push_back(finish_by_loop(
+                    named(kernel),
+                    make_candidate(device_,
+                                   gpu_loop_candidates(request.epilogue, device_.facts().traits).front(), {}),
+                    request));
+            if (all.size() + left_out.size() == before)
+              left_out.push_back({entry.name, "has no kernel for this problem"});
           },
           nullptr);
     } catch (const Error& error) {
@@ -132,7 +145,20 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
       entry.problem = error.problem();
     }
   }
+  left_out_[request.key()] = std::move(left_out);
   return all;
+}
+
+std::vector<LeftOut> Libraries::left_out(const KernelRequest& request) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = left_out_.find(request.key());
+  return found == left_out_.end() ? std::vector<LeftOut>{} : found->second;
+}
+
+std::string scratch_problem(size_t bytes, size_t most) {
+  return bytes <= most ? ""
+                       : fmt::format("needs {} of scratch memory, the most is {}", format_bytes(bytes),
+                                     format_bytes(most));
 }
 
 std::vector<std::string> Libraries::found() {

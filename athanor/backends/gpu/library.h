@@ -2,6 +2,7 @@
 // installed. Their kernels are candidates beside our own.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -25,7 +26,10 @@ struct LibraryKernel {
   std::function<void(Stream stream, std::span<void* const> buffers)> give;
   /// Done once before the first give(), if it takes long, such as compiling. nullptr: nothing to do.
   std::function<void()> prepare = nullptr;
+  std::string problem = {};  // why it is no candidate; give() may be empty then
 };
+/// The problem of a kernel that needs more scratch memory than is taken for it; "" if it does not.
+std::string scratch_problem(size_t bytes, size_t most);
 constexpr size_t scratch_alignment = 256;
 
 /// A library that is loaded and ready for one device. Its functions are called with the device current.
@@ -67,12 +71,15 @@ class Libraries {
   std::vector<Candidate> candidates(const KernelRequest& request);
   /// Those that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
   std::vector<std::string> found();
+  /// Kernels that are no candidates for a request that candidates() was asked for, and why.
+  std::vector<LeftOut> left_out(const KernelRequest& request);
 
  private:
   struct Entry;
   GpuDevice& device_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::map<std::string, std::vector<LeftOut>> left_out_;  // by the request's key
 };
 
 /// A candidate that runs a kernel of a library.

@@ -1,5 +1,6 @@
 // A libcudnn.so with the functions of convolutions, on the host. Each argument is checked.
-// $ATHANOR_FAKE_CUDNN: "refuses" makes no handle. $ATHANOR_FAKE_CUDNN_VERSION: what it says it is.
+// $ATHANOR_FAKE_CUDNN: "refuses" makes no handle; with "large" algorithm 2 needs 300 MiB.
+// $ATHANOR_FAKE_CUDNN_VERSION: what it says it is.
 #include "conv.h"
 
 namespace {
@@ -50,7 +51,9 @@ int choose(int most, int* count, void* results) {
 
 int workspace(int algorithm, size_t* bytes) {
   if (algorithm != 1 && algorithm != 2) return fake::refuse("an algorithm that was not chosen", bad);
-  return *bytes = algorithm == 1 ? scratch : 0, 0;
+  constexpr size_t large = size_t{300} << 20U;
+  *bytes = algorithm == 1 ? scratch : fake::behaves("ATHANOR_FAKE_CUDNN", "large") ? large : 0;
+  return 0;
 }
 
 int run(void* handle, const void* alpha, const void* beta, fake::Direction direction, void* x,

@@ -81,8 +81,9 @@ class Convolution {
   struct Way {
     int algorithm;
     size_t workspace;
+    std::string problem = {};  // why it is not used
   };
-  /// Deterministic ones only: a run that is resumed gives the same numbers.
+  /// Those to use are deterministic: a run that is resumed gives the same numbers.
   std::vector<Way> ways() const {
     constexpr int most = 16;
     std::array<CudnnFound, most> found{};
@@ -92,17 +93,22 @@ class Convolution {
                           found.data()) != 0)
       return {};
     std::vector<Way> ways;
-    for (int i = 0; i < std::min(count, most) && ways.size() < most_conv_kernels; ++i) {
+    size_t usable = 0;
+    for (int i = 0; i < std::min(count, most) && usable < most_conv_kernels; ++i) {
       const CudnnFound& one = found[static_cast<size_t>(i)];
       size_t bytes = 0;
       const auto same = [&](const Way& way) { return way.algorithm == one.algorithm; };
-      if (one.status != 0 || one.determinism == cudnn_not_deterministic || std::ranges::any_of(ways, same))
+      if (one.status != 0 || std::ranges::any_of(ways, same)) continue;
+      if (one.determinism == cudnn_not_deterministic) {
+        ways.push_back({one.algorithm, 0, "gives other bits each time"});
         continue;
+      }
       // Of the algorithm with the arithmetic that the convolution was described with.
       if (direction_.workspace(handle_.handle, at(0), at(1), convolution_.get(), at(2), one.algorithm,
-                               &bytes) == 0 &&
-          bytes <= most_conv_workspace)
-        ways.push_back({one.algorithm, bytes});
+                               &bytes) != 0)
+        continue;
+      ways.push_back({one.algorithm, bytes, gpu::scratch_problem(bytes, most_conv_workspace)});
+      usable += ways.back().problem.empty() ? 1 : 0;
     }
     return ways;
   }
@@ -193,7 +199,8 @@ class Cudnn final : public gpu::KernelLibrary {
       kernels.push_back({fmt::format("algorithm {}", way.algorithm), way.workspace,
                          [made, way](gpu::Stream stream, std::span<void* const> buffers) {
                            made->run(way, stream, buffers);
-                         }});
+                         },
+                         nullptr, way.problem});
     return kernels;
   }
 

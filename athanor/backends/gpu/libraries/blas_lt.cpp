@@ -84,7 +84,7 @@ class LtProduct {
       Found one{{result, result + api_.algorithm_bytes}};
       std::memcpy(&one.workspace, result + api_.algorithm_bytes, sizeof(size_t));
       std::memcpy(&state, result + state_at, sizeof(int));
-      if (state == 0 && one.workspace <= most_workspace) found.push_back(std::move(one));
+      if (state == 0) found.push_back(std::move(one));
     }
     return found;
   }
@@ -197,10 +197,11 @@ class BlasLt final : public KernelLibrary {
       std::string name = api_.name_algorithm != nullptr ? api_.name_algorithm(api_, way.algorithm.data())
                                                         : fmt::format("choice {}", kernels.size() + 1);
       if (std::ranges::find(kernels, name, &LibraryKernel::name) != kernels.end()) continue;
-      kernels.push_back(
-          {std::move(name), way.workspace, [made, way](Stream stream, std::span<void* const> buffers) {
-             made->multiply(way, stream, buffers);
-           }});
+      kernels.push_back({std::move(name), way.workspace,
+                         [made, way](Stream stream, std::span<void* const> buffers) {
+                           made->multiply(way, stream, buffers);
+                         },
+                         nullptr, scratch_problem(way.workspace, most_workspace)});
     }
     return kernels;
   }

@@ -79,7 +79,7 @@ class Convolution {
     }
   }
 
-  /// By their estimated time.
+  /// By their estimated time; those that need too much memory are behind the others.
   std::vector<MiopenSolution> solutions() const {
     const std::scoped_lock lock(handle_.mutex);
     size_t count = 0;
@@ -93,9 +93,13 @@ class Convolution {
       if (direction_.workspace(handle_.handle, at(0), at(1), convolution_.get(), at(2), one.id,
                                &one.workspace) != 0)
         one.workspace = SIZE_MAX;
-    std::erase_if(found, [](const MiopenSolution& one) { return one.workspace > most_conv_workspace; });
+    std::erase_if(found, [](const MiopenSolution& one) { return one.workspace == SIZE_MAX; });
     std::ranges::stable_sort(found, {}, &MiopenSolution::milliseconds);
-    found.resize(std::min(found.size(), most_conv_kernels));
+    const auto large = std::ranges::stable_partition(
+        found, [](const auto& one) { return one.workspace <= most_conv_workspace; });
+    const auto usable = large.begin() - found.begin();
+    const auto most = static_cast<std::ptrdiff_t>(most_conv_kernels);
+    if (usable > most) found.erase(found.begin() + most, found.begin() + usable);
     return found;
   }
 
@@ -172,7 +176,8 @@ class Miopen final : public gpu::KernelLibrary {
                          [made, one](gpu::Stream stream, std::span<void* const> buffers) {
                            made->run(one, stream, buffers);
                          },
-                         [made, one] { made->compile(one); }});
+                         [made, one] { made->compile(one); },
+                         gpu::scratch_problem(one.workspace, most_conv_workspace)});
     return kernels;
   }
 

@@ -62,7 +62,8 @@ class Rocblas final : public gpu::KernelLibrary {
       multiply(*product, dtype, {});
       check_rocblas(api_.end_size_query(handle_, &workspace), "say how much memory it needs");
     }
-    if (workspace > most_rocblas_workspace) return {};
+    if (std::string problem = gpu::scratch_problem(workspace, most_rocblas_workspace); !problem.empty())
+      return {{"gemm", workspace, nullptr, nullptr, std::move(problem)}};
     workspace = std::max(workspace, least_workspace);
     return {
         {"gemm", workspace,
