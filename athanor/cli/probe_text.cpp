@@ -25,7 +25,7 @@ constexpr Title titles[] = {
     {"i8_tops", "8-bit multiply-adds", "Top/s"},         {"bandwidth_gb_s", "memory bandwidth", "GB/s"},
     {"cache_bandwidth_gb_s", "cache bandwidth", "GB/s"}, {"to_device_gb_s", "host to device", "GB/s"},
     {"from_device_gb_s", "device to host", "GB/s"},      {"launch_us", "a launch", "us"},
-    {"round_trip_us", "a launch and its end", "us"}};
+    {"round_trip_us", "a launch and its end", "us"},     {"matrix_units_found", "matrix units", ""}};
 
 Title title_of(const std::string& property) {
   const auto* found = std::find_if(std::begin(titles), std::end(titles),

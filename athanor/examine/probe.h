@@ -1,12 +1,14 @@
 // Probes: measured rates, bandwidths and latencies of a device, compared with its data sheet.
 #pragma once
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "athanor/device/detect.h"
 #include "athanor/device/device.h"
 #include "athanor/graph/dtype.h"
+#include "athanor/kernels/gpu/matrix_unit.h"
 
 namespace athanor {
 
@@ -14,7 +16,9 @@ struct Measurement {
   /// concurrency (units that work at the same time), wave_width, f32_tflops and i8_tops (multiply-adds; one
   /// counts as two operations), f32_product_tflops and the same for f16 and bf16 (the fastest matrix
   /// product), bandwidth_gb_s (copies: bytes read and written), cache_bandwidth_gb_s, to_device_gb_s,
-  /// from_device_gb_s, launch_us (one after another), round_trip_us (launched and waited for)
+  /// from_device_gb_s, launch_us (one after another), round_trip_us (launched and waited for),
+  /// matrix_units_found (that Athanor's kernels use; where no driver says which there are, those that
+  /// multiplied right when they were tried)
   std::string property;
   double value = 0;
   std::string how;      // in a few words
@@ -57,6 +61,9 @@ void add_measurements(FoundDevice& device, const std::vector<Measurement>& measu
 
 /// Measurements below 0.7 of the data sheet or of the driver's value, with likely causes.
 std::vector<Shortfall> find_shortfalls(const FoundDevice& device);
+
+/// matrix_units_found: how many, and which: "wmma 16x16x16 of f16 and bf16".
+Measurement matrix_units_found(std::span<const MatrixUnit> units);
 
 // For probe_parts(): everything except matrix products, on the two kinds of devices.
 std::vector<ProbePart> probe_parts_of_gpu(Device device);

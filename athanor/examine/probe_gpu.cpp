@@ -207,6 +207,22 @@ class Prober {
 
 }  // namespace
 
+Measurement matrix_units_found(std::span<const MatrixUnit> units) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> types;  // by the unit's name
+  for (const MatrixUnit& unit : units) {
+    const std::string name(unit.name);
+    auto found = std::ranges::find(types, name, &std::pair<std::string, std::vector<std::string>>::first);
+    if (found == types.end()) found = types.insert(types.end(), {name, {}});
+    found->second.push_back(unit.tf32 ? "tf32" : std::string(to_string(unit.input)));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, of] : types) texts.push_back(fmt::format("{} of {}", name, fmt::join(of, ", ")));
+  if (texts.empty())
+    return {"matrix_units_found", 0, {}, "none is known, or none multiplied right when it was tried"};
+  return {
+      "matrix_units_found", static_cast<double>(units.size()), fmt::format("{}", fmt::join(texts, "; ")), {}};
+}
+
 std::vector<ProbePart> probe_parts_of_gpu(Device device) {
   const auto prober = std::make_shared<const Prober>(device);
   std::vector<ProbePart> all;
@@ -227,6 +243,9 @@ std::vector<ProbePart> probe_parts_of_gpu(Device device) {
                ? All{on.wave_width()}
                : missing({"wave_width"}, "the driver has no sub-groups, by which kernels could tell");
   });
+  all.push_back({"matrix units", {"matrix_units_found"}, [device](const ProbeProgress&) {
+                   return All{matrix_units_found(gpu_access(device).value().traits.matrix_units)};
+                 }});
   return all;
 }
 

@@ -29,6 +29,14 @@ FoundDevice card() {
   return device;
 }
 
+TEST(Probe, NamesTheMatrixUnitsThatWereFound) {
+  const Measurement found = matrix_units_found(matrix_units(GpuTarget::hip, "gfx1100"));
+  EXPECT_GT(found.value, 1);
+  EXPECT_THAT(found.how, HasSubstr("wmma 16x16x16 of f16, bf16"));
+  EXPECT_EQ(found.missing, "");
+  EXPECT_EQ(matrix_units_found({}).missing, "none is known, or none multiplied right when it was tried");
+}
+
 std::string shortfalls_with(const std::vector<Measurement>& measurements) {
   FoundDevice device = card();
   add_measurements(device, measurements, "probe");
