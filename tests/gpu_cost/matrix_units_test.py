@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Plans of f16 and bf16 multiply by matrix units: looks for their instructions in the machine code (NVIDIA: PTX) of the products and
+attentions of GPT-2 nano's training step, which must have them, and not in those of the f32 plan. No chip is needed; build/release
+must be built. Exits with 77 if no compiler is here.
+
+    tests/gpu_cost/matrix_units_test.py [--all] [CHIP ...]
+
+Without --all, each chip has one of f16 and bf16.
+"""
+import concurrent.futures
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+if sys.version_info < (3, 11):
+    print("matrix_units: needs Python 3.11: skipped")
+    sys.exit(77)
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(HERE.parent.parent / "tools"))
+
+from gpu_cost.compilers import ROOT, Clang, nvrtc  # noqa: E402
+
+PROGRAM = ROOT / "build" / "release" / "athanor"
+CONTRACTIONS = re.compile(r"batch_matmul|attention|conv2d")
+# What multiplies two matrices of 16-bit floats.
+UNITS = {"gfx1100": r"\bv_wmma_f32_16x16x16_{}\b", "gfx942": r"\bv_mfma_f32_\d+x\d+x\d+_{}\b",
+         "sm_86": r"\bmma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.{0}\.{0}\.f32\b"}
+
+
+def sources(chip, precision, folder):
+    """The contractions in the plan, each once: {their kernels' sources: what they compute}. Sums of parts may be kernels of their own."""
+    subprocess.run([PROGRAM, "kernels", "dump", "--model", "gpt2-nano", "--precision", precision, "--arch", chip, "--out", folder],
+                   check=True, stdout=subprocess.DEVNULL)
+    steps = {}
+    for launch in json.loads((folder / "launches.json").read_text()):
+        if CONTRACTIONS.search(launch["ops"]):
+            steps.setdefault(launch["step"], []).append(launch)
+    found = {}
+    for launches in steps.values():
+        texts = tuple((folder / launch["file"]).read_bytes() for launch in launches)
+        found.setdefault(texts, (tuple(folder / launch["file"] for launch in launches),
+                                 f"{launches[0]['ops']} by {launches[0]['kernel']}"))
+    return dict(found.values())
+
+
+def machine_code(chip, path):
+    if path.suffix == ".hip":
+        return Clang().assembly(chip, path)
+    compiler = nvrtc()
+    text = compiler.built(chip, path, lambda program: compiler.text(program, "PTX"))
+    if isinstance(text, str):
+        raise ValueError(text)
+    return text.decode(errors="replace")
+
+
+def findings_of(chip, precision, folder):
+    """(kernels looked at, texts of what is wrong)."""
+    kernels = sources(chip, precision, folder)
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        codes = list(pool.map(lambda paths: "".join(machine_code(chip, path) for path in paths), kernels))
+    bad = []
+    for op, code in zip(kernels.values(), codes):
+        types = ("f16", "bf16") if precision == "f32" else (precision,)
+        has = any(re.search(UNITS[chip].format(one), code) for one in types)
+        if has != (precision != "f32"):
+            bad.append(f"{chip} {precision}: {op} {'multiplies in 16 bits' if has else 'has no matrix instruction of ' + precision}")
+    return len(kernels), bad
+
+
+def main():
+    chips = [one for one in sys.argv[1:] if one in UNITS] or list(UNITS)
+    if not PROGRAM.exists():
+        print("matrix_units: build/release is not built: skipped")
+        return 77
+    compilers = {chip: nvrtc() if chip.startswith("sm_") else Clang() for chip in chips}
+    for chip, compiler in compilers.items():
+        if not compiler.knows(chip):
+            print(f"matrix_units: {compiler.name or 'clang++'} is missing or does not know {chip}: left out")
+    chips = [chip for chip in chips if compilers[chip].knows(chip)]
+    bad = 0
+    with tempfile.TemporaryDirectory() as name:
+        for chip in chips:
+            some = ("f16", "bf16") if "--all" in sys.argv else ("bf16",) if chip == "gfx942" else ("f16",)
+            for precision in (*some, "f32"):
+                count, found = findings_of(chip, precision, pathlib.Path(name, f"{chip}-{precision}"))
+                print(f"{chip} {precision}: {count} products and attentions, {len(found)} with findings")
+                print(*(f"  {text}" for text in found), sep="\n" if found else "", end="\n" if found else "")
+                bad += len(found) + (count == 0)
+    return 77 if not chips else 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
