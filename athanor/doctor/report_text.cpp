@@ -257,9 +257,9 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
   add_unknown(writer, diagnosis);
   add_goals(writer, diagnosis);
   if (!problems.empty()) writer.out += "\n" + writer.in("2", writer.word("footer", counts)) + "\n";
-  writer.out += (problems.empty() ? "\n" : "") +
-                writer.in("2", wrapped(data_text(facts.machine().now(), style.language), style.columns, 0)) +
-                "\n";
+  if (problems.empty() && !writer.out.ends_with("\n\n")) writer.out += "\n";
+  writer.out +=
+      writer.in("2", wrapped(data_text(facts.machine().now(), style.language), style.columns, 0)) + "\n";
   return writer.out;
 }
 

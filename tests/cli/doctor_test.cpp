@@ -55,6 +55,11 @@ TEST_F(Doctor, NamesTheNearestCheck) {
               HasSubstr("It has: join-group, "));
 }
 
+TEST_F(Doctor, LeavesOneLineBlankBetweenParts) {
+  for (const Words& words : {Words{}, Words{"--only", "system.clock"}})
+    EXPECT_THAT(run(words).out, Not(HasSubstr("\n\n\n"))) << ::testing::PrintToString(words);
+}
+
 TEST_F(Doctor, RefusesADamagedRecord) {
   std::filesystem::create_directory(folder_.path() / "machine");
   write_file_atomically(folder_.path() / "machine" / "machine.toml", "[[[");
