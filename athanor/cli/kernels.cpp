@@ -199,6 +199,7 @@ int dump(const DumpOptions& options) {
                       {"group_size", launch.group_size},
                       {"local_bytes", launch.local_bytes},
                       {"arguments", arguments}});
+      if (!launch.compile_options.empty()) list.back()["compile_options"] = launch.compile_options;
       if (k >= resources.size()) continue;
       takes.add(resources[k], file);
       list.back()["compiled"] = {{"registers", resources[k].registers},

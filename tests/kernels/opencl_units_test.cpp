@@ -51,19 +51,18 @@ std::string model(const MatrixUnit& unit, int lost = 0) {
       unit.output == DType::i32 ? "int" : "float", unit.operand, unit.wave, put, add, unit.instruction);
 }
 
-/// A kernel with the model's memory, without the attribute that PoCL does not know.
-std::string with_model(const MatrixUnit& unit, std::string source, int lost = 0) {
+/// Gives a kernel the model's memory; without the attribute that PoCL does not know.
+void add_model(const MatrixUnit& unit, GpuLaunch& launch, int lost = 0) {
+  std::string& source = launch.source;
   constexpr std::string_view body = "const int item = LOCAL_ID(0);";
   if (const size_t at = source.find(body); at != std::string::npos)
     source.insert(at, "LOCAL u32 exchanged[GROUP_EXTENT_0 * 16]; ");
   constexpr std::string_view attribute = "__attribute__((intel_reqd";
   if (const size_t at = source.find(attribute); at != std::string::npos)
     source.erase(at, source.find('\n', at) - at);
-  constexpr std::string_view option = "// compile with";
-  if (const size_t at = source.find(option); at != std::string::npos)
-    source.erase(at, source.find('\n') - at);
   // PoCL 3.1 optimises some of these loops of 16 lanes to wrong values, others each time.
-  return "// compile with: -cl-opt-disable\n" + model(unit, lost) + source;
+  launch.compile_options = "-cl-opt-disable";
+  source = model(unit, lost) + source;
 }
 
 class OpenClModels : public ::testing::Test {
@@ -86,9 +85,8 @@ class OpenClUnits : public OpenClModels, public ::testing::WithParamInterface<in
 
 TEST_P(OpenClUnits, MultiplyAsTheExtensionSays) {
   for (const MatrixUnit& unit : dpas_units(GetParam())) {
-    const auto found = gpu::units_that_work(*device_, traits(), {&unit, 1}, [&](std::string source) {
-      return with_model(unit, std::move(source));
-    });
+    const auto found = gpu::units_that_work(*device_, traits(), {&unit, 1},
+                                            [&](GpuLaunch& launch) { add_model(unit, launch); });
     EXPECT_EQ(found.size(), 1U) << unit.instruction;
   }
 }
@@ -96,8 +94,8 @@ TEST_P(OpenClUnits, MultiplyAsTheExtensionSays) {
 TEST_P(OpenClUnits, AWrongDriverIsFoundOut) {
   const MatrixUnit unit = dpas_units(GetParam()).front();
   for (const int lost : {1, 8})
-    EXPECT_TRUE(gpu::units_that_work(*device_, traits(), {&unit, 1}, [&](std::string source) {
-                  return with_model(unit, std::move(source), lost);
+    EXPECT_TRUE(gpu::units_that_work(*device_, traits(), {&unit, 1}, [&](GpuLaunch& launch) {
+                  add_model(unit, launch, lost);
                 }).empty());
 }
 
@@ -121,7 +119,8 @@ TEST_P(OpenClUnits, MultiplyMatricesOfAllKinds) {
       for (GpuCandidate& candidate : gpu_candidates(request, traits)) {
         if (!candidate.parameters.contains("tile_m")) continue;
         GpuLaunch& product = candidate.launches.front();
-        product.source = with_model(unit, std::move(product.source));
+        EXPECT_EQ(product.compile_options, "-cl-intel-256-GRF-per-thread");
+        add_model(unit, product);
         runs.push_back({candidate.name, run_on(*device_, candidate, inputs, request.output())});
         break;
       }
@@ -137,12 +136,13 @@ TEST_F(OpenClModels, SumsOfFourProducts) {
   std::erase_if(units, [](const MatrixUnit& unit) { return unit.form != MatrixUnit::Form::dot; });
   ASSERT_EQ(units.size(), 1U);
   const std::string function =
-      "// compile with: -cl-opt-disable\n"  // PoCL takes minutes to optimise it
       "#undef UNROLL\n#define UNROLL\n"
       "DEVICE int dot_of_four(char4 a, char4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }\n"
       "#define dot_4x8packed_ss_int(a, b) dot_of_four(as_char4(a), as_char4(b))\n";
-  const auto found = gpu::units_that_work(*device_, traits(), units,
-                                          [&](const std::string& source) { return function + source; });
+  const auto found = gpu::units_that_work(*device_, traits(), units, [&](GpuLaunch& launch) {
+    launch.compile_options = "-cl-opt-disable";  // PoCL takes minutes
+    launch.source = function + launch.source;
+  });
   EXPECT_EQ(found.size(), 1U);
 }
 

@@ -17,7 +17,7 @@ class UnitTrials : public ::testing::Test {
   /// `before`: a text before the kernel.
   std::vector<MatrixUnit> working(const std::string& before = {}) {
     return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""),
-                                [&](const std::string& source) { return before + source; });
+                                [&](GpuLaunch& launch) { launch.source = before + launch.source; });
   }
   gpu::GpuDevice* device_ = nullptr;
 };
@@ -37,6 +37,20 @@ TEST_F(UnitTrials, ACompilerThatGetsItWrongIsFoundOut) {
 }
 
 TEST_F(UnitTrials, ACompilerThatRefusesIsNoError) { EXPECT_TRUE(working("#error of a driver\n").empty()); }
+
+TEST_F(UnitTrials, ALaunchHasOptionsOfItsOwn) {
+  const auto with = [&](const char* options) {
+    return gpu::units_that_work(*device_, device_->facts().traits, lane_units(GpuTarget::opencl, ""),
+                                [&](GpuLaunch& launch) {
+                                  launch.source =
+                                      "#ifndef GIVEN\n#error of a lacking option\n#endif\n" + launch.source;
+                                  launch.compile_options = options;
+                                })
+        .size();
+  };
+  EXPECT_EQ(with("-DGIVEN"), 1U);
+  EXPECT_EQ(with(""), 0U) << "the same source with other options is another program";
+}
 
 // A processor has other kernels; it is not even tried.
 TEST_F(UnitTrials, OnlyGpusAreTried) {

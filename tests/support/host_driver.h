@@ -64,8 +64,8 @@ class HostDriver final : public gpu::Driver {
   void finish(gpu::Stream) override { work(); }
   void release(gpu::Mark) noexcept override {}
   gpu::Interval interval(const gpu::Span&) override { return {}; }
-  gpu::Module compile(const std::string&, const std::string& name, std::string*) override {
-    no("compile " + name);
+  gpu::Module compile(const std::string&, const GpuLaunch& launch, std::string*) override {
+    no("compile " + launch.name);
   }
   gpu::Module load(const std::string&) override { return nullptr; }
   gpu::Function find(gpu::Module, const GpuLaunch& launch) override { no("find " + launch.name); }

@@ -45,7 +45,7 @@ class GpuDevice {
   Faults faults{*this};
   Traces traces{*this};
   Libraries libraries{*this};
-  /// Compiled programs of this process, by source.
+  /// Compiled programs of this process, by options and source.
   std::map<std::string, std::shared_ptr<const Program>> programs;
   std::mutex programs_mutex;
 

@@ -134,8 +134,9 @@ class Driver {
   virtual void replay(Stream, Captured) {}
   virtual void release_captured(Captured) noexcept {}
 
-  /// Compiles. If `binary` is given, it gets a binary for load() in another process, or "".
-  virtual Module compile(const std::string& source, const std::string& name, std::string* binary) = 0;
+  /// Compiles the launch's rendered source. If `binary` is given, it gets a binary for load() in another
+  /// process, or "".
+  virtual Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) = 0;
   /// nullptr if the driver refuses the binary, as after an update.
   virtual Module load(const std::string& binary) = 0;
   /// The launch's kernel, which may then have the local memory that it needs.

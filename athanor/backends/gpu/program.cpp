@@ -8,7 +8,8 @@ namespace athanor::gpu {
 Program::Program(GpuDevice& device, const GpuLaunch& launch, const std::string& source) : device_(device) {
   Driver& driver = device.driver();
   KernelCache& cache = KernelCache::instance();
-  const std::string key = KernelCache::binary_key(driver.facts().fingerprint, source);
+  const std::string key =
+      KernelCache::binary_key(driver.facts().fingerprint, launch.compile_options + "\n" + source);
   const auto from_cache = [&]() -> Module {
     const std::string binary = cache.find_binary(key);
     return binary.empty() ? nullptr : driver.load(binary);
@@ -21,7 +22,7 @@ Program::Program(GpuDevice& device, const GpuLaunch& launch, const std::string& 
       // PoCL takes as long for a binary as for compiling, and what is examined once is not run again.
       const bool keep = !examining();
       std::string binary;
-      module_ = driver.compile(source, launch.name, keep ? &binary : nullptr);
+      module_ = driver.compile(source, launch, keep ? &binary : nullptr);
       count_compilation();
       if (!binary.empty()) cache.store_binary(key, driver.facts().info.name, launch.name, binary);
     }
@@ -38,13 +39,14 @@ Program::~Program() { device_.driver().unload(module_, function_); }
 
 std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& launch) {
   const std::string source = render(launch, device.facts().target);
+  const std::string key = launch.compile_options + "\n" + source;
   {
     const std::scoped_lock lock(device.programs_mutex);
-    if (auto found = device.programs.find(source); found != device.programs.end()) return found->second;
+    if (auto found = device.programs.find(key); found != device.programs.end()) return found->second;
   }
   auto program = std::make_shared<const Program>(device, launch, source);
   const std::scoped_lock lock(device.programs_mutex);
-  return device.programs.emplace(source, std::move(program)).first->second;
+  return device.programs.emplace(key, std::move(program)).first->second;
 }
 
 }  // namespace athanor::gpu

@@ -30,7 +30,8 @@ void StreamDriver::refuse_compilation(const Compilation& failed, const std::stri
       "or use the device by another backend.");
 }
 
-Module StreamDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
+Module StreamDriver::compile(const std::string& source, const GpuLaunch& launch, std::string* binary) {
+  const std::string& name = launch.name;
   static std::mutex compiling;
   std::unique_lock turn(compiling, std::defer_lock);
   if (!compiler_.apart.empty() && !turn.try_lock()) {

@@ -43,7 +43,7 @@ class StreamDriver final : public Driver {
   void finish(Stream stream) override;
   void release(Mark mark) noexcept override;
   Interval interval(const Span& span) override;
-  Module compile(const std::string& source, const std::string& name, std::string* binary) override;
+  Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) override;
   Module load(const std::string& binary) override;
   Function find(Module module, const GpuLaunch& launch) override;
   void unload(Module module, Function function) noexcept override;

@@ -103,13 +103,13 @@ std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate can
 }
 
 bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
-           const std::function<std::string(std::string)>& changed) {
+           const std::function<void(GpuLaunch&)>& change) {
   auto candidate = kernel_for(unit, traits);
   if (!candidate) return false;
   std::string sources;
   for (GpuLaunch& launch : candidate->launches) {
-    if (changed) launch.source = changed(std::move(launch.source));
-    sources += render(launch, device.facts().target);
+    if (change) change(launch);
+    sources += launch.compile_options + "\n" + render(launch, device.facts().target);
   }
   KernelCache& cache = KernelCache::instance();
   const std::string key =
@@ -144,7 +144,7 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
 
 std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& traits,
                                         std::span<const MatrixUnit> units,
-                                        const std::function<std::string(std::string)>& changed) {
+                                        const std::function<void(GpuLaunch&)>& change) {
   std::vector<MatrixUnit> all;
   const auto found = [&](const MatrixUnit& unit) {
     return std::ranges::any_of(all, [&](const MatrixUnit& one) {
@@ -153,7 +153,7 @@ std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& trai
     });
   };
   for (const MatrixUnit& unit : units)
-    if (!found(unit) && works(device, unit, traits, changed)) all.push_back(unit);
+    if (!found(unit) && works(device, unit, traits, change)) all.push_back(unit);
   return all;
 }
 

@@ -15,9 +15,9 @@ class GpuDevice;
 /// host's: the units whose kernel compiles, runs, and is right; of those for one type and size the first.
 /// What came of it is remembered in athanor.db until the driver or the kernel changes. A trial that ended the
 /// process is not repeated.
-/// `traits`: of the device. `changed`: makes another kernel of each, for tests.
+/// `traits`: of the device. `change`: makes another kernel of each, for tests.
 std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& traits,
                                         std::span<const MatrixUnit> units,
-                                        const std::function<std::string(std::string)>& changed = {});
+                                        const std::function<void(GpuLaunch&)>& change = {});
 
 }  // namespace athanor::gpu

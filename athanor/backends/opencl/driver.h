@@ -40,7 +40,7 @@ class OpenClDriver final : public gpu::Driver {
   gpu::Captured end_capture(gpu::Stream stream) override;
   void replay(gpu::Stream stream, gpu::Captured captured) override;
   void release_captured(gpu::Captured captured) noexcept override { recorder_.release(captured); }
-  gpu::Module compile(const std::string& source, const std::string& name, std::string* binary) override;
+  gpu::Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;
   gpu::Function find(gpu::Module module, const GpuLaunch& launch) override;
   void unload(gpu::Module module, gpu::Function function) noexcept override;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <string_view>
 
 #include "athanor/backends/opencl/driver.h"
 
@@ -33,17 +32,6 @@ std::string binary_of(cl_program program) {
   return binary;
 }
 
-/// The options, with those that a kernel asks for in a line "// compile with: OPTION".
-std::string options_for(const std::string& source) {
-  constexpr std::string_view mark = "// compile with: ";
-  std::string options = compile_options;
-  for (size_t at = source.find(mark); at != std::string::npos; at = source.find(mark, at + 1)) {
-    const size_t first = at + mark.size();
-    options += " " + source.substr(first, source.find('\n', first) - first);
-  }
-  return options;
-}
-
 }  // namespace
 
 gpu::Module OpenClDriver::load(const std::string& binary) {
@@ -58,16 +46,17 @@ gpu::Module OpenClDriver::load(const std::string& binary) {
   return nullptr;
 }
 
-gpu::Module OpenClDriver::compile(const std::string& source, const std::string& name, std::string* binary) {
+gpu::Module OpenClDriver::compile(const std::string& source, const GpuLaunch& launch, std::string* binary) {
   cl_int code = CL_SUCCESS;
   const char* text = source.c_str();
   const cl_program program = api().CreateProgramWithSource(context_, 1, &text, nullptr, &code);
   check(code, "make a program");
-  code = api().BuildProgram(program, 1, &id_, options_for(source).c_str(), nullptr, nullptr);
+  const std::string options = fmt::format("{} {}", compile_options, launch.compile_options);
+  code = api().BuildProgram(program, 1, &id_, options.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS) {
     const std::string log = build_log(program, id_);
     api().ReleaseProgram(program);
-    fail_to_compile(name, error_name(code) + "\n" + log);
+    fail_to_compile(launch.name, error_name(code) + "\n" + log);
   }
   if (binary != nullptr) *binary = binary_of(program);
   return program;

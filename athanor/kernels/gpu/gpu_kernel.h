@@ -59,6 +59,8 @@ struct GpuLaunch {
   /// The last parameters (not among `arguments`) are a buffer `fault` and an int `fault_code`, the number
   /// under which this launch reports: see FAULT in the language.
   bool can_fault = false;
+  /// Of OpenCL's compiler, beside those for every kernel: "-cl-intel-256-GRF-per-thread".
+  std::string compile_options = {};
 };
 
 /// One way to compute a request or a loop: launches in order. `parameters` is the point in a template's

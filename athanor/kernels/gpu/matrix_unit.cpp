@@ -347,6 +347,11 @@ bool has_async_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 80;
 }
 
+// By default kernels get 128 of Intel's registers, and such a one would spill.
+std::string compile_options_for(const MatrixUnit& unit) {
+  return unit.form == MatrixUnit::Form::dpas ? "-cl-intel-256-GRF-per-thread" : "";
+}
+
 std::string multiply_add_text(const MatrixUnit& unit) {
   if (unit.form == Form::fma) return {};
   if (unit.opencl) return opencl_multiply_add_text(unit);

@@ -73,5 +73,7 @@ bool has_async_copies(GpuTarget target, std::string_view architecture);
 /// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; where it reads local memory
 /// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
+/// GpuLaunch::compile_options of such a kernel.
+std::string compile_options_for(const MatrixUnit& unit);
 
 }  // namespace athanor

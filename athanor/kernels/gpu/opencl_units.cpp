@@ -70,9 +70,7 @@ constexpr std::array of_16_lanes = {
     dpas("dpas 8x16x32", "intel_sub_group_i8_i8_matrix_mad_k32", 16, i8, i32)};
 
 std::string dpas_text(const MatrixUnit& unit) {
-  // By default kernels get 128 registers, and such a one would spill.
   return fmt::format(
-      "// compile with: -cl-intel-256-GRF-per-thread\n"
       "#undef WAVE_ATTRIBUTE\n"
       "#define WAVE_ATTRIBUTE __attribute__((intel_reqd_sub_group_size({})))\n"
       "#define MULTIPLY_ADD(c, a, b) ((c) = {}(as_{}(a), as_int8(b), (c)))\n",

@@ -360,7 +360,8 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
                    .group_size = {point_.items(), 1, 1},
                    .local_bytes = local_bytes(),
                    .local_at_launch = local_at_launch,
-                   .arguments = {p_.a.memory, p_.b.memory}};
+                   .arguments = {p_.a.memory, p_.b.memory},
+                   .compile_options = compile_options_for(unit_)};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);
   if (point_.splits > 1 || !p_.epilogue.has_further_results()) {
