@@ -38,7 +38,9 @@ StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& co
 std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
   const LimitScope scope(of.again ? limit : 0);
   learner_.set_precision(of.precision);
-  return learner_.plan_of_a_step(of.batch_size, of.parts);
+  auto plan = learner_.plan_of_a_step(of.batch_size, of.parts);
+  clear_plan_cache();  // its forty plans would hold half a gigabyte of addresses for kernels
+  return plan;
 }
 
 double StepPlanner::run(const FitCase& of, int64_t limit) {

@@ -9,8 +9,15 @@ namespace athanor::cpu {
 
 using memory = dnnl::memory;
 
+// Enough for the layers that are alike in one plan. By itself oneDNN keeps 1024 primitives of dropped plans,
+// each with about a MiB of addresses for its machine code.
+constexpr int kept_primitives = 64;
+
 const dnnl::engine& onednn_engine() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  static const dnnl::engine engine = [] {
+    dnnl::set_primitive_cache_capacity(kept_primitives);
+    return dnnl::engine(dnnl::engine::kind::cpu, 0);
+  }();
   return engine;
 }
 
