@@ -243,17 +243,23 @@ class MemoryPlanner {
     int value = -1, step = -1;  // a temporary, or a step's scratch
   };
 
-  // From when a value's memory must be free. That of a copied value is free since its source was written, so
-  // that the copy waits for nothing but the source.
+  // From when a value's memory must be free. So that a copy waits for nothing but its source, nobody may have
+  // used the memory that it goes to since the last step of that device which the source waits for.
   int needed_from(int v) {
-    PlanStep& first = step(value(v).first_step);
-    if (first.kind != PlanStep::Kind::copy || first.writes.front() != v) return value(v).first_step;
-    if (value(first.reads.front()).kind == PlanValue::Kind::input)
-      return value(v).first_step;  // delay_copies
-    int written = -1;
-    for (int s = 0; s < value(v).first_step; ++s)
-      if (std::ranges::count(step(s).writes, first.reads.front()) > 0) written = s;
-    return written + 1;
+    const PlanStep& copy = step(value(v).first_step);
+    if (copy.kind != PlanStep::Kind::copy || copy.writes.front() != v) return value(v).first_step;
+    const auto is_input = [&](int of) { return value(of).kind == PlanValue::Kind::input; };
+    if (is_input(copy.reads.front())) return value(v).first_step;  // delay_copies
+    std::vector<bool> awaited(plan_.steps.size(), false);
+    const int written = value(copy.reads.front()).first_step;
+    awaited[static_cast<size_t>(written)] = true;
+    for (int s = written; s >= 0; --s) {
+      if (!awaited[static_cast<size_t>(s)]) continue;
+      if (step(s).kind != PlanStep::Kind::copy && step(s).device == value(v).type.device) return s + 1;
+      for (int read : step(s).reads)
+        if (!is_input(read)) awaited[static_cast<size_t>(value(read).first_step)] = true;
+    }
+    return 0;
   }
 
   // Places the largest block first, each at the lowest offset that is free for its whole life.

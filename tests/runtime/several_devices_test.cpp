@@ -226,19 +226,25 @@ TEST_F(SeveralDevices, ThePlanShowsQueuesWaitsAndCopies) {
   EXPECT_TRUE(copy);
 }
 
-// The memory that it goes to is not that of a value which the device is still at.
+// It does not go to memory that the device may still be at, for a value or as scratch memory, even where that
+// stands before the copy's source in the plan.
 TEST_F(SeveralDevices, ACopyWaitsForItsSourceOnly) {
-  const Tensor busy = matmul(tanh(matmul(ramp({64, 64}, gpu), ramp({64, 64}, gpu)) * 2), ramp({64, 64}, gpu));
-  const Tensor host = matmul(ramp({64, 64}, Device{}), ramp({64, 64}, Device{}));
-  const Tensor y = matmul(sum(busy, 0, true) * ramp({64, 64}, gpu), host.to(gpu));
-  y.eval();
-  const auto plan = last_plan();
-  expect_ordered(*plan);
-  for (const PlanStep& step : plan->steps) {
-    if (step.kind != PlanStep::Kind::copy) continue;
-    ASSERT_EQ(step.waits.size(), 1U) << explain(*plan);
-    const PlanStep& source = plan->steps[static_cast<size_t>(step.waits.front())];
-    EXPECT_EQ(source.writes.front(), step.reads.front()) << explain(*plan);
+  for (const int on_host : {1, 3, 5}) {
+    const Tensor early = sum(tanh(matmul(ramp({64, 64}, gpu), ramp({64, 64}, gpu)) * 2), 0, true);
+    const Tensor busy =
+        matmul(tanh(matmul(early * ramp({64, 64}, gpu), ramp({64, 64}, gpu)) * 2), ramp({64, 64}, gpu));
+    Tensor host = ramp({64, 64}, Device{});
+    for (int i = 0; i < on_host; ++i) host = matmul(host, ramp({64, 64}, Device{}));
+    const Tensor y = matmul(sum(busy, 0, true) * ramp({64, 64}, gpu), host.to(gpu));
+    y.eval();
+    const auto plan = last_plan();
+    expect_ordered(*plan);
+    for (const PlanStep& step : plan->steps) {
+      if (step.kind != PlanStep::Kind::copy) continue;
+      ASSERT_EQ(step.waits.size(), 1U) << explain(*plan);
+      const PlanStep& source = plan->steps[static_cast<size_t>(step.waits.front())];
+      EXPECT_EQ(source.writes.front(), step.reads.front()) << explain(*plan);
+    }
   }
 }
 
