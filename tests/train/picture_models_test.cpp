@@ -96,9 +96,9 @@ Batch stripes(int64_t count, int64_t size) {
   return batch;
 }
 
-// The last maps of so small pictures are of 1×1, so batch norm divides by the spread of six numbers, and the
-// loss jumps even after a small step. A fall to less than half of the first loss shows that the model
-// learns; with each of five seeds it fell to less than a fifth. Each step drops the same values.
+// The last maps of so small pictures are of 1×1, so batch norm divides by the spread of six numbers: the loss
+// of the first steps jumps, and how depends on the rounding of the kernels. With three seeds, each with
+// different kernels, it always fell to less than a tenth. Each step drops the same values.
 TEST(Inception, Learns) {
   manual_seed(1);
   const auto model = nn::make_model("inception_v3", {3, 75, 75}, 2);
@@ -109,7 +109,7 @@ TEST(Inception, Learns) {
   const Tensor pictures = Tensor::from(batch.inputs), labels = Tensor::from(batch.labels);
   eval({});
   double first = 0, last = 0;
-  for (int step = 0; step < 8; ++step) {
+  for (int step = 0; step < 16; ++step) {
     manual_seed(5);
     last = training_step(*model, *optimizer, pictures, labels).loss.item();
     if (step == 0) first = last;
