@@ -207,7 +207,7 @@ TEST(AbsorbedByLanes, SumsOfRowsAndColumns) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Absorbed, ::testing::Values(DType::f32, DType::f16, DType::bf16),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
 
 }  // namespace
 }  // namespace athanor

@@ -85,7 +85,7 @@ TEST_P(AttentionInMemory, GivesTheSameValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AttentionInMemory, ::testing::Values(DType::f32, DType::f16),
-                         [](const auto& info) { return std::string(to_string(info.param)); });
+                         [](const auto& instance) { return std::string(to_string(instance.param)); });
 
 }  // namespace
 }  // namespace athanor
