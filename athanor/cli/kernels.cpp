@@ -188,6 +188,11 @@ int dump(const DumpOptions& options) {
         arguments.push_back({{"buffer", argument.buffer},
                              {"byte_offset", argument.byte_offset},
                              {"bytes", bytes[static_cast<size_t>(argument.buffer)] - argument.byte_offset}});
+      for (const BoxedTensor& tensor : launch.tensors)
+        arguments[tensor.argument]["tensor"] = {{"element_bytes", tensor.element_bytes},
+                                                {"extents", tensor.extents},
+                                                {"strides", tensor.strides},
+                                                {"box", tensor.box}};
       if (launch.can_fault) arguments.push_back({{"fault", true}, {"byte_offset", 0}, {"bytes", 16}});
       list.push_back({{"step", i},
                       {"ops", one.name()},

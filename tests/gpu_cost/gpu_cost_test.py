@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE.parent.parent / "tools"))
 
-from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, simulate, walk  # noqa: E402
+from gpu_cost import amd, banks, costs, goals, loops, occupancy, predict, rates, report, sass, sass_lanes, simulate, walk  # noqa: E402
 from gpu_cost.instruction import Program  # noqa: E402
 
 
@@ -266,6 +266,15 @@ class Nvidia(unittest.TestCase):
         self.assertEqual(banks.local_cycles(chip, pairs, 16)[0], 2)
         self.assertEqual(banks.local_cycles(chip, pairs, 16, is_read=False)[0], 4)
         self.assertEqual(banks.local_cycles(rates.chip("gfx1100"), pairs, 16)[0], 4)
+
+    def test_the_first_lane_that_is_active_is_elected_and_copies_have_arrived(self):
+        machine = sass_lanes.Machine(program_of("sm_90", 32, 32), (32, 1, 1), "sm_90")
+        machine.active = [0, 0] + [1] * 30
+        for text in ("ELECT P2, URZ, PT", "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR8], R3"):
+            machine.run(sass.one_instruction(text, 0))
+        self.assertEqual(machine.predicates["P2"][2:], [1] + [0] * 29)
+        self.assertEqual(machine.predicates["P0"][2:], [1] * 30)
+        self.assertFalse(machine.missing)
 
     def test_what_never_runs_costs_nothing(self):
         self.assertEqual(sass.one_instruction("@!PT LDS RZ, [RZ]", 0).kind, "free")

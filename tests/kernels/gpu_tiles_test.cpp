@@ -38,8 +38,9 @@ void check_tiles(const std::vector<TestOperand>& inputs, const Epilogue& epilogu
   }
 }
 
-/// Every point of units that read local memory; how many there are.
-int check_local(const std::vector<TestOperand>& inputs) {
+/// Every point of units that read local memory, or only those that copy boxes; how many there are. The device
+/// is taken to have so many groups.
+int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false, int groups = 1) {
   const DType dtype = inputs[0].desc.dtype;
   const Shape shape{inputs[0].desc.shape[0], inputs[0].desc.shape[1], inputs[1].desc.shape[2]};
   KernelRequest request{
@@ -50,13 +51,17 @@ int check_local(const std::vector<TestOperand>& inputs) {
   for (const DeviceInfo& info : gpu_devices()) {
     gpu::GpuDevice& device = gpu::gpu_device(info.device);
     GpuTraits traits = traits_of(device);
+    traits.compute_units = groups;
     std::vector<Run> runs;
     for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       if (!unit.reads_local() || unit.input != dtype) continue;
       traits.matrix_units = {&unit, 1};
       auto candidates = gpu_candidates(request, traits);
       std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
-      EXPECT_FALSE(candidates.empty()) << unit.name << ": " << request.key();
+      if (boxes_only)
+        std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("boxes"); });
+      EXPECT_TRUE(!candidates.empty() || (boxes_only && !traits.box_copies))
+          << unit.name << ": " << request.key();
       for (const GpuCandidate& candidate : reduced(std::move(candidates)))
         runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     }
@@ -148,6 +153,30 @@ TEST_P(GpuTiles, MatricesInLocalMemory) {
     }
   }
   if (tried == 0) GTEST_SKIP() << "no unit here reads local memory";
+}
+
+// Tiles at the edges of matrices, boxes of several panels, matrices that all products share, parts of K,
+// stages that are filled often, and matrices in larger ones.
+TEST_P(GpuTiles, CopiesOfBoxes) {
+  const auto operands = [](const Shape& a, const Ints& a_strides, const Shape& b, const Ints& b_strides) {
+    return std::vector<TestOperand>{view(GetParam(), a, 1, a_strides), view(GetParam(), b, 2, b_strides)};
+  };
+  const auto check = [](const std::vector<TestOperand>& inputs, int groups = 1) {
+    return check_local(inputs, true, groups);
+  };
+  int tried = check(operands({3, 72, 40}, {0, 40, 1}, {3, 40, 72}, {2880, 72, 1}));
+  tried += check(operands({2, 65, 80}, {5200, 80, 1}, {2, 80, 56}, {0, 1, 80}));
+  tried += check(operands({1, 40, 90}, {3840, 96, 1}, {1, 90, 36}, {3600, 40, 1}));
+  tried += check(operands({2, 128, 200}, {25600, 1, 128}, {2, 200, 192}, {38400, 192, 1}));
+  tried += check(operands({2, 24, 1024}, {24576, 1, 24}, {2, 1024, 32}, {32768, 32, 1}), 8);
+  tried += check(operands({1, 40, 1000}, {40000, 1000, 1}, {1, 1000, 48}, {48000, 48, 1}));
+  std::vector<TestOperand> inputs = operands({1, 40, 48}, {1920, 48, 1}, {1, 48, 56}, {2688, 56, 1});
+  for (TestOperand& input : inputs) {
+    input.memory.insert(input.memory.begin(), 48, std::byte{0xff});
+    input.offset += 48;
+  }
+  tried += check(inputs);
+  if (tried == 0) GTEST_SKIP() << "no device here copies boxes";
 }
 
 /// Whole numbers, whose sums are exact in i32 and in f32.

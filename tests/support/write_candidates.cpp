@@ -4,9 +4,9 @@
 // tools/check-gpu-kernels. Fails if an op with a template has no case that it computes. With an architecture
 // ("gfx1100", "sm_86") candidates for its matrix units are among them; `opencl` with 8 or 16 has those for
 // Intel's units of as many lanes, or with an architecture its own. A plan for a GPU that is not there has the
-// first candidate of each op only. launches.json says what each needs. `products`: only the first candidate
-// of products of 4096 x 4096 and, where there are matrix units, of GPT-2 small's attention; `convolutions`:
-// of ResNet-50's, in f16 where the chip has matrix units, else in f32.
+// first candidate of each op only. launches.json says what each needs. `products`: only the first candidate,
+// and the first that copies boxes, of products of 4096 x 4096 and, where there are matrix units, of GPT-2
+// small's attention; `convolutions`: of ResNet-50's, in f16 where the chip has matrix units, else in f32.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <span>
 #include <string_view>
@@ -51,11 +50,10 @@ std::span<const MatrixUnit> units_of_opencl(std::string_view of) {
 
 class Writer {
  public:
-  Writer(std::filesystem::path folder, GpuTarget target, std::string_view architecture,
-         size_t most_candidates)
+  Writer(std::filesystem::path folder, GpuTarget target, std::string_view architecture, bool first_only)
       : folder_(std::move(folder)),
         target_(target),
-        most_candidates_(most_candidates),
+        first_only_(first_only),
         traits_(gpu_access(parse_device("offline")).value().traits),
         own_(traits_) {
     if (architecture.empty()) return;
@@ -88,7 +86,12 @@ class Writer {
     const bool all_memory = request.op->name.ends_with("batch_matmul") ||
                             request.op->name.find("attention") != std::string::npos || !title.empty();
     auto candidates = gpu_candidates(request, all_memory ? own_ : traits_);
-    if (candidates.size() > most_candidates_) candidates.resize(most_candidates_);
+    if (first_only_) {
+      const auto boxes = std::ranges::find_if(
+          candidates, [](const GpuCandidate& one) { return one.parameters.contains("boxes"); });
+      if (boxes != candidates.end()) candidates[1] = *boxes;
+      candidates.resize(boxes == candidates.end() ? 1 : 2);
+    }
     for (const GpuCandidate& candidate : candidates) write(candidate, op, dtype, title);
   }
 
@@ -139,7 +142,7 @@ class Writer {
 
   std::filesystem::path folder_;
   GpuTarget target_;
-  size_t most_candidates_;
+  bool first_only_;
   nlohmann::json list_ = nlohmann::json::array();
   GpuTraits traits_, own_;  // with the local memory that the architecture has; other templates get less
   std::set<std::string> seen_;
@@ -178,7 +181,7 @@ void add_rest_of_attention(Writer& writer, DType dtype, const Shape& x, bool cau
 }
 
 void write_products(const char* folder, GpuTarget target, std::string_view architecture) {
-  Writer writer(folder, target, architecture, 1);
+  Writer writer(folder, target, architecture, true);
   const Shape matrix{1, 4096, 4096};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
@@ -189,7 +192,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
 
 /// ResNet-50's convolutions at batch 32.
 void write_convolutions(const char* folder, GpuTarget target, std::string_view architecture) {
-  Writer writer(folder, target, architecture, 1);
+  Writer writer(folder, target, architecture, true);
   const DType dtype = matrix_units(target, architecture).empty() ? DType::f32 : DType::f16;
   const auto add = [&](const char* title, int64_t channels, int64_t pixels, int64_t results, int64_t taps,
                        const Conv2dOptions& options = {}, bool gradients = false) {
@@ -208,7 +211,7 @@ void write_convolutions(const char* folder, GpuTarget target, std::string_view a
 }
 
 void write(const char* folder, GpuTarget target, std::string_view architecture) {
-  Writer writer(folder, target, architecture, std::numeric_limits<size_t>::max());
+  Writer writer(folder, target, architecture, false);
   for (const DType dtype : {DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const DType dtype : {DType::i8, DType::f8e4m3, DType::f8e5m2})

@@ -160,6 +160,13 @@ class Machine(Arithmetic):
             self.write(result, value, when)
         return None
 
+    def do_ELECT(self, _parts, _rest, _operands):
+        first = self.active.index(1)
+        return [[int(lane == first) for lane in range(LANES)]]
+
+    def do_SYNCS(self, parts, _rest, _operands):
+        return [1] if "PHASECHK" in parts else None  # what is waited for has arrived
+
     # ---- Addresses ----
 
     def addresses(self, instruction, when):

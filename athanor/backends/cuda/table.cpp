@@ -75,7 +75,10 @@ StreamApi load() {
       .find(api.module_unload, "cuModuleUnload");
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
-  gpu::Finder(library).find(api.memory_info, "cuMemGetInfo_v2");  // no harm where it is missing
+  // No harm where they are missing.
+  gpu::Finder(library)
+      .find(api.memory_info, "cuMemGetInfo_v2")
+      .find(api.encode_tensor, "cuTensorMapEncodeTiled");
   gpu::Finder graphs(library);
   graphs.find(api.capture_begin, "cuStreamBeginCapture_v2")
       .find(api.capture_end, "cuStreamEndCapture")

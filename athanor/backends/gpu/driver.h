@@ -65,6 +65,7 @@ struct Launch {
   std::array<size_t, 3> groups{}, group_size{};
   size_t local_at_launch = 0;  // bytes of a group, that the kernel does not declare itself
   std::span<const Place> buffers;
+  std::span<const BoxedTensor> tensors;  // that lie in some of them
   /// For kernels that may report a fault: the memory for it, and the launch's number. Code 0: the kernel
   /// takes neither.
   Place fault = {};

@@ -51,7 +51,7 @@ class GpuKernel final : public Kernel {
       place.offset += static_cast<size_t>(argument.byte_offset);
       places.push_back(place);
     }
-    Launch order{.name = launch.name, .function = function, .buffers = places};
+    Launch order{.name = launch.name, .function = function, .buffers = places, .tensors = launch.tensors};
     for (size_t d = 0; d < 3; ++d) {
       order.groups[d] = static_cast<size_t>(launch.groups[d]);
       order.group_size[d] = static_cast<size_t>(launch.group_size[d]);

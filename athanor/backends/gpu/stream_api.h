@@ -66,6 +66,12 @@ struct StreamApi {
   int (*launch)(void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
 
+  /// Describes a tensor for kernels that copy boxes of it: CUDA's cuTensorMapEncodeTiled. nullptr: the
+  /// interface has none, as drivers before CUDA 12.0.
+  int (*encode_tensor)(void* map, int type, unsigned rank, void* address, const uint64_t* extents,
+                       const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
+                       int interleave, int swizzle, int promotion, int fill) = nullptr;
+
   /// Graphs. All or none of them are there: drivers before CUDA 11.4 and HIP 4.5 have no instantiation with
   /// flags.
   int (*capture_begin)(void* stream, int mode) = nullptr;

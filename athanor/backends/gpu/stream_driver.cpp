@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/base/text.h"
 
 namespace athanor::gpu {
@@ -171,6 +173,25 @@ void StreamDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
   check(api_.fill(address_of(to), value, bytes, stream), "fill memory");
 }
 
+// Names of cuda.h: CU_TENSOR_MAP_DATA_TYPE_UINT8 to UINT32, whose zeros are those of every type;
+// CU_TENSOR_MAP_SWIZZLE_128B; CU_TENSOR_MAP_L2_PROMOTION_L2_128B, as long as a box's rows.
+StreamDriver::TensorMap StreamDriver::encoded(const BoxedTensor& tensor, void* address) const {
+  constexpr int no_interleave = 0, swizzle_128_bytes = 3, promote_128_bytes = 2, fill_with_zeros = 0;
+  const int type = tensor.element_bytes == 1 ? 0 : tensor.element_bytes == 2 ? 1 : 2;
+  std::array<uint64_t, 4> extents{};
+  std::array<uint64_t, 3> strides{};
+  std::array<uint32_t, 4> box{1, 1, 1, 1};
+  constexpr std::array<uint32_t, 4> next = {1, 1, 1, 1};
+  std::ranges::copy(tensor.extents, extents.begin());
+  std::ranges::copy(tensor.strides, strides.begin());
+  std::ranges::transform(tensor.box, box.begin(), [](int64_t n) { return static_cast<uint32_t>(n); });
+  TensorMap map{};
+  check(api_.encode_tensor(&map, type, 4, address, extents.data(), strides.data(), box.data(), next.data(),
+                           no_interleave, swizzle_128_bytes, promote_128_bytes, fill_with_zeros),
+        "describe a tensor to a kernel");
+  return map;
+}
+
 void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   std::vector<void*> addresses;
   addresses.reserve(launch.buffers.size() + 1);
@@ -182,6 +203,10 @@ void StreamDriver::launch(Stream stream, const Launch& launch, Span* span) {
   arguments.reserve(addresses.size() + 1);
   for (void*& address : addresses) arguments.push_back(static_cast<void*>(&address));
   if (code != 0) arguments.push_back(&code);
+  std::vector<TensorMap> maps;
+  maps.reserve(launch.tensors.size());
+  for (const BoxedTensor& tensor : launch.tensors)
+    arguments[tensor.argument] = &maps.emplace_back(encoded(tensor, addresses[tensor.argument]));
   const auto extent = [](size_t value) { return static_cast<unsigned>(value); };
   spanned(stream, span, [&] {
     const int failed = api_.launch(

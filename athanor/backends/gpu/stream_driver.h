@@ -1,6 +1,8 @@
 // CUDA and HIP as a driver of the GPU backend, over their tables of functions.
 #pragma once
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -63,6 +65,11 @@ class StreamDriver final : public Driver {
     } catch (const std::exception&) {
     }
   }
+  /// A tensor as kernels of CUDA take it, by value (CUtensorMap).
+  struct alignas(64) TensorMap {
+    std::array<std::byte, 128> bytes;
+  };
+  TensorMap encoded(const BoxedTensor& tensor, void* address) const;
   /// Gives commands between two marks, if a span is asked for.
   template <class Commands>
   void spanned(Stream stream, Span* span, Commands commands);

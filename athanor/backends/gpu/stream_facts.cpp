@@ -50,6 +50,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many
   traits.f64 = traits.f16 = traits.atomics_64 = true;
   add_architecture(traits, api.target, compiled_for_);
+  traits.box_copies = traits.box_copies && api.encode_tensor != nullptr;
   const std::string source = api.target == GpuTarget::cuda ? "CUDA" : "HIP";
   const bool has_pci =
       api.device_pci_address != nullptr && api.device_pci_address(pci.data(), pci.size() - 1, number) == 0;

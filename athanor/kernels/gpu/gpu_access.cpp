@@ -38,6 +38,7 @@ void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view arch
   traits.lane_units = lane_units(target, architecture);
   traits.registers = true;
   traits.async_copies = has_async_copies(target, architecture);
+  traits.box_copies = has_box_copies(target, architecture);
 }
 
 void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture) {

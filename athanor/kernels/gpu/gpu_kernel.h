@@ -34,13 +34,26 @@ struct GpuTraits {
   bool lanes_lead = true;
   bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
+  bool box_copies = false;    // and by COPY_BOX
 
   /// Of a work-group, for kernels whose launch says what they need (LOCAL_AT_LAUNCH).
   int64_t most_local_bytes() const { return std::max(local_bytes, local_bytes_at_launch); }
 };
 
+/// Memory as a tensor of which a kernel copies boxes to local memory, each by one command (COPY_BOX in the
+/// language; NVIDIA's TMA). The kernel's parameter describes it, in place of an address. The innermost
+/// dimension comes first and has no gaps. A box has 128 bytes of it, whose chunks are permuted as for
+/// LOCAL_MATRIX, and one element of the last dimension. Elements beyond the tensor are zeros.
+struct BoxedTensor {
+  size_t argument = 0;  // of the launch, which says where the tensor begins: at a multiple of 16 bytes
+  int64_t element_bytes = 0;
+  std::array<int64_t, 4> extents{};
+  std::array<int64_t, 3> strides{};  // of the outer dimensions, in bytes: multiples of 16
+  std::array<int64_t, 3> box{};      // elements of the inner dimensions, at most 256
+};
+
 /// One launch of one kernel. The source has every extent of the problem as a constant. Its only parameters
-/// are buffers.
+/// are buffers, and tensors that lie in them.
 struct GpuLaunch {
   std::string name;    // of the entry point, a C identifier
   std::string source;  // in the kernel language; render() adds what a target's compiler needs
@@ -56,6 +69,7 @@ struct GpuLaunch {
     bool operator==(const Argument&) const = default;
   };
   std::vector<Argument> arguments;
+  std::vector<BoxedTensor> tensors = {};
   /// The last parameters (not among `arguments`) are a buffer `fault` and an int `fault_code`, the number
   /// under which this launch reports: see FAULT in the language.
   bool can_fault = false;

@@ -347,6 +347,10 @@ bool has_async_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 80;
 }
 
+bool has_box_copies(GpuTarget target, std::string_view architecture) {
+  return target == GpuTarget::cuda && capability(architecture) >= 90;
+}
+
 // By default kernels get 128 of Intel's registers, and such a one would spill.
 std::string compile_options_for(const MatrixUnit& unit) {
   return unit.form == MatrixUnit::Form::dpas ? "-cl-intel-256-GRF-per-thread" : "";

@@ -67,6 +67,8 @@ std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view archit
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
 bool has_async_copies(GpuTarget target, std::string_view architecture);
+/// Whether one command copies a box of a tensor (COPY_BOX).
+bool has_box_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
 /// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For

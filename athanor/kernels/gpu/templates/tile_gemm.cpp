@@ -59,6 +59,7 @@ GpuCandidate product_candidate(const TileProblem& problem, const TilePoint& poin
                           {"waves_m", point.waves_m}, {"waves_n", point.waves_n}, {"stages", point.stages},
                           {"unit_m", point.unit->m},  {"splits", point.splits}};
   if (point.streams > 0) candidate.parameters["streams"] = point.streams;
+  if (point.boxes) candidate.parameters["boxes"] = 1, candidate.name += " TMA";
   GpuLaunch::Argument c = problem.c.memory;
   candidate.scratch_bytes = problem.scratch_start;
   if (point.streams > 0) {

@@ -15,6 +15,7 @@ struct TilePoint {
   int64_t waves_m = 2, waves_n = 2;  // that share it
   int64_t stages = 2;                // tiles of each matrix in local memory at a time
   bool async = false;                // filled by asynchronous copies, else through registers
+  bool boxes = false;                // or by copies of boxes, for units that read local memory
   int64_t splits = 1;                // parts of K, which a second launch adds
   int64_t streams = 0;               // groups that divide all tiles' steps (tile_stream.h); 0: a tile each
 

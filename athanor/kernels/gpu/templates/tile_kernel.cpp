@@ -33,12 +33,15 @@ TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
 int64_t TileKernel::part_k() const { return ceil_div(ceil_div(p_.k, point_.splits), point_.k) * point_.k; }
 
 int64_t TileKernel::local_bytes() const {
-  return point_.stages * (a_.elements() + b_.elements()) * static_cast<int64_t>(size_of(unit_.input));
+  const int64_t tiles = (a_.elements() + b_.elements()) * static_cast<int64_t>(size_of(unit_.input));
+  constexpr int64_t arrival = 8;
+  return point_.stages * (tiles + (point_.boxes ? arrival : 0));
 }
 
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (unit_.reads_local() && (!point_.async || point_.stages < 3 || wave_n() != unit_.n)) return false;
+  if (point_.boxes && (!traits.box_copies || !a_.has_boxes() || !b_.has_boxes())) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
   // What is reduced waits in registers beside the sums, and RDNA's compiler takes one for each step of an
@@ -281,10 +284,15 @@ void TileKernel::begin(bool local_at_launch) {
   if (reduces()) buffers.emplace_back("f32", "partials");
   if (point_.streams > 0) buffers.emplace_back(std::string(sum_type(unit_)), "parts");
   std::string parameters;
-  for (const auto& [type, name] : buffers)
-    parameters += fmt::format("{}BUFFER({}, {})", parameters.empty() ? "" : ", ", type, name);
+  const auto is_tensor = [&](size_t i) { return point_.boxes && i < 2; };
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const auto& [type, name] = buffers[i];
+    parameters += i == 0 ? "" : ", ";
+    parameters += is_tensor(i) ? fmt::format("TENSOR({})", name) : fmt::format("BUFFER({}, {})", type, name);
+  }
   code_.open(fmt::format("KERNEL void gemm_tiles({})", parameters));
-  for (const auto& [type, name] : buffers) code_.line(fmt::format("BIND({}, {});", type, name));
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (!is_tensor(i)) code_.line(fmt::format("BIND({}, {});", buffers[i].first, buffers[i].second));
 
   if (point_.streams > 0) {
     declare_local(local_at_launch);
@@ -321,8 +329,10 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   // Compilers do better with addresses that they know.
   const bool local_at_launch = unit_.reads_local() || local_bytes() > traits.local_bytes;
   begin(local_at_launch);
-  a_.declare(code_, "m0");
-  b_.declare(code_, "n0");
+  if (!point_.boxes) {
+    a_.declare(code_, "m0");
+    b_.declare(code_, "n0");
+  }
   if (!unit_.reads_local()) {
     a_.declare_fragments(code_, fmt::format("wave_m * {}", wave_m()));
     b_.declare_fragments(code_, fmt::format("wave_n * {}", wave_n()));
@@ -337,7 +347,9 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
                               : fmt::format("sums[i][j] = ({}x{})(0);", sum_type(unit_), unit_.c.elements));
   code_.close();
   code_.close();
-  if (unit_.reads_local())
+  if (point_.boxes)
+    loop_of_boxes();
+  else if (unit_.reads_local())
     loop_of_local_matrices();
   else if (point_.async)
     loop_of_copies();
@@ -362,6 +374,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
                    .local_at_launch = local_at_launch,
                    .arguments = {p_.a.memory, p_.b.memory},
                    .compile_options = compile_options_for(unit_)};
+  if (point_.boxes) launch.tensors = {a_.tensor(0, p_.batch), b_.tensor(1, p_.batch)};
   if (point_.splits == 1)
     for (const Parameter& extra : p_.epilogue.parameters()) launch.arguments.push_back(extra.argument);
   if (point_.splits > 1 || !p_.epilogue.has_further_results()) {

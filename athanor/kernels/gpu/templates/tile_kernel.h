@@ -60,6 +60,9 @@ class TileKernel {
   void loop_of_copies();
   void loop_of_registers();
   void loop_of_local_matrices();
+  void loop_of_boxes();
+  void multiply_local_matrices(const std::string& at);
+  void await_local_matrices();
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                  const std::vector<std::string>& values);
   void store_further(int64_t element, int64_t run, const std::string& at,

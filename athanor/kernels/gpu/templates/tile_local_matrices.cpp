@@ -6,12 +6,38 @@
 
 namespace athanor::gpu {
 
+/// Multiplies the stage at element `at` of local memory, beside what follows.
+void TileKernel::multiply_local_matrices(const std::string& at) {
+  const int64_t units_m = wave_m() / unit_.m;
+  for (int64_t i = 0; i < units_m; ++i)
+    code_.line(fmt::format("const u64 a_matrix{} = {};", i,
+                           a_.local_matrix(at, fmt::format("wave_m * {} + {}", wave_m(), i * unit_.m))));
+  code_.line(fmt::format("const u64 b_matrix = {};",
+                         b_.local_matrix(plus(at, a_.elements()), fmt::format("wave_n * {}", wave_n()))));
+  code_.line("MULTIPLY_BEGIN();");
+  for (int64_t f = 0; f < point_.k / unit_.k; ++f)
+    for (int64_t i = 0; i < units_m; ++i)
+      code_.line(fmt::format("MULTIPLY_ADD<{}, {}>(sums[{}][0], {}, {});", a_.along_k() ? 0 : 1,
+                             b_.along_k() ? 0 : 1, i, plus(fmt::format("a_matrix{}", i), f * a_.local_step()),
+                             plus("b_matrix", f * b_.local_step())));
+  code_.line("MULTIPLY_END();");
+}
+
+void TileKernel::await_local_matrices() {
+  const int64_t units_m = wave_m() / unit_.m;
+  code_.line("MULTIPLY_WAIT(0);");
+  // The compiler does not know that sums come only now.
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
+  code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][0][e]);", unit_.c.elements));
+  code_.close();
+}
+
 // Of the stages, one is being multiplied, and one was before: other waves of the group may still be at it
 // when a wave's own multiplications are over, so it is filled again only after the next barrier. The rest are
 // on their way.
 void TileKernel::loop_of_local_matrices() {
   const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
-  const int64_t on_the_way = point_.stages - 2, units_m = wave_m() / unit_.m;
+  const int64_t on_the_way = point_.stages - 2;
   code_.line("int k_next = k_begin;");
   const auto fetch_next = [&](const std::string& at) {
     code_.open("if (k_next < k_end)");
@@ -26,29 +52,13 @@ void TileKernel::loop_of_local_matrices() {
   code_.line(fmt::format("ASYNC_WAIT({});", on_the_way - 1));
   code_.line("LOCAL_MATRICES_WRITTEN();");
   code_.line("LOCAL_BARRIER();");
-  for (int64_t i = 0; i < units_m; ++i)
-    code_.line(
-        fmt::format("const u64 a_matrix{} = {};", i,
-                    a_.local_matrix("read_at", fmt::format("wave_m * {} + {}", wave_m(), i * unit_.m))));
-  code_.line(fmt::format("const u64 b_matrix = {};", b_.local_matrix(plus("read_at", a_.elements()),
-                                                                     fmt::format("wave_n * {}", wave_n()))));
-  code_.line("MULTIPLY_BEGIN();");
-  for (int64_t f = 0; f < point_.k / unit_.k; ++f)
-    for (int64_t i = 0; i < units_m; ++i)
-      code_.line(fmt::format("MULTIPLY_ADD<{}, {}>(sums[{}][0], {}, {});", a_.along_k() ? 0 : 1,
-                             b_.along_k() ? 0 : 1, i, plus(fmt::format("a_matrix{}", i), f * a_.local_step()),
-                             plus("b_matrix", f * b_.local_step())));
-  code_.line("MULTIPLY_END();");
+  multiply_local_matrices("read_at");
   fetch_next("write_at");
   code_.line("MULTIPLY_WAIT(1);");
   for (const char* at : {"read_at", "write_at"})
     code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
   code_.close();
-  code_.line("MULTIPLY_WAIT(0);");
-  // The compiler does not know that sums come only now.
-  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
-  code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][0][e]);", unit_.c.elements));
-  code_.close();
+  await_local_matrices();
 }
 
 }  // namespace athanor::gpu

@@ -7,6 +7,7 @@
 #pragma once
 #include <string>
 
+#include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
 #include "athanor/kernels/gpu/matrix_unit.h"
 #include "athanor/kernels/gpu/templates/tile_axis.h"
@@ -56,6 +57,16 @@ class TileOperand {
   /// Moves on by a tile along k.
   void advance(Code& code) const;
 
+  // The same by copies of boxes, of which one item orders all, for units that read local memory
+  // (tile_boxes.cpp). Neither declare() nor advance() is needed.
+  bool has_boxes() const;
+  /// The matrices as the launch's argument that they lie in.
+  BoxedTensor tensor(size_t argument, int64_t batches) const;
+  /// Fills the tile at element `at` of local memory: from row or column `first` of the matrix and step k_next
+  /// on, with zeros beyond it.
+  void copy_boxes(Code& code, const std::string& at, const std::string& first,
+                  const std::string& arrival) const;
+
   /// Declares where a lane reads its fragments. `first`: the wave's first row or column in the tile.
   void declare_fragments(Code& code, const std::string& first) const;
   /// Declares registers for so many sets of `count` fragments each, of 16 or as many rows or columns as the
@@ -79,6 +90,8 @@ class TileOperand {
   std::string description() const;
 
  private:
+  // Whether a box has all panels of a tile. The last panel must be whole: behind it is the next row.
+  bool panels_together() const { return !along_k_ && along().extent() % panel() == 0; }
   // Of the tile as it lies in local memory.
   int64_t rows() const { return along_k_ ? tile_.outer : tile_.k; }
   int64_t chunks() const { return (along_k_ ? tile_.k : tile_.outer) / chunk_; }  // of a row

@@ -143,7 +143,13 @@ std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point,
 /// The shape with so many steps along k and so many stages, or fewer, if the problem and the device fit it.
 std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, const TileShape& shape,
                                  int64_t k, int64_t stages, const GpuTraits& traits) {
-  TilePoint point{&unit, shape.m, shape.n, k, shape.waves_m, shape.waves_n, stages, false, 1};
+  TilePoint point{.unit = &unit,
+                  .m = shape.m,
+                  .n = shape.n,
+                  .k = k,
+                  .waves_m = shape.waves_m,
+                  .waves_n = shape.waves_n,
+                  .stages = stages};
   // Without a loop along K, Clang reads all operands of large tiles ahead, and spills them.
   if (unit.of_lanes() && p.k <= k && shape.m * shape.n > 16 * point.items()) return {};
   // A wave of it has no register left for counters of pixels and taps.
@@ -187,14 +193,18 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
       if (!point) continue;
       ranked.emplace_back(cost_of(p, *point, traits), *point);
+      TilePoint boxes = *point;
+      boxes.boxes = true;
+      if (unit->reads_local() && TileKernel(p, boxes).fits(traits))
+        ranked.emplace_back(cost_of(p, boxes, traits), boxes);
       if (const auto stream = streaming(p, *point, traits))
         ranked.emplace_back(cost_of(p, *stream, traits), *stream);
     }
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
-  // No GPU has run a stream: it may win when it is timed, but is no guess.
-  const auto first =
-      std::ranges::find_if(ranked, [](const auto& entry) { return entry.second.streams == 0; });
+  // No GPU has run a stream or copies of boxes: they may win when they are timed, but are no guess.
+  const auto first = std::ranges::find_if(
+      ranked, [](const auto& entry) { return entry.second.streams == 0 && !entry.second.boxes; });
   std::rotate(ranked.begin(), first, first == ranked.end() ? first : first + 1);
   constexpr size_t most = 4;
   std::vector<TilePoint> points;
