@@ -25,9 +25,9 @@ namespace athanor {
 class KernelCache {
  public:
   static KernelCache& instance();
-  /// Of what the tables hold, and of what generated sources rely on; a file of an earlier version starts
-  /// afresh. It is SQLite's user_version.
-  static constexpr int schema = 5;
+  /// Of what the tables hold, of how candidates are checked, and of what generated sources rely on; a file of
+  /// an earlier version starts afresh. It is SQLite's user_version.
+  static constexpr int schema = 6;
 
   /// The result of timing a problem's candidates.
   struct Winner {

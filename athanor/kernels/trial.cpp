@@ -1,11 +1,13 @@
 #include "athanor/kernels/trial.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
+#include "athanor/base/philox.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
@@ -13,16 +15,23 @@
 namespace athanor {
 namespace {
 
-// Random numbers below `bound` for an operand, over all the elements that its strides reach.
-HostArray numbers_for(const OperandDesc& operand, double bound) {
+// Random numbers below `bound` for the operand of this number, over all the elements that its strides reach.
+// Operands with numbers in common would hide errors: in a sum of squares the errors of products average out,
+// while the squares add up.
+HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
   int64_t last = 0;
   for (int i = 0; i < operand.shape.rank(); ++i)
     last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
   const int64_t count = std::max(last + 1, operand.shape.size());
   std::vector<double> values(static_cast<size_t>(count));
-  uint32_t state = 12345;  // any fixed numbers work, but zeros would hide mistakes
-  for (double& v : values)
-    v = 2 * bound * (static_cast<double>((state = state * 1664525 + 1013904223) >> 8) / (1 << 24) - 0.5);
+  const std::array key = words_of(number);
+  for (size_t i = 0; i < values.size();) {
+    const std::array counter = words_of(i);
+    for (const uint32_t word : philox4x32({counter[0], counter[1], 0, 0}, key)) {
+      if (i == values.size()) break;
+      values[i++] = 2 * bound * (static_cast<double>(word >> 8) / (1 << 24) - 0.5);
+    }
+  }
   return from_doubles(operand.dtype, {count}, values);
 }
 
@@ -54,8 +63,8 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
     const bool differs = i < numbered_as.size() && numbered_as[i].strides != input.strides;
     const bool small = request.op->fed_back == i;
     const double bound = small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5;
-    const HostArray host =
-        differs ? in_order(numbers_for(numbered_as[i], bound), numbered_as[i]) : numbers_for(input, bound);
+    const HostArray host = differs ? in_order(numbers_for(i, numbered_as[i], bound), numbered_as[i])
+                                   : numbers_for(i, input, bound);
     inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
     inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
   }
