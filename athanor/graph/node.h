@@ -106,15 +106,6 @@ struct Node {
   bool spent = false;           // backward() has used it: inputs may be dropped once evaluated
   std::atomic<int> handles{0};  // Tensors that refer to this node
 
-  /// Notes of the current evaluation: which evaluation visited this node, its position in the list, and how
-  /// many of the evaluation's edges lead here.
-  struct Visit {
-    uint64_t by = 0;
-    int place = 0, edges = 0;
-    long owners = 0;
-  };
-  Visit visit;
-
   ~Node();
 };
 

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <list>
+#include <span>
 #include <unordered_map>
 
 #include "athanor/base/clock.h"
@@ -13,6 +12,7 @@
 #include "athanor/graph/find_primitive.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/trust.h"
+#include "athanor/runtime/collect.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/thread_owned.h"
 
@@ -32,81 +32,6 @@ struct KeyHash {
     return hash;
   }
 };
-
-// The nodes between those that have values and those that were asked for.
-struct Collected {
-  std::vector<Node*> nodes;       // see in_order()
-  std::vector<int> input_places;  // of nodes with a value
-  std::vector<NodePtr> roots;
-  std::vector<bool> donated;  // by input
-};
-
-// Orders the nodes to compute by creation, with each value right before its first use. A value's own age does
-// not count: parameters are new after every step, and an order by age would give the second step another
-// plan.
-std::vector<Node*> in_order(std::vector<Node*> nodes) {
-  std::erase_if(nodes, [](const Node* node) { return node->value != nullptr; });
-  std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->id < b->id; });
-  std::vector<Node*> ordered;
-  const auto place = [&](Node* node) {
-    node->visit.place = static_cast<int>(ordered.size());
-    ordered.push_back(node);
-  };
-  for (Node* node : nodes) {
-    for (const auto& input : node->inputs)
-      if (input->value && input->visit.place < 0) place(input.get());
-    place(node);
-  }
-  return ordered;
-}
-
-thread_local uint64_t collections = 0;
-
-Collected collect(std::vector<NodePtr> roots) {
-  static std::atomic<uint64_t> evaluations{0};
-  const uint64_t mark = ++evaluations;
-  ++collections;
-  Collected result;
-  result.roots = std::move(roots);
-  std::vector<Node*> stack;
-  const auto reach = [&](Node* node) {
-    if (node->visit.by == mark) return;
-    node->visit = {.by = mark, .place = -1};
-    stack.push_back(node);
-  };
-  for (const auto& root : result.roots) reach(root.get());
-  while (!stack.empty()) {
-    Node* node = stack.back();
-    stack.pop_back();
-    result.nodes.push_back(node);
-    if (node->value) continue;
-    if (node->lost)
-      throw Error(ErrorCode::value,
-                  fmt::format("a value was lost when an evaluation failed: {}", *node->lost),
-                  node->where.line() == 0 ? std::string() : to_string(node->where),
-                  "It was being updated in place. Assign a new value: load a checkpoint");
-    if (node->op->prim == Prim::input)
-      throw Error(ErrorCode::internal, "an input without a value was evaluated", to_string(node->where));
-    for (const auto& input : node->inputs) {
-      reach(input.get());
-      ++input->visit.edges;
-      input->visit.owners = input.use_count();
-    }
-  }
-  result.nodes = in_order(std::move(result.nodes));
-  // A root that can still be differentiated keeps its history, and so the values in that history.
-  bool history_kept = false;
-  for (const auto& root : result.roots) history_kept |= root->requires_grad && !root->spent && !root->slot;
-  for (size_t i = 0; i < result.nodes.size(); ++i) {
-    const Node* node = result.nodes[i];
-    if (!node->value) continue;
-    result.input_places.push_back(static_cast<int>(i));
-    // If only this evaluation refers to an input, its memory may be taken over.
-    result.donated.push_back(!history_kept && node->handles.load() == 0 &&
-                             node->visit.owners == node->visit.edges && node->value.use_count() == 1);
-  }
-  return result;
-}
 
 /// Segments by the order in which they come: every step makes new ones.
 class SegmentNumbers {
@@ -131,7 +56,8 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   for (const std::string& name : options.host_ops) append_words(key, name);
   size_t input = 0;
   SegmentNumbers segments;
-  for (const Node* node : collected.nodes) {
+  for (size_t place = 0; place < collected.nodes.size(); ++place) {
+    const Node* node = collected.nodes[place];
     key.push_back(reinterpret_cast<uintptr_t>(node->value ? nullptr : node->op));
     key.push_back(static_cast<uint64_t>(node->type.dtype) |
                   static_cast<uint64_t>(node->type.device.provider) << 8 |
@@ -146,9 +72,9 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
       continue;
     }
     node->attrs.append_to(key);
-    for (const auto& in : node->inputs) key.push_back(static_cast<uint64_t>(in->visit.place));
+    for (const int in : collected.inputs_of(place)) key.push_back(static_cast<uint64_t>(in));
   }
-  for (const auto& root : collected.roots) key.push_back(static_cast<uint64_t>(root->visit.place));
+  for (const int root : collected.root_places) key.push_back(static_cast<uint64_t>(root));
   return key;
 }
 
@@ -156,7 +82,8 @@ Graph graph_of(const Collected& collected) {
   static const Op& input_op = find_primitive(Prim::input);
   Graph graph;
   SegmentNumbers segments;
-  for (const Node* node : collected.nodes) {
+  for (size_t place = 0; place < collected.nodes.size(); ++place) {
+    const Node* node = collected.nodes[place];
     GraphNode copy{.op = node->value ? &input_op : node->op,
                    .attrs = {},
                    .inputs = {},
@@ -169,12 +96,13 @@ Graph graph_of(const Collected& collected) {
       copy.precision = node->precision;
       copy.segment = segments.of(*node);
       copy.attrs = node->attrs;
-      for (const auto& in : node->inputs) copy.inputs.push_back(in->visit.place);
+      const std::span inputs = collected.inputs_of(place);
+      copy.inputs.assign(inputs.begin(), inputs.end());
     }
     graph.add(std::move(copy));
   }
   graph.inputs = collected.input_places;
-  for (const auto& root : collected.roots) graph.outputs.push_back(root->visit.place);
+  graph.outputs = collected.root_places;
   return graph;
 }
 
@@ -225,16 +153,13 @@ std::vector<NodePtr> roots_of(const std::vector<NodePtr>& asked) {
   return roots;
 }
 
-// Examines the devices that will compute. An examination evaluates too, and overwrites the notes of
-// this evaluation, which are then made again.
 Collected collect_on_examined(const std::vector<NodePtr>& roots) {
   Collected collected = collect(roots);
   std::vector<Device> devices;
   for (const Node* node : collected.nodes)
     if (std::ranges::find(devices, node->type.device) == devices.end()) devices.push_back(node->type.device);
-  const uint64_t before = collections;
   for (const Device device : devices) require_examined(device);
-  return collections == before ? collected : collect(roots);
+  return collected;
 }
 
 // After an error: values that a started step was to update in place may be half new, so neither they nor what
@@ -243,22 +168,21 @@ void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun
                       const std::string& failure) {
   std::vector<bool> lost(collected.nodes.size(), false);
   const auto reason = std::make_shared<const std::string>(failure);
-  const auto lose = [&](Node& node) {
-    lost[static_cast<size_t>(node.visit.place)] = true;
-    node.value = nullptr;
-    node.lost = reason;
+  const auto lose = [&](size_t place) {
+    lost[place] = true;
+    collected.nodes[place]->value = nullptr;
+    collected.nodes[place]->lost = reason;
   };
   for (size_t s = 0; s < begun; ++s)
     for (int written : plan.steps[s].writes) {
       const int input = plan.values[static_cast<size_t>(written)].in_place_of;
       if (input < 0 || plan.values[static_cast<size_t>(input)].kind != PlanValue::Kind::input) continue;
       const int binding = plan.values[static_cast<size_t>(input)].binding;
-      const int place = collected.input_places[static_cast<size_t>(binding)];
-      lose(*collected.nodes[static_cast<size_t>(place)]);
+      lose(static_cast<size_t>(collected.input_places[static_cast<size_t>(binding)]));
     }
-  const auto is_lost = [&](const NodePtr& node) { return lost[static_cast<size_t>(node->visit.place)]; };
-  for (Node* node : collected.nodes)
-    if (!node->value && !node->lost && std::ranges::any_of(node->inputs, is_lost)) lose(*node);
+  const auto is_lost = [&](int place) { return lost[static_cast<size_t>(place)]; };
+  for (size_t place = 0; place < lost.size(); ++place)
+    if (!lost[place] && std::ranges::any_of(collected.inputs_of(place), is_lost)) lose(place);
 }
 
 void compute(const std::vector<NodePtr>& roots) {
