@@ -6,6 +6,7 @@
 
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"
+#include "athanor/ops/product_op.h"
 
 namespace athanor {
 namespace {
@@ -30,9 +31,13 @@ TensorType infer_batch_matmul(std::span<const TensorType> in, const Attrs&) {
   return {in[0].dtype, shape_of_products(in), {}};
 }
 
+bool needs_wide_sums(DType dtype) {
+  return dtype == DType::i8 || dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+
 TensorType infer_wide_batch_matmul(std::span<const TensorType> in, const Attrs&) {
   const DType dtype = in[0].dtype;
-  if (dtype != DType::i8 && dtype != DType::f8e4m3 && dtype != DType::f8e5m2)
+  if (!needs_wide_sums(dtype))
     throw Error(ErrorCode::dtype, fmt::format("takes i8, f8e4m3 or f8e5m2, not {}", to_string(dtype)), {},
                 "matmul() takes other types");
   return {dtype == DType::i8 ? DType::i32 : DType::f32, shape_of_products(in), {}};
@@ -184,6 +189,11 @@ ATHANOR_OPS(linalg) {
              .flops = [](std::span<const TensorType> in, const TensorType& out,
                          const Attrs&) { return 2 * out.shape.size() * in[0].shape[2]; },
              .tolerance = 4});
+}
+
+const Op& product_op(DType factors) {
+  static const Op &same = find_op("batch_matmul"), &wide = find_op("wide_batch_matmul");
+  return needs_wide_sums(factors) ? wide : same;
 }
 
 Tensor batch_matmul(Operand a, Operand b) {

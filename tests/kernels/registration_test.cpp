@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "athanor/backends/cpu/kernels.h"
 #include "athanor/base/error.h"
 #include "athanor/device/runtimes.h"
@@ -69,6 +71,11 @@ const std::string second_kernels = refusal([] {
     cpu::register_kernels({source, {"test_registered"}, no_kernels, cpu::serves_none});
   return true;
 }();
+// A type that no other kernels multiply.
+[[maybe_unused]] const bool multiplies_registered = cpu::register_kernels(
+    {cpu::KernelSource::own, {"test_multiplies"}, no_kernels, cpu::serves_none, nullptr, [](DType dtype) {
+       return dtype == DType::f8e5m2;
+     }});
 
 TEST(Registration, IsOncePerOp) {
   EXPECT_THAT(second_template, HasSubstr("two templates are for the op 'pad'"));
@@ -82,6 +89,17 @@ TEST(Registration, ALibrarysKernelsComeFirstInWhateverOrder) {
   const auto kernels = cpu::kernels_of(op);
   ASSERT_EQ(kernels.size(), 2U);
   EXPECT_EQ(kernels[0].source, cpu::KernelSource::library);
+}
+
+TEST(Registration, KernelsSayWhatTheyMultiply) {
+  EXPECT_TRUE(cpu::any_multiplies(DType::f8e5m2));
+  EXPECT_FALSE(cpu::any_multiplies(DType::f8e4m3));
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const TensorType images{dtype, {1, 16, 8, 8}, {}}, weights{dtype, {16, 16, 3, 3}, {}};
+    const std::array inputs{images, weights};
+    const bool whole = backend_of(Device{}).has_kernel(find_op("conv2d"), inputs, images, {});
+    EXPECT_EQ(backend_of(Device{}).slow_in(0, dtype).empty(), whole) << to_string(dtype);
+  }
 }
 
 // Other threads may be reading.

@@ -40,4 +40,12 @@ std::span<const OpKernels> kernels_of(const Op& op) {
   return found == all.end() ? std::span<const OpKernels>() : found->second;
 }
 
+bool any_multiplies(DType dtype) {
+  return std::ranges::any_of(registered_kernels().list(), [&](const auto& of_op) {
+    return std::ranges::any_of(of_op.second, [&](const OpKernels& kernels) {
+      return kernels.multiplies != nullptr && kernels.multiplies(dtype);
+    });
+  });
+}
+
 }  // namespace athanor::cpu

@@ -22,6 +22,8 @@ struct OpKernels {
   /// See Backend::preferred_layouts; nullptr: row-major.
   std::vector<Layout> (*layouts)(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                                  const Attrs& attrs) = nullptr;
+  /// Whether products of this type are computed in it by the processor; nullptr: of none but f32.
+  bool (*multiplies)(DType dtype) = nullptr;
 };
 
 /// When the program starts, as ops are declared. Throws Error(internal) if an op has kernels of the source.
@@ -29,6 +31,8 @@ struct OpKernels {
 bool register_kernels(const OpKernels& kernels);
 /// Those for an op, best guess first.
 std::span<const OpKernels> kernels_of(const Op& op);
+/// Whether there are kernels that multiply numbers of this type without converting them to f32.
+bool any_multiplies(DType dtype);
 
 inline bool serves_all(std::span<const TensorType>, const TensorType&) { return true; }
 inline bool serves_none(std::span<const TensorType>, const TensorType&) { return false; }

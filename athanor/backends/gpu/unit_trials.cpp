@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -13,8 +14,8 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
-#include "athanor/graph/op.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/ops/product_op.h"
 
 namespace athanor::gpu {
 namespace {
@@ -43,26 +44,25 @@ struct Trial {
   }
 };
 
-DType result_type(DType factors) {
-  return factors == DType::i8 ? DType::i32 : size_of(factors) == 1 ? DType::f32 : factors;
+/// A product of matrices as the trial's.
+KernelRequest product_by(const MatrixUnit& unit) {
+  const auto desc = [](const TensorType& type) {
+    return OperandDesc{type.dtype, type.shape, {}, contiguous_strides(type.shape)};
+  };
+  const std::array factors{TensorType{unit.input, {1, Trial::m, Trial::k}, {}},
+                           TensorType{unit.input, {1, Trial::k, Trial::n}, {}}};
+  const Op& op = product_op(unit.input);
+  KernelRequest request{&op, {}, {desc(factors[0]), desc(factors[1])}, {desc(op.infer(factors, {}))}, {}};
+  request.tf32 = unit.tf32;
+  return request;
 }
 
 /// The first kernel by the unit; none if the device does not fit it.
-std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, GpuTraits traits) {
+std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, const KernelRequest& request,
+                                       GpuTraits traits) {
   traits.registers = true;
   traits.matrix_units = traits.lane_units = {};
   (unit.of_lanes() ? traits.lane_units : traits.matrix_units) = {&unit, 1};
-  const DType output = result_type(unit.input);
-  const auto desc = [](DType dtype, const Shape& shape) {
-    return OperandDesc{dtype, shape, {}, contiguous_strides(shape)};
-  };
-  KernelRequest request{
-      &find_op(output == unit.input ? "batch_matmul" : "wide_batch_matmul"),
-      {},
-      {desc(unit.input, {1, Trial::m, Trial::k}), desc(unit.input, {1, Trial::k, Trial::n})},
-      {desc(output, {1, Trial::m, Trial::n})},
-      {}};
-  request.tf32 = unit.tf32;
   for (GpuCandidate& candidate : gpu_candidates(request, traits))
     if (candidate.parameters.contains("tile_m")) return std::move(candidate);
   return std::nullopt;
@@ -70,7 +70,7 @@ std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, GpuTraits traits)
 
 /// What is wrong with the unit's kernel; "" if nothing is. Throws Error(out_of_memory), which says nothing
 /// of the unit.
-std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate candidate) {
+std::string fault_of(GpuDevice& device, const KernelRequest& request, GpuCandidate candidate) {
   static const Trial trial;
   std::vector<std::shared_ptr<GpuStorage>> storage;
   std::vector<Binding> buffers;
@@ -80,9 +80,9 @@ std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate can
     buffers.push_back({storage.back().get(), 0});
   };
   try {
-    add(from_doubles(unit.input, {Trial::m, Trial::k}, trial.a).bytes);
-    add(from_doubles(unit.input, {Trial::k, Trial::n}, trial.b).bytes);
-    HostArray result(result_type(unit.input), {Trial::m, Trial::n});
+    add(from_doubles(request.inputs[0].dtype, request.inputs[0].shape, trial.a).bytes);
+    add(from_doubles(request.inputs[1].dtype, request.inputs[1].shape, trial.b).bytes);
+    HostArray result(request.output().dtype, request.output().shape);
     std::ranges::fill(result.bytes, std::byte{0x7f});
     add(result.bytes);
     add(std::vector<std::byte>(std::max<size_t>(candidate.scratch_bytes, 1)));
@@ -104,7 +104,8 @@ std::string fault_of(GpuDevice& device, const MatrixUnit& unit, GpuCandidate can
 
 bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
            const std::function<void(GpuLaunch&)>& change) {
-  auto candidate = kernel_for(unit, traits);
+  const KernelRequest request = product_by(unit);
+  auto candidate = kernel_for(unit, request, traits);
   if (!candidate) return false;
   std::string sources;
   for (GpuLaunch& launch : candidate->launches) {
@@ -128,7 +129,7 @@ bool works(GpuDevice& device, const MatrixUnit& unit, const GpuTraits& traits,
   std::string fault;
   cache.mark(key, name);
   try {
-    fault = fault_of(device, unit, std::move(*candidate));
+    fault = fault_of(device, request, std::move(*candidate));
   } catch (const Error&) {
     cache.unmark(key, name);
     throw;

@@ -193,8 +193,9 @@ bool serves_conv(std::span<const TensorType> inputs, const TensorType& output) {
   return onednn_supports(output.dtype) && fits(output) && std::ranges::all_of(inputs, fits);
 }
 
-[[maybe_unused]] const bool onednn_conv_registered = register_kernels(
-    {KernelSource::library, conv_ops(), by_onednn<onednn_conv>, serves_conv, layouts_of_conv});
+[[maybe_unused]] const bool onednn_conv_registered =
+    register_kernels({KernelSource::library, conv_ops(), by_onednn<onednn_conv>, serves_conv, layouts_of_conv,
+                      onednn_supports});
 
 }  // namespace
 
