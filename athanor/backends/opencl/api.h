@@ -29,6 +29,7 @@ namespace athanor::opencl {
   F(ReleaseProgram)                         \
   F(CreateKernel)                           \
   F(ReleaseKernel)                          \
+  F(GetKernelInfo)                          \
   F(SetKernelArg)                           \
   F(EnqueueNDRangeKernel)                   \
   F(EnqueueReadBuffer)                      \

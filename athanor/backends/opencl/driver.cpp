@@ -122,8 +122,11 @@ void OpenClDriver::fill(Stream stream, Place to, uint8_t value, size_t bytes) {
 }
 
 void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) {
-  auto* const kernel = static_cast<cl_kernel>(launch.function);
+  auto* kernel = static_cast<cl_kernel>(launch.function);
+  const cl_command_queue queue = queue_of(stream);
   const std::scoped_lock lock(launching_);
+  const bool records = recorder_.records(queue);
+  if (records) check(recorder_.make_own(queue, kernel, launch.name), "make a kernel to be captured");
   cl_uint next = 0;
   const auto set = [&](const Place& place) {  // see BUFFER in language/opencl.kernel
     cl_mem buffer = buffer_of(place);
@@ -140,12 +143,10 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   std::array<size_t, 3> all{};
   for (size_t d = 0; d < all.size(); ++d) all[d] = launch.groups[d] * launch.group_size[d];
   cl_event event = nullptr;
-  const cl_command_queue queue = queue_of(stream);
   const cl_int code =
-      recorder_.records(queue)
-          ? recorder_.add(queue, kernel, all.data(), launch.group_size.data())
-          : api().EnqueueNDRangeKernel(queue, kernel, 3, nullptr, all.data(), launch.group_size.data(), 0,
-                                       nullptr, span != nullptr ? &event : nullptr);
+      records ? recorder_.add(queue, kernel, all.data(), launch.group_size.data())
+              : api().EnqueueNDRangeKernel(queue, kernel, 3, nullptr, all.data(), launch.group_size.data(), 0,
+                                           nullptr, span != nullptr ? &event : nullptr);
   if (code != CL_SUCCESS) check(code, fmt::format("launch the kernel '{}'", launch.name));
   if (span != nullptr) *span = {event, event};
 }

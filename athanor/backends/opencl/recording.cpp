@@ -8,12 +8,6 @@
 namespace athanor::opencl {
 namespace {
 
-/// What replays: the commands, and when they ran last.
-struct Recording {
-  cl_command_buffer_khr commands;
-  cl_event last = nullptr;
-};
-
 void await_last(Recording& recording) noexcept {
   if (recording.last == nullptr) return;
   api().WaitForEvents(1, &recording.last);
@@ -52,22 +46,30 @@ cl_int Recorder::begin(cl_command_queue queue) {
   const std::array<cl_command_buffer_properties_khr, 3> properties = {CL_COMMAND_BUFFER_FLAGS_KHR, flags, 0};
   cl_int code = CL_SUCCESS;
   const cl_command_buffer_khr commands = create_(1, &queue, properties.data(), &code);
-  if (code == CL_SUCCESS) open_[queue] = commands;
+  if (code == CL_SUCCESS) open_[queue] = {commands};
+  return code;
+}
+
+cl_int Recorder::make_own(cl_command_queue queue, cl_kernel& kernel, const std::string& name) {
+  cl_program program = nullptr;
+  cl_int code = api().GetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, nullptr);
+  if (code == CL_SUCCESS) kernel = api().CreateKernel(program, name.c_str(), &code);
+  if (code == CL_SUCCESS) open_.at(queue).kernels.push_back(kernel);
   return code;
 }
 
 cl_int Recorder::add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group) {
-  return add_(open_.at(queue), nullptr, nullptr, kernel, 3, nullptr, all, group, 0, nullptr, nullptr,
+  return add_(open_.at(queue).commands, nullptr, nullptr, kernel, 3, nullptr, all, group, 0, nullptr, nullptr,
               nullptr);
 }
 
 gpu::Captured Recorder::end(cl_command_queue queue) {
   const auto found = open_.find(queue);
   if (found == open_.end()) return nullptr;
-  const cl_command_buffer_khr commands = found->second;
+  auto recording = std::make_unique<Recording>(std::move(found->second));
   open_.erase(found);
-  if (finalize_(commands) == CL_SUCCESS) return std::make_unique<Recording>(commands).release();
-  release_(commands);
+  if (finalize_(recording->commands) == CL_SUCCESS) return recording.release();
+  release(recording.release());
   return nullptr;
 }
 
@@ -83,6 +85,7 @@ void Recorder::release(gpu::Captured captured) const noexcept {
   const std::unique_ptr<Recording> recording(static_cast<Recording*>(captured));
   await_last(*recording);
   release_(recording->commands);
+  for (const cl_kernel kernel : recording->kernels) api().ReleaseKernel(kernel);
 }
 
 }  // namespace athanor::opencl

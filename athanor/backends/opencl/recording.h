@@ -5,10 +5,17 @@
 #include <CL/cl_ext.h>
 
 #include <map>
+#include <vector>
 
 #include "athanor/backends/gpu/driver.h"
 
 namespace athanor::opencl {
+
+struct Recording {
+  cl_command_buffer_khr commands;
+  std::vector<cl_kernel> kernels = {};  // of the commands
+  cl_event last = nullptr;              // when they ran last
+};
 
 class Recorder {
  public:
@@ -20,6 +27,9 @@ class Recorder {
   cl_int begin(cl_command_queue queue);
   /// Whether launches of the queue are kept now.
   bool records(cl_command_queue queue) const { return open_.contains(queue); }
+  /// Replaces the kernel by one for the next command alone. PoCL 3.1 reads a kernel's arguments when a
+  /// command is replayed, and the kernel has been launched with others by then.
+  cl_int make_own(cl_command_queue queue, cl_kernel& kernel, const std::string& name);
   cl_int add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group);
   /// nullptr where the driver refuses.
   gpu::Captured end(cl_command_queue queue);
@@ -33,7 +43,7 @@ class Recorder {
   clFinalizeCommandBufferKHR_fn finalize_ = nullptr;
   clEnqueueCommandBufferKHR_fn enqueue_ = nullptr;
   clReleaseCommandBufferKHR_fn release_ = nullptr;
-  std::map<cl_command_queue, cl_command_buffer_khr> open_;
+  std::map<cl_command_queue, Recording> open_;
 };
 
 }  // namespace athanor::opencl
