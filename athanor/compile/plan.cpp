@@ -48,14 +48,30 @@ int Plan::queue_number(PlanQueue queue) {
   return number;
 }
 
-std::string Plan::why_not_replayed() const {
-  const auto has = [&](PlanStep::Kind kind) {
-    return std::ranges::any_of(steps, [&](const PlanStep& step) { return step.kind == kind; });
+std::vector<Plan::Stretch> Plan::stretches() const {
+  std::vector<Stretch> all;
+  const auto follows = [&](size_t s) {
+    if (s == 0) return false;
+    const PlanStep &step = steps[s], &before = steps[s - 1];
+    return step.kind == PlanStep::Kind::launch && before.kind == PlanStep::Kind::launch &&
+           step.queue == before.queue && step.waits.empty() && !before.signals;
   };
-  if (has(PlanStep::Kind::host_call)) return "it calls the host";
-  if (has(PlanStep::Kind::copy)) return "it copies between devices";
-  if (queues.size() > 1) return "it runs on several devices";
-  return steps.size() > 1 ? "" : "it has one step";
+  for (size_t s = 0; s < steps.size(); ++s)
+    if (follows(s))
+      ++all.back().end;
+    else
+      all.push_back({s, s + 1});
+  return all;
+}
+
+std::string Plan::why_not_replayed() const {
+  if (steps.size() < 2) return "it has one step";
+  const auto may_be_captured = [&](const Stretch& stretch) {
+    return stretch.steps() > 1 && steps[stretch.first].device != Device{};
+  };
+  return std::ranges::any_of(stretches(), may_be_captured)
+             ? ""
+             : "no two of its launches follow one another on a device";
 }
 
 int64_t Plan::flops() const {

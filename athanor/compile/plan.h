@@ -126,8 +126,15 @@ struct Plan {
   /// Steps that run on the host although their values are elsewhere.
   int kernels_off_device() const;
   int copies() const;
-  /// Why its steps are given to their queues one by one each time, not captured once and replayed: "it copies
-  /// between devices". "" if a device that captures launches can replay them.
+  /// Its steps, as a queue can capture and replay them: launches that follow one another, of which only the
+  /// first waits for other queues, and only the last is waited for. Other steps are stretches of their own.
+  struct Stretch {
+    size_t first = 0, end = 0;
+    size_t steps() const { return end - first; }
+  };
+  std::vector<Stretch> stretches() const;
+  /// Why all steps are given to their queues one by one each time, not captured once and replayed: "it has
+  /// one step". "" if a device that captures launches can replay some.
   std::string why_not_replayed() const;
 };
 

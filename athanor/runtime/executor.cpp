@@ -67,7 +67,7 @@ size_t step_that_writes(const Plan& plan, int value) {
 class Run {
  public:
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
-      : plan_(plan), inputs_(inputs), places_(plan.values.size()) {
+      : plan_(plan), stretches_(plan.stretches()), inputs_(inputs), places_(plan.values.size()) {
     for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue));
     for (const PlanArena& one : plan.arenas)
       if (one.bytes > 0) arenas_[one.device] = arena_for(one);
@@ -84,56 +84,53 @@ class Run {
     for (size_t v = 0; v < plan.values.size(); ++v)
       if (plan.values[v].kind == PlanValue::Kind::temporary && plan.values[v].offset >= 0)
         places_[v] = {arenas_.at(plan.values[v].type.device), plan.values[v].offset};
-    begin_copies();
   }
 
-  void step(const PlanStep& step, const CommandSite& site) {
-    Queue& queue = *queues_[static_cast<size_t>(step.queue)];
-    for (const int earlier : step.waits) queue.wait(signals_.at(earlier));
-    buffers_.clear();
-    for (const auto& ref : step.buffers) {
-      const Binding& place = places_[static_cast<size_t>(ref.value)];
-      buffers_.push_back({place.storage, place.offset + ref.byte_offset});
-    }
-    switch (step.kind) {
-      case PlanStep::Kind::launch:
-        buffers_.push_back(step.scratch_offset >= 0 ? Binding{arenas_.at(step.device), step.scratch_offset}
-                                                    : Binding{});
-        step.kernel.kernel->enqueue(queue, buffers_, &site);
-        break;
-      case PlanStep::Kind::copy:
-        queue.copy(buffers_[1], buffers_[0],
-                   plan_.values[static_cast<size_t>(step.buffers[0].value)].type.bytes());
-        break;
-      case PlanStep::Kind::host_call: {
-        const Binding output = buffers_.back();
-        buffers_.pop_back();
-        run_on_host(*step.request, buffers_, output);
-        queue_of(output.storage->device()).wait(output.storage->ready());
-        break;
+  // Queues for copies know nothing of what other queues were given before this plan.
+  void begin_copies() {
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (plan_.queues[q].transfers)
+        for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
+    if (plan_.devices.size() > 1)
+      for (const auto& input : inputs_)
+        for (size_t q = 0; q < queues_.size(); ++q)
+          if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
+  }
+
+  // What comes after this plan knows nothing of its copies. The host's memory has no queue that could wait.
+  void end_copies() {
+    for (size_t q = 0; q < queues_.size(); ++q)
+      if (plan_.queues[q].transfers) {
+        const std::shared_ptr<Event> copied = queues_[q]->record();
+        for (const Device device : plan_.devices) queue_of(device).wait(copied);
       }
-    }
-    if (step.signals) signals_[static_cast<int>(&step - plan_.steps.data())] = queue.record();
   }
 
-  /// Whether the plan is launches of one queue, which do not change from run to run, and the device can keep
-  /// them.
-  bool can_replay() const { return plan_.why_not_replayed().empty() && queues_.front()->captures(); }
+  void step(size_t s) {
+    const StepSite site(plan_.steps[s], s);
+    try {
+      wait_for_others(s);
+      give(plan_.steps[s], site);
+      signal(s);
+    } catch (const Error& error) {
+      throw named(error, site);
+    }
+  }
 
-  /// Gives all launches to the device in one call, if they were captured; else runs nothing.
+  /// Whether a device can keep launches that follow one another and do not change from run to run.
+  bool can_replay() const {
+    return std::ranges::any_of(stretches_, [&](const auto& stretch) { return captures(stretch); });
+  }
+
+  /// Runs the plan with all stretches that can be captured given to their devices in one call each, if they
+  /// were captured; else runs nothing.
   bool replay(Replays& replays) {
-    Queue& queue = *queues_.front();
     replays.look(values_at());
     std::vector<Binding> bound = places_;
-    if (const std::shared_ptr<Storage>& slots = replays.slots(plan_.device()))
-      for (size_t v = 0; v < places_.size(); ++v)
-        if (replays.slot(v) >= 0) places_[v] = {slots.get(), replays.slot(v)};
-    Replay* const captured = replays.find([&] {
-      require_all(queue);
-      return queue.capture([&] {
-        for (size_t s = 0; s < plan_.steps.size(); ++s) step(plan_.steps[s], StepSite(plan_.steps[s], s));
-      });
-    });
+    for (size_t v = 0; v < places_.size(); ++v)
+      if (replays.slot(v) >= 0)
+        places_[v] = {replays.slots(plan_.values[v].type.device).get(), replays.slot(v)};
+    const Replays::Captured* const captured = replays.find([&] { return capture(); });
     if (captured == nullptr) {
       places_ = std::move(bound);
       return false;
@@ -141,18 +138,30 @@ class Run {
     const auto copy_slots = [&](PlanValue::Kind kind, bool in) {
       for (size_t v = 0; v < places_.size(); ++v)
         if (plan_.values[v].kind == kind && replays.slot(v) >= 0)
-          queue.copy(in ? places_[v] : bound[v], in ? bound[v] : places_[v], plan_.values[v].type.bytes());
+          queue_of(plan_.values[v].type.device)
+              .copy(in ? places_[v] : bound[v], in ? bound[v] : places_[v], plan_.values[v].type.bytes());
     };
-    require_all(queue);
+    require_all();
     copy_slots(PlanValue::Kind::input, true);
-    captured->run();
+    begin_copies();
+    for (size_t i = 0; i < stretches_.size(); ++i) {
+      const auto [first, end] = stretches_[i];
+      if (Replay* const together = (*captured)[i].get()) {
+        wait_for_others(first);
+        together->run();
+        signal(end - 1);
+      } else {
+        for (size_t s = first; s < end; ++s) step(s);
+      }
+    }
+    end_copies();
     copy_slots(PlanValue::Kind::output, false);
     ++replays.runs;
     return true;
   }
 
   /// Waits until the step has run.
-  void finish(const PlanStep& step) const { queues_[static_cast<size_t>(step.queue)]->finish(); }
+  void finish(const PlanStep& step) const { queue_for(step).finish(); }
   void finish() const {
     for (Queue* queue : queues_) queue->finish();
   }
@@ -177,7 +186,6 @@ class Run {
 
   /// The outputs, whose content is there when all that was given to their device's queue has run.
   std::vector<std::shared_ptr<Storage>> outputs() {
-    end_copies();
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {
       const auto [event, fresh] = done.emplace(output->device(), nullptr);
@@ -188,6 +196,62 @@ class Run {
   }
 
  private:
+  Queue& queue_for(const PlanStep& step) const { return *queues_[static_cast<size_t>(step.queue)]; }
+
+  void wait_for_others(size_t s) {
+    for (const int earlier : plan_.steps[s].waits) queue_for(plan_.steps[s]).wait(signals_.at(earlier));
+  }
+  void signal(size_t s) {
+    if (plan_.steps[s].signals) signals_[static_cast<int>(s)] = queue_for(plan_.steps[s]).record();
+  }
+
+  void give(const PlanStep& step, const CommandSite& site) {
+    Queue& queue = queue_for(step);
+    buffers_.clear();
+    for (const auto& ref : step.buffers) {
+      const Binding& place = places_[static_cast<size_t>(ref.value)];
+      buffers_.push_back({place.storage, place.offset + ref.byte_offset});
+    }
+    switch (step.kind) {
+      case PlanStep::Kind::launch:
+        buffers_.push_back(step.scratch_offset >= 0 ? Binding{arenas_.at(step.device), step.scratch_offset}
+                                                    : Binding{});
+        step.kernel.kernel->enqueue(queue, buffers_, &site);
+        break;
+      case PlanStep::Kind::copy:
+        queue.copy(buffers_[1], buffers_[0],
+                   plan_.values[static_cast<size_t>(step.buffers[0].value)].type.bytes());
+        break;
+      case PlanStep::Kind::host_call: {
+        const Binding output = buffers_.back();
+        buffers_.pop_back();
+        run_on_host(*step.request, buffers_, output);
+        queue_of(output.storage->device()).wait(output.storage->ready());
+        break;
+      }
+    }
+  }
+
+  bool captures(const Plan::Stretch& stretch) const {
+    return stretch.steps() > 1 && queue_for(plan_.steps[stretch.first]).captures();
+  }
+
+  // {} if a driver refuses.
+  Replays::Captured capture() {
+    require_all();
+    Replays::Captured all;
+    for (const Plan::Stretch& stretch : stretches_) {
+      all.emplace_back();
+      if (!captures(stretch)) continue;
+      all.back() = queue_for(plan_.steps[stretch.first]).capture([&] {
+        for (size_t s = stretch.first; s < stretch.end; ++s)
+          give(plan_.steps[s], StepSite(plan_.steps[s], s));
+      });
+      if (all.back() == nullptr) return {};
+    }
+    return all;
+  }
+
   Storage* arena_for(const PlanArena& needed) const {
     try {
       return arena(needed.device, needed.bytes).get();
@@ -209,12 +273,16 @@ class Run {
     }
   }
 
-  // Of each value: where it lies, and whether that may be exchanged.
+  // Of each value on a device that captures: where it lies, and whether that may be exchanged.
   std::vector<Replays::Where> values_at() const {
     std::vector<Replays::Where> all;
     for (size_t v = 0; v < places_.size(); ++v) {
       const PlanValue& value = plan_.values[v];
-      const void* const address = places_[v].storage == nullptr ? nullptr : places_[v].storage->address();
+      if (places_[v].storage == nullptr || !queue_of(value.type.device).captures()) {
+        all.emplace_back();
+        continue;
+      }
+      const void* const address = places_[v].storage->address();
       const bool bound = value.kind != PlanValue::Kind::temporary && value.in_place_of < 0;
       all.push_back({address, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
     }
@@ -224,32 +292,14 @@ class Run {
     return all;
   }
 
-  void require_all(Queue& queue) const {
+  void require_all() const {
     for (const Binding& place : places_)
-      if (place.storage != nullptr) queue.require(*place.storage);
-  }
-
-  // Queues for copies know nothing of what other queues were given before this plan.
-  void begin_copies() {
-    for (size_t q = 0; q < queues_.size(); ++q)
-      if (plan_.queues[q].transfers)
-        for (const Device device : plan_.devices) queues_[q]->wait(queue_of(device).record());
-    if (plan_.devices.size() > 1)
-      for (const auto& input : inputs_)
-        for (size_t q = 0; q < queues_.size(); ++q)
-          if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
-  }
-
-  // What comes after this plan knows nothing of its copies. The host's memory has no queue that could wait.
-  void end_copies() {
-    for (size_t q = 0; q < queues_.size(); ++q)
-      if (plan_.queues[q].transfers) {
-        const std::shared_ptr<Event> copied = queues_[q]->record();
-        for (const Device device : plan_.devices) queue_of(device).wait(copied);
-      }
+      if (place.storage != nullptr)
+        if (Queue& queue = queue_of(place.storage->device()); queue.captures()) queue.require(*place.storage);
   }
 
   const Plan& plan_;
+  const std::vector<Plan::Stretch> stretches_;
   std::span<const std::shared_ptr<Storage>> inputs_;
   std::vector<Queue*> queues_;
   std::vector<Binding> places_;  // of the plan's values
@@ -320,17 +370,13 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     if (run.replay(history.replays)) return run.outputs();
     begun = 0;
   }
+  run.begin_copies();
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     leaving.before(i, run);
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? Clock::now() : Clock::time_point{};
-    const StepSite site(step, i);
-    try {
-      run.step(step, site);
-    } catch (const Error& error) {
-      throw named(error, site);
-    }
+    run.step(i);
     if (times) {
       run.finish(step);
       (*times)[i].seconds += seconds_since(start);
@@ -343,6 +389,7 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
     }
   }
   leaving.end();
+  run.end_copies();
   return run.outputs();
 }
 

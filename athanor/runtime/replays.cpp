@@ -22,29 +22,30 @@ void Replays::give_slot(size_t value, int64_t bytes) {
   constexpr int64_t alignment = 64;
   slot_of_[value] = slot_bytes_;
   slot_bytes_ += (bytes + alignment - 1) / alignment * alignment;
-  slots_ = nullptr;
+  slots_.clear();
   entries_.clear();
 }
 
 const std::shared_ptr<Storage>& Replays::slots(Device device) {
-  if (slots_ == nullptr && slot_bytes_ > 0) slots_ = allocate(device, static_cast<size_t>(slot_bytes_));
-  return slots_;
+  std::shared_ptr<Storage>& storage = slots_[device];
+  if (storage == nullptr && slot_bytes_ > 0) storage = allocate(device, static_cast<size_t>(slot_bytes_));
+  return storage;
 }
 
-Replay* Replays::find(const std::function<std::unique_ptr<Replay>()>& capture) {
+const Replays::Captured* Replays::find(const std::function<Captured()>& capture) {
   if (impossible_) return nullptr;
   const auto found = std::ranges::find(entries_, key_, &Entry::addresses);
   if (found == entries_.end()) {
     if (entries_.size() == most) entries_.pop_back();
-    entries_.push_front({key_, nullptr});
+    entries_.push_front({key_, {}});
     return nullptr;
   }
   entries_.splice(entries_.begin(), entries_, found);
-  if (found->replay == nullptr) {
-    found->replay = capture();
-    impossible_ = found->replay == nullptr;
+  if (found->captured.empty()) {
+    found->captured = capture();
+    impossible_ = found->captured.empty();
   }
-  return found->replay.get();
+  return impossible_ ? nullptr : &found->captured;
 }
 
 }  // namespace athanor

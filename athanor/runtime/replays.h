@@ -1,8 +1,9 @@
-// Replays: a plan's launches, captured once and then replayed in one call.
+// Replays: a plan's launches, captured once and then replayed, a stretch of them in one call.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,16 +22,18 @@ class Replays {
     const void* address = nullptr;
     int64_t bytes = 0;
   };
+  /// By stretch of the plan; nullptr: its steps are given one by one.
+  using Captured = std::vector<std::unique_ptr<Replay>>;
 
   /// Records a run's values, in the plan's order. Call it before the functions below.
   void look(const std::vector<Where>& values);
   /// The value's offset in slots(); -1 where it has none.
   int64_t slot(size_t value) const { return slot_of_[value]; }
-  /// nullptr where there are no slots.
+  /// Memory of the device for the slots of its values; nullptr where there are no slots.
   const std::shared_ptr<Storage>& slots(Device device);
-  /// The captured run for the addresses of the last values; nullptr if they are new, or if the driver refuses
-  /// to capture. `capture` is called when they occur for the second time.
-  Replay* find(const std::function<std::unique_ptr<Replay>()>& capture);
+  /// The captured run for the addresses of the last values; nullptr if they are new, or if a driver refuses
+  /// to capture. `capture` is called when they occur for the second time; {}: a driver refused.
+  const Captured* find(const std::function<Captured()>& capture);
   /// How often captured runs were replayed.
   int64_t runs = 0;
 
@@ -41,7 +44,7 @@ class Replays {
   using Addresses = std::vector<const void*>;
   struct Entry {
     Addresses addresses;
-    std::unique_ptr<Replay> replay;
+    Captured captured;
   };
   void give_slot(size_t value, int64_t bytes);
 
@@ -49,7 +52,7 @@ class Replays {
   Addresses key_;   // of those without a slot
   std::vector<int64_t> slot_of_;
   int64_t slot_bytes_ = 0;
-  std::shared_ptr<Storage> slots_;
+  std::map<Device, std::shared_ptr<Storage>> slots_;
   std::list<Entry> entries_;  // the last used in front
   bool impossible_ = false;
 };
