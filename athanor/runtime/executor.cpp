@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <map>
 #include <string>
-#include <string_view>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
-#include "athanor/base/os/interrupt.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/runtime/host_op.h"
+#include "athanor/runtime/leaving.h"
+#include "athanor/runtime/step_site.h"
 #include "athanor/runtime/thread_owned.h"
 
 namespace athanor {
@@ -35,26 +34,6 @@ const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
 
 Queue& queue_of(const PlanQueue& queue) {
   return queue.transfers ? transfers_of(queue.device) : queue_of(queue.device);
-}
-
-class StepSite final : public CommandSite {
- public:
-  StepSite(const PlanStep& step, size_t number) : step_(step), number_(number) {}
-  std::string step() const override {
-    return fmt::format("plan step {} ({})", number_, step_.name_and_parts());
-  }
-  std::string where() const override { return step_.where; }
-  std::string label() const override { return fmt::format("{} {}", number_, step_.name()); }
-
- private:
-  const PlanStep& step_;
-  size_t number_;
-};
-
-// The error with the step, its part of the model and its line. `more`: what else is said of the step.
-Error named(const Error& error, const StepSite& site, std::string_view more = "") {
-  return Error(error.code(), fmt::format("{}{}: {}", site.step(), more, error.problem()),
-               error.where().empty() ? site.where() : error.where(), error.hint());
 }
 
 // The step that makes a value.
@@ -309,49 +288,6 @@ class Run {
   std::map<int, std::shared_ptr<Event>> signals_;  // of steps that others wait for
 };
 
-// Whether one of the first `begun` steps has written over an input: what it was to become must then be
-// finished.
-bool has_overwritten(const Plan& plan, size_t begun) {
-  for (size_t s = 0; s < begun; ++s)
-    for (const int written : plan.steps[s].writes) {
-      const int input = plan.values[static_cast<size_t>(written)].in_place_of;
-      if (input >= 0 && plan.values[static_cast<size_t>(input)].kind == PlanValue::Kind::input) return true;
-    }
-  return false;
-}
-
-// Leaves a plan when somebody asked to stop, between two steps and while all inputs are whole. Other devices
-// than the host run behind the launches: a plan that takes long there is waited for step by step, so that it
-// can be left. Which do is seen when they run for the first time.
-class Leaving {
- public:
-  Leaving(const Plan& plan, std::optional<bool>& runs_long) : plan_(plan), runs_long_(runs_long) {
-    if (!interrupts_are_held()) return;
-    first_ = !runs_long_;
-    const bool on_host = std::ranges::all_of(plan.devices, [](Device device) { return device == Device{}; });
-    waits_ = !on_host && (first_ || *runs_long_);
-  }
-
-  void before(size_t step, const Run& run) const {
-    if (!interrupts_are_held()) return;
-    if (waits_ && step > 0) run.finish();
-    if (interrupt_signal() != 0 && !has_overwritten(plan_, step)) throw Interrupted();
-  }
-
-  bool waits() const { return waits_; }
-
-  void end() const {
-    constexpr double long_run = 0.5;  // seconds
-    if (first_) runs_long_ = seconds_since(start_) > long_run;
-  }
-
- private:
-  const Plan& plan_;
-  std::optional<bool>& runs_long_;
-  bool first_ = false, waits_ = false;
-  Clock::time_point start_ = Clock::now();
-};
-
 }  // namespace
 
 std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
@@ -363,16 +299,17 @@ std::vector<std::shared_ptr<Storage>> execute(const Plan& plan,
   std::vector<StepTime>* const times = options.times;
   if (times) times->resize(plan.steps.size());
   const Leaving leaving(plan, history.runs_long);
+  const auto finish = [&] { run.finish(); };
   if (options.replay && run.can_replay() && !options.check_nan && times == nullptr && !leaving.waits() &&
       Trace::active() == nullptr) {
-    leaving.before(0, run);
+    leaving.before(0, finish);
     begun = plan.steps.size();
     if (run.replay(history.replays)) return run.outputs();
     begun = 0;
   }
   run.begin_copies();
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    leaving.before(i, run);
+    leaving.before(i, finish);
     const PlanStep& step = plan.steps[i];
     begun = i + 1;
     const auto start = times ? Clock::now() : Clock::time_point{};
