@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "athanor/ops/ops.h"
+#include "athanor/ops/product_op.h"
 #include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
 
@@ -133,6 +136,16 @@ TEST(Attention, MasksHideKeys) {
   expect_error(ErrorCode::shape, {"scaled_dot_product_attention", "queries have 2 features, keys 4"}, [&] {
     scaled_dot_product_attention(q, zeros({1, 3, 4}), v);
   });
+}
+
+TEST(Linalg, EachTypeHasAnOpForItsProducts) {
+  for (const DType dtype :
+       {DType::f32, DType::f16, DType::bf16, DType::i32, DType::i8, DType::f8e4m3, DType::f8e5m2}) {
+    const Op& op = product_op(dtype);
+    const std::array factors{TensorType{dtype, {1, 2, 3}, {}}, TensorType{dtype, {1, 3, 4}, {}}};
+    const DType sums = dtype == DType::i8 ? DType::i32 : size_of(dtype) == 1 ? DType::f32 : dtype;
+    EXPECT_EQ(op.infer(factors, {}), (TensorType{sums, {1, 2, 4}, {}})) << to_string(dtype);
+  }
 }
 
 }  // namespace
