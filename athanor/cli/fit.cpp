@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -86,7 +87,8 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
   const std::string name(to_string(precision));
   const auto plain = fitter.largest({.parts = parts, .precision = precision});
   const auto again = fitter.largest({.parts = parts, .again = true, .precision = precision});
-  FitChart::Series kept{name, {}}, recomputed{name + ", computed again", {}};
+  FitChart::Series kept{name, {}}, recomputed{name + ", some recomputed", {}},
+      parted{name + ", in parts", {}};
   const int64_t last = std::max({again ? again->of.batch_size : 0, plain ? plain->of.batch_size : 0, asked});
   std::vector<int64_t> batches;
   for (int64_t batch = parts * fitter.least_batch(); batch <= last; batch *= 2)
@@ -101,7 +103,10 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
     if (const auto point = fitter.look(whole)) {
       result.points.push_back(*point);
       kept.points.push_back(*point);
-      if (plain && batch == plain->of.batch_size) recomputed.points.push_back(*point);
+      if (plain && batch == plain->of.batch_size) {
+        recomputed.points.push_back(*point);
+        parted.points.push_back(*point);
+      }
       continue;
     }
     FitCase less = whole;
@@ -110,10 +115,14 @@ void look_at(Fitter& fitter, Precision precision, int64_t parts, int64_t asked, 
       result.points.push_back(*point);
       recomputed.points.push_back(*point);
     }
-    if (const auto point = fitter.in_parts(whole)) result.points.push_back(*point);
+    if (const auto point = fitter.in_parts(whole)) {
+      result.points.push_back(*point);
+      parted.points.push_back(*point);
+    }
   }
   if (!kept.points.empty()) result.series.push_back(std::move(kept));
   if (recomputed.points.size() > 1) result.series.push_back(std::move(recomputed));
+  if (parted.points.size() > 1) result.series.push_back(std::move(parted));
 }
 
 /// The fastest way to compute the batch that was asked for; else the largest power of two of which all is
@@ -144,12 +153,24 @@ std::string table_of(const std::vector<FitPoint>& points, const std::optional<Fi
                      const FitUnit& unit) {
   std::string text = fmt::format("  precision   batch     memory  step time {:>11}\n", unit.many + "/s");
   for (const FitPoint& point : points)
-    text += fmt::format(
-        "{} {:<9} {:>7} {:>10} {:>10} {:>11.0f}{}{}\n", advised && advised->of == point.of ? "*" : " ",
-        to_string(point.of.precision), point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
-        format_duration(point.seconds), point.per_second() * static_cast<double>(unit.in_example),
-        name_of(point).empty() ? "" : "  ", name_of(point));
+    text += fmt::format("{} {:<9} {:>7} {:>10} {:>10} {:>11}{}{}\n",
+                        advised && advised->of == point.of ? "*" : " ", to_string(point.of.precision),
+                        point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
+                        format_duration(point.seconds),
+                        grouped(std::llround(point.per_second() * static_cast<double>(unit.in_example))),
+                        name_of(point).empty() ? "" : "  ", name_of(point));
   return text;
+}
+
+/// The smallest batch that is about as fast for each example as the advised one; none if that is the advised
+/// one itself. Larger batches than it only make steps longer.
+std::optional<int64_t> as_fast(const FitResult& result) {
+  for (const FitPoint& point : result.points)
+    if (point.of.precision == result.advised->of.precision && point.of.parts == result.advised->of.parts &&
+        !point.of.again && point.of.batch_size < result.advised->of.batch_size &&
+        point.per_second() >= 0.95 * result.advised->per_second())
+      return point.of.batch_size;
+  return std::nullopt;
 }
 
 nlohmann::ordered_json json_of(const FitPoint& point) {
@@ -248,6 +269,11 @@ int fit(const FitOptions& options, bool precision_was_given) {
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
+  if (const auto batch = as_fast(result); batch && !options.batch_was_given)
+    std::cout << fmt::format(
+        "A batch of {} is predicted to compute as many {} a second (within 5 %); larger ones only make steps "
+        "longer.\n",
+        *batch, unit.many);
   if (options.check && !measured)
     std::cout << "Not checked: the system does not tell the peak of this process's memory.\n";
   if (measured)

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
@@ -101,6 +102,16 @@ int compare(const RunsOptions& options) {
   return 0;
 }
 
+/// The test at the end of a run that ended in the middle of an epoch.
+std::optional<TestPoint> last_test_of(const RunInfo& run) {
+  const auto summary = summary_of(run);
+  const std::string quality = "test_" + run.status.quality;
+  const int64_t tested = run.status.epochs.empty() ? 0 : run.status.epochs.back().step;
+  if (run.status.steps <= tested || !summary.contains("test_loss") || !summary.contains(quality))
+    return std::nullopt;
+  return TestPoint{run.status.steps, summary["test_loss"], summary[quality]};
+}
+
 int plot(const RunsOptions& options) {
   std::vector<RunCurve> curves;
   std::vector<std::string> titles;
@@ -109,7 +120,8 @@ int plot(const RunsOptions& options) {
                       .note = run.status.best,
                       .steps = fs::exists(run.folder.metrics()) ? read_metrics(run.folder.metrics())
                                                                 : std::vector<StepMetrics>(),
-                      .epochs = run.status.epochs});
+                      .epochs = run.status.epochs,
+                      .last_test = last_test_of(run)});
     if (!run.config) continue;
     const std::string title = fmt::format("{} on {}", run.config->model, dataset_title(run.config->data));
     if (std::ranges::find(titles, title) == titles.end()) titles.push_back(title);

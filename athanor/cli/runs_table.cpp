@@ -52,16 +52,6 @@ std::string state_text(const RunStatus& status) {
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
-json summary_of(const RunInfo& run) {
-  try {
-    json summary = json::parse(read_text_file(run.folder.summary()), nullptr, false);
-    if (summary.is_object()) return summary;
-  } catch (const Error&) {
-    // It has none, for it did not come to its end.
-  }
-  return json::object();
-}
-
 std::string value_text(const json& value) {
   if (value.is_null()) return "(default)";
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -112,6 +102,16 @@ std::string device_text(const RunStatus& status) {
 }
 
 }  // namespace
+
+json summary_of(const RunInfo& run) {
+  try {
+    json summary = json::parse(read_text_file(run.folder.summary()), nullptr, false);
+    if (summary.is_object()) return summary;
+  } catch (const Error&) {
+    // It has none, for it did not come to its end.
+  }
+  return json::object();
+}
 
 std::string runs_table(const std::vector<RunInfo>& runs) {
   Table rows{{"RUN", "MODEL", "DATA", "DEVICE", "TYPES", "BEST TEST", "TIME", "STARTED", "STATE"}};

@@ -13,6 +13,9 @@ std::string runs_table(const std::vector<RunInfo>& runs);
 /// The same of one run, for programs.
 nlohmann::ordered_json run_facts(const RunInfo& run);
 
+/// summary.json; {} of a run that did not come to its end.
+nlohmann::json summary_of(const RunInfo& run);
+
 /// Rows of names with a value for each run.
 struct RunsComparison {
   struct Row {

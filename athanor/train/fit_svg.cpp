@@ -15,7 +15,7 @@
 namespace athanor {
 namespace {
 
-constexpr double fit_width = 920, fit_height = 640, fit_left = 92, fit_right = fit_width - 190;
+constexpr double fit_width = 920, fit_height = 640, fit_left = 92, fit_right = fit_width - 206;
 
 constexpr std::string_view fit_style = R"(
   text { font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }
@@ -24,10 +24,12 @@ constexpr std::string_view fit_style = R"(
   .limit { stroke: #c03a2b; stroke-width: 1.6; stroke-dasharray: 6 4 } .limit-text { fill: #c03a2b }
   .line { fill: none; stroke-width: 2.4; stroke-linejoin: round } .s0 { stroke: #2f6fde } .s1 { stroke: #e0681c }
   .s2 { stroke: #1f9d74 } .s3 { stroke: #8a55d7 } .d0 { fill: #2f6fde } .d1 { fill: #e0681c } .d2 { fill: #1f9d74 } .d3 { fill: #8a55d7 }
+  .s4 { stroke: #c23b6b } .s5 { stroke: #0f8ea8 } .d4 { fill: #c23b6b } .d5 { fill: #0f8ea8 }
   @media (prefers-color-scheme: dark) {
     text { fill: #93a1b0 } .title, .panel { fill: #e8edf3 } .page { fill: #11161d } .grid { stroke: #222b36 } .axis { stroke: #3a4654 }
     .limit { stroke: #ff7b6b } .limit-text { fill: #ff7b6b } .s0 { stroke: #6ea3ff } .s1 { stroke: #ff9a52 } .s2 { stroke: #4fd1a5 }
     .s3 { stroke: #b991ff } .d0 { fill: #6ea3ff } .d1 { fill: #ff9a52 } .d2 { fill: #4fd1a5 } .d3 { fill: #b991ff }
+    .s4 { stroke: #ff86ad } .s5 { stroke: #52cbe3 } .d4 { fill: #ff86ad } .d5 { fill: #52cbe3 }
   }
 )";
 
@@ -67,7 +69,7 @@ class FitDrawing {
            .label = [](double v) { return format_bytes(static_cast<uint64_t>(v)); }},
           true);
     panel({.title = "Predicted time of a step",
-           .top = 384,
+           .top = 390,
            .bottom = 584,
            .most = 1.08 * most_seconds_,
            .value = [](const FitPoint& p) { return p.seconds; },
@@ -126,13 +128,13 @@ class FitDrawing {
       std::string line;
       for (const FitPoint& point : points)
         line += fmt::format("{:.1f},{:.1f} ", x(point.of.batch_size), panel.y(panel.value(point)));
-      text_ += fmt::format("<polyline points=\"{}\" class=\"line s{}\"/>\n", line, s % 4);
+      text_ += fmt::format("<polyline points=\"{}\" class=\"line s{}\"/>\n", line, s % 6);
       for (const FitPoint& point : points)
         text_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" class=\"d{}\"/>\n",
-                             x(point.of.batch_size), panel.y(panel.value(point)), s % 4);
+                             x(point.of.batch_size), panel.y(panel.value(point)), s % 6);
       if (bytes) {
         const double at = panel.bottom - 20.0 * static_cast<double>(chart_.series.size() - 1 - s);
-        rule(fit_right + 10, at - 4, fit_right + 30, at - 4, fmt::format("line s{}", s % 4));
+        rule(fit_right + 10, at - 4, fit_right + 30, at - 4, fmt::format("line s{}", s % 6));
         label(fit_right + 36, at, "", "start", name);
       }
     }

@@ -33,7 +33,7 @@ struct LrAxes {
     return lr_left + (lr_right - lr_left) * (std::log10(lr) - first) / std::max(1e-9, last - first);
   }
   double y(double loss) const {
-    return lr_bottom - (lr_bottom - lr_top) * std::clamp((loss - low) / (high - low), 0.0, 1.0);
+    return lr_bottom - (lr_bottom - lr_top) * std::clamp((loss - low) / (high - low), -1.0, 2.0);
   }
 };
 
@@ -50,6 +50,19 @@ std::string grid_of(const LrAxes& axes) {
         "<path class=\"axis\" d=\"M{0:.1f} {1}v5\"/><text x=\"{0:.1f}\" y=\"{2}\" "
         "text-anchor=\"middle\">{3:g}</text>\n",
         axes.x(std::pow(10, power)), lr_bottom, lr_bottom + 21, std::pow(10, power));
+  return svg;
+}
+
+std::string legend_of(bool falls) {
+  const double y = lr_top - 18.5;
+  std::string svg = fmt::format(
+      "<path class=\"raw\" d=\"M{0} {2}h22\"/><text x=\"{1}\" y=\"{3}\">every step</text>\n"
+      "<path class=\"mean\" d=\"M{4} {2}h22\"/><text x=\"{5}\" y=\"{3}\">running mean</text>\n",
+      lr_right - 370, lr_right - 340, y, y + 4.5, lr_right - 256, lr_right - 226);
+  if (falls)
+    svg += fmt::format(
+        "<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"5.5\"/><text x=\"{}\" y=\"{}\">falls fastest</text>\n",
+        lr_right - 108, y, lr_right - 94, y + 4.5);
   return svg;
 }
 
@@ -76,7 +89,12 @@ std::string draw_lr_sweep(const LrSweep& sweep, const std::string& title, const 
     mean += fmt::format("{}{:.1f} {:.1f}", move, axes.x(point.lr), axes.y(point.smooth));
   }
   svg += grid_of(axes) +
-         fmt::format("<path class=\"raw\" d=\"{}\"/>\n<path class=\"mean\" d=\"{}\"/>\n", raw, mean);
+         fmt::format(
+             "<clipPath id=\"chart\"><rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/></clipPath>\n<g "
+             "clip-path=\"url(#chart)\"><path class=\"raw\" d=\"{}\"/>\n<path class=\"mean\" "
+             "d=\"{}\"/></g>\n",
+             lr_left, lr_top, lr_right - lr_left, lr_bottom - lr_top, raw, mean) +
+         legend_of(sweep.steepest.has_value());
   if (sweep.steepest) {
     const auto at = std::ranges::find(sweep.points, *sweep.steepest, &LrPoint::lr);
     const double x = axes.x(*sweep.suggested);

@@ -87,8 +87,11 @@ std::string figures_of(const RunInfo& run, const json& summary) {
   const auto plain = [](double value) { return fmt::format("{:.4f}", value); };
   const auto count = [](double value) { return grouped(static_cast<int64_t>(value)); };
   const bool text = summary.is_object() && summary.contains("test_perplexity");
-  number("test_bits_per_byte", plain, "bits per byte of test text");
-  number("test_perplexity", plain, "perplexity");
+  number(
+      "test_bits_per_byte", [](double value) { return fmt::format("{:.3f}", value); },
+      "bits per byte of test text");
+  number(
+      "test_perplexity", [](double value) { return fmt::format("{:.2f}", value); }, "perplexity");
   const auto short_form = [](double value) { return fmt::format("{:.5g}", value); };
   number("test_mean_iou", percent, "mean IoU over classes");
   if (!text)
@@ -166,8 +169,8 @@ std::string pictures_of(const json& examples, const char* list, const char* mark
     const std::string right = escape_xml(one.at("right").get<std::string>());
     const std::string answer = escape_xml(one.at("answer").get<std::string>());
     html += fmt::format(
-        "<figure class=\"{}\"><img alt=\"{}\" src=\"data:image/png;base64,{}\"><b>{}</b> {:.0f} "
-        "%{}</figure>\n",
+        "<figure class=\"{}\"><img alt=\"{}\" src=\"data:image/png;base64,{}\"><b>{}</b> "
+        "{:.0f}&nbsp;%{}</figure>\n",
         mark, right, escape_xml(one.at("png").get<std::string>()), answer,
         100 * one.at("share").get<double>(), right == answer ? "" : "<br>it is " + right);
   }

@@ -120,10 +120,11 @@ std::string lines_of(const RunsPanel& panel, const std::vector<RunCurve>& runs) 
 
 using OfStep = std::function<double(const StepMetrics&)>;
 using OfEpoch = std::function<double(const EpochMetrics&)>;
+using OfTest = std::function<double(const TestPoint&)>;
 
 /// `quality`: at most 1, which is best; else at least 0.
 RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, bool quality, bool percent,
-                   double top, const OfStep& of_step, const OfEpoch& of_epoch) {
+                   double top, const OfStep& of_step, const OfEpoch& of_epoch, const OfTest& of_test) {
   RunsPanel panel{.name = name, .percent = percent, .top = top, .low = 0, .high = 1, .steps = 1, .runs = {}};
   double low = 1, high = 0;
   for (const RunCurve& run : runs) {
@@ -132,6 +133,8 @@ RunsPanel panel_of(const std::vector<RunCurve>& runs, const std::string& name, b
       lines.training.push_back({static_cast<double>(step.step), of_step(step)});
     for (const auto& epoch : run.epochs)
       lines.tests.push_back({static_cast<double>(epoch.step), of_epoch(epoch)});
+    if (const auto& test = run.last_test)
+      lines.tests.push_back({static_cast<double>(test->step), of_test(*test)});
     for (const CurvePoint& point : lines.training) panel.steps = std::max(panel.steps, point.step);
     for (const CurveLine& line : {running_mean(lines.training), lines.tests}) {
       if (line.empty()) continue;
@@ -186,11 +189,13 @@ std::string draw_runs(const std::string& title, const std::vector<RunCurve>& run
   }
   const RunsPanel loss = panel_of(
       runs, "Loss", false, false, first, [](const StepMetrics& step) { return step.loss; },
-      [](const EpochMetrics& epoch) { return epoch.test_loss; });
+      [](const EpochMetrics& epoch) { return epoch.test_loss; },
+      [](const TestPoint& test) { return test.loss; });
   const RunsPanel accuracy = panel_of(
       runs, quality_title(runs), true, is_share(runs), second,
       [](const StepMetrics& step) { return step.accuracy; },
-      [](const EpochMetrics& epoch) { return epoch.test_accuracy; });
+      [](const EpochMetrics& epoch) { return epoch.test_accuracy; },
+      [](const TestPoint& test) { return test.accuracy; });
   for (const RunsPanel* panel : {&loss, &accuracy}) svg += axes_of(*panel) + lines_of(*panel, runs);
   svg += fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>\n"

@@ -1,8 +1,10 @@
 // The curves of several runs in one chart.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "athanor/train/loss_svg.h"
 #include "athanor/train/metrics.h"
 
 namespace athanor {
@@ -11,6 +13,7 @@ struct RunCurve {
   std::string name, note;  // "runs/a", "accuracy 91.2 %"
   std::vector<StepMetrics> steps;
   std::vector<EpochMetrics> epochs;
+  std::optional<TestPoint> last_test;  // in the middle of an epoch, as --max-steps ends a run
 };
 
 /// An SVG document that stands by itself, for light and dark pages: loss and accuracy of each run, the

@@ -66,6 +66,7 @@ TEST_F(RunsProgram, ListsComparesDrawsAndRemoves) {
   EXPECT_THAT(text("both.svg"), HasSubstr("<title>gpt2-nano on text.txt</title>"));
   EXPECT_THAT(text("both.svg"), HasSubstr(">runs/b</text>"));
   EXPECT_THAT(text("both.svg"), HasSubstr("curve s1"));
+  EXPECT_THAT(text("both.svg"), HasSubstr("runs/b, step 4: test")) << "the test after its last step";
 
   const testing::Outcome mistyped = run({"runs", "compare", "runs/a", "runs/bb"});
   EXPECT_EQ(mistyped.exit_code, 2);

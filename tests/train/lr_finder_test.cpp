@@ -68,6 +68,7 @@ TEST(LrFinder, PictureMarksTheSuggestion) {
   EXPECT_THAT(svg, HasSubstr("falls fastest at 0.0"));
   EXPECT_THAT(svg, HasSubstr("suggested: 0."));
   EXPECT_THAT(svg, HasSubstr("mlp &lt;1&gt;"));
+  EXPECT_THAT(svg, HasSubstr(">running mean</text>"));
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 

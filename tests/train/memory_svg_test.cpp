@@ -1,0 +1,92 @@
+// The chart of a step's memory, read back from its rectangles, beside the plan that it shows.
+#include "athanor/train/memory_svg.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "athanor/base/text.h"
+#include "athanor/compile/plan.h"
+#include "athanor/train/fit.h"
+
+namespace athanor {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Box {
+  double x, y, width, height;
+};
+
+std::vector<Box> boxes_in(const std::string& svg) {
+  static const std::regex box(
+      R"re(<rect class="v (?:long|short)" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"><title>)re");
+  std::vector<Box> boxes;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), box), end; at != end; ++at)
+    boxes.push_back({std::stod((*at)[1]), std::stod((*at)[2]), std::stod((*at)[3]), std::stod((*at)[4])});
+  return boxes;
+}
+
+/// Where the axis of kernels is, and the line of the peak.
+double height_of(const std::string& svg, const char* line) {
+  std::smatch found;
+  const std::regex path(fmt::format(R"re(<path class="{}" d="M92 ([\d.]+)H880"/>)re", line));
+  EXPECT_TRUE(std::regex_search(svg, found, path)) << line;
+  return found.empty() ? 0 : std::stod(found[1]);
+}
+
+class MemorySvg : public ::testing::TestWithParam<const char*> {
+ protected:
+  MemorySvg() {
+    TrainConfig config = default_config(GetParam());
+    const bool text = std::string_view(GetParam()) == "gpt2-nano";
+    const ExampleSpec spec{.input = text ? Shape{32} : Shape{1, 28, 28},
+                           .classes = text ? 256 : 10,
+                           .normalization = {{0}, {1}}};
+    plan_ = StepPlanner(task_without_data(config, spec), config, Device{}).plan({.batch_size = 32}, 0);
+    svg_ = draw_memory(to_json(*plan_));
+  }
+  std::shared_ptr<const Plan> plan_;
+  std::string svg_;
+};
+
+// To half a pixel: values too flat to be seen are not drawn, and the file is rounded.
+TEST_P(MemorySvg, ReachesThePeakThatIsPlanned) {
+  const auto bytes = [](int64_t value) { return format_bytes(static_cast<uint64_t>(value)); };
+  int64_t arena = 0;
+  for (const auto& of : plan_->arenas) arena += of.bytes;
+  EXPECT_THAT(svg_, HasSubstr(bytes(plan_->planned_memory_bytes()) + " in all"));
+  EXPECT_THAT(svg_, HasSubstr(">" + bytes(arena) + "</text>")) << "the label of the peak";
+  const std::vector<Box> boxes = boxes_in(svg_);
+  ASSERT_FALSE(boxes.empty());
+  double top = 1e9;
+  for (const Box& box : boxes) top = std::min(top, box.y);
+  EXPECT_NEAR(top, height_of(svg_, "peak"), 0.5);
+}
+
+TEST_P(MemorySvg, ShowsNoTwoValuesInOnePlace) {
+  const std::vector<Box> boxes = boxes_in(svg_);
+  const double bottom = height_of(svg_, "axis");
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    EXPECT_LE(boxes[i].y + boxes[i].height, bottom + 0.21);
+    EXPECT_LE(boxes[i].x + boxes[i].width, 880.21);
+    for (size_t j = 0; j < i; ++j) {
+      const Box &a = boxes[i], &b = boxes[j];
+      const double across = std::min(a.x + a.width, b.x + b.width) - std::max(a.x, b.x);
+      const double up = std::min(a.y + a.height, b.y + b.height) - std::max(a.y, b.y);
+      EXPECT_TRUE(across < 0.21 || up < 0.21) << i << " covers " << j;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MemorySvg, ::testing::Values("mlp", "cnn", "gpt2-nano"),
+                         [](const auto& of) { return of.index == 2 ? "gpt" : of.param; });
+
+}  // namespace
+}  // namespace athanor
