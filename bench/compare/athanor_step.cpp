@@ -57,9 +57,15 @@ Workload make_workload(const std::string& name) {
   if (name == "transformer")
     return gpt2({.vocabulary = 256, .positions = 128, .layers = 6, .dimensions = 256, .heads = 4}, 128);
   if (name == "gpt2-small") return gpt2({}, 1024);
-  const Shape picture = name == "resnet50"   ? Shape{3, 224, 224}
-                        : name == "resnet18" ? Shape{3, 32, 32}
-                                             : Shape{1, 28, 28};
+  if (name == "bert-small")
+    return {std::make_unique<nn::BertForMaskedLM>(
+                nn::BertOptions{.layers = 4, .dimensions = 512, .heads = 8, .pooler = false}),
+            {128},
+            30522,
+            true};
+  const Shape picture = name == "resnet50"           ? Shape{3, 224, 224}
+                        : name.starts_with("resnet") ? Shape{3, 32, 32}
+                                                     : Shape{1, 28, 28};
   const int64_t classes = name == "resnet50" ? 1000 : 10;
   return {nn::make_model(name, picture, classes), picture, classes};
 }
@@ -168,11 +174,14 @@ nlohmann::json measure(const Settings& settings) {
     }
   }
   if (trace) std::ofstream(settings.trace) << trace->json();
+  int64_t parameters = 0;
+  for (const nn::Parameter& parameter : model.parameters()) parameters += parameter.shape().size();
   const EvaluationStats& stats = evaluation_stats();
   return {{"framework", "athanor"},
           {"model", settings.model},
           {"batch", settings.batch},
           {"precision", settings.precision},
+          {"parameters", parameters},
           {"step_ms", milliseconds},
           {"step_ms_median", median(milliseconds)},
           {"rebuild_ms_mean", stats.rebuild_seconds * 1e3 / settings.steps},
@@ -192,7 +201,8 @@ nlohmann::json measure(const Settings& settings) {
 int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Times whole training steps on random pictures or tokens.");
-  app.add_option("--model", settings.model, "mlp, cnn, resnet18, resnet50, transformer or gpt2-small");
+  app.add_option("--model", settings.model,
+                 "mlp, cnn, resnet18, resnet34, resnet50, transformer, gpt2-small or bert-small");
   app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
   app.add_option("--precision", settings.precision, "f32, tf32, bf16 or f16");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");

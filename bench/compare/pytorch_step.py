@@ -19,7 +19,8 @@ def memory_of_process(name):
 
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "resnet18", "resnet50", "transformer", "gpt2-small"])
+parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "resnet18", "resnet34", "resnet50", "transformer", "gpt2-small",
+                                                            "bert-small"])
 parser.add_argument("--batch", type=int, default=128)
 parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--warmup", type=int, default=10)
@@ -82,6 +83,42 @@ class Gpt2(nn.Module):
         return self.norm(self.blocks(x)) @ self.tokens.weight.T
 
 
+class BertBlock(nn.Module):
+    """As BERT's: norms come after what they add up."""
+
+    def __init__(self, dimensions, heads):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.projection = (nn.Linear(dimensions, dimensions) for _ in range(4))
+        self.up, self.down = nn.Linear(dimensions, 4 * dimensions), nn.Linear(4 * dimensions, dimensions)
+        self.norm_1, self.norm_2 = nn.LayerNorm(dimensions, 1e-12), nn.LayerNorm(dimensions, 1e-12)
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (part(x).view(n, t, self.heads, -1).transpose(1, 2) for part in (self.query, self.key, self.value))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        x = self.norm_1(x + self.projection(mixed.transpose(1, 2).reshape(n, t, d)))
+        return self.norm_2(x + self.down(nn.functional.gelu(self.up(x))))
+
+
+class Bert(nn.Module):
+    """With the head that predicts the token at each place."""
+
+    def __init__(self, vocabulary, positions, layers, dimensions, heads):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, dimensions), nn.Embedding(positions, dimensions)
+        self.sentences, self.norm = nn.Embedding(2, dimensions), nn.LayerNorm(dimensions, 1e-12)
+        self.blocks = nn.Sequential(*[BertBlock(dimensions, heads) for _ in range(layers)])
+        self.head, self.head_norm = nn.Linear(dimensions, dimensions), nn.LayerNorm(dimensions, 1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.apply(Gpt2.shrink)
+
+    def forward(self, tokens):
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.blocks(self.norm(self.tokens(tokens) + self.positions(places) + self.sentences.weight[0]))
+        return self.head_norm(nn.functional.gelu(self.head(x))) @ self.tokens.weight.T + self.bias
+
+
 def resnet50():
     layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     inputs = 64
@@ -92,12 +129,13 @@ def resnet50():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
 
 
-def resnet18():
+def small_resnet(counts=(2, 2, 2, 2)):
     layers = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
     width = 64
-    for outputs in (64, 128, 256, 512):
-        layers += [BasicBlock(width, outputs, 1 if outputs == 64 else 2), BasicBlock(outputs, outputs, 1)]
-        width = outputs
+    for outputs, count in zip((64, 128, 256, 512), counts):
+        for block in range(count):
+            layers.append(BasicBlock(width, outputs, 2 if block == 0 and outputs > 64 else 1))
+            width = outputs
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
 
 
@@ -111,17 +149,19 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
 
 
-PICTURES = {"mlp": (mlp, (1, 28, 28), 10), "cnn": (cnn, (1, 28, 28), 10), "resnet18": (resnet18, (3, 32, 32), 10),
+PICTURES = {"mlp": (mlp, (1, 28, 28), 10), "cnn": (cnn, (1, 28, 28), 10), "resnet18": (small_resnet, (3, 32, 32), 10),
+            "resnet34": (lambda: small_resnet((3, 4, 6, 3)), (3, 32, 32), 10),
             "resnet50": (resnet50, (3, 224, 224), 1000)}
-TEXTS = {"transformer": (256, 128, 6, 256, 4), "gpt2-small": (50257, 1024, 12, 768, 12)}
+TEXTS = {"transformer": (Gpt2, 128, (256, 128, 6, 256, 4)), "gpt2-small": (Gpt2, 1024, (50257, 1024, 12, 768, 12)),
+         "bert-small": (Bert, 128, (30522, 512, 4, 512, 8))}
 
 
 def workload():
     """The model, and four batches of inputs and labels."""
     count = arguments.batch
     if arguments.model in TEXTS:
-        options = TEXTS[arguments.model]
-        return Gpt2(*options), [tuple(torch.randint(0, options[0], (2, count, options[1]))) for _ in range(4)]
+        make, length, options = TEXTS[arguments.model]
+        return make(*options), [tuple(torch.randint(0, options[0], (2, count, length))) for _ in range(4)]
     make, shape, classes = PICTURES[arguments.model]
     return make(), [(torch.randn(count, *shape), torch.randint(0, classes, (count,))) for _ in range(4)]
 
@@ -137,9 +177,9 @@ class Checkpointed(nn.Module):
 
 model, batches = workload()
 if arguments.checkpoint:
-    blocks = model.blocks if isinstance(model, Gpt2) else model
+    blocks = model.blocks if arguments.model in TEXTS else model
     for i, block in enumerate(blocks):
-        if isinstance(block, (BasicBlock, Bottleneck, TransformerBlock)):
+        if isinstance(block, (BasicBlock, Bottleneck, TransformerBlock, BertBlock)):
             blocks[i] = Checkpointed(block)
 model.to(device)
 if on_gpu:
@@ -176,6 +216,7 @@ for step in range(-arguments.warmup, arguments.steps):
 
 json.dump({"framework": f"pytorch {torch.__version__} {'compiled' if arguments.compile else 'eager'}",
            "model": arguments.model, "batch": arguments.batch, "step_ms": milliseconds,
+           "parameters": sum(parameter.numel() for parameter in model.parameters()),
            "step_ms_median": statistics.median(milliseconds), "last_loss": value,
            "peak_device_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
            "peak_rss_bytes": memory_of_process("VmHWM"), "baseline_rss_bytes": baseline}, sys.stdout)
