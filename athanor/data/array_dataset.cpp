@@ -55,7 +55,8 @@ void check_labels(const std::vector<int64_t>& labels, int64_t classes) {
   if (bad != labels.end())
     throw Error(ErrorCode::value,
                 fmt::format("label {} of example {} is out of range: there are {} classes, from 0 to {}",
-                            *bad, bad - labels.begin(), classes, classes - 1));
+                            *bad, bad - labels.begin(), classes, classes - 1),
+                {}, "Number the classes from 0");
 }
 
 int64_t largest(const std::vector<int64_t>& labels) {
@@ -106,7 +107,8 @@ ArrayDataset::ArrayDataset(HostArray images, const HostArray& labels, ArrayDatas
     : images_(std::move(images)), labels_(to_labels(labels)) {
   const auto [input, channels_last] = layout_of(images_);
   if (images_.shape[0] != size())
-    throw Error(ErrorCode::shape, fmt::format("{} images but {} labels", images_.shape[0], size()));
+    throw Error(ErrorCode::shape, fmt::format("{} images but {} labels", images_.shape[0], size()), {},
+                "Save one label for each image");
   if (images_.size() == 0)
     throw Error(ErrorCode::value, fmt::format("there are no images: shape {}", to_string(images_.shape)));
   channels_last_ = channels_last;

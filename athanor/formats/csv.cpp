@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -80,6 +82,20 @@ class CsvParser {
   size_t at_ = 0, line_ = 1, row_line_ = 1;
 };
 
+/// Whether a first line looks like a row of values: most are numbers that do not count upwards, as the names
+/// of columns may do (years, wavelengths).
+bool is_row_of_values(const std::vector<std::string>& fields) {
+  std::vector<double> numbers;
+  for (const std::string& field : fields) {
+    double number = 0;
+    const auto [end, failed] = std::from_chars(field.data(), field.data() + field.size(), number);
+    if (failed == std::errc() && end == field.data() + field.size()) numbers.push_back(number);
+  }
+  return 2 * numbers.size() > fields.size() &&
+         (numbers.size() == 1 ||
+          std::ranges::adjacent_find(numbers, std::ranges::greater_equal()) != numbers.end());
+}
+
 }  // namespace
 
 CsvTable read_csv(const std::filesystem::path& path) {
@@ -94,6 +110,9 @@ CsvTable parse_csv(std::string_view text, const std::string& name) {
     std::vector<std::string> fields = parser.next_row();
     if (fields.size() == 1 && fields[0].empty()) continue;
     if (table.columns.empty()) {
+      if (is_row_of_values(fields))
+        parser.fail("the first line has numbers, not the names of columns",
+                    "Write a line of names above it, such as: width,height,label");
       std::set<std::string> seen;
       for (const std::string& column : fields) {
         if (column.empty()) parser.fail("a column has no name", "The first line must name all columns");

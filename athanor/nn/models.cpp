@@ -174,8 +174,11 @@ std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_s
   }
   if (input_shape.rank() != 3 || input_shape.size() == 0 || input_shape[1] < entry.smallest ||
       input_shape[2] < entry.smallest)
-    throw Error(ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
-                fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels", entry.smallest));
+    throw Error(
+        ErrorCode::shape, fmt::format("{} for inputs {}", name, to_string(input_shape)), {},
+        fmt::format("It takes images [C, H, W] of at least {0} x {0} pixels; for a table or smaller images "
+                    "take mlp (--model mlp)",
+                    entry.smallest));
   return make();
 }
 

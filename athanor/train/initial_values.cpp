@@ -14,6 +14,7 @@
 #include "athanor/formats/safetensors.h"
 #include "athanor/nn/lora.h"
 #include "athanor/train/foreign_names.h"
+#include "athanor/train/run_folder.h"
 
 namespace athanor {
 namespace {
@@ -53,6 +54,9 @@ nn::LoraOptions adapters_of(const std::string& config) {
 }  // namespace
 
 std::string load_initial_values(nn::Module& model, const std::filesystem::path& path) {
+  if (const RunFolder run{path}; std::filesystem::exists(run.checkpoint()))
+    throw Error(ErrorCode::usage, "this is the folder of a run, a file is needed", path.string(),
+                fmt::format("Give --init {}", run.checkpoint().string()));
   SafeTensors file = read_safetensors(path);
   const bool is_checkpoint = file.metadata["format"].starts_with("athanor-checkpoint");
   const nn::LoraOptions adapters =

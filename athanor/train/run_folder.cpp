@@ -97,7 +97,9 @@ os::Lock RunFolder::take_lock() const {
 void RunFolder::check_space(uint64_t bytes) const {
   const uint64_t needed = is_there(checkpoint()) ? bytes : 2 * bytes;
   std::error_code unknown;
-  const fs::space_info space = fs::space(path, unknown);
+  fs::path made = fs::absolute(path, unknown);  // as much of it as there is
+  while (!fs::exists(made, unknown) && made.has_relative_path()) made = made.parent_path();
+  const fs::space_info space = fs::space(made, unknown);
   if (unknown || space.capacity == 0 || space.available >= needed) return;
   throw Error(ErrorCode::io,
               fmt::format("the disk is too full for the run: checkpoints need {} more, because a new one is "

@@ -44,7 +44,7 @@ struct RunFolder {
   /// Keeps other processes from working on the run. Throws Error(io) when one does.
   os::Lock take_lock() const;
   /// Throws Error(io) if the disk has no room for a checkpoint of this size beside the previous one, which is
-  /// removed only after the new one is complete.
+  /// removed only after the new one is complete. The folder need not be there yet.
   void check_space(uint64_t bytes) const;
 };
 

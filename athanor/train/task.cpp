@@ -65,10 +65,27 @@ void check_kind_of_data(const TrainConfig& config) {
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
 }
 
+namespace {
+
+/// A classifier of one class learns nothing, and is always right.
+void check_classes(const ExampleSpec& spec) {
+  if (spec.classes > 1) return;
+  throw Error(
+      ErrorCode::value,
+      spec.class_names.empty() ? "all examples are of one class"
+                               : fmt::format("all examples are of one class, '{}'", spec.class_names[0]),
+      "--data",
+      "Add examples of another class (of images: a folder of each class, as train/CLASS/NAME.jpg), or "
+      "predict numbers with --task regression");
+}
+
+}  // namespace
+
 std::unique_ptr<const Task> open_task(TrainConfig& config) {
   check_kind_of_data(config);
   const auto options = [&](auto make, bool numbers) {
     const Splits splits = open_both_splits(config, {.numbers = numbers, .target = config.target});
+    if (task_kind(config) == TaskKind::classification) check_classes(splits.first->spec());
     shrink_batch(config, splits.first->size());
     return make(config, splits);
   };

@@ -58,9 +58,9 @@ TrainingRun::TrainingRun(const TrainConfig& config, RunFolder folder, bool resum
     repeat_another();
   throw_if_interrupted();
 
+  folder_.check_space(learner_->bytes());
   folder_.create();
   if (!lock_) lock_ = folder_.take_lock();
-  folder_.check_space(learner_->bytes());
   write_json(folder_.config(), to_json(config_));
   write_file_atomically(folder_.config_toml(), to_toml(config_));
   if (resume) {

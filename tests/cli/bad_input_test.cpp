@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "athanor/formats/image.h"
 #include "tests/cli/program.h"
 #include "tests/support/temp_folder.h"
 
@@ -92,7 +93,28 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
   std::filesystem::create_directories(folder / "empty");
   write_file_atomically(folder / "text.png", "not an image");
   write_file_atomically(folder / "broken.safetensors", "not a checkpoint");
+  std::filesystem::create_directories(folder / "one/train/cats");
+  std::filesystem::create_directories(folder / "one/train/dogs");  // none is there
+  const auto png = format_png(HostArray(DType::u8, {8, 8, 3}));
+  for (const char* name : {"a.png", "b.png", "c.png", "d.png"})
+    write_file_atomically(folder / "one/train/cats" / name, {Bytes(png)});
+  write_file_atomically(folder / "one.csv", "a,label\n1,x\n2,x\n3,x\n4,x\n");
+  write_file_atomically(folder / "iris.csv", "5.1,3.5,setosa\n4.9,3.0,setosa\n6.4,3.2,virginica\n");
+  write_file_atomically(folder / "two.csv", "a,label\n1,x\n2,y\n3,x\n4,y\n");
+  std::filesystem::create_directories(folder / "before");
+  write_file_atomically(folder / "before/checkpoint.safetensors", "not a checkpoint");
   const std::vector<Mistake> mistakes{
+      {{"train", "--data", "one", "--out", "run"}, 1, {"one class, 'cats'", "--data", "train/CLASS"}},
+      {{"train", "--data", "one.csv", "--model", "mlp", "--out", "run"},
+       1,
+       {"one class, 'x'", "--task regression"}},
+      {{"train", "--data", "iris.csv", "--model", "mlp", "--out", "run"},
+       1,
+       {"iris.csv, line 1", "names of columns"}},
+      {{"train", "--data", "two.csv", "--out", "run"}, 1, {"--model mlp"}},
+      {{"train", "--data", "two.csv", "--model", "mlp", "--init", "before", "--out", "run"},
+       2,
+       {"folder of a run", "before/checkpoint.safetensors"}},
       {{"train", "--data", "./nowhere", "--out", "run"}, 1, {"./nowhere"}},
       {{"train", "--data", "empty", "--out", "run"}, 1, {"empty", "train/CLASS/NAME.jpg", "IDX"}},
       {{"eval"}, 1, {"athanor train"}},

@@ -405,6 +405,8 @@ TEST_F(TrainerTest, OneProcessAtATimeWorksOnARun) {
 TEST_F(TrainerTest, ADiskTooFullForACheckpointIsSaidAtTheStart) {
   run_folder("a").create();
   run_folder("a").check_space(1);
+  expect_error(ErrorCode::io, {"too full", "free"},
+               [&] { run_folder("none/b").check_space(uint64_t{1} << 60); });
   expect_error(ErrorCode::io, {"too full", "free"}, [&] { run_folder("a").check_space(uint64_t{1} << 60); });
   // One fits and two do not: enough for a run that has one already.
   const uint64_t most = std::filesystem::space(run_folder("a").path).available / 4 * 3;
