@@ -27,6 +27,7 @@
 #include "athanor/memory/storage.h"
 #include "athanor/nn/models.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/runtime/executor.h"
 #include "athanor/train/fit.h"
 
 namespace athanor::cli {
@@ -185,6 +186,7 @@ nlohmann::ordered_json json_of(const FitPoint& point) {
 std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit,
                                      Device device) {
   clear_plan_cache();
+  release_arenas();  // of larger plans
   const bool host = device == Device{};
   const auto now = os::resident();
   if (host && (!now || !os::reset_peak_resident())) return std::nullopt;

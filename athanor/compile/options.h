@@ -45,9 +45,14 @@ struct CompileOptions {
   /// Whether to leave out fusion that takes more memory.
   bool spares_memory = false;
   bool check_nan = false;  // look for NaN and infinity after each step of a plan
-  /// What a plan may take of each device, in bytes (Plan::planned_memory_bytes); of the host only where there
-  /// is no other. 0: as much as it needs.
+  /// What may be taken of each device, in bytes (Plan::planned_memory_bytes and memory_beside); of the host
+  /// only where there is no other. 0: as much as it needs.
   int64_t memory_limit = 0;
+  /// Of the limit: what is taken beside the plan, such as batches that wait.
+  int64_t memory_beside = 0;
+  int64_t plan_limit() const {
+    return memory_limit > 0 ? std::max<int64_t>(1, memory_limit - memory_beside) : 0;
+  }
   /// Names of ops that may run on the host if a device cannot run them (ATHANOR_HOST_OPS=a,b).
   std::vector<std::string> host_ops = {};
   bool allows_on_host(const std::string& op) const {

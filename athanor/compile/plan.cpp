@@ -145,7 +145,7 @@ Plan compile(const Graph& source, const std::vector<bool>& donated, const Compil
   graph = options.enabled(Pass::simplify) ? simplify(orient_products(graph)) : remove_dead(graph);
   if (options.enabled(Pass::epilogue)) graph = cast_vectors_first(graph);
   Plan plan = with_kernels(schedule(graph, donated, options), options);
-  if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.memory_limit) {
+  if (options.memory_limit > 0 && plan.planned_memory_bytes() > options.plan_limit()) {
     // Loops that run together keep memory alive for it, and so do epilogues.
     CompileOptions apart = options;
     apart.spares_memory = true;

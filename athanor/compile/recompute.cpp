@@ -185,32 +185,33 @@ Recomputation account_for(const Plan& before, const Plan& after, const Reruns& r
   return all;
 }
 
-[[noreturn]] void refuse(const Plan& plan, int64_t limit, int64_t least, bool again) {
+[[noreturn]] void refuse(const Plan& plan, const CompileOptions& options, int64_t least_plan, bool again) {
+  const int64_t least = least_plan + options.memory_beside;
   // Rounded up, so that the limit given next is enough.
   const int64_t unit = least < (int64_t{16} << 20) ? int64_t{1} << 10 : int64_t{1} << 20;
   std::string where;
   for (const Device device : limited_devices(plan))
-    if (plan.planned_memory_bytes(device) > limit && device != Device{})
+    if (plan.planned_memory_bytes(device) > options.plan_limit() && device != Device{})
       where = fmt::format(" on {}", to_string(device));
-  throw Error(
-      ErrorCode::usage,
-      fmt::format("the memory limit of {} is too low: this needs {}{}{}",
-                  format_bytes(static_cast<uint64_t>(limit)), format_bytes(static_cast<uint64_t>(least)),
-                  where, again ? ", even with all computed again that can be" : ""),
-      "--memory-limit",
-      fmt::format("Give at least {}{}", (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
+  throw Error(ErrorCode::usage,
+              fmt::format("the memory limit of {} is too low: this needs {}{}{}",
+                          format_bytes(static_cast<uint64_t>(options.memory_limit)),
+                          format_bytes(static_cast<uint64_t>(least)), where,
+                          again ? ", even with all computed again that can be" : ""),
+              "--memory-limit",
+              fmt::format("Give at least {}{}", (least + unit - 1) / unit, unit == 1 << 10 ? "KiB" : "MiB"));
 }
 
 }  // namespace
 
 Plan recompute(Plan plan, const CompileOptions& options) {
-  const int64_t limit = options.memory_limit;
+  const int64_t limit = options.plan_limit();
   const bool by_hand = std::ranges::any_of(
       plan.values, [](const PlanValue& v) { return v.segment.number != 0 && !v.segment.result; });
   const bool too_large = limit > 0 && !fits(plan, limit);
   if (!by_hand && !too_large) return plan;
   if (!options.enabled(Pass::recompute)) {
-    if (too_large) refuse(plan, limit, most_on_a_device(plan), false);
+    if (too_large) refuse(plan, options, most_on_a_device(plan), false);
     return plan;
   }
   const Chooser chooser(plan, options);
@@ -220,7 +221,7 @@ Plan recompute(Plan plan, const CompileOptions& options) {
       selection = std::move(*fitting);
     } else {
       Chooser::Least least = chooser.least();
-      if (least.bytes > limit) refuse(plan, limit, least.bytes, true);
+      if (least.bytes > limit) refuse(plan, options, least.bytes, true);
       selection = std::move(least.selection);
     }
   }

@@ -51,7 +51,7 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   key.reserve(collected.nodes.size() * 6 + 8);
   key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33 |
                 static_cast<uint64_t>(options.tuning) << 34);
-  key.push_back(static_cast<uint64_t>(options.memory_limit));
+  key.push_back(static_cast<uint64_t>(options.plan_limit()));
   key.push_back(options.host_ops.size());
   for (const std::string& name : options.host_ops) append_words(key, name);
   size_t input = 0;

@@ -8,6 +8,7 @@
 #include "athanor/compile/options.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
+#include "athanor/train/memory_scope.h"
 
 namespace athanor {
 namespace {
@@ -17,15 +18,20 @@ constexpr int64_t most_at_least = 8;  // examples that a model may want
 /// Lets plans computed here fit a limit.
 class LimitScope {
  public:
-  explicit LimitScope(int64_t bytes) : before_(compile_options().memory_limit) {
+  LimitScope(int64_t bytes, int64_t beside)
+      : limit_before_(compile_options().memory_limit), beside_before_(compile_options().memory_beside) {
     compile_options().memory_limit = bytes;
+    compile_options().memory_beside = beside;
   }
-  ~LimitScope() { compile_options().memory_limit = before_; }
+  ~LimitScope() {
+    compile_options().memory_limit = limit_before_;
+    compile_options().memory_beside = beside_before_;
+  }
   LimitScope(const LimitScope&) = delete;
   LimitScope& operator=(const LimitScope&) = delete;
 
  private:
-  int64_t before_;
+  int64_t limit_before_, beside_before_;
 };
 
 }  // namespace
@@ -36,15 +42,23 @@ StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& co
 }
 
 std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
-  const LimitScope scope(of.again ? limit : 0);
+  const LimitScope scope(of.again ? limit : 0, beside(of));
   learner_.set_precision(of.precision);
   auto plan = learner_.plan_of_a_step(of.batch_size, of.parts);
   clear_plan_cache();  // its forty plans would hold half a gigabyte of addresses for kernels
   return plan;
 }
 
+int64_t StepPlanner::beside(const FitCase& of) const {
+  return batches_beside_plan(*task_, of.batch_size, of.parts, device_);
+}
+
+int64_t StepPlanner::bytes(const Plan& plan, const FitCase& of) const {
+  return plan.planned_memory_bytes(device_) + beside(of);
+}
+
 double StepPlanner::run(const FitCase& of, int64_t limit) {
-  const LimitScope scope(of.again ? limit : 0);
+  const LimitScope scope(of.again ? limit : 0, beside(of));
   learner_.set_precision(of.precision);
   const auto start = Clock::now();
   learner_.step(batch_of_zeros(*task_, of.batch_size, of.parts, device_), 0).loss.item();
@@ -65,8 +79,7 @@ double Fitter::factor(Precision precision) {
   for (const auto& [known, factor] : factors_)
     if (known == precision) return factor;
   FitCase small{.batch_size = most_at_least, .precision = precision};
-  while (small.batch_size > least_batch() &&
-         planner_.plan(small, 0)->planned_memory_bytes(planner_.device()) > limit_)
+  while (small.batch_size > least_batch() && planner_.bytes(*planner_.plan(small, 0), small) > limit_)
     small.batch_size /= 2;
   const double predicted = times_.seconds(*planner_.plan(small, 0));
   planner_.run(small, 0);  // makes the plan and touches the memory
@@ -79,8 +92,7 @@ double Fitter::factor(Precision precision) {
 std::optional<FitPoint> Fitter::look(const FitCase& of) {
   try {
     const auto plan = planner_.plan(of, limit_);
-    FitPoint point{
-        .of = of, .bytes = plan->planned_memory_bytes(planner_.device()), .share = plan->recomputed.share};
+    FitPoint point{.of = of, .bytes = planner_.bytes(*plan, of), .share = plan->recomputed.share};
     point.seconds = static_cast<double>(of.parts) * times_.seconds(*plan) * factor(of.precision);
     if (point.bytes > limit_) return std::nullopt;
     return point;

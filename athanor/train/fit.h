@@ -38,11 +38,14 @@ class StepPlanner {
   /// The plan of the step, or of its last part. `limit`: the memory limit for recomputing. Throws
   /// Error(usage) if the step does not fit.
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
-  Device device() const { return device_; }
+  /// What a run takes of the device with this plan of the step, and with batches that wait.
+  int64_t bytes(const Plan& plan, const FitCase& of) const;
   /// Runs a step on zeros. Returns its seconds.
   double run(const FitCase& of, int64_t limit);
 
  private:
+  int64_t beside(const FitCase& of) const;
+
   Device device_;
   std::unique_ptr<const Task> task_;
   Learner learner_;

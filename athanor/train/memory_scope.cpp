@@ -7,16 +7,23 @@
 
 namespace athanor {
 
-MemoryScope::MemoryScope(const TrainConfig& config, const Task& task, Device device)
-    : before_(compile_options().memory_limit) {
-  if (config.memory_limit > 0) limit_.emplace(device, static_cast<uint64_t>(config.memory_limit));
-  eval_in_portions();
-  // The next batch goes up while another device computes, and is no part of the step.
-  if (config.memory_limit > 0)
-    compile_options().memory_limit = std::max<int64_t>(
-        1, config.memory_limit - (device == Device{} ? 0 : task.batch_bytes(config.batch_size)));
+int64_t batches_beside_plan(const Task& task, int64_t batch_size, int64_t parts, Device device) {
+  const int64_t part = task.batch_bytes(std::max<int64_t>(1, batch_size / parts));
+  return (parts - 1) * part + (device == Device{} ? 0 : parts * part);
 }
 
-MemoryScope::~MemoryScope() { compile_options().memory_limit = before_; }
+MemoryScope::MemoryScope(const TrainConfig& config, const Task& task, Device device)
+    : limit_before_(compile_options().memory_limit), beside_before_(compile_options().memory_beside) {
+  if (config.memory_limit > 0) limit_.emplace(device, static_cast<uint64_t>(config.memory_limit));
+  eval_in_portions();
+  if (config.memory_limit == 0) return;
+  compile_options().memory_limit = config.memory_limit;
+  compile_options().memory_beside = batches_beside_plan(task, config.batch_size, config.accumulate, device);
+}
+
+MemoryScope::~MemoryScope() {
+  compile_options().memory_limit = limit_before_;
+  compile_options().memory_beside = beside_before_;
+}
 
 }  // namespace athanor

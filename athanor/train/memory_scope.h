@@ -9,6 +9,10 @@
 
 namespace athanor {
 
+/// The bytes of batches on the device beside those of a step's plan, which knows one part: the batch's other
+/// parts, and on a GPU the next batch, which goes up meanwhile.
+int64_t batches_beside_plan(const Task& task, int64_t batch_size, int64_t parts, Device device);
+
 /// While it lives, what this thread plans and allocates stays within --memory-limit.
 class MemoryScope {
  public:
@@ -20,7 +24,7 @@ class MemoryScope {
 
  private:
   std::optional<MemoryLimit> limit_;
-  int64_t before_;
+  int64_t limit_before_, beside_before_;
 };
 
 }  // namespace athanor

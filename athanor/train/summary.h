@@ -48,7 +48,7 @@ struct Summary {
   int64_t tuned = 0, left_to_be_tuned = 0;  // problems that were timed between steps, and those left
 
   uint64_t peak_memory_bytes = 0;                     // held on the device at once, as counted
-  int64_t planned_memory_bytes = 0;                   // by the plan of a training step
+  int64_t planned_memory_bytes = 0;                   // of a training step and its batches
   int64_t kernels_total = 0, kernels_off_device = 0;  // of that plan
   int64_t plans_compiled = 0;
   double compile_seconds = 0;

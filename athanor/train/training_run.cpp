@@ -145,6 +145,7 @@ void TrainingRun::stop_if_asked() const {
 void TrainingRun::run_to_end() {
   // Initial values are computed by this, so that the first step's plan is the one of all steps.
   const MemoryScope memory(config_, *task_, device_.device);
+  check_last_part();
   while (!at_end() || batches_->epoch_is_over()) {
     stop_if_asked();
     if (batches_->epoch_is_over()) {
@@ -176,6 +177,17 @@ void TrainingRun::run_to_end() {
   if (sampled_step_ != state_.step) sample();  // a run may end in the middle of an epoch
   writer_.wait();
   finish();
+}
+
+// The last part of a batch needs the most memory, so that it is the one to say which limit is enough.
+void TrainingRun::check_last_part() {
+  if (config_.memory_limit == 0 || config_.accumulate == 1 || at_end()) return;
+  try {
+    learner_->plan_of_a_step(config_.batch_size);
+  } catch (const Error& error) {
+    if (is_low_limit(error)) throw with_limit_advice(error, config_, false);
+    throw;
+  }
 }
 
 void TrainingRun::step() {
@@ -210,10 +222,15 @@ void TrainingRun::step() {
   if (in_flight_.back().compiled)
     reporter_.compiled({.compile_seconds = after.compile_seconds - before.compile_seconds,
                         .kernels = static_cast<int64_t>(plan_->steps.size()),
-                        .planned_memory_bytes = plan_->planned_memory_bytes()});
+                        .planned_memory_bytes = planned_memory(*plan_, config_.batch_size)});
   // While the device computes, the next batch goes up.
   if (device_.device != Device{} && !at_end() && !batches_->epoch_is_over()) batches_->take_ahead();
   settle(most_in_flight);
+}
+
+int64_t TrainingRun::planned_memory(const Plan& plan, int64_t batch_size) const {
+  return plan.planned_memory_bytes() +
+         batches_beside_plan(*task_, batch_size, config_.accumulate, device_.device);
 }
 
 void TrainingRun::settle(size_t left_in_flight) {
@@ -275,7 +292,7 @@ void TrainingRun::stop_without_memory(const Error& error) {
       learner_.emplace(*task_, config_, device_.device);
       eval_in_portions();
     }
-    return learner_->plan_of_a_step(batch_size)->planned_memory_bytes();
+    return planned_memory(*learner_->plan_of_a_step(batch_size), batch_size);
   });
 }
 

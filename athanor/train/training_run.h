@@ -72,6 +72,9 @@ class TrainingRun {
   void stop_if_asked() const;
   void step();
   /// Reads the results of steps, oldest first, until at most so many are in flight.
+  void check_last_part();
+  /// What a step takes with this plan, and with batches that wait.
+  int64_t planned_memory(const Plan& plan, int64_t batch_size) const;
   void settle(size_t left_in_flight);
   void settle_oldest();
   void save_before_test();

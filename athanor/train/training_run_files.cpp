@@ -95,7 +95,7 @@ void TrainingRun::finish() {
       .tuned = static_cast<int64_t>(tuning_->state().timed),
       .left_to_be_tuned = static_cast<int64_t>(tuning_->state().problems - tuning_->state().timed),
       .peak_memory_bytes = memory_use(device_.device).peak,
-      .planned_memory_bytes = plan_->planned_memory_bytes(),
+      .planned_memory_bytes = planned_memory(*plan_, config_.batch_size),
       .kernels_total = static_cast<int64_t>(plan_->steps.size()),
       .kernels_off_device = plan_->kernels_off_device(),
       .plans_compiled = evaluation_stats().plans_compiled - before_.plans_compiled,

@@ -181,9 +181,7 @@ TEST_F(AccumulatedRun, TestsInPartsToo) {
   clear_plan_cache();
   train("parts");
   const auto result = summary("parts");
-  const auto planned = result["planned_memory_bytes"].get<int64_t>();
-  const int64_t batch = 2048 * 64 * 4;
-  EXPECT_LT(result["peak_memory_bytes"].get<int64_t>(), planned + batch);
+  EXPECT_LE(result["peak_memory_bytes"].get<double>(), 1.01 * result["planned_memory_bytes"].get<double>());
 }
 
 TEST_F(AccumulatedRun, FitsALimitFromTheFirstStepToTheLastTest) {

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
 
+#include "athanor/base/error.h"
 #include "athanor/device/device.h"
 #include "athanor/kernels/tuning_cache.h"
 #include "athanor/runtime/evaluate.h"
@@ -12,7 +14,7 @@
 namespace athanor {
 namespace {
 
-class MemoryLimitTest : public testing::TrainerTest, public ::testing::WithParamInterface<const char*> {
+class LeastLimitTest : public testing::TrainerTest {
  protected:
   int64_t peak(const std::string& run) {
     clear_plan_cache();
@@ -21,6 +23,8 @@ class MemoryLimitTest : public testing::TrainerTest, public ::testing::WithParam
     return summary(run)["peak_memory_bytes"];
   }
 };
+
+class MemoryLimitTest : public LeastLimitTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(MemoryLimitTest, ARunStaysWithinItsLimitWhileItTunes) {
   const auto devices = list_devices();
@@ -32,6 +36,27 @@ TEST_P(MemoryLimitTest, ARunStaysWithinItsLimitWhileItTunes) {
   config_.memory_limit = peak("least");
   config_.tune = "full";
   EXPECT_LE(peak("tuned"), config_.memory_limit);
+}
+
+// The limit holds for all of the run: with parts of the batch that wait, tests and checkpoints. The error
+// must say what that takes, or the limit that it advises is refused again.
+TEST_F(LeastLimitTest, TheLeastLimitThatIsAdvisedIsEnough) {
+  config_.device = "cpu";
+  config_.max_steps = 3;
+  config_.deterministic = true;
+  config_.batch_size = 32;
+  config_.accumulate = 4;
+  config_.memory_limit = 1;
+  std::smatch least;
+  try {
+    train("refused");
+    FAIL() << "nothing fits into a byte";
+  } catch (const Error& error) {
+    const std::string hint = error.hint();
+    ASSERT_TRUE(std::regex_search(hint, least, std::regex("at least ([0-9]+)KiB"))) << error.what();
+    config_.memory_limit = std::stoll(least[1]) << 10;
+  }
+  EXPECT_LE(peak("least"), config_.memory_limit);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryLimitTest, ::testing::Values("cpu", "opencl:0"));
