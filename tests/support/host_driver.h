@@ -1,11 +1,16 @@
 // A driver of a GPU that does not exist: memory is the host's, and commands run as they are given. For tests
 // of what stands between the compiler and a driver, where no kernel has to be compiled.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "athanor/backends/gpu/device.h"
@@ -33,11 +38,30 @@ class HostDriver final : public gpu::Driver {
   std::atomic<bool> hangs = false;
   std::chrono::milliseconds takes{0};
 
-  void open() override {}
-  gpu::Memory allocate(size_t bytes, std::string&) override {
-    return std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  /// The bytes that it has, and those that are allocated now.
+  std::atomic<size_t> room = SIZE_MAX;
+  size_t held() const {
+    const std::scoped_lock lock(mutex_);
+    return held_;
   }
-  void free(gpu::Memory memory) noexcept override { std::free(memory); }
+
+  void open() override {}
+  gpu::Memory allocate(size_t bytes, std::string& why) override {
+    const std::scoped_lock lock(mutex_);
+    if (bytes > room - std::min<size_t>(room, held_)) {
+      why = "no room";
+      return nullptr;
+    }
+    void* const memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    held_ += sizes_[memory] = bytes;
+    return memory;
+  }
+  void free(gpu::Memory memory) noexcept override {
+    const std::scoped_lock lock(mutex_);
+    held_ -= sizes_[memory];
+    sizes_.erase(memory);
+    std::free(memory);
+  }
   void* pin(size_t bytes) override { return std::malloc(bytes); }
   gpu::Stream make_stream() override { return &streams_.emplace_back(); }
   void upload(gpu::Stream, gpu::Place to, const void* from, size_t bytes, gpu::Span*) override {
@@ -81,6 +105,9 @@ class HostDriver final : public gpu::Driver {
     throw Error(ErrorCode::device, "this device cannot " + what);
   }
   std::deque<HostStream> streams_;
+  mutable std::mutex mutex_;
+  std::map<gpu::Memory, size_t> sizes_;
+  size_t held_ = 0;
 };
 
 }  // namespace athanor::testing

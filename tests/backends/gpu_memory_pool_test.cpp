@@ -1,0 +1,101 @@
+// The pool of freed GPU memory: what it keeps, when it lets go, and what it says when there is no more.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "athanor/backends/gpu/device.h"
+#include "athanor/memory/limit.h"
+#include "athanor/memory/storage.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/host_driver.h"
+
+namespace athanor::testing {
+namespace {
+
+constexpr size_t kib = 1024, mib = 1024 * kib;
+
+class GpuMemoryPool : public ::testing::Test {
+ protected:
+  GpuMemoryPool() {
+    auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
+    driver_ = made.get();
+    device_ = std::make_unique<gpu::GpuDevice>(std::move(made));
+    device_->driver();  // opened, with what that takes
+    before_ = driver_->held();
+  }
+  size_t held() const { return driver_->held() - before_; }
+  gpu::Pool& pool() { return device_->pool; }
+  /// Fills the pool: blocks of so many bytes, taken and given back.
+  void keep(std::initializer_list<size_t> sizes) {
+    std::vector<gpu::Pool::Block> blocks;
+    for (const size_t size : sizes) blocks.push_back(pool().take(size));
+    for (gpu::Pool::Block& block : blocks) pool().give_back(std::move(block));
+  }
+
+  HostDriver* driver_ = nullptr;
+  std::unique_ptr<gpu::GpuDevice> device_;
+  size_t before_ = 0;
+};
+
+TEST_F(GpuMemoryPool, WastesAnEighthOfSmallBlocksAndLittleOfLargeOnes) {
+  for (size_t bytes = 1; bytes < 100 * mib; bytes += bytes / 7 + 1) {
+    const gpu::Pool::Block block = pool().take(bytes);
+    EXPECT_GE(block.bytes, bytes);
+    EXPECT_LE(block.bytes - bytes, bytes < mib ? std::max<size_t>(255, bytes / 8) : bytes / 64) << bytes;
+    driver_->free(block.memory);
+  }
+}
+
+TEST_F(GpuMemoryPool, GivesABlockToTheNextOfItsSize) {
+  gpu::Pool::Block first = pool().take(10 * kib);
+  const gpu::Memory memory = first.memory;
+  pool().give_back(std::move(first));
+  const gpu::Pool::Block other = pool().take(20 * kib), again = pool().take(10 * kib - 100);
+  EXPECT_NE(other.memory, memory) << "of another size";
+  EXPECT_EQ(again.memory, memory);
+  const gpu::Pool::Block more = pool().take(10 * kib);
+  EXPECT_NE(more.memory, memory) << "it is in use";
+}
+
+TEST_F(GpuMemoryPool, LetsGoOfWhatItKeepsBeforeItRefuses) {
+  driver_->room = before_ + 8 * mib;
+  keep({2 * mib, 3 * mib});
+  EXPECT_EQ(held(), 5 * mib);
+  const gpu::Pool::Block block = pool().take(6 * mib);
+  EXPECT_EQ(held(), block.bytes);
+}
+
+TEST_F(GpuMemoryPool, KeepsHalfAGibibyteAtMost) {
+  std::vector<gpu::Pool::Block> blocks;
+  for (int i = 0; i < 3; ++i) blocks.push_back(pool().take(200 * mib));
+  for (int i = 0; i < 2; ++i) pool().give_back(std::move(blocks[static_cast<size_t>(i)]));
+  EXPECT_EQ(held(), 600 * mib);
+  pool().give_back(std::move(blocks[2]));
+  EXPECT_EQ(held(), 0);
+}
+
+// Nothing is counted as Storage here, so all of the limit is left for what is kept and asked for.
+TEST_F(GpuMemoryPool, KeepsNoMoreThanALimitLeaves) {
+  const MemoryLimit limit(device_->id(), memory_use(device_->id()).current + 8 * mib);
+  keep({5 * mib});
+  EXPECT_EQ(held(), 5 * mib);
+  const gpu::Pool::Block block = pool().take(4 * mib);  // beside what is kept it would be too much
+  EXPECT_EQ(held(), block.bytes);
+  keep({5 * mib, 4 * mib});
+  EXPECT_EQ(held(), block.bytes) << "more than the limit was given back";
+}
+
+TEST_F(GpuMemoryPool, SaysWhatWasAskedForWhatIsUsedAndWhatToDo) {
+  driver_->room = before_ + mib;
+  expect_error(ErrorCode::out_of_memory,
+               {"cannot allocate 3.00 MiB", "(host memory)", "no room", "this program uses ",
+                "Use a smaller batch or model, or close other programs"},
+               [&] { pool().take(3 * mib); });
+  EXPECT_EQ(held(), 0);
+  driver_->room = SIZE_MAX;
+  EXPECT_NE(pool().take(3 * mib).memory, nullptr) << "nothing is broken";
+}
+
+}  // namespace
+}  // namespace athanor::testing
