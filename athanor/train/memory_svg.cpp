@@ -38,8 +38,8 @@ struct LivingValue {
   std::string type;
 };
 
-/// The values in the arena of the plan's own device. One that takes over the memory of another goes on with
-/// its rectangle.
+/// The values in the arena of the plan's own device, and the scratch memory of kernels. A value that takes
+/// over the memory of another goes on with its rectangle.
 std::vector<LivingValue> values_in_arena(const json& plan) {
   std::vector<LivingValue> values;
   std::map<size_t, size_t> places;  // of values of the plan in `values`
@@ -57,6 +57,12 @@ std::vector<LivingValue> values_in_arena(const json& plan) {
     places.emplace(index, values.size());
     values.push_back({value.at("first_step"), value.at("last_step"), value.at("offset"), value.at("bytes"),
                       value.at("type")});
+  }
+  double at = 0;
+  for (const json& step : plan.at("steps")) {
+    if (step.contains("scratch_offset") && step.at("device") == plan.at("device"))
+      values.push_back({at, at, step.at("scratch_offset"), step.at("scratch_bytes"), "scratch memory"});
+    ++at;
   }
   return values;
 }

@@ -70,6 +70,20 @@ TEST_P(MemorySvg, ReachesThePeakThatIsPlanned) {
   EXPECT_NEAR(top, height_of(svg_, "peak"), 0.5);
 }
 
+TEST_P(MemorySvg, ShowsScratchMemory) {
+  nlohmann::json plan = to_json(*plan_);
+  auto& arena = plan["arenas"][0]["bytes"];
+  auto& step = plan["steps"][1];
+  step["scratch_offset"] = arena;
+  step["scratch_bytes"] = 1 << 20;
+  arena = arena.get<int64_t>() + (1 << 20);
+  const std::string svg = draw_memory(plan);
+  double top = 1e9;
+  for (const Box& box : boxes_in(svg)) top = std::min(top, box.y);
+  EXPECT_NEAR(top, height_of(svg, "peak"), 0.5);
+  EXPECT_THAT(svg, HasSubstr("scratch memory, 1.00 MiB: kernels 1 to 1"));
+}
+
 TEST_P(MemorySvg, ShowsNoTwoValuesInOnePlace) {
   const std::vector<Box> boxes = boxes_in(svg_);
   const double bottom = height_of(svg_, "axis");
