@@ -147,11 +147,12 @@ void Optimizer::set_lr(double lr) {
   lr_ = lr;
 }
 
-uint64_t Optimizer::state_bytes() const {
+uint64_t Optimizer::state_bytes(std::optional<Device> of) const {
   uint64_t bytes = 0;
   for (const auto& group : groups_)
     for (const auto& entry : group.entries)
-      for (const auto& tensor : entry.state) bytes += tensor.type().bytes();
+      for (const auto& tensor : entry.state)
+        if (!of || tensor.type().device == *of) bytes += tensor.type().bytes();
   return bytes;
 }
 

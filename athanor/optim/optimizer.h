@@ -63,8 +63,8 @@ class Optimizer {
 
   /// Of all groups.
   std::vector<nn::Parameter> parameters() const;
-  /// The memory that the parameters' state takes.
-  uint64_t state_bytes() const;
+  /// The memory that the parameters' state takes; of one device, what lies there.
+  uint64_t state_bytes(std::optional<Device> of = {}) const;
   /// "step" (i64), "lr" (f64), after a step with a guard "skipped" (i64), and the state of each parameter:
   /// "fc1.weight.exp_avg".
   nn::StateDict state_dict() const;

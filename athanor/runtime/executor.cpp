@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/trace.h"
+#include "athanor/memory/limit.h"
 #include "athanor/runtime/host_op.h"
 #include "athanor/runtime/leaving.h"
 #include "athanor/runtime/step_site.h"
@@ -20,14 +21,18 @@ namespace athanor {
 namespace {
 
 // One arena for each device, as large as the largest plan needs: a thread's plans run one after another.
+// `results`: bytes that the plan needs beside it. Where a memory limit has no room for them, the arena gives
+// back what this plan does not need.
 struct Arenas {
   std::map<Device, std::shared_ptr<Storage>> of;
 };
-const std::shared_ptr<Storage>& arena(Device device, int64_t bytes) {
+const std::shared_ptr<Storage>& arena(Device device, int64_t bytes, int64_t results) {
   auto& storage = owned_by_thread<Arenas>().of[device];
-  if (!storage || static_cast<int64_t>(storage->bytes()) < bytes) {
+  const int64_t kept = storage ? static_cast<int64_t>(storage->bytes()) : 0;
+  const bool crowded = kept > bytes && memory_left(device) < static_cast<uint64_t>(results);
+  if (kept < bytes || crowded) {
     storage = nullptr;  // released first, so that both never exist at the same time
-    storage = allocate(device, static_cast<size_t>(bytes));
+    if (bytes > 0) storage = allocate(device, static_cast<size_t>(bytes));
   }
   return storage;
 }
@@ -48,8 +53,11 @@ class Run {
   Run(const Plan& plan, std::span<const std::shared_ptr<Storage>> inputs)
       : plan_(plan), stretches_(plan.stretches()), inputs_(inputs), places_(plan.values.size()) {
     for (const PlanQueue& queue : plan.queues) queues_.push_back(&queue_of(queue));
-    for (const PlanArena& one : plan.arenas)
-      if (one.bytes > 0) arenas_[one.device] = arena_for(one);
+    std::map<Device, int64_t> results;
+    for (const int v : plan.outputs)
+      if (const PlanValue& value = plan.values[static_cast<size_t>(v)]; value.in_place_of < 0)
+        results[value.type.device] += static_cast<int64_t>(value.type.bytes());
+    for (const Device device : plan.devices) arenas_[device] = arena_for(device, results[device]);
     for (size_t i = 0; i < plan.inputs.size(); ++i)
       places_[static_cast<size_t>(plan.inputs[i])] = {inputs[i].get(), 0};
     for (const int v : plan.outputs) {
@@ -231,13 +239,14 @@ class Run {
     return all;
   }
 
-  Storage* arena_for(const PlanArena& needed) const {
+  Storage* arena_for(Device device, int64_t results) const {
+    const auto needed = std::ranges::find(plan_.arenas, device, &PlanArena::device);
     try {
-      return arena(needed.device, needed.bytes).get();
+      return arena(device, needed == plan_.arenas.end() ? 0 : needed->bytes, results).get();
     } catch (const Error& error) {
-      const size_t s = fullest_step(plan_, needed.device);
+      const size_t s = fullest_step(plan_, device);
       throw named(error, StepSite(plan_.steps[s], s),
-                  fmt::format(", where the plan needs most memory on {}", to_string(needed.device)));
+                  fmt::format(", where the plan needs most memory on {}", to_string(device)));
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "athanor/base/os/interrupt.h"
+#include "athanor/compile/options.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/trace.h"
 #include "athanor/ops/creation.h"
@@ -28,6 +29,24 @@ Uploaded batch_of_zeros(const Task& task, int64_t batch_size, int64_t parts, Dev
     batch.parts.push_back({made(task.input_type(part)), made(targets), counted});
   return batch;
 }
+
+namespace {
+
+/// Plans made meanwhile leave so many more bytes of the memory limit to others.
+class BesideScope {
+ public:
+  explicit BesideScope(uint64_t bytes) : before_(compile_options().memory_beside) {
+    if (compile_options().memory_limit > 0) compile_options().memory_beside += static_cast<int64_t>(bytes);
+  }
+  ~BesideScope() { compile_options().memory_beside = before_; }
+  BesideScope(const BesideScope&) = delete;
+  BesideScope& operator=(const BesideScope&) = delete;
+
+ private:
+  int64_t before_;
+};
+
+}  // namespace
 
 Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task),
@@ -55,6 +74,8 @@ PendingStep Learner::build(const std::vector<BatchPart>& parts) {
                             .precision = precision_,
                             .scaler = scaler_ ? &*scaler_ : nullptr};
   const int64_t made = optimizer_->steps();
+  std::optional<BesideScope> beside;
+  if (parts.size() > 1) beside.emplace(bytes_beside_parts());  // all but the last are computed here
   PendingStep step = training_step(*model_, *optimizer_, parts, options);
   if (average_) average_->update(made);
   return step;
@@ -119,6 +140,14 @@ nn::StateDict Learner::best_values() const {
   if (average_)
     for (auto& [name, array] : average_->state_dict()) values[name] = std::move(array);
   return values;
+}
+
+// Only the last part's plan updates the optimizer's state and the averages.
+uint64_t Learner::bytes_beside_parts() const {
+  uint64_t bytes = optimizer_->state_bytes(device_);
+  if (average_)
+    for (const auto& variable : average_->variables()) bytes += variable.value().type().bytes();
+  return bytes;
 }
 
 // Checkpoints replace one another: the last stays until the next is written.
