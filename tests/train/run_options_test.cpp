@@ -8,6 +8,7 @@
 #include "athanor/data/open_dataset.h"
 #include "athanor/device/device.h"
 #include "athanor/formats/safetensors.h"
+#include "athanor/kernels/kernel.h"
 #include "athanor/nn/linear.h"
 #include "athanor/nn/models.h"
 #include "athanor/nn/sequential.h"
@@ -16,6 +17,7 @@
 #include "athanor/ops/reduction.h"
 #include "athanor/optim/sgd.h"
 #include "athanor/train/classification.h"
+#include "athanor/train/fit.h"
 #include "athanor/train/test_set.h"
 #include "athanor/train/weight_average.h"
 #include "tests/support/expect_error.h"
@@ -119,6 +121,24 @@ TEST_F(RunOptions, FrozenAndAveragedPartsLearnAsTheWhole) {
   train("again", true);
   EXPECT_EQ(metrics("again"), metrics("parts"));
   EXPECT_EQ(last("again").average.at("fc2.weight").bytes, parts.average.at("fc2.weight").bytes);
+}
+
+// `offline` has memory of its own. PoCL's is the host's, like that of a GPU in a processor.
+TEST_F(RunOptions, OffloadingCopiesNothingWhereMemoryIsShared) {
+  const CompileOptions usual = compile_options();
+  compile_options().deterministic = true;  // no kernel is timed
+  TrainConfig config = default_config("mlp");
+  config.offload = "optimizer";
+  const ExampleSpec spec{.input = {1, 28, 28}, .classes = 10, .normalization = {{0}, {1}}};
+  std::vector<Device> devices{Device{}, parse_device("offline")};
+  for (const DeviceInfo& info : list_devices())
+    if (info.device != Device{}) devices.push_back(info.device);
+  for (const Device device : devices) {
+    const auto plan = StepPlanner(task_without_data(config, spec), config, device).plan({.batch_size = 8}, 0);
+    const bool shared = backend_of(device).shares_host_memory(device.index);
+    EXPECT_EQ(plan->copies() == 0, shared) << to_string(device);
+  }
+  compile_options() = usual;
 }
 
 // On the host there is nothing to offload: memory is shared.
