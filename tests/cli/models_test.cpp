@@ -30,6 +30,7 @@ TEST_F(ModelsProgram, ExplainShowsEveryKind) {
 
 TEST_F(ModelsProgram, ViTIsTrained) {
   HostArray images(DType::u8, {12, 8, 8}), labels(DType::i64, {12});
+  for (size_t i = 0; i < 12; ++i) labels.as<int64_t>()[i] = static_cast<int64_t>(i % 2);
   for (const char* split : {"train", "test"}) {
     write_npy(folder_ / fmt::format("{}_images.npy", split), images);
     write_npy(folder_ / fmt::format("{}_labels.npy", split), labels);

@@ -53,7 +53,7 @@ TEST_P(MemoryLimitTest, TheLeastThatIsAdvisedIsEnough) {
     train("refused");
     FAIL() << "nothing fits into a byte";
   } catch (const Error& error) {
-    const std::string hint = error.hint();
+    const std::string& hint = error.hint();
     ASSERT_TRUE(std::regex_search(hint, least, std::regex("at least ([0-9]+)KiB"))) << error.what();
     config_.memory_limit = std::stoll(least[1]) << 10;
   }
