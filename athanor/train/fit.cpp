@@ -5,36 +5,13 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
-#include "athanor/compile/options.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/memory_scope.h"
 
 namespace athanor {
-namespace {
 
-constexpr int64_t most_at_least = 8;  // examples that a model may want
-
-/// Lets plans computed here fit a limit.
-class LimitScope {
- public:
-  LimitScope(int64_t bytes, int64_t beside)
-      : limit_before_(compile_options().memory_limit), beside_before_(compile_options().memory_beside) {
-    compile_options().memory_limit = bytes;
-    compile_options().memory_beside = beside;
-  }
-  ~LimitScope() {
-    compile_options().memory_limit = limit_before_;
-    compile_options().memory_beside = beside_before_;
-  }
-  LimitScope(const LimitScope&) = delete;
-  LimitScope& operator=(const LimitScope&) = delete;
-
- private:
-  int64_t limit_before_, beside_before_;
-};
-
-}  // namespace
+static constexpr int64_t most_at_least = 8;  // examples that a model may want
 
 StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& config, Device device)
     : device_(device), task_(std::move(task)), learner_(*task_, config, device) {
@@ -42,7 +19,7 @@ StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& co
 }
 
 std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
-  const LimitScope scope(of.again ? limit : 0, beside(of));
+  const PlanLimitScope scope(of.again ? limit : 0, beside(of));
   learner_.set_precision(of.precision);
   auto plan = learner_.plan_of_a_step(of.batch_size, of.parts);
   clear_plan_cache();  // its forty plans would hold half a gigabyte of addresses for kernels
@@ -58,7 +35,7 @@ int64_t StepPlanner::bytes(const Plan& plan, const FitCase& of) const {
 }
 
 double StepPlanner::run(const FitCase& of, int64_t limit) {
-  const LimitScope scope(of.again ? limit : 0, beside(of));
+  const PlanLimitScope scope(of.again ? limit : 0, beside(of));
   learner_.set_precision(of.precision);
   const auto start = Clock::now();
   learner_.step(batch_of_zeros(*task_, of.batch_size, of.parts, device_), 0).loss.item();

@@ -10,6 +10,7 @@
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/initial_values.h"
+#include "athanor/train/memory_scope.h"
 #include "athanor/train/param_groups.h"
 #include "athanor/train/test_set.h"
 
@@ -29,24 +30,6 @@ Uploaded batch_of_zeros(const Task& task, int64_t batch_size, int64_t parts, Dev
     batch.parts.push_back({made(task.input_type(part)), made(targets), counted});
   return batch;
 }
-
-namespace {
-
-/// Plans made meanwhile leave so many more bytes of the memory limit to others.
-class BesideScope {
- public:
-  explicit BesideScope(uint64_t bytes) : before_(compile_options().memory_beside) {
-    if (compile_options().memory_limit > 0) compile_options().memory_beside += static_cast<int64_t>(bytes);
-  }
-  ~BesideScope() { compile_options().memory_beside = before_; }
-  BesideScope(const BesideScope&) = delete;
-  BesideScope& operator=(const BesideScope&) = delete;
-
- private:
-  int64_t before_;
-};
-
-}  // namespace
 
 Learner::Learner(const Task& task, const TrainConfig& config, Device device)
     : task_(task),
@@ -74,8 +57,9 @@ PendingStep Learner::build(const std::vector<BatchPart>& parts) {
                             .precision = precision_,
                             .scaler = scaler_ ? &*scaler_ : nullptr};
   const int64_t made = optimizer_->steps();
-  std::optional<BesideScope> beside;
-  if (parts.size() > 1) beside.emplace(bytes_beside_parts());  // all but the last are computed here
+  std::optional<PlanLimitScope> of_first_parts;  // which are computed here
+  if (const CompileOptions& now = compile_options(); parts.size() > 1 && now.memory_limit > 0)
+    of_first_parts.emplace(now.memory_limit, now.memory_beside + bytes_beside_parts());
   PendingStep step = training_step(*model_, *optimizer_, parts, options);
   if (average_) average_->update(made);
   return step;
@@ -143,11 +127,11 @@ nn::StateDict Learner::best_values() const {
 }
 
 // Only the last part's plan updates the optimizer's state and the averages.
-uint64_t Learner::bytes_beside_parts() const {
+int64_t Learner::bytes_beside_parts() const {
   uint64_t bytes = optimizer_->state_bytes(device_);
   if (average_)
     for (const auto& variable : average_->variables()) bytes += variable.value().type().bytes();
-  return bytes;
+  return static_cast<int64_t>(bytes);
 }
 
 // Checkpoints replace one another: the last stays until the next is written.

@@ -69,7 +69,7 @@ class Learner {
  private:
   PendingStep build(const std::vector<BatchPart>& parts);
   /// What the device holds that the plans of a batch's first parts know nothing of.
-  uint64_t bytes_beside_parts() const;
+  int64_t bytes_beside_parts() const;
 
   const Task& task_;
   const TrainConfig config_;

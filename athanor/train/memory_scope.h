@@ -13,18 +13,27 @@ namespace athanor {
 /// parts, and on a GPU the next batch, which goes up meanwhile.
 int64_t batches_beside_plan(const Task& task, int64_t batch_size, int64_t parts, Device device);
 
+/// While it lives, this thread's plans have CompileOptions::memory_limit and memory_beside.
+class PlanLimitScope {
+ public:
+  PlanLimitScope(int64_t limit, int64_t beside);
+  ~PlanLimitScope();
+  PlanLimitScope(const PlanLimitScope&) = delete;
+  PlanLimitScope& operator=(const PlanLimitScope&) = delete;
+
+ private:
+  int64_t limit_before_, beside_before_;
+};
+
 /// While it lives, what this thread plans and allocates stays within --memory-limit.
 class MemoryScope {
  public:
   /// Computes what is pending, such as initial values, which is no part of the steps to come.
   MemoryScope(const TrainConfig& config, const Task& task, Device device);
-  ~MemoryScope();
-  MemoryScope(const MemoryScope&) = delete;
-  MemoryScope& operator=(const MemoryScope&) = delete;
 
  private:
   std::optional<MemoryLimit> limit_;
-  int64_t limit_before_, beside_before_;
+  std::optional<PlanLimitScope> of_plans_;
 };
 
 }  // namespace athanor
