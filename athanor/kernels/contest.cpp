@@ -22,9 +22,9 @@ constexpr double hopeless = 2;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 // The share of the roofline's rate at which nothing better is looked for.
 constexpr double near_roofline = 0.9;
-// Those within this of the best are timed again, at most so many.
-constexpr double close = 1.15;
-constexpr size_t most_finalists = 3;
+// So many take turns in the end, in so many rounds.
+constexpr size_t most_finalists = 4;
+constexpr int rounds = 5;
 
 }  // namespace
 
@@ -63,7 +63,7 @@ Contest::Contest(Device device, KernelRequest request, std::vector<Candidate> ca
 
 double Contest::best_seconds() const {
   double best = no_limit;
-  for (const Entry& entry : entries_) best = std::min(best, entry.seconds());
+  for (const Entry& entry : entries_) best = std::min(best, entry.seconds);
   return best;
 }
 
@@ -160,35 +160,52 @@ void Contest::enter(size_t i) {
     return;
   }
   if (only_check_) return;
-  entries_.push_back(
-      {candidates_[i].name, i, time(i, entries_.empty() ? no_limit : hopeless * best_seconds())});
+  const Samples samples = time(i, entries_.empty() ? no_limit : hopeless * best_seconds());
+  entries_.push_back({candidates_[i].name, i, samples.seconds(), samples.spread()});
 }
 
-Samples Contest::time(size_t i, double limit) {
+Samples Contest::time(size_t i, double limit, double share) {
   Samples samples;
-  load_.during([&] { samples = trial().time(candidates_[i], limit); });
+  load_.during([&] { samples = trial().time(candidates_[i], limit, share); });
   return samples;
 }
 
-// Other work on the machine changes over time: the best candidates take turns.
+// A core can be half as fast for some tenths of a second: its clock or another virtual machine slows it. No
+// sample shows that. So the best take turns, and are compared with the best of the same round.
 void Contest::run_off() {
   std::ranges::stable_sort(entries_, {}, &Entry::seconds);
   size_t finalists = 0;
   while (finalists < std::min(entries_.size(), most_finalists) &&
-         entries_[finalists].seconds() <= close * entries_.front().seconds())
+         entries_[finalists].seconds <= hopeless * entries_.front().seconds)
     ++finalists;
-  if (finalists > 1)
-    for (int round = 0; round < 2; ++round)
-      for (Entry& entry : std::span(entries_).first(finalists)) {
-        throw_if_interrupted();
-        entry.samples.add(time(entry.candidate, no_limit));
-      }
-  std::ranges::stable_sort(entries_, {}, &Entry::seconds);
+  if (finalists < 2) return;
+  double quickest = no_limit;  // of all rounds
+  std::vector<Samples> samples(finalists);
+  std::vector<std::vector<double>> ratios(finalists);  // to the best of a round
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<double> times(finalists);
+    for (size_t turn = 0; turn < finalists; ++turn) {
+      throw_if_interrupted();
+      const size_t i = round % 2 == 0 ? turn : finalists - 1 - turn;
+      const Samples some = time(entries_[i].candidate, no_limit, 1.0 / rounds);
+      samples[i].add(some);
+      times[i] = some.seconds();
+    }
+    const double best = *std::ranges::min_element(times);
+    quickest = std::min(quickest, best);
+    for (size_t i = 0; i < finalists; ++i) ratios[i].push_back(times[i] / best);
+  }
+  for (size_t i = 0; i < finalists; ++i) {
+    std::ranges::nth_element(ratios[i], ratios[i].begin() + rounds / 2);
+    entries_[i].seconds = quickest * ratios[i][rounds / 2];
+    entries_[i].spread = samples[i].spread();
+  }
+  std::ranges::stable_sort(std::span(entries_).first(finalists), {}, &Entry::seconds);
 }
 
 void Contest::judge() {
-  for (const Entry& entry : entries_) result_.times.emplace_back(entry.name, entry.seconds());
-  result_.spread = entries_.front().samples.spread();
+  for (const Entry& entry : entries_) result_.times.emplace_back(entry.name, entry.seconds);
+  result_.spread = entries_.front().spread;
   result_.busy = is_busy();
   result_.disturbed = result_.busy || result_.spread > wide_spread;
   if (before_ && result_.disturbed) {

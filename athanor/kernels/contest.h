@@ -43,15 +43,14 @@ class Contest {
   struct Entry {
     std::string name;
     size_t candidate;
-    Samples samples;
-    double seconds() const { return samples.seconds(); }
+    double seconds, spread;
   };
   double best_seconds() const;
   Trial& trial();
   void expect();
   void enter_marked(size_t i);
   void enter(size_t i);
-  Samples time(size_t i, double limit);
+  Samples time(size_t i, double limit, double share = 1);
   void run_off();
   void judge();
 

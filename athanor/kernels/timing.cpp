@@ -39,7 +39,7 @@ double Samples::spread() const {
   return least > 0 ? at_rank(all_, all_.size() / 2) / least - 1 : 0;
 }
 
-Samples take_samples(const std::function<double(int runs)>& time, double limit) {
+Samples take_samples(const std::function<double(int runs)>& time, double limit, double share) {
   Samples samples;
   double best = time(1), spent = best;
   for (int run = 1; best > limit && run < first_runs && spent < seconds_for_first_runs; ++run) {
@@ -61,7 +61,7 @@ Samples take_samples(const std::function<double(int runs)>& time, double limit) 
     samples.add(row / runs);
     best = std::min(best, row / runs);
     const bool rows = runs > 1;
-    if (spent > (rows ? seconds_for_rows : seconds_for_runs)) break;
+    if (spent > share * (rows ? seconds_for_rows : seconds_for_runs)) break;
     if (samples.count() >= least_samples && samples.spread() < (rows ? tight_spread : loose_spread)) break;
   }
   return samples;

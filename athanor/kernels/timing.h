@@ -23,9 +23,9 @@ class Samples {
   std::vector<double> all_;
 };
 
-/// Takes samples until they agree, for at most some tenths of a second. `time(runs)` gives the seconds of
-/// that many runs in a row. Stops early if several runs all take longer than `limit`.
-Samples take_samples(const std::function<double(int runs)>& time, double limit);
+/// Takes samples until they agree, for at most `share` of some tenths of a second. `time(runs)` gives the
+/// seconds of that many runs in a row. Stops early if several runs all take longer than `limit`.
+Samples take_samples(const std::function<double(int runs)>& time, double limit, double share = 1);
 
 /// Measures how long this process waits for cores that other processes use.
 class LoadMeter {

@@ -86,14 +86,14 @@ std::vector<double> Trial::result(const Candidate& candidate) {
   return all;
 }
 
-Samples Trial::time(const Candidate& candidate, double limit) {
+Samples Trial::time(const Candidate& candidate, double limit, double share) {
   return take_samples(
       [&](int runs) {
         return queue_of(device_).timed([&] {
           for (int i = 0; i < runs; ++i) launch(candidate);
         });
       },
-      limit);
+      limit, share);
 }
 
 void Trial::launch(const Candidate& candidate) {

@@ -16,8 +16,8 @@ class Trial {
 
   /// The results of one run, one after the other.
   std::vector<double> result(const Candidate& candidate);
-  /// Samples of the candidate's time; gives up early above the limit, in seconds.
-  Samples time(const Candidate& candidate, double limit);
+  /// Samples of the candidate's time, by take_samples(); gives up early above the limit, in seconds.
+  Samples time(const Candidate& candidate, double limit, double share = 1);
 
  private:
   void launch(const Candidate& candidate);
