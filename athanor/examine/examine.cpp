@@ -35,7 +35,7 @@ void run_part(const ExaminationPart& part, Device device, Examination& verdict) 
     part.run(device, verdict);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::out_of_memory) throw;
-    verdict.wrong.push_back(part.name + ": " + error.problem());
+    verdict.add(part.name, error);
   }
 }
 

@@ -62,7 +62,7 @@ void check_together(Device device, const std::vector<FilledCase>& cases, Examina
     if (error.code() == ErrorCode::out_of_memory) throw;
     if (cases.size() == 1) {
       ++verdict.checks;
-      verdict.wrong.push_back(describe(cases.front()) + ": " + error.problem());
+      verdict.add(describe(cases.front()), error);
       return;
     }
     for (const FilledCase& c : cases) check_together(device, {c}, verdict);

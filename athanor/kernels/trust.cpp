@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -9,7 +10,6 @@
 #include <string_view>
 
 #include "athanor/base/embedded.h"
-#include "athanor/base/error.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/tuner.h"
 
@@ -82,6 +82,15 @@ Examination verdict_of(Device device) {
 }
 
 }  // namespace
+
+void Examination::add(const std::string& what, const Error& error) {
+  std::string line = what + ": " + error.problem();
+  const auto has_hint = [&](const std::string& earlier) {
+    return earlier.find(error.hint()) != std::string::npos;
+  };
+  if (!error.hint().empty() && std::ranges::none_of(wrong, has_hint)) line += " (" + error.hint() + ")";
+  wrong.push_back(std::move(line));
+}
 
 void require_examined(Device device) {
   if (examining() || trusting() || needs_none(device)) return;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "athanor/base/error.h"
 #include "athanor/device/device.h"
 
 namespace athanor {
@@ -15,6 +16,8 @@ struct Examination {
   int64_t checks = 0;              // results that were compared
   double seconds = 0;              // that it took
   bool right() const { return wrong.empty(); }
+  /// Adds a line for an error. It has the error's hint, unless an earlier line has it.
+  void add(const std::string& what, const Error& error);
 };
 
 /// Examines a device the first time that this is called for it, and refuses one that failed, now or on an

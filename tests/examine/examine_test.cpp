@@ -32,6 +32,19 @@ TEST(Examine, FindsTheHostRight) {
   EXPECT_EQ(parts.size(), examination_parts(false).size());
 }
 
+TEST(Examine, SaysOnceHowToMendWhatStopsEveryCase) {
+  const Error old{
+      ErrorCode::device, "NVRTC's code is too new for the driver", {}, "pip install nvidia-cuda-nvrtc-cu12"};
+  Examination verdict;
+  verdict.add("add", old);
+  verdict.add("mul", old);
+  verdict.add("div", {ErrorCode::device, "no kernel"});
+  EXPECT_THAT(verdict.wrong,
+              ::testing::ElementsAre(
+                  "add: NVRTC's code is too new for the driver (pip install nvidia-cuda-nvrtc-cu12)",
+                  "mul: NVRTC's code is too new for the driver", "div: no kernel"));
+}
+
 TEST(Examine, AsksEachPrimitiveInEachType) {
   std::set<Prim> asked;
   std::set<std::pair<std::string, DType>> types;
