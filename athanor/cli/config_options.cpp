@@ -79,7 +79,10 @@ void add_subject(OptionTable& table, TrainConfig& config, OptionsFor use) {
   table
       .step("--model", config.model, "NAME",
             names_of(nn::model_names()) +
-                fmt::format(", or your own model in a library, such as ./mine.so (default {})", config.model))
+                fmt::format(
+                    ", or your own model in a library, such as ./mine.so (default {}; of a table mlp, of "
+                    "images with masks unet-small, of a text gpt2-nano)",
+                    config.model))
       .of(nn::model_names());
   table
       .step("--data", config.data, "NAME|DIR",
@@ -250,6 +253,25 @@ nlohmann::json given_fields(const CLI::App& command, ConfigOptions& options) {
   return fields;
 }
 
+namespace {
+
+// For what neither --model nor --task says.
+std::string model_for_data(const std::string& data, const std::string& otherwise) {
+  switch (kind_of_data(data)) {
+    case DataKind::table:
+      return "mlp";
+    case DataKind::masks:
+      return "unet-small";
+    case DataKind::text:
+      return "gpt2-nano";
+    case DataKind::images:
+      break;
+  }
+  return otherwise;
+}
+
+}  // namespace
+
 TrainConfig defaults_of(const nlohmann::json& given, const TrainConfig& known, bool goes_on) {
   std::string model = known.model, task = known.task;
   if (given.contains("task")) task = given["task"];
@@ -259,6 +281,8 @@ TrainConfig defaults_of(const nlohmann::json& given, const TrainConfig& known, b
     model = "mlp";
   else if (!goes_on && task == "segmentation")
     model = "unet-small";
+  else if (!goes_on && given.contains("data"))
+    model = model_for_data(given["data"], model);
   return default_config(model, task);
 }
 

@@ -31,7 +31,8 @@ void add_config_options(CLI::App& command, ConfigOptions& options, OptionsFor us
 /// Error(usage) for numbers below 1 where 1 is the least.
 nlohmann::json given_fields(const CLI::App& command, ConfigOptions& options);
 
-/// The defaults of the others: they hang on model and task, which are given, or `known`.
+/// The defaults of the others. They depend on the model and the task: those given, those that suit the given
+/// data, or those `known`.
 TrainConfig defaults_of(const nlohmann::json& given, const TrainConfig& known, bool goes_on);
 
 }  // namespace athanor::cli

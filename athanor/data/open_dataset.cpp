@@ -104,22 +104,49 @@ std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, cons
       file.string(), "Known are .npz, .safetensors, .csv, .tsv and .tar files, and folders");
 }
 
+enum class FolderKind { arrays, cifar, emnist, shards, table, masks, pictures, unknown };
+
+FolderKind folder_kind(const fs::path& folder) {
+  if (has_array_files(folder)) return FolderKind::arrays;
+  if (find_cifar(folder)) return FolderKind::cifar;
+  if (!emnist_parts(folder).empty()) return FolderKind::emnist;
+  if (has_shards(folder)) return FolderKind::shards;
+  if (has_table(folder)) return FolderKind::table;
+  if (is_mask_folder(folder)) return FolderKind::masks;
+  return is_picture_folder(folder) ? FolderKind::pictures : FolderKind::unknown;
+}
+
+std::shared_ptr<const Dataset> open_emnist_folder(const fs::path& folder, Split split,
+                                                  const DataOptions& options) {
+  const auto parts = emnist_parts(folder);
+  if (parts.size() == 1) return open_emnist(folder, parts.front(), split, options);
+  throw Error(
+      ErrorCode::value, fmt::format("the folder holds several datasets: {}", join(parts)), folder.string(),
+      fmt::format("Move one to a folder of its own, or to ./data/emnist for --data {}", parts.front()));
+}
+
 std::shared_ptr<const Dataset> open_folder(const fs::path& folder, Split split, const DataOptions& options) {
-  if (has_array_files(folder)) {
-    const ReadArray read = array_files(folder, folder_hint);
-    return options.numbers ? open_number_arrays(read, split, options) : open_arrays(read, split, {}, options);
+  switch (folder_kind(folder)) {
+    case FolderKind::arrays: {
+      const ReadArray read = array_files(folder, folder_hint);
+      return options.numbers ? open_number_arrays(read, split, options)
+                             : open_arrays(read, split, {}, options);
+    }
+    case FolderKind::cifar:
+      return open_cifar(*find_cifar(folder), split, options);
+    case FolderKind::emnist:
+      return open_emnist_folder(folder, split, options);
+    case FolderKind::shards:
+      return open_webdataset(folder, split, options);
+    case FolderKind::table:
+      return open_csv(folder, split, options);
+    case FolderKind::masks:
+      return open_mask_folder(folder, split, options);
+    case FolderKind::pictures:
+      return open_picture_folder(folder, split, options);
+    case FolderKind::unknown:
+      break;
   }
-  if (const auto cifar = find_cifar(folder)) return open_cifar(*cifar, split, options);
-  if (const auto parts = emnist_parts(folder); parts.size() == 1)
-    return open_emnist(folder, parts.front(), split, options);
-  else if (!parts.empty())
-    throw Error(
-        ErrorCode::value, fmt::format("the folder holds several datasets: {}", join(parts)), folder.string(),
-        fmt::format("Move one to a folder of its own, or to ./data/emnist for --data {}", parts.front()));
-  if (has_shards(folder)) return open_webdataset(folder, split, options);
-  if (has_table(folder)) return open_csv(folder, split, options);
-  if (is_mask_folder(folder)) return open_mask_folder(folder, split, options);
-  if (is_picture_folder(folder)) return open_picture_folder(folder, split, options);
   throw Error(ErrorCode::io, fmt::format("the folder is not a known kind of dataset: {}", what_is_in(folder)),
               folder.string(), folder_hint);
 }
@@ -161,6 +188,21 @@ std::string from_any_folder(const std::string& name_or_folder) {
   if (std::ranges::any_of(named_datasets(), is_it) || !is_path) return name_or_folder;
   const fs::path whole = fs::absolute(name_or_folder, failed);
   return failed ? name_or_folder : without_end_slash(whole.lexically_normal()).string();
+}
+
+DataKind kind_of_data(const std::string& name_or_folder) {
+  const auto names = dataset_names();
+  if (std::ranges::find(names, name_or_folder) != names.end()) return DataKind::images;
+  if (is_folder(name_or_folder)) {
+    const FolderKind kind = folder_kind(name_or_folder);
+    return kind == FolderKind::table   ? DataKind::table
+           : kind == FolderKind::masks ? DataKind::masks
+                                       : DataKind::images;
+  }
+  const std::string ending = fs::path(name_or_folder).extension().string();
+  return ending == ".txt"                       ? DataKind::text
+         : ending == ".csv" || ending == ".tsv" ? DataKind::table
+                                                : DataKind::images;
 }
 
 std::vector<std::string> dataset_names() {

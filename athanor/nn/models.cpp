@@ -112,9 +112,9 @@ const std::vector<Entry>& entries() {
        [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
          return std::make_unique<Cnn>(input, classes);
        }},
-      {"resnet18", 1, make_resnet<2, 2, 2, 2, false>},
-      {"resnet34", 1, make_resnet<3, 4, 6, 3, false>},
-      {"resnet50", 1, make_resnet<3, 4, 6, 3, true>},
+      {"resnet18", 4, make_resnet<2, 2, 2, 2, false>},
+      {"resnet34", 4, make_resnet<3, 4, 6, 3, false>},
+      {"resnet50", 4, make_resnet<3, 4, 6, 3, true>},
       {"inception_v3", 75,
        [](const Shape& input, int64_t classes) -> std::unique_ptr<Module> {
          return std::make_unique<Inception3>(input[0], classes);

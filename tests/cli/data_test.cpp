@@ -156,8 +156,11 @@ TEST_F(Data, AModelLearnsATable) {
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("width: a number"));
   EXPECT_THAT(shown.out, HasSubstr("kind: 2 categories (a, b)"));
-  const Outcome trained = run({"train", "--data", "t.csv", "--model", "mlp", "--epochs", "4", "--batch-size",
-                               "16", "--lr", "0.02", "--out", "r", "--threads", "1"});
+  const Outcome refused = run({"train", "--data", "t.csv", "--model", "resnet18", "--out", "r"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("for a table or smaller images take mlp"));
+  const Outcome trained = run({"train", "--data", "t.csv", "--epochs", "4", "--batch-size", "16", "--lr",
+                               "0.02", "--out", "r", "--threads", "1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
   const Outcome tested = run({"eval", "r", "--json"});

@@ -56,6 +56,13 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
 }
 
 // Text is shown where a run ends, be it within its first epoch, and once where that is the end of an epoch.
+TEST_F(LanguageModelProgram, IsWhatLearnsATextIfNoModelIsGiven) {
+  const testing::Outcome trained = run({"train", "--data", "text.txt", "--context", "32", "--batch-size", "4",
+                                        "--max-steps", "1", "--device", "cpu", "--out", "run", "--quiet"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(json::parse(text("run/config.json"))["model"], "gpt2-nano");
+}
+
 TEST_F(LanguageModelProgram, WritesWhereTheRunEnds) {
   const auto steps_of_samples = [&](const Words& more) {
     Words words{"train", "--config", "run.toml", "--out", "run", "--quiet"};

@@ -153,9 +153,8 @@ TEST_F(ModelsProgram, MasksAreLearnedAndWritten) {
     write_file_atomically(folder_ / "data" / "masks" / fmt::format("{}.png", i),
                           {Bytes(format_mask(mask, mask_palette(2)))});
   }
-  const testing::Outcome trained =
-      run({"train", "--model", "unet-small", "--data", "data", "--device", "cpu", "--threads", "1",
-           "--batch-size", "3", "--epochs", "6", "--out", "run"});
+  const testing::Outcome trained = run({"train", "--data", "data", "--device", "cpu", "--threads", "1",
+                                        "--batch-size", "3", "--epochs", "6", "--out", "run"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("9 training and 1 test images of 3x16x24 with masks of 2 classes"));
   EXPECT_THAT(trained.out, HasSubstr("mean IoU"));
