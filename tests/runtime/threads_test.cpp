@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <thread>
@@ -22,6 +23,7 @@ double computed(int64_t own) {
 }
 
 TEST(Threads, EvaluateSideBySide) {
+  static std::atomic<int> defined = 0;  // in all repetitions
   std::array<std::thread, 2> threads;
   std::array<bool, 2> right{true, true};
   for (size_t t = 0; t < threads.size(); ++t)
@@ -31,7 +33,7 @@ TEST(Threads, EvaluateSideBySide) {
         const double expected = static_cast<double>(rows) * 8 * (24 * 0.5 * 0.25 * 40 * 2 - 1);
         if (std::abs(computed(rows) - expected) > 1e-3 * expected) right[t] = false;
         Op op;
-        op.name = "test_of_thread_" + std::to_string(t) + "_" + std::to_string(i);
+        op.name = "test_of_thread_" + std::to_string(++defined);
         define_op(op);
         if (all_ops().empty() || find_op("sum").prim != Prim::sum) right[t] = false;
         (void)TuningCache::instance().used();

@@ -71,8 +71,7 @@ TEST(TraceOverlap, ACopyRunsWhileTheDeviceComputes) {
   }
   ASSERT_FALSE(copies.empty()) << trace.json();
   ASSERT_GT(kernels.size(), 1U) << trace.json();
-  // On one queue it would run behind all of them.
-  EXPECT_GT(copies.front().begin, kernels.front().begin) << trace.json();
+  // On one queue it would run behind all of them. It waits for nothing, and may even begin before the first.
   EXPECT_LT(copies.back().end, kernels.back().begin) << trace.json();
 }
 
