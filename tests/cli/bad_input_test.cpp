@@ -111,7 +111,7 @@ TEST(BadInput, OutsideTheCommandLineExitsWithOne) {
       {{"train", "--data", "iris.csv", "--model", "mlp", "--out", "run"},
        1,
        {"iris.csv, line 1", "names of columns"}},
-      {{"train", "--data", "two.csv", "--out", "run"}, 1, {"--model mlp"}},
+      {{"train", "--data", "two.csv", "--model", "cnn", "--out", "run"}, 1, {"--model mlp"}},
       {{"train", "--data", "two.csv", "--model", "mlp", "--init", "before", "--out", "run"},
        2,
        {"folder of a run", "before/checkpoint.safetensors"}},
