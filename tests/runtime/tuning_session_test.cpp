@@ -157,7 +157,8 @@ TEST_F(Session, AGuessThatIsWrongDoesNotRun) {
   EXPECT_EQ(step(), "b");
   const HostArray here = result_;
   const Tensor x = numbers({40, 64}).to(Device{}), y = numbers({64, 64}).to(Device{});
-  EXPECT_EQ(here.bytes, matmul(x, y).to_host().bytes);
+  const HostArray right = matmul(x, y).to_host();  // perhaps by another kernel, which rounds otherwise
+  EXPECT_THAT(here.as<float>(), ::testing::Pointwise(::testing::FloatNear(1e-3F), right.as<float>()));
 }
 
 TEST_F(Session, AWrongCandidateIsDroppedLater) {

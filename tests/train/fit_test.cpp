@@ -33,14 +33,14 @@ class Fit : public ::testing::Test {
 
 TEST_F(Fit, PartsAndComputingAgainTakeLessMemory) {
   StepPlanner resnet = planner();
-  const auto bytes = [&](const FitCase& of) {
-    return resnet.plan(of, int64_t{150} << 20)->planned_memory_bytes();
-  };
+  // Kernels, and so their scratch memory, depend on the processor.
+  const int64_t limit = resnet.plan({.batch_size = 96}, 0)->planned_memory_bytes() * 9 / 10;
+  const auto bytes = [&](const FitCase& of) { return resnet.plan(of, limit)->planned_memory_bytes(); };
   const int64_t whole = bytes({.batch_size = 128}), half = bytes({.batch_size = 64});
   EXPECT_GT(whole, int64_t{200} << 20);
   EXPECT_GT(whole, half);
   EXPECT_LT(bytes({.batch_size = 128, .parts = 8}), whole);
-  EXPECT_LE(bytes({.batch_size = 96, .again = true}), int64_t{150} << 20);
+  EXPECT_LE(bytes({.batch_size = 96, .again = true}), limit);
   EXPECT_EQ(bytes({.batch_size = 128}), whole);  // looking changes nothing
 }
 
