@@ -74,15 +74,31 @@ class OptionTable {
   CLI::Option* added_ = nullptr;
 };
 
+// Without --model and --task. `otherwise`: for images.
+std::string model_for(DataKind kind, const std::string& otherwise) {
+  switch (kind) {
+    case DataKind::table:
+      return "mlp";
+    case DataKind::masks:
+      return "unet-small";
+    case DataKind::text:
+      return "gpt2-nano";
+    case DataKind::images:
+      break;
+  }
+  return otherwise;
+}
+
 void add_subject(OptionTable& table, TrainConfig& config, OptionsFor use) {
   table.begin("What to train");
   table
       .step("--model", config.model, "NAME",
             names_of(nn::model_names()) +
                 fmt::format(
-                    ", or your own model in a library, such as ./mine.so (default {}; of a table mlp, of "
-                    "images with masks unet-small, of a text gpt2-nano)",
-                    config.model))
+                    ", or your own model in a library, such as ./mine.so (default {}; of a table {}, of "
+                    "images with masks {}, of a text {})",
+                    config.model, model_for(DataKind::table, ""), model_for(DataKind::masks, ""),
+                    model_for(DataKind::text, "")))
       .of(nn::model_names());
   table
       .step("--data", config.data, "NAME|DIR",
@@ -253,25 +269,6 @@ nlohmann::json given_fields(const CLI::App& command, ConfigOptions& options) {
   return fields;
 }
 
-namespace {
-
-// For what neither --model nor --task says.
-std::string model_for_data(const std::string& data, const std::string& otherwise) {
-  switch (kind_of_data(data)) {
-    case DataKind::table:
-      return "mlp";
-    case DataKind::masks:
-      return "unet-small";
-    case DataKind::text:
-      return "gpt2-nano";
-    case DataKind::images:
-      break;
-  }
-  return otherwise;
-}
-
-}  // namespace
-
 TrainConfig defaults_of(const nlohmann::json& given, const TrainConfig& known, bool goes_on) {
   std::string model = known.model, task = known.task;
   if (given.contains("task")) task = given["task"];
@@ -282,7 +279,7 @@ TrainConfig defaults_of(const nlohmann::json& given, const TrainConfig& known, b
   else if (!goes_on && task == "segmentation")
     model = "unet-small";
   else if (!goes_on && given.contains("data"))
-    model = model_for_data(given["data"], model);
+    model = model_for(kind_of_data(given["data"]), model);
   return default_config(model, task);
 }
 

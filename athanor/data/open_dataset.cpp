@@ -85,12 +85,14 @@ constexpr const char* folder_hint =
     "(train_images.npy, train_labels.npy, test_images.npy, test_labels.npy), CIFAR's .bin files, "
     "WebDataset's .tar files, or train.csv and test.csv";
 
+bool is_table_file(const fs::path& file) { return file.extension() == ".csv" || file.extension() == ".tsv"; }
+
 /// A dataset in a file, or the error that says what was seen.
 std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, const DataOptions& options) {
   const std::string ending = file.extension().string();
   if (ending == ".npz") return open_npz(file, split, options);
   if (ending == ".safetensors") return open_safetensors(file, split, options);
-  if (ending == ".csv" || ending == ".tsv") return open_csv(file, split, options);
+  if (is_table_file(file)) return open_csv(file, split, options);
   if (ending == ".tar") return open_webdataset(file, split, options);
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   if (ending == ".npy")
@@ -199,10 +201,8 @@ DataKind kind_of_data(const std::string& name_or_folder) {
            : kind == FolderKind::masks ? DataKind::masks
                                        : DataKind::images;
   }
-  const std::string ending = fs::path(name_or_folder).extension().string();
-  return ending == ".txt"                       ? DataKind::text
-         : ending == ".csv" || ending == ".tsv" ? DataKind::table
-                                                : DataKind::images;
+  if (is_table_file(name_or_folder)) return DataKind::table;
+  return fs::path(name_or_folder).extension() == ".txt" ? DataKind::text : DataKind::images;
 }
 
 std::vector<std::string> dataset_names() {

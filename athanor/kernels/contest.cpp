@@ -22,9 +22,10 @@ constexpr double hopeless = 2;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 // The share of the roofline's rate at which nothing better is looked for.
 constexpr double near_roofline = 0.9;
-// So many take turns in the end, in so many rounds.
+// So many take turns in the end, in so many rounds. Runs that are long are disturbed alike, and cost more.
 constexpr size_t most_finalists = 4;
-constexpr int rounds = 5;
+constexpr int most_rounds = 5, least_rounds = 3;
+constexpr double long_seconds = 20e-3;
 
 }  // namespace
 
@@ -179,6 +180,7 @@ void Contest::run_off() {
          entries_[finalists].seconds <= hopeless * entries_.front().seconds)
     ++finalists;
   if (finalists < 2) return;
+  const int rounds = entries_.front().seconds < long_seconds ? most_rounds : least_rounds;
   double quickest = no_limit;  // of all rounds
   std::vector<Samples> samples(finalists);
   std::vector<std::vector<double>> ratios(finalists);  // to the best of a round

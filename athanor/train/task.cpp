@@ -60,7 +60,7 @@ void check_kind_of_data(const TrainConfig& config) {
                 fmt::format("{} learns from a text file, and '{}' is not one", config.model, config.data),
                 "--data", "Give one: --data FILE.txt");
   }
-  if (!text && is_file && std::filesystem::path(config.data).extension() == ".txt")
+  if (!text && is_file && kind_of_data(config.data) == DataKind::text)
     throw Error(ErrorCode::usage, fmt::format("{} learns from images, and the data is text", config.model),
                 "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
 }

@@ -55,7 +55,6 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
   EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
 }
 
-// Text is shown where a run ends, be it within its first epoch, and once where that is the end of an epoch.
 TEST_F(LanguageModelProgram, IsWhatLearnsATextIfNoModelIsGiven) {
   const testing::Outcome trained = run({"train", "--data", "text.txt", "--context", "32", "--batch-size", "4",
                                         "--max-steps", "1", "--device", "cpu", "--out", "run", "--quiet"});
@@ -63,6 +62,7 @@ TEST_F(LanguageModelProgram, IsWhatLearnsATextIfNoModelIsGiven) {
   EXPECT_EQ(json::parse(text("run/config.json"))["model"], "gpt2-nano");
 }
 
+// Text is shown where a run ends, be it within its first epoch, and once where that is the end of an epoch.
 TEST_F(LanguageModelProgram, WritesWhereTheRunEnds) {
   const auto steps_of_samples = [&](const Words& more) {
     Words words{"train", "--config", "run.toml", "--out", "run", "--quiet"};
