@@ -3,15 +3,22 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <exception>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/doing.h"
 #include "athanor/examine/examine.h"
+#include "athanor/kernels/kernel.h"
 
 namespace athanor::cli {
 namespace {
@@ -24,35 +31,104 @@ void tell(const nlohmann::ordered_json& json) {
   std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
 }
 
-Examination verdict_of_child(Device device) {
-  Doing doing("examining " + to_string(device) + " before its first use");
-  Examination verdict;
-  std::string part = "the driver was loaded", error;
-  bool answered = false;
-  const auto heard = [&](const std::string& line) {
-    const auto said = nlohmann::json::parse(line, nullptr, false);
-    if (!said.is_object()) return;  // a driver talks
-    if (said.contains("part")) {
-      part = "it computed " + said["part"].get<std::string>();
-      doing.say(said["part"], fmt::format("{} of {}", said["number"].get<int>(), said["of"].get<int>()));
-    }
-    if (said.contains("error")) error = said["error"];
-    if (!said.contains("wrong")) return;
-    verdict = {said["wrong"].get<std::vector<std::string>>(), said["checks"], said["seconds"]};
-    answered = true;
+// What further processes say of a device, each of which examines some parts.
+class Verdict {
+ public:
+  Verdict(Device device, size_t parts)
+      : device_(device),
+        doing_("examining " + to_string(device) + " before its first use"),
+        parts_(parts),
+        start_(Clock::now()) {}
+
+  /// Examines these parts in a process of their own. Several threads may call it.
+  void ask(const std::vector<std::string>& parts) {
+    std::string part = "the driver was loaded", error;
+    bool answered = false;
+    const auto heard = [&](const std::string& line) {
+      const auto said = nlohmann::json::parse(line, nullptr, false);
+      if (!said.is_object()) return;  // a driver talks
+      const std::scoped_lock lock(mutex_);
+      if (said.contains("part")) {
+        part = "it computed " + said["part"].get<std::string>();
+        doing_.say(said["part"], fmt::format("{} of {}", ++begun_, parts_));
+      }
+      if (said.contains("error")) error = said["error"];
+      if (!said.contains("wrong")) return;
+      for (const auto& wrong : said["wrong"]) verdict_.wrong.push_back(wrong);
+      verdict_.checks += said["checks"].get<int64_t>();
+      answered = true;
+    };
+    std::vector<std::string> words{os::own_program(), "examine-device", to_string(device_)};
+    words.insert(words.end(), parts.begin(), parts.end());
+    os::Child child = os::Child::of_program(std::move(words));
+    const os::ChildAnswer answer = child.wait(patience, heard);
+    if (answered) return;
+    // What the program itself says is no word on the device: too little memory, say.
+    if (!error.empty()) throw Error(ErrorCode::device, error);
+    const std::scoped_lock lock(mutex_);
+    verdict_.wrong.push_back(fmt::format("the program that examined it {} while {}", answer.problem, part));
+  }
+
+  /// Whether nothing was found wrong so far.
+  bool right() {
+    const std::scoped_lock lock(mutex_);
+    return verdict_.right();
+  }
+
+  Examination take() {
+    verdict_.seconds = seconds_since(start_);
+    return std::move(verdict_);
+  }
+
+ private:
+  Device device_;
+  Doing doing_;
+  size_t parts_, begun_ = 0;
+  Clock::time_point start_;
+  std::mutex mutex_;
+  Examination verdict_;
+};
+
+// Calls ask for each group, in as many threads as there are cores, until one throws or `over` says so.
+void side_by_side(const std::vector<std::vector<std::string>>& groups,
+                  const std::function<void(const std::vector<std::string>&)>& ask,
+                  const std::function<bool()>& over) {
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto work = [&] {
+    for (size_t i = next++; i < groups.size() && !over(); i = next++) try {
+        ask(groups[i]);
+      } catch (...) {
+        const std::scoped_lock lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = groups.size();
+      }
   };
-  os::Child child = os::Child::of_program({os::own_program(), "examine-device", to_string(device)});
-  const os::ChildAnswer answer = child.wait(patience, heard);
-  if (answered) return verdict;
-  // What the program itself says is no word on the device: too little memory, say.
-  if (!error.empty()) throw Error(ErrorCode::device, error);
-  verdict.wrong.push_back(fmt::format("the program that examined it {} while {}", answer.problem, part));
-  return verdict;
+  std::vector<std::jthread> threads;
+  const size_t count = std::min<size_t>(groups.size(), std::thread::hardware_concurrency());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  threads.clear();  // waits for them
+  if (failure) std::rethrow_exception(failure);
+}
+
+// Where a process compiles one kernel at a time, one for each core examines some of the parts.
+Examination verdict_of_children(Device device) {
+  auto groups = examination_groups();
+  size_t parts = groups.front().size();
+  for (size_t i = 1; i < groups.size(); ++i) parts += groups[i].size();
+  if (backend_of(device).compiles_side_by_side(device.index)) groups = {{}};
+  Verdict verdict(device, parts);
+  side_by_side(
+      groups, [&](const std::vector<std::string>& group) { verdict.ask(group); },
+      [&] { return !verdict.right(); });
+  return verdict.take();
 }
 
 Examination examine_apart(Device device) {
   try {
-    return verdict_of_child(device);
+    return verdict_of_children(device);
   } catch (const Interrupted&) {
     std::cerr << fmt::format(
         "athanor: stopped while it examined {}. The next run examines it again from the start\n",
@@ -61,8 +137,9 @@ Examination examine_apart(Device device) {
   }
 }
 
-int examine_device(const std::string& name) {
+int examine_device(const std::string& name, const std::vector<std::string>& parts) {
   ExamineOptions options;
+  options.only = parts;
   options.progress = [](const std::string& part, size_t number, size_t of) {
     tell({{"part", part}, {"number", number}, {"of", of}});
   };
@@ -86,7 +163,9 @@ void add_examine_device(CLI::App& program, int& exit_code) {
                           ->group("");  // for the program itself
   const auto name = std::make_shared<std::string>();
   command->add_option("DEVICE", *name)->required();
-  command->callback([name, &exit_code] { exit_code = examine_device(*name); });
+  const auto parts = std::make_shared<std::vector<std::string>>();
+  command->add_option("PART", *parts);
+  command->callback([name, parts, &exit_code] { exit_code = examine_device(*name, *parts); });
 }
 
 }  // namespace athanor::cli

@@ -10,8 +10,9 @@ class App;
 
 namespace athanor::cli {
 
-/// From now on a device is examined by a run of this program of its own, which says on standard error how far
-/// it is. (A copy of this process would not do: drivers have threads, which copies lack.)
+/// From now on a device is examined by further runs of this program, and standard error says how far they
+/// are. Where a process compiles one kernel at a time, there is one for each core. (A copy of this process
+/// would not do: drivers have threads, which copies lack.)
 void examine_devices_apart();
 
 /// Adds `trust` to a summary if its numbers may be wrong (trust_note()).
@@ -20,7 +21,7 @@ void add_trust_note(Json& summary, Device device) {
   if (const std::string note = trust_note(device); !note.empty()) summary["trust"] = note;
 }
 
-/// The hidden command `examine-device NAME`: what that run does. It prints lines of JSON.
+/// The hidden command `examine-device DEVICE [PART...]`: what such a run does. It prints lines of JSON.
 void add_examine_device(CLI::App& program, int& exit_code);
 
 }  // namespace athanor::cli

@@ -119,24 +119,32 @@ std::vector<Asked> products() {
   return {product(1, 128, 784, 512), product(1, 1, 400, 300), product(3, 33, 65, 17, DType::bf16)};
 }
 
-// Convolutions and pooling, with their gradients. That for images is a smaller one, for its kernel is like
-// the forward one's and as slow to compile.
+// Convolutions and pooling, with their gradients for weights.
 std::vector<Asked> convolutions() {
   using namespace examined;
   std::vector<Asked> all;
   const Shape x{batch, channels, size, size}, w{maps, channels, window, window};
   const Attrs conv = conv_attrs({.padding = padding});
   const Shape y = ConvProblem(x, w, conv).y;
-  Attrs images = conv, weights = conv;
-  images.set("input_shape", Ints{2, 6, 5, 3});
+  Attrs weights = conv;
   weights.set("weight_shape", w.to_ints());
   all.push_back(of("conv2d", {{x}, {w}}, conv));
-  all.push_back(of("conv2d_input_grad", {{{2, 10, 5, 3}}, {{10, 6, window, window}}}, images));
   all.push_back(of("conv2d_weight_grad", {{x}, {y}}, weights));
   const Shape pooled_maps{batch, maps, pooled, pooled};
   Attrs largest{{"kernel", Ints{pool, pool}}, {"stride", Ints{pool, pool}}, {"padding", Ints{0, 0}}};
   all.push_back(of("max_pool2d", {{y}}, largest));
   all.push_back(of("max_pool2d_grad", {{y}, {pooled_maps}}, largest));
+  return all;
+}
+
+// Convolutions' gradients for images, and average pooling. The convolution is a small one, for its kernel is
+// like the forward one's and as slow to compile.
+std::vector<Asked> gradients_for_images() {
+  using namespace examined;
+  Attrs images = conv_attrs({.padding = padding});
+  images.set("input_shape", Ints{2, 6, 5, 3});
+  std::vector<Asked> all{
+      of("conv2d_input_grad", {{{2, 10, 5, 3}}, {{10, 6, window, window}}}, std::move(images))};
   for (const char* name : {"avg_pool2d", "avg_pool2d_grad"})
     all.push_back(own_case(find_op(name), 0, DType::f32));
   return all;
@@ -203,12 +211,14 @@ bool has_gpu_kernel(const Asked& asked) {
 }
 
 std::vector<AskedPart> short_cases() {
-  std::vector<AskedPart> parts{{"primitives", primitives()},
+  std::vector<AskedPart> parts{{"convolutions and pooling", convolutions()},
+                               {"primitives", primitives()},
                                {"fused loops", loops()},
                                {"products of matrices", products()},
-                               {"convolutions and pooling", convolutions()},
+                               {"gradients for images", gradients_for_images()},
                                {"attention", attention()}};
-  parts.push_back({"other kernels", further_kernels(parts)});
+  AskedPart further{"other kernels", further_kernels(parts)};
+  parts.insert(parts.begin() + 2, std::move(further));
   return parts;
 }
 
@@ -219,6 +229,7 @@ std::vector<AskedPart> whole_cases() {
   all.push_back({"fused loops", loops()});
   all.push_back({"products of matrices", products()});
   all.push_back({"convolutions and pooling", convolutions()});
+  all.push_back({"gradients for images", gradients_for_images()});
   all.push_back({"attention", attention()});
   return all;
 }

@@ -1,5 +1,9 @@
 #include "athanor/examine/examine.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <exception>
 #include <thread>
 
@@ -87,7 +91,14 @@ Examination examine(Device device, const ExamineOptions& options) {
     compile_options() = CompileOptions{};
     const ScopedDisable untuned("tune");
     backend_of(device).queue(device.index);  // a device that cannot be opened is not wrong: this throws
-    const auto parts = examination_parts(options.whole);
+    auto parts = examination_parts(options.whole);
+    if (!options.only.empty())
+      std::erase_if(parts, [&](const ExaminationPart& part) {
+        return std::ranges::find(options.only, part.name) == options.only.end();
+      });
+    if (!options.only.empty() && parts.size() != options.only.size())
+      throw Error(ErrorCode::usage,
+                  "an examination has no such part: " + fmt::format("{}", fmt::join(options.only, ", ")));
     for (size_t i = 0; i < parts.size(); ++i) {
       if (options.progress) options.progress(parts[i].name, i + 1, parts.size());
       run_part(parts[i], device, verdict);
@@ -96,6 +107,20 @@ Examination examine(Device device, const ExamineOptions& options) {
   });
   verdict.seconds = seconds_since(start);
   return verdict;
+}
+
+std::vector<std::vector<std::string>> examination_groups() {
+  std::vector<std::vector<std::string>> groups;
+  for (const ExaminationPart& part : examination_parts(false)) {
+    const auto with = std::ranges::find_if(groups, [&](const std::vector<std::string>& group) {
+      return std::ranges::find(group, part.shares_kernels_with) != group.end();
+    });
+    if (with == groups.end())
+      groups.push_back({part.name});
+    else
+      with->push_back(part.name);
+  }
+  return groups;
 }
 
 }  // namespace athanor

@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "athanor/kernels/trust.h"
 
@@ -13,6 +14,8 @@ struct ExamineOptions {
   /// other op with a kernel, and one training step of a small net. The selection ends with the first part
   /// that is wrong.
   bool whole = false;
+  /// The names of the parts to run; {}: all.
+  std::vector<std::string> only = {};
   /// Called before each part with its name, its number from 1, and the number of parts.
   std::function<void(const std::string& part, size_t number, size_t of)> progress = {};
 };
@@ -22,5 +25,9 @@ struct ExamineOptions {
 /// that crashes or hangs does so in the caller's process. Throws Error(out_of_memory), which is not a
 /// verdict.
 Examination examine(Device device, const ExamineOptions& options = {});
+
+/// The names of the selection's parts, in as many groups as processes can examine side by side without
+/// compiling a kernel twice. The groups that take longest come first.
+std::vector<std::vector<std::string>> examination_groups();
 
 }  // namespace athanor

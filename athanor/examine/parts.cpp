@@ -92,7 +92,7 @@ std::vector<ExaminationPart> examination_parts(bool all) {
     parts.push_back({part.name, [asked = std::move(part.asked)](Device device, Examination& verdict) {
                        check(device, asked, verdict);
                      }});
-  parts.push_back({"a training step", examine_training_step});
+  parts.push_back({"a training step", examine_training_step, "convolutions and pooling"});
   return parts;
 }
 

@@ -11,6 +11,7 @@ namespace athanor {
 struct ExaminationPart {
   std::string name;  // "convolutions", "conv2d"
   std::function<void(Device, Examination&)> run;
+  std::string shares_kernels_with = {};  // the name of an earlier part
 };
 
 std::vector<ExaminationPart> examination_parts(bool whole);

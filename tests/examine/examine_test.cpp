@@ -32,6 +32,31 @@ TEST(Examine, FindsTheHostRight) {
   EXPECT_EQ(parts.size(), examination_parts(false).size());
 }
 
+// Processes that examine a group each examine together what one examines alone.
+TEST(Examine, GroupsHaveEachPartOnce) {
+  std::vector<std::string> grouped, all;
+  int64_t checks = 0;
+  for (const auto& group : examination_groups()) {
+    grouped.insert(grouped.end(), group.begin(), group.end());
+    const Examination verdict = examine(Device{}, {.only = group});
+    EXPECT_THAT(verdict.wrong, ::testing::IsEmpty()) << ::testing::PrintToString(group);
+    checks += verdict.checks;
+  }
+  for (const ExaminationPart& part : examination_parts(false)) all.push_back(part.name);
+  EXPECT_THAT(grouped, ::testing::UnorderedElementsAreArray(all));
+  EXPECT_EQ(checks, examine(Device{}).checks);
+}
+
+TEST(Examine, GroupsKeepTogetherWhatSharesKernels) {
+  for (const auto& group : examination_groups())
+    EXPECT_EQ(std::ranges::count(group, "a training step"),
+              std::ranges::count(group, "convolutions and pooling"));
+}
+
+TEST(Examine, RefusesAPartThatDoesNotExist) {
+  EXPECT_THROW(examine(Device{}, {.only = {"attention", "alchemy"}}), Error);
+}
+
 TEST(Examine, SaysOnceHowToMendWhatStopsEveryCase) {
   const Error old{
       ErrorCode::device, "NVRTC's code is too new for the driver", {}, "pip install nvidia-cuda-nvrtc-cu12"};

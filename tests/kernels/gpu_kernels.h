@@ -170,7 +170,8 @@ inline TestOperand part_of(TestOperand value, const Ints& first) {
 /// The last tile of a kernel may be moved inside the result, so that two groups store what lies in two tiles.
 /// Both must store the same bits. So this compares a result with the one of a smaller problem, in which each
 /// element lies elsewhere in its tile: `part` makes the result without its `first` elements along each axis.
-/// Compares candidates that `may_overlap` and that both problems have; returns how many elements of them.
+/// Compares every fourth candidate of those that `may_overlap` and that both problems have; returns how many
+/// elements of them.
 template <class RequestFor, class MayOverlap>
 inline int64_t compare_with_part(const RequestFor& request_for, const std::vector<TestOperand>& whole,
                                  const std::vector<TestOperand>& part, const Ints& first,
@@ -184,6 +185,7 @@ inline int64_t compare_with_part(const RequestFor& request_for, const std::vecto
       GpuTraits traits = device.facts().traits;
       traits.grain = grain;
       const auto others = gpu_candidates(smaller, traits);
+      std::vector<std::pair<GpuCandidate, GpuCandidate>> pairs;
       for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
         const auto same = std::ranges::find_if(others, [&](const GpuCandidate& other) {
           return other.name == candidate.name && other.parameters == candidate.parameters;
@@ -191,8 +193,13 @@ inline int64_t compare_with_part(const RequestFor& request_for, const std::vecto
         if (!may_overlap(candidate) || same == others.end()) continue;
         // Of fine grain, only these: tiles of others are staged, and of Winograd's, an item has one.
         if (grain == &fine_grain && !candidate.name.starts_with("dot")) continue;
+        pairs.emplace_back(candidate, *same);
+      }
+      for (size_t p = 0; p < pairs.size(); ++p) {
+        if (!is_due(p, pairs.size())) continue;
+        const GpuCandidate& candidate = pairs[p].first;
         const std::vector<double> want = run_on(device, candidate, whole, request.output()),
-                                  got = run_on(device, *same, part, smaller.output());
+                                  got = run_on(device, pairs[p].second, part, smaller.output());
         for (int64_t i = 0; i < small.size(); ++i, ++compared) {
           int64_t at = 0, below = 1, rest = i;
           for (int axis = small.rank(); axis-- > 0; rest /= small[axis], below *= shape[axis])

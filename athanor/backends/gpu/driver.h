@@ -49,12 +49,13 @@ struct Facts {
   std::vector<MatrixUnit> units_to_try;
   /// What compiled programs depend on: names and versions of device, driver and compiler, and its options.
   std::string fingerprint;
-  uint64_t largest_buffer = 0;      // bytes; 0: no limit but the memory
-  bool waves = false;               // whether kernels may ask for WAVE_WIDTH()
-  bool shares_host_memory = false;  // the device is the host's processor
-  bool unified_memory = false;      // its memory is the host's, as of the GPU in a processor
-  bool spans_cost_nothing = false;  // whether each command may be given a span without slowing it
-  bool tells_resources = false;     // whether resources() may be asked
+  uint64_t largest_buffer = 0;        // bytes; 0: no limit but the memory
+  bool waves = false;                 // whether kernels may ask for WAVE_WIDTH()
+  bool shares_host_memory = false;    // the device is the host's processor
+  bool unified_memory = false;        // its memory is the host's, as of the GPU in a processor
+  bool spans_cost_nothing = false;    // whether each command may be given a span without slowing it
+  bool tells_resources = false;       // whether resources() may be asked
+  bool compiles_side_by_side = true;  // whether threads compile at the same time
   int release = 0;            // of the interface, which libraries must fit: 12 for CUDA 12.4; 0: not known
   std::string unusable, fix;  // why the device cannot be opened, and what helps; "" if it can
 };

@@ -40,7 +40,8 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
   facts_.target = GpuTarget::opencl;
   facts_.shares_host_memory = info.kind == "cpu";
   facts_.unified_memory = device_number<cl_bool>(id, CL_DEVICE_HOST_UNIFIED_MEMORY, CL_FALSE) == CL_TRUE;
-  facts_.spans_cost_nothing = true;  // every event has its times
+  facts_.spans_cost_nothing = true;      // every event has its times
+  facts_.compiles_side_by_side = false;  // PoCL and others compile one kernel of a context at a time
   const std::string extensions = " " + device_text(id, CL_DEVICE_EXTENSIONS) + " ";
   const auto has = [&](const char* name) {
     return extensions.find(fmt::format(" {} ", name)) != std::string::npos;
