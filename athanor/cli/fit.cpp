@@ -182,11 +182,13 @@ nlohmann::ordered_json json_of(const FitPoint& point) {
 }
 
 /// Peak memory of some steps: what the device's storage held at one time; on the CPU, where libraries take
-/// memory too, what the process had in RAM beyond what it had before, its storage then not counted.
+/// memory too, what the process had in RAM beyond what it had before, its storage then not counted. Without
+/// the first step there, for compiling its plans takes memory that later steps do not.
 std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit,
                                      Device device) {
   clear_plan_cache();
   release_arenas();  // of larger plans
+  release_kept_memory(device);
   const bool host = device == Device{};
   const auto now = os::resident();
   if (host && (!now || !os::reset_peak_resident())) return std::nullopt;
@@ -194,6 +196,7 @@ std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point
       host ? static_cast<int64_t>(*now) - static_cast<int64_t>(memory_use(device).current) : 0;
   reset_peak_memory(device);
   Checked checked{.seconds = planner.run(point.of, limit)};
+  if (host) os::reset_peak_resident();
   for (int i = 1; i < checked_steps; ++i)
     checked.seconds = std::min(checked.seconds, planner.run(point.of, limit));
   checked.peak =

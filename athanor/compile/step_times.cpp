@@ -7,9 +7,13 @@
 
 namespace athanor {
 
-double StepTimes::seconds(const PlanStep& step) const {
+std::optional<double> StepTimes::timed(const PlanStep& step) {
   for (const auto& [name, seconds] : step.measured)
     if (name == step.kernel.name) return seconds;
+  return std::nullopt;
+}
+
+double StepTimes::by_rates(const PlanStep& step) const {
   const auto [found, fresh] = rates_.emplace(step.device, std::pair(0.0, 0.0));
   if (fresh) {
     const KernelCache::Peak peak = KernelCache::instance().find_peak(environment_key(step.device));
@@ -20,9 +24,23 @@ double StepTimes::seconds(const PlanStep& step) const {
   return std::max(static_cast<double>(step.flops) / flops, static_cast<double>(step.bytes) / bytes);
 }
 
-double StepTimes::seconds(const Plan& plan) const {
+double StepTimes::seconds(const PlanStep& step) const {
+  const auto found = timed(step);
+  return found ? *found : by_rates(step);
+}
+
+double StepTimes::seconds(const Plan& plan, double factor) const {
   double sum = 0;
-  for (const PlanStep& step : plan.steps) sum += seconds(step);
+  for (const PlanStep& step : plan.steps) {
+    const auto found = timed(step);
+    sum += found ? *found : factor * by_rates(step);
+  }
+  return sum;
+}
+
+double StepTimes::seconds_by_rates(const Plan& plan) const {
+  double sum = 0;
+  for (const PlanStep& step : plan.steps) sum += by_rates(step);
   return sum;
 }
 

@@ -1,6 +1,7 @@
 // How long the steps of a plan take, by measurements on this machine.
 #pragma once
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "athanor/compile/plan.h"
@@ -12,12 +13,17 @@ class StepTimes {
   /// Seconds of the chosen kernel if it was timed; otherwise from arithmetic and bytes, at the best rates
   /// that any kernel of the device has reached.
   double seconds(const PlanStep& step) const;
-  /// Of all steps, one after the other.
-  double seconds(const Plan& plan) const;
+  /// Of all steps, one after the other. Those that were not timed count `factor` times.
+  double seconds(const Plan& plan, double factor = 1) const;
+  /// As if no step had been timed.
+  double seconds_by_rates(const Plan& plan) const;
   /// False after a device without rates, on which nothing was timed: seconds are then only proportional.
   bool known() const { return known_; }
 
  private:
+  static std::optional<double> timed(const PlanStep& step);
+  double by_rates(const PlanStep& step) const;
+
   mutable std::map<Device, std::pair<double, double>> rates_;  // FLOP/s and B/s
   mutable bool known_ = true;
 };

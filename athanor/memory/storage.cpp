@@ -17,6 +17,10 @@ Count& count_of(Device device) {
 
 }  // namespace
 
+void release_kept_memory(Device device) {
+  dynamic_cast<Allocator&>(provider_of(device)).release_kept(device.index);
+}
+
 std::shared_ptr<Storage> allocate(Device device, size_t bytes) {
   return dynamic_cast<Allocator&>(provider_of(device)).allocate(device.index, bytes);
 }

@@ -48,9 +48,12 @@ class Allocator {
   /// Throws Error(out_of_memory) with how much was requested and how much is free. The memory is at least
   /// 64-byte aligned and not cleared.
   virtual std::shared_ptr<Storage> allocate(int index, size_t bytes) = 0;
+  /// Gives back to the system what was freed and is kept for later.
+  virtual void release_kept(int /*index*/) noexcept {}
 };
 
 std::shared_ptr<Storage> allocate(Device device, size_t bytes);
+void release_kept_memory(Device device);
 
 /// The bytes that Storage objects of a device hold now, and the most that they held at one time (since
 /// reset_peak_memory).

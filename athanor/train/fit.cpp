@@ -11,7 +11,8 @@
 
 namespace athanor {
 
-static constexpr int64_t most_at_least = 8;  // examples that a model may want
+static constexpr int64_t most_at_least = 8;   // examples that a model may want
+static constexpr int64_t most_to_probe = 64;  // of the step that is run for its time
 
 StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& config, Device device)
     : device_(device), task_(std::move(task)), learner_(*task_, config, device) {
@@ -55,13 +56,21 @@ int64_t Fitter::least_batch() {
 double Fitter::factor(Precision precision) {
   for (const auto& [known, factor] : factors_)
     if (known == precision) return factor;
-  FitCase small{.batch_size = most_at_least, .precision = precision};
-  while (small.batch_size > least_batch() && planner_.bytes(*planner_.plan(small, 0), small) > limit_)
-    small.batch_size /= 2;
-  const double predicted = times_.seconds(*planner_.plan(small, 0));
-  planner_.run(small, 0);  // makes the plan and touches the memory
-  double seconds = planner_.run(small, 0);
-  for (int i = 0; i < 2; ++i) seconds = std::min(seconds, planner_.run(small, 0));
+  // Kernels are less efficient in small batches; a large one takes long.
+  constexpr double most_seconds = 0.05;  // by rates; a step takes a few times that
+  FitCase probe{.batch_size = std::max(least_batch(), std::min(most_to_probe, most_examples_)),
+                .precision = precision};
+  double predicted = 0;
+  while (true) {
+    const auto plan = planner_.plan(probe, 0);
+    predicted = times_.seconds_by_rates(*plan);
+    const bool small = predicted <= most_seconds && planner_.bytes(*plan, probe) <= limit_;
+    if (small || probe.batch_size / 2 < least_batch()) break;
+    probe.batch_size /= 2;
+  }
+  planner_.run(probe, 0);  // makes the plan and touches the memory
+  double seconds = planner_.run(probe, 0);
+  for (int i = 0; i < 2; ++i) seconds = std::min(seconds, planner_.run(probe, 0));
   factors_.emplace_back(precision, seconds / predicted);
   return factors_.back().second;
 }
@@ -70,7 +79,7 @@ std::optional<FitPoint> Fitter::look(const FitCase& of) {
   try {
     const auto plan = planner_.plan(of, limit_);
     FitPoint point{.of = of, .bytes = planner_.bytes(*plan, of), .share = plan->recomputed.share};
-    point.seconds = static_cast<double>(of.parts) * times_.seconds(*plan) * factor(of.precision);
+    point.seconds = static_cast<double>(of.parts) * times_.seconds(*plan, factor(of.precision));
     if (point.bytes > limit_) return std::nullopt;
     return point;
   } catch (const Error& error) {

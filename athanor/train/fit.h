@@ -51,8 +51,9 @@ class StepPlanner {
   Learner learner_;
 };
 
-/// Finds what fits into `limit` bytes. Times are those predicted from the plans, scaled by one step of a
-/// small batch that is run for each precision.
+/// Finds what fits into `limit` bytes. Times are the sums of the plans' steps: the kernel's time where it was
+/// measured, else the prediction by the device's best rates, scaled. The scale is that of one step of at most
+/// 64 examples, which is run for each precision.
 class Fitter {
  public:
   /// `most_examples`: the largest batch to look at.

@@ -35,6 +35,8 @@ std::optional<uint64_t> CpuBackend::free_memory(int) {
   return available > 0 ? std::optional(available) : std::nullopt;
 }
 
+void CpuBackend::release_kept(int) noexcept { cpu::release_kept_memory(); }
+
 std::shared_ptr<Storage> CpuBackend::allocate(int index, size_t bytes) {
   return cpu::allocate_memory({provider_id, static_cast<uint8_t>(index)}, bytes);
 }

@@ -12,6 +12,7 @@ class CpuBackend final : public Backend {
   std::string name() const override { return "cpu"; }
   std::vector<DeviceInfo> devices() override;
   std::shared_ptr<Storage> allocate(int index, size_t bytes) override;
+  void release_kept(int index) noexcept override;
 
   std::vector<Candidate> candidates(int device, const KernelRequest& request) override;
   bool has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -10,7 +11,9 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
-
+#endif
+#ifdef __GLIBC__
+#include <malloc.h>
 #endif
 #ifdef _WIN32
 #include <windows.h>
@@ -55,11 +58,41 @@ uint64_t physical_memory() {
 #endif
 }
 
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 void prefer_huge_pages([[maybe_unused]] void* address, [[maybe_unused]] size_t bytes) {
 #ifdef __linux__
   madvise(address, bytes, MADV_HUGEPAGE);
 #endif
 }
+
+#ifdef __linux__
+void* map_block(size_t bytes) noexcept {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t kept = (bytes + page - 1) / page * page;
+  void* const all =
+      mmap(nullptr, kept + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(all);
+  const size_t before = (huge_page - reinterpret_cast<uintptr_t>(all) % huge_page) % huge_page;
+  if (before > 0) munmap(begin, before);
+  if (before < huge_page) munmap(begin + before + kept, huge_page - before);
+  prefer_huge_pages(begin + before, kept);
+  return begin + before;
+}
+
+void unmap_block(void* block, size_t bytes) noexcept { munmap(block, bytes); }
+#else
+void* map_block(size_t bytes) noexcept {
+  return ::operator new(bytes, std::align_val_t{huge_page}, std::nothrow);
+}
+
+void unmap_block(void* block, size_t) noexcept { ::operator delete(block, std::align_val_t{huge_page}); }
+#endif
 
 MemorySize memory_size() {
   MemorySize size{line_of("/proc/meminfo", "MemTotal:").value_or(0),

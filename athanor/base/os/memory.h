@@ -25,6 +25,14 @@ MemorySize memory_size();
 /// Only a hint: it does nothing on systems that cannot do this.
 void prefer_huge_pages(void* address, size_t bytes);
 
+/// A large block from the system, in huge pages where it has them; nullptr: there is no memory.
+void* map_block(size_t bytes) noexcept;
+/// Gives it back to the system at once. (The C library keeps freed memory, where others have taken from it.)
+void unmap_block(void* block, size_t bytes) noexcept;
+
+/// Gives memory that was freed back to the system, where the C library keeps it (glibc).
+void return_freed_memory();
+
 /// The most memory that this process has had in RAM at one time since reset_peak_resident(); none where the
 /// system does not say.
 std::optional<uint64_t> peak_resident();
