@@ -107,13 +107,19 @@ void add_device(std::string& text, const FoundDevice& device, const DetectStyle&
   text += style.bold(device.name) +
           fmt::format("  {}{}{}\n", device.kind, place.empty() ? "" : " at " + place, part);
   std::vector<std::string> usable;
-  for (const BackendUse& use : device.backends)
+  bool not_known = false;
+  for (const BackendUse& use : device.backends) {
     if (use.usable) usable.push_back(use.device);
-  text +=
-      fmt::format("  {:<{}} {}\n", "use it with", name_width,
-                  usable.empty() ? style.bad("nothing here") : style.good("--device " + join(usable, " | ")));
+    not_known = not_known || use.not_known;
+  }
+  text += fmt::format("  {:<{}} {}\n", "use it with", name_width,
+                      !usable.empty() ? style.good("--device " + join(usable, " | "))
+                      : not_known     ? "not known"
+                                      : style.bad("nothing here"));
   for (const BackendUse& use : device.backends)
-    if (!use.usable) text += fmt::format("  {:<{}} {}\n", "not " + use.backend, name_width, use.reason);
+    if (!use.usable)
+      text += fmt::format("  {:<{}} {}\n", (use.not_known ? "perhaps " : "not ") + use.backend, name_width,
+                          use.reason);
   std::set<std::string> shown{"launch_mode"};
   for (const Line& line : lines) {
     add_property(text, device, line.property, line.title, style);

@@ -158,6 +158,9 @@ int run(const DoctorOptions& options) {
   if (!options.tried.empty() && !options.root.empty())
     throw Error(ErrorCode::usage, "what was tried on another machine is not recorded on this one", "--tried",
                 "Run it on that machine, without --root");
+  if (options.self_test && !options.root.empty())
+    throw Error(ErrorCode::usage, "a recorded machine's devices cannot compute here", "--self-test",
+                "Run it on that machine, without --root");
   const Machine machine = machine_of(options);
   if (!options.form.empty() && options.plan.empty())
     throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",

@@ -5,6 +5,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <string_view>
 
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/commands.h"
@@ -75,5 +76,7 @@ int run_safely(int argc, char** argv) {
 int main(int argc, char** argv) {
   athanor::cli::prepare_last_words();
   athanor::cli::CheckedOutput output;
-  return output.finish(run_safely(argc, argv));
+  // doctor's 1 says that the machine has problems.
+  const bool is_doctor = argc > 1 && std::string_view(argv[1]) == "doctor";
+  return output.finish(run_safely(argc, argv), is_doctor ? 3 : 1);
 }

@@ -47,13 +47,13 @@ int CheckedOutput::sync() {
   return 0;
 }
 
-int CheckedOutput::finish(int exit_code) {
+int CheckedOutput::finish(int exit_code, int failed) {
   if (flush()) return exit_code;
   if (failure_ == EPIPE && exit_code != 0)
     return exit_code;  // the reader has left, and the run has ended for it
   std::fprintf(stderr, "athanor: error: cannot write to standard output: %s. What was printed is not whole\n",
                std::generic_category().message(failure_).c_str());
-  return exit_code == 0 ? 1 : exit_code;
+  return exit_code == 0 ? failed : exit_code;
 }
 
 }  // namespace athanor::cli

@@ -14,9 +14,9 @@ class CheckedOutput : public std::streambuf {
   CheckedOutput(const CheckedOutput&) = delete;
   CheckedOutput& operator=(const CheckedOutput&) = delete;
 
-  /// Writes what is left. `exit_code`, or 1 with a message on standard error when something was lost and it
-  /// is 0.
-  int finish(int exit_code);
+  /// Writes what is left. `exit_code`, or `failed` with a message on standard error when something was lost
+  /// and it is 0.
+  int finish(int exit_code, int failed = 1);
 
  protected:
   int_type overflow(int_type c) override;

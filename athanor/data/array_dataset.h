@@ -18,7 +18,9 @@ Normalization measure_normalization(const HostArray& images);
 inline constexpr const char* pictures_hint =
     "Save them as bytes from 0 to 255: images.astype('uint8'), or (255 * images).astype('uint8') where they "
     "are from 0 to 1";
-inline constexpr const char* labels_hint = "Save them as whole numbers: labels.astype('int64')";
+inline constexpr const char* labels_hint =
+    "Save them as whole numbers: labels.astype('int64'), or for names np.unique(labels, "
+    "return_inverse=True)[1]";
 
 struct ArrayDatasetOptions {
   std::vector<std::string> class_names;

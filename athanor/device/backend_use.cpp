@@ -123,6 +123,7 @@ BackendUse unlisted(const std::string& backend, const FoundDevice& device, const
   use.reason = backend == "opencl" ? why_not_opencl(device, state, use.hidden_by, machine)
                                    : why_not(backend, device, state, use.hidden_by, machine);
   if (!use.reason.starts_with("hidden by ")) use.hidden_by.clear();
+  use.not_known = use.reason.ends_with("not recorded");
   return use;
 }
 

@@ -34,8 +34,9 @@ struct Fact {
 struct BackendUse {
   std::string backend;  // "cpu", "opencl", "cuda", "hip"
   bool usable = false;
-  std::string device;  // what --device takes: "opencl:0"; "" if the device is not usable
-  std::string reason;  // why it is not
+  std::string device;      // what --device takes: "opencl:0"; "" if the device is not usable
+  std::string reason;      // why it is not
+  bool not_known = false;  // whether it is: its runtime's answers were not recorded
   /// Its runtime lists the device, but the library that compiles kernels for it is missing.
   bool no_compiler = false;
   /// The setting because of which its runtime does not list the device: "CUDA_VISIBLE_DEVICES=0"; or "".

@@ -217,12 +217,17 @@ void explain_clock(Fact& clock) {
       clock.note = "The kernel's files contradict each other here; which of them holds is not known.";
 }
 
-void explain_link(Fact& link, const std::string& best) {
+void explain_contradiction(Fact& link) {
   const std::string* used = std::get_if<std::string>(&link.in_use.value);
   for (const Reading& other : link.others)
     if (const std::string* said = std::get_if<std::string>(&other.value);
         used != nullptr && said != nullptr && *said != *used && link.in_use.source == "amdgpu")
       link.note = "The driver and PCI contradict each other: PCI's may be the link inside the card. ";
+}
+
+void explain_link(Fact& link, const std::string& best) {
+  explain_contradiction(link);
+  const std::string* used = std::get_if<std::string>(&link.in_use.value);
   // A card that saves power slows its link down.
   if (used != nullptr && best.find("GT/s") != std::string::npos && best != *used)
     link.note += "Links slow down when idle; under load it should reach " + best + ".";
@@ -264,6 +269,12 @@ void explain_conflicts(FoundDevice& device) {
         "which is not seen here.";
   if (const auto link = device.properties.find("pcie_link"); link != device.properties.end())
     explain_link(link->second, device.text("pcie_link_best"));
+  // The best is the driver's word, as the link now is: where PCI contradicts one, the other is as doubtful.
+  const auto now = device.properties.find("pcie_link"), best = device.properties.find("pcie_link_best");
+  if (now != device.properties.end() && best != device.properties.end() &&
+      best->second.in_use.source == "amdgpu" && now->second.note.starts_with("The driver and PCI") &&
+      best->second.note.empty())
+    best->second.note = "By the driver, which PCI contradicts: see the link now.";
 }
 
 }  // namespace athanor

@@ -96,6 +96,9 @@ void describe_other(PlannedGpu& planned, const Gpu& gpu, const InstallPlan& plan
   } else if (same_vendor && gpu.integrated) {
     planned.reason = {"not used: integrated, beside a discrete one; for it: " + command,
                       "不使用：集成显卡，另有独立显卡；为它制定方案：" + command};
+  } else if (!plan.packages.empty() && alone.packages == plan.packages && alone.index == plan.index) {
+    planned.reason = {"not used: another one was asked for; what is installed for that serves this one too",
+                      "不使用：指定了另一个；为它安装的软件也适用于本 GPU"};
   } else {
     planned.use = PlannedGpu::Use::apart;
     const std::string what = join(alone.packages) + (alone.index.empty() ? "" : " from " + alone.index);

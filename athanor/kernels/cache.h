@@ -68,13 +68,13 @@ class KernelCache {
   void unmark(const std::string& key, const std::string& candidate);
 
   /// The verdict of a device's examination (kernels/trust.h).
-  struct Examination {
+  struct Verdict {
     std::vector<std::string> wrong;  // a line each
     int64_t checks = 0;
     double seconds = 0;
   };
-  std::optional<Examination> find_verdict(const std::string& key);
-  void store_verdict(const std::string& key, const Examination& examination);
+  std::optional<Verdict> find_verdict(const std::string& key);
+  void store_verdict(const std::string& key, const Verdict& verdict);
   /// Kernels that gave correct results: of fused loops (kernels/check_loop.h), and guesses (kernels/guess.h).
   bool is_checked(const std::string& key);
   void store_checked(const std::string& key);
@@ -125,6 +125,8 @@ class KernelCache {
   void look_for_trouble(bool writing);
   void wrote(bool done);
   void give_up(const std::string& why);
+  /// Reports on standard error.
+  void note(const std::string& what) const;
 
   std::mutex mutex_;
   std::filesystem::path file_;

@@ -163,7 +163,7 @@ class Backend : public DeviceProvider, public Allocator {
   /// only one.
   virtual Queue& transfers(int device) { return queue(device); }
   /// Whether the device computes in the host's memory, so that moving data there saves nothing.
-  virtual bool shares_host_memory(int /*device*/) { return false; }
+  virtual bool has_unified_memory(int /*device*/) { return false; }
   /// Whether threads of one process compile the device's kernels at the same time.
   virtual bool compiles_side_by_side(int /*device*/) { return true; }
   /// Bytes that can still be allocated beside other programs, as the driver says; none if it does not say.

@@ -42,7 +42,7 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
   eval_in_portions();  // before the optimizer asks for all at once
   model_->to(device);
   optimizer_ = make_optimizer(config, model_->parameters());
-  if (config.offload == "optimizer" && !backend_of(device).shares_host_memory(device.index))
+  if (config.offload == "optimizer" && !backend_of(device).has_unified_memory(device.index))
     optimizer_->offload_state();
   if (config.precision == "f16") scaler_.emplace(device);
   if (config.ema > 0) average_.emplace(optimizer_->parameters(), config.ema);

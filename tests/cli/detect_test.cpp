@@ -57,6 +57,13 @@ TEST_F(DetectProgram, TellsOfARecordedMachine) {
   EXPECT_THAT(end.out, Not(HasSubstr("\x1b")));  // no colours into a file
 }
 
+// doctor says of the same machine that its GPU works, or that it does not know.
+TEST_F(DetectProgram, DoesNotCallUnusableWhatWasNotRecorded) {
+  const Outcome end = run({"--root", machine("doctor/only-sys-amd")});
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.out, AllOf(HasSubstr("not known"), HasSubstr("perhaps "), Not(HasSubstr("nothing here"))));
+}
+
 TEST_F(DetectProgram, ShowsAndDrawsTheTopology) {
   const Outcome end = run({"--root", machine("mi300x8"), "--topology", "--svg", "machine.svg"});
   ASSERT_EQ(end.exit_code, 0) << end.err;

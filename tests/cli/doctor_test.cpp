@@ -45,6 +45,7 @@ TEST_F(Doctor, ExitsByWhatItFound) {
   EXPECT_EQ(run({"--plan", "caffe"}).exit_code, 2);
   EXPECT_EQ(run({"--as", "script"}).exit_code, 2);
   EXPECT_EQ(run({"--tried", "join-group"}).exit_code, 2);
+  EXPECT_THAT(run({"--self-test", "--root", "."}).err, HasSubstr("cannot compute here"));
   EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);
   EXPECT_EQ(run({"export", "/no/such/folder/file"}).exit_code, 3);
 }

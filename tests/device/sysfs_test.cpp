@@ -74,6 +74,7 @@ TEST(Sysfs, SaysBothLinksWhereTheyContradict) {
   EXPECT_EQ(text_of(fact(device, "pcie_link").others[0]), "16.0 GT/s x16");
   EXPECT_THAT(fact(device, "pcie_link").note, HasSubstr("contradict"));
   EXPECT_EQ(device.text("pcie_link_best"), "8.0 GT/s x8");
+  EXPECT_THAT(fact(device, "pcie_link_best").note, HasSubstr("PCI contradicts"));
 }
 
 TEST(Sysfs, BelievesTheDriversLinkOnlyWhereOneIsMarked) {

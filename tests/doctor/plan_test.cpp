@@ -363,6 +363,9 @@ TEST(Plans, TakeTheDeviceThatIsAskedFor) {
   // Eight of the same name are meant together.
   EXPECT_THAT(plan_text(plan_with("h100x8", "pytorch", {"", "H100"}), Language::en),
               HasSubstr("8 x NVIDIA H100"));
+  // What is installed for one serves the others too.
+  const std::string first = plan_text(plan_with("h100x8", "pytorch", {"", "0"}), Language::en);
+  EXPECT_THAT(first, AllOf(HasSubstr("not used: another one was asked for"), Not(HasSubstr("no kernels"))));
   const auto refused = [&](const PlanChoice& choice, const std::string& hint) {
     try {
       plan_with(name, "pytorch", choice);

@@ -135,7 +135,7 @@ TEST_F(RunOptions, OffloadingCopiesNothingWhereMemoryIsShared) {
     if (info.device != Device{}) devices.push_back(info.device);
   for (const Device device : devices) {
     const auto plan = StepPlanner(task_without_data(config, spec), config, device).plan({.batch_size = 8}, 0);
-    const bool shared = backend_of(device).shares_host_memory(device.index);
+    const bool shared = backend_of(device).has_unified_memory(device.index);
     EXPECT_EQ(plan->copies() == 0, shared) << to_string(device);
   }
   compile_options() = usual;

@@ -24,7 +24,7 @@ class CpuBackend final : public Backend {
   Candidate loop_kernel(int device, const LoopProgram& program) override;
   Queue& queue(int device) override;
   std::optional<uint64_t> free_memory(int device) override;
-  bool shares_host_memory(int) override { return true; }
+  bool has_unified_memory(int) override { return true; }
 
   uint8_t provider_id = 0;  // set by the registration
 };

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Driver {
+struct DriverLibrary {
   os::Library library{cuda_names()};
   template <class F>
   F* find(const char* name) const {
@@ -26,7 +26,7 @@ struct Driver {
 };
 
 json ask_driver() {
-  const Driver driver;
+  const DriverLibrary driver;
   if (!driver.library) return {{"error", "no CUDA driver library: " + driver.library.error()}};
   const auto init = driver.find<int(unsigned)>("cuInit");
   const auto get_version = driver.find<int(int*)>("cuDriverGetVersion");

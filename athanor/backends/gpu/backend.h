@@ -34,7 +34,7 @@ class GpuBackend final : public KernelLanguageBackend {
   Queue& queue(int device) override;
   Queue& transfers(int device) override;
   std::optional<uint64_t> free_memory(int device) override;
-  bool shares_host_memory(int device) override { return at(device).facts().unified_memory; }
+  bool has_unified_memory(int device) override { return at(device).facts().unified_memory; }
   bool compiles_side_by_side(int device) override { return at(device).facts().compiles_side_by_side; }
   GpuAccess access(int device) override;
 

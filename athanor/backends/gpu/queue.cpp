@@ -242,16 +242,17 @@ double GpuQueue::timed(const std::function<void()>& launches) {
   finish();
   Timing timing;
   timing_ = &timing;
+  timing_thread_ = std::this_thread::get_id();
   try {
     launches();
-    timing_ = nullptr;
+    timing_thread_ = std::thread::id();
     if (timing.first && !driver_.facts().spans_cost_nothing) {
       const Mark end = driver_.mark(stream_, true);
       timing.last = Span{end, end};
     }
     finish();
   } catch (...) {
-    timing_ = nullptr;
+    timing_thread_ = std::thread::id();
     release(timing.first);
     release(timing.last);
     throw;
@@ -268,7 +269,8 @@ double GpuQueue::timed(const std::function<void()>& launches) {
 template <class Command>
 void GpuQueue::run(const Command& command, const std::string& name, int fault_code, const CommandSite* site) {
   const bool trace = Trace::active() != nullptr;
-  const bool time = timing_ != nullptr && (!timing_->first || driver_.facts().spans_cost_nothing);
+  Timing* const timing = this->timing();
+  const bool time = timing != nullptr && (!timing->first || driver_.facts().spans_cost_nothing);
   Span span;
   command(stream_now(), trace || time ? &span : nullptr);
   const bool captured = capturing_.load() == std::this_thread::get_id();
@@ -277,14 +279,14 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
     if (fault_code != 0) captured_faults_.push_back(fault_code);
   }
   if (time) {
-    auto& place = timing_->first ? timing_->last : timing_->first;
+    auto& place = timing->first ? timing->last : timing->first;
     release(place);
     place = span;
   } else if (trace) {
     device_.traces.add(span, lane_, site == nullptr ? name : site->label());
   }
   if (captured) return;
-  if (!waits_for_each_launch() || timing_ != nullptr) return pending_.launched(site);
+  if (!waits_for_each_launch() || timing != nullptr) return pending_.launched(site);
   const LimitedWait limited(wait_limit_, [&] {
     return hangs([&](const Error& error) {
       return site == nullptr ? error

@@ -101,7 +101,10 @@ class GpuQueue final : public Queue {
   Error located(const Error& error, uint64_t launches);
   /// That the device hangs; `where` adds the place.
   Error hangs(const std::function<Error(const Error&)>& where) const;
+  /// The calling thread's; nullptr if it times nothing. Launches of other threads are not counted.
+  Timing* timing() const { return timing_thread_.load() == std::this_thread::get_id() ? timing_ : nullptr; }
   Timing* timing_ = nullptr;
+  std::atomic<std::thread::id> timing_thread_;
   std::mutex timing_mutex_;
 };
 

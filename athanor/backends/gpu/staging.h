@@ -1,4 +1,5 @@
-// Pinned host memory that copies to and from the device go through.
+// Pinned host memory that copies to the device go through, and those between devices that do not reach each
+// other.
 #pragma once
 #include <array>
 #include <functional>

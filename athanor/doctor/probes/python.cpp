@@ -154,24 +154,32 @@ const AddProbe gfx("python.torch.gfx", [](const Facts& f) {
 const AddProbe sm("python.torch.sm", [](const Facts& f) {
   const Compatibility& known = Compatibility::known();
   bool any = false;
+  Finding unknown = skip();
   for (const TorchBuild& torch : f.torches()) {
     const auto version = Version::parse(torch.version), cuda = Version::parse(torch.cuda);
     const auto range = version && cuda ? known.torch_sm(*version, *cuda) : std::nullopt;
-    if (!range) continue;
     for (const Gpu* gpu : computing_gpus(f, Vendor::nvidia)) {
       const int number = sm_number(gpu->arch);
+      if (!range) {
+        if (cuda)
+          unknown.seen(torch.source, fmt::format("{}: whether it has kernels for {} is not in the data of {}",
+                                                 torch.version, gpu->title(), known.date));
+        continue;
+      }
       if (number == 0) continue;
       any = true;
-      if (number >= range->oldest && number <= range->newest) continue;
+      const int oldest = range->oldest, newest = range->newest;
+      if (number >= oldest && number <= newest) continue;
       Finding finding = torch_finding(Status::fail, torch);
       add_torch_wheel(f, *torch.environment, finding);
       finding.seen(gpu->arch_source, gpu->arch);
       return finding.with("arch", gpu->arch)
           .with("gpu", gpu->name)
-          .with("oldest", fmt::format("sm_{}", range->oldest))
-          .with("newest", fmt::format("sm_{}", range->newest));
+          .with("oldest", fmt::format("sm_{}", oldest))
+          .with("newest", fmt::format("sm_{}", newest));
     }
   }
+  if (!unknown.evidence.empty()) return unknown;
   return any ? pass() : skip();
 });
 

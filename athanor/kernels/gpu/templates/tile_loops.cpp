@@ -1,0 +1,190 @@
+// The loop along k of a matrix product by matrix units: through registers, or by asynchronous copies.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "athanor/kernels/gpu/index_code.h"
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+
+void TileKernel::load(bool edge) {
+  a_.load(code_, edge);
+  b_.load(code_, edge);
+}
+
+void TileKernel::copy(const std::string& at, bool edge) {
+  a_.copy(code_, at, edge);
+  b_.copy(code_, plus(at, a_.elements()), edge);
+}
+
+/// Fetches the tile that begins at k_next: whole, or, at the end of K, with zeros behind it.
+void TileKernel::fetch(const std::string& at) {
+  const auto one = [&](bool edge) {
+    if (edge) code_.line("const int k_left = k_end - k_next;");
+    if (point_.async)
+      copy(at, edge);
+    else
+      load(edge);
+  };
+  if (p_.k % point_.k == 0) {
+    one(false);
+  } else {
+    code_.open(fmt::format("if (k_next + {} <= k_end)", point_.k));
+    one(false);
+    code_.close();
+    code_.open("else");
+    one(true);
+    code_.close();
+  }
+  a_.advance(code_);
+  b_.advance(code_);
+}
+
+void TileKernel::declare_parts(int sets) {
+  a_.declare_parts(code_, sets, wave_m() / fragment_m());
+  b_.declare_parts(code_, sets, wave_n() / fragment_n());
+}
+
+/// Reads the fragments of one step into registers: set `set` of them.
+void TileKernel::read(int64_t set, const std::string& step, const std::string& at) {
+  a_.read_fragments(code_, set, wave_m() / fragment_m(), step, at);
+  b_.read_fragments(code_, set, wave_n() / fragment_n(), step, plus(at, a_.elements()));
+}
+
+void TileKernel::multiply(int64_t set) {
+  const int64_t units = a_.units();
+  code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
+  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  if (unit_.form == MatrixUnit::Form::fma) {
+    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+    code_.line(
+        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{0}][i][e / 4]), "
+                    "F32_OF_BITS(b_part[{0}][j][e % 4]), sums[i][j][e]);",
+                    set));
+    code_.close();
+  }
+  if (unit_.form == MatrixUnit::Form::dot) {
+    code_.open("UNROLL for (int p = 0; p < 4; ++p)");
+    code_.open("UNROLL for (int e = 0; e < 16; ++e)");
+    code_.line(
+        fmt::format("MULTIPLY_ADD(sums[i][j][e], a_part[{0}][i][e / 4][p], b_part[{0}][j][e % 4][p]);", set));
+    code_.close();
+    code_.close();
+  }
+  for (int64_t u = 0; u < units && !unit_.of_lanes(); ++u) {
+    std::string arguments;
+    if (unit_.form == MatrixUnit::Form::mma) {
+      for (int r = 0; r < unit_.a_registers(); ++r)
+        arguments += fmt::format(", a_part[{}][i][{}]", set, u * unit_.a_registers() + r);
+      for (int r = 0; r < unit_.b_registers(); ++r)
+        arguments += fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set, u * unit_.b_registers() + r);
+    } else {
+      const char* const halves[] = {".lo", ".hi"};
+      const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
+      arguments = fmt::format(", a_part[{0}][i]{1}, b_part[{0}][j]{1}", set, part);
+    }
+    code_.line(fmt::format("MULTIPLY_ADD(sums[i][j]{});", arguments));
+  }
+  code_.close();
+  code_.close();
+}
+
+int64_t TileKernel::fragment_registers() const {
+  return a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
+}
+
+/// A whole tile. Where registers are left, a step is read while the one before is multiplied.
+void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
+  const int64_t steps = point_.k / a_.fragment_k();
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  if (steps % 2 != 0 || sums + 2 * fragment_registers() > 160) {
+    code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
+    declare_parts(1);
+    read(0, "f", at);
+    multiply(0);
+    // In the last tile nothing else holds the compiler back from reading all steps ahead, and it spills.
+    if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
+    code_.close();
+    return;
+  }
+  declare_parts(2);
+  read(0, "0", at);
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), at);
+    if (f + 1 < steps) code_.line("SCHEDULE_FENCE();");
+    multiply(f % 2);
+  }
+}
+
+// While a step is multiplied, the next one is read; while the last of a tile is, the first of the next tile.
+void TileKernel::loop_of_copies() {
+  const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
+  const int64_t steps = point_.k / a_.fragment_k();
+  code_.line("int k_next = k_begin;");
+  for (int64_t s = 0; s + 1 < point_.stages; ++s) {
+    code_.open("if (k_next < k_end)");
+    fetch(std::to_string(s * stage));
+    code_.close();
+    code_.line("ASYNC_COMMIT();");
+    code_.line(fmt::format("k_next += {};", point_.k));
+  }
+  const auto await_tile = [&] {
+    code_.line(fmt::format("ASYNC_WAIT({});", point_.stages - 2));
+    code_.line("LOCAL_BARRIER();");
+  };
+  code_.line(fmt::format("int read_at = 0, write_at = {};", (point_.stages - 1) * stage));
+  declare_parts(2);
+  await_tile();
+  read(0, "0", "read_at");
+  code_.open(fmt::format("for (int k = k_begin; k < k_end; k += {})", point_.k));
+  for (int64_t f = 0; f < steps; ++f) {
+    if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), "read_at");
+    if (f == 0) {
+      code_.open("if (k_next < k_end)");
+      fetch("write_at");
+      code_.close();
+      code_.line("ASYNC_COMMIT();");
+      code_.line(fmt::format("k_next += {};", point_.k));
+    }
+    if (f + 1 == steps) {
+      for (const char* at : {"read_at", "write_at"})
+        code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
+      await_tile();
+      read(0, "0", "read_at");  // of the next tile, or, after the last, values that are never used
+    }
+    multiply(f % 2);
+  }
+  code_.close();
+}
+
+void TileKernel::loop_of_registers() {
+  const int64_t stage = a_.elements() + b_.elements();
+  a_.declare_held(code_);
+  b_.declare_held(code_);
+  const auto store = [&](const std::string& at) {
+    a_.store(code_, at);
+    b_.store(code_, plus(at, a_.elements()));
+  };
+  code_.line("int k_next = k_begin, read_at = 0;");
+  fetch("");
+  store("0");
+  code_.line("LOCAL_BARRIER();");
+  // Without branches, and with fences: compilers would move multiplications behind the wait for what was
+  // fetched, or fetch it only then.
+  code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
+  fetch("");
+  code_.line("SCHEDULE_FENCE();");
+  read_and_multiply("read_at", false);
+  code_.line("SCHEDULE_FENCE();");
+  if (point_.stages == 1) code_.line("LOCAL_BARRIER();");
+  const std::string other = point_.stages == 1 ? "0" : fmt::format("({} - read_at)", stage);
+  store(other);
+  code_.line("LOCAL_BARRIER();");
+  if (point_.stages > 1) code_.line(fmt::format("read_at = {};", other));
+  code_.close();
+  read_and_multiply("read_at", true);
+}
+
+}  // namespace athanor::gpu
