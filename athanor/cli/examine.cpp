@@ -116,8 +116,8 @@ void side_by_side(const std::vector<std::vector<std::string>>& groups,
 // Where a process compiles one kernel at a time, one for each core examines some of the parts.
 Examination verdict_of_children(Device device) {
   auto groups = examination_groups();
-  size_t parts = groups.front().size();
-  for (size_t i = 1; i < groups.size(); ++i) parts += groups[i].size();
+  size_t parts = 0;
+  for (const auto& group : groups) parts += group.size();
   if (backend_of(device).compiles_side_by_side(device.index)) groups = {{}};
   Verdict verdict(device, parts);
   side_by_side(

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "athanor/base/text.h"
 #include "athanor/device/provider_names.h"
@@ -56,6 +57,8 @@ std::string why_no_nvidia(const FoundDevice& device, const Machine& machine) {
   return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : std::string();
 }
 
+constexpr std::string_view drivers_not_recorded = "its drivers (/etc/OpenCL/vendors) were not recorded";
+
 std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state, const std::string& hidden,
                            const Machine& machine) {
   if (state == nullptr) return "this build of Athanor has no OpenCL";
@@ -75,8 +78,7 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
     }
   if (!hidden.empty() && vendors_own) return "hidden by " + hidden;
   if (!state->answered) return state->problem;
-  if (drivers.empty() && !machine.covers("/etc"))
-    return "its drivers (/etc/OpenCL/vendors) were not recorded";
+  if (drivers.empty() && !machine.covers("/etc")) return std::string(drivers_not_recorded);
   if (drivers.empty()) return "no OpenCL driver is installed (none in /etc/OpenCL/vendors)";
   return fmt::format("no OpenCL driver lists it; installed are {}", join(drivers));
 }
@@ -123,7 +125,8 @@ BackendUse unlisted(const std::string& backend, const FoundDevice& device, const
   use.reason = backend == "opencl" ? why_not_opencl(device, state, use.hidden_by, machine)
                                    : why_not(backend, device, state, use.hidden_by, machine);
   if (!use.reason.starts_with("hidden by ")) use.hidden_by.clear();
-  use.not_known = use.reason.ends_with("not recorded");
+  use.not_known = use.reason == drivers_not_recorded ||
+                  (state != nullptr && !state->asked && use.reason == state->problem);
   return use;
 }
 

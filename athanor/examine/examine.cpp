@@ -92,13 +92,14 @@ Examination examine(Device device, const ExamineOptions& options) {
     const ScopedDisable untuned("tune");
     backend_of(device).queue(device.index);  // a device that cannot be opened is not wrong: this throws
     auto parts = examination_parts(options.whole);
-    if (!options.only.empty())
+    if (!options.only.empty()) {
       std::erase_if(parts, [&](const ExaminationPart& part) {
         return std::ranges::find(options.only, part.name) == options.only.end();
       });
-    if (!options.only.empty() && parts.size() != options.only.size())
-      throw Error(ErrorCode::usage,
-                  "an examination has no such part: " + fmt::format("{}", fmt::join(options.only, ", ")));
+      if (parts.size() != options.only.size())
+        throw Error(ErrorCode::usage,
+                    fmt::format("an examination has no such part: {}", fmt::join(options.only, ", ")));
+    }
     for (size_t i = 0; i < parts.size(); ++i) {
       if (options.progress) options.progress(parts[i].name, i + 1, parts.size());
       run_part(parts[i], device, verdict);
