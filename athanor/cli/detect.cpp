@@ -102,7 +102,7 @@ int run(const DetectOptions& options) {
   } else if (options.topology) {
     std::cout << topology_text(*topology, found, screen_of_stdout());
   } else {
-    std::cout << describe(found, screen_of_stdout(), options.all);
+    std::cout << describe(found, screen_of_stdout(), report_columns(), options.all);
     if (probed) std::cout << describe(*probed, screen_of_stdout());
   }
   return 0;

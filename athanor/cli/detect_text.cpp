@@ -6,6 +6,7 @@
 #include <set>
 
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/device/spoken.h"
 
 namespace athanor::cli {
@@ -13,21 +14,26 @@ namespace {
 
 class DetectStyle {
  public:
-  explicit DetectStyle(const Screen& screen) : screen_(screen) {}
+  DetectStyle(const Screen& screen, int columns) : screen_(screen), columns_(columns) {}
   std::string bold(const std::string& text) const { return wrap("1", text); }
   std::string dim(const std::string& text) const { return wrap("2", text); }
   std::string good(const std::string& text) const { return wrap("32", text); }
   std::string bad(const std::string& text) const { return wrap("33", text); }
   const char* dot() const { return screen_.unicode ? " · " : "; "; }
+  std::string row(const std::string& title, const std::string& text) const {
+    return fmt::format("  {:<{}} {}\n", title, name_width, wrapped(text, columns_ - behind, behind));
+  }
+  /// A line of a list below a title.
+  std::string item(const std::string& text) const { return "      " + wrapped(text, columns_ - 6, 6) + "\n"; }
 
  private:
   std::string wrap(const char* code, const std::string& text) const {
     return screen_.color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
   }
+  static constexpr int name_width = 20, behind = name_width + 3;
   const Screen& screen_;
+  int columns_;
 };
-
-constexpr size_t name_width = 20;
 
 struct Line {
   const char* property;
@@ -95,9 +101,8 @@ void add_property(std::string& text, const FoundDevice& device, const std::strin
   std::string line = readings_text(property, found->second, style);
   if (property == "compute_units" && !device.text("launch_mode").empty())
     line += fmt::format("{}launches in {} mode", style.dot(), device.text("launch_mode"));
-  text += fmt::format("  {:<{}} {}\n", title, name_width, line);
-  if (!found->second.note.empty())
-    text += fmt::format("  {:<{}} {}\n", "", name_width, style.dim(found->second.note));
+  text += style.row(title, line);
+  if (!found->second.note.empty()) text += style.row("", style.dim(found->second.note));
 }
 
 void add_device(std::string& text, const FoundDevice& device, const DetectStyle& style, bool all) {
@@ -112,14 +117,11 @@ void add_device(std::string& text, const FoundDevice& device, const DetectStyle&
     if (use.usable) usable.push_back(use.device);
     not_known = not_known || use.not_known;
   }
-  text += fmt::format("  {:<{}} {}\n", "use it with", name_width,
-                      !usable.empty() ? style.good("--device " + join(usable, " | "))
-                      : not_known     ? "not known"
-                                      : style.bad("nothing here"));
+  text += style.row("use it with", !usable.empty() ? style.good("--device " + join(usable, " | "))
+                                   : not_known     ? "not known"
+                                                   : style.bad("nothing here"));
   for (const BackendUse& use : device.backends)
-    if (!use.usable)
-      text += fmt::format("  {:<{}} {}\n", (use.not_known ? "perhaps " : "not ") + use.backend, name_width,
-                          use.reason);
+    if (!use.usable) text += style.row((use.not_known ? "perhaps " : "not ") + use.backend, use.reason);
   std::set<std::string> shown{"launch_mode"};
   for (const Line& line : lines) {
     add_property(text, device, line.property, line.title, style);
@@ -135,8 +137,8 @@ void add_device(std::string& text, const FoundDevice& device, const DetectStyle&
 
 }  // namespace
 
-std::string describe(const Detection& detection, const Screen& screen, bool all) {
-  const DetectStyle style(screen);
+std::string describe(const Detection& detection, const Screen& screen, int columns, bool all) {
+  const DetectStyle style(screen, columns);
   std::string text;
   for (const FoundDevice& device : detection.devices) {
     if (!text.empty()) text += '\n';
@@ -144,8 +146,8 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
   }
   if (!detection.dangers.empty()) text += "\n" + style.bold("Settings to look at") + "\n";
   for (const Danger& danger : detection.dangers)
-    text +=
-        fmt::format("  {}\n      {}\n      fix:  {}\n", style.bad(danger.setting), danger.what, danger.fix);
+    text += fmt::format("  {}\n", style.bad(danger.setting)) + style.item(danger.what) +
+            style.item("fix:  " + danger.fix);
   bool first = true;
   for (const RuntimeState& state : detection.runtimes) {
     if (!all && (state.problem.starts_with("no ") || state.name == "drm"))
@@ -153,10 +155,9 @@ std::string describe(const Detection& detection, const Screen& screen, bool all)
     if (state.problem == "its answers were not recorded" && !all) continue;
     if (first) text += "\n" + style.bold("Runtimes") + "\n";
     first = false;
-    text += fmt::format("  {:<{}} {}\n", spoken(state.name), name_width,
-                        !state.answered         ? style.bad(state.problem)
-                        : state.version.empty() ? "answers"
-                                                : state.version);
+    text += style.row(spoken(state.name), !state.answered         ? style.bad(state.problem)
+                                          : state.version.empty() ? "answers"
+                                                                  : state.version);
   }
   return text;
 }

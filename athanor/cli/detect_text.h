@@ -9,6 +9,6 @@ namespace athanor::cli {
 
 /// A paragraph for each device. Without `all`, only what most people need, and always what sources disagree
 /// about.
-std::string describe(const Detection& detection, const Screen& screen, bool all);
+std::string describe(const Detection& detection, const Screen& screen, int columns, bool all);
 
 }  // namespace athanor::cli

@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/cli/command_line.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/doctor_fix.h"
@@ -48,14 +49,6 @@ Style style_of(const DoctorOptions& options) {
     if (const char* value = std::getenv(name); locale.empty() && value != nullptr) locale = value;
   style.language = language_of_locale(locale);
   return style;
-}
-
-Machine machine_of(const DoctorOptions& options) {
-  try {
-    return machine_at(options.root);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::usage, error.problem(), error.where(), error.hint());
-  }
 }
 
 std::set<std::string> ids_of(const std::vector<std::string>& names) {
@@ -152,7 +145,7 @@ int run(const DoctorOptions& options) {
     if (options.json)
       std::cout << list_json(checks(), style.language).dump() << '\n';
     else
-      std::cout << list_text(checks(), style.language);
+      std::cout << list_text(checks(), style.language, style.columns);
     return 0;
   }
   if (!options.tried.empty() && !options.root.empty())
@@ -161,7 +154,10 @@ int run(const DoctorOptions& options) {
   if (options.self_test && !options.root.empty())
     throw Error(ErrorCode::usage, "a recorded machine's devices cannot compute here", "--self-test",
                 "Run it on that machine, without --root");
-  const Machine machine = machine_of(options);
+  if ((options.yes || options.dry_run) && !options.fix)
+    throw Error(ErrorCode::usage, "this is how --fix works", options.yes ? "--yes" : "--dry-run",
+                "Add --fix");
+  const Machine machine = machine_at(options.root);
   if (!options.form.empty() && options.plan.empty())
     throw Error(ErrorCode::usage, "--as is the form of a plan", "--as",
                 "Add the goal: --plan pytorch --as script");
@@ -197,7 +193,7 @@ int history(const DoctorOptions& options) {
 }
 
 int export_bundle(const DoctorOptions& options) {
-  const Machine machine = machine_of(options);
+  const Machine machine = machine_at(options.root);
   const Facts facts(machine);
   write_file_atomically(options.file, make_bundle(diagnose(checks(), facts), facts));
   std::cout << wrapped(words("exported", style_of(options).language, {{"path", options.file}}), 100, 0)

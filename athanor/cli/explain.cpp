@@ -31,14 +31,6 @@ struct ExplainOptions {
   bool profile = false, json = false;
 };
 
-/// As wide as COLUMNS or the terminal says; a file or a pipe gets what most windows can show.
-size_t columns_for(int64_t asked) {
-  constexpr int64_t without_terminal = 120;
-  if (asked > 0) return static_cast<size_t>(asked);
-  const Screen screen = screen_of_stdout();
-  return static_cast<size_t>(screen.interactive || columns_asked() ? screen.columns : without_terminal);
-}
-
 /// Seconds that each step of the plan took on average.
 std::vector<double> profile(ModelStep& subject, std::shared_ptr<const Plan>& plan) {
   subject.run();  // warm
@@ -89,7 +81,7 @@ int explain_model(const ExplainOptions& options) {
     std::cout << json.dump() << '\n';
     return 0;
   }
-  const size_t columns = columns_for(options.width);
+  const auto columns = static_cast<size_t>(options.width > 0 ? options.width : report_columns());
   const std::string& precision = options.step.config.precision;
   std::cout << fmt::format("{} of {}, batch {}{}:\n\n",
                            options.step.inference ? "Inference" : "One training step",

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "athanor/base/text.h"
-#include "athanor/doctor/report.h"
+#include "athanor/base/wrap.h"
 
 namespace athanor::cli {
 namespace {
@@ -21,9 +21,9 @@ size_t description_at(std::string_view line, size_t first_column) {
 
 std::string wrapped_line(const std::string& line, size_t columns, size_t first_column) {
   const size_t at = description_at(line, first_column);
-  return line.substr(0, at) + doctor::wrapped(std::string_view(line).substr(at),
-                                              static_cast<int>(columns - std::min(columns, at)),
-                                              static_cast<int>(at));
+  return line.substr(0, at) + wrapped(std::string_view(line).substr(at),
+                                      static_cast<int>(columns - std::min(columns, at)),
+                                      static_cast<int>(at));
 }
 
 }  // namespace

@@ -6,9 +6,9 @@
 #include "athanor/base/error.h"
 
 namespace athanor::cli {
+namespace {
 
-Machine machine_at(const std::string& root) {
-  if (root.empty()) return Machine();
+Machine recorded_machine(const std::string& root) {
   std::error_code failed;
   if (!std::filesystem::exists(root, failed) && !failed)
     throw Error(ErrorCode::io, "there is no such folder", root, "Give one with a recorded machine");
@@ -19,6 +19,17 @@ Machine machine_at(const std::string& root) {
     throw Error(ErrorCode::io, "this is not a folder with a recorded machine", root,
                 "It should have sys/, proc/ and the like in it");
   return machine;
+}
+
+}  // namespace
+
+Machine machine_at(const std::string& root) {
+  if (root.empty()) return Machine();
+  try {
+    return recorded_machine(root);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::usage, error.problem(), error.where(), error.hint());
+  }
 }
 
 }  // namespace athanor::cli

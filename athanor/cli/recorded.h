@@ -6,7 +6,7 @@
 
 namespace athanor::cli {
 
-/// This machine, or the one recorded in the folder that --root names. Throws Error(io) where none is in it.
+/// This machine, or the one recorded in the folder that --root names. Throws Error(usage) for any other.
 Machine machine_at(const std::string& root);
 
 }  // namespace athanor::cli

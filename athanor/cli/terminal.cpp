@@ -32,6 +32,12 @@ std::optional<int> columns_asked() {
   return whole ? std::optional(columns) : std::nullopt;
 }
 
+int report_columns() {
+  constexpr int without_terminal = 120;
+  const Screen screen = screen_of_stdout();
+  return screen.interactive || columns_asked() ? screen.columns : without_terminal;
+}
+
 bool is_dumb_terminal() { return environment("TERM") == "dumb"; }
 
 Screen screen_of_stdout() {

@@ -13,6 +13,9 @@ Screen screen_of_stdout();
 /// What COLUMNS asks for, if it is a number above 0.
 std::optional<int> columns_asked();
 
+/// How wide a table may be: as COLUMNS or the terminal says; in a file or a pipe, what most windows show.
+int report_columns();
+
 /// Whether TERM says that the terminal cannot overwrite a line.
 bool is_dumb_terminal();
 

@@ -5,6 +5,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/doctor/plan.h"
 #include "athanor/doctor/report.h"
 

@@ -27,7 +27,7 @@ nlohmann::ordered_json report_json(const Diagnosis& diagnosis, const Facts& fact
 /// Every check: id, severity and title. Each placeholder in a title is replaced by a general word ("USER may
 /// not open PATH").
 std::string listed_title(const Check& check, Language language);
-std::string list_text(const std::vector<Check>& checks, Language language);
+std::string list_text(const std::vector<Check>& checks, Language language, int columns);
 nlohmann::ordered_json list_json(const std::vector<Check>& checks, Language language);
 
 /// The age of the data, and the newest versions in it; `now` in seconds since 1970.
@@ -39,9 +39,5 @@ nlohmann::ordered_json data_json(int64_t now);
 /// A word or sentence of doctor's own texts ("why", "mend"), by its name in data/doctor_words.toml, with
 /// values filled in. Throws Error(internal) for an unknown name.
 std::string words(std::string_view name, Language language, const Values& values = {});
-
-/// Lines of at most `columns` columns, each with `indent` spaces before it but the first. Chinese characters
-/// are two columns wide, and a line may break between any two of them.
-std::string wrapped(std::string_view text, int columns, int indent);
 
 }  // namespace athanor::doctor

@@ -7,33 +7,12 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/base/toml.h"
+#include "athanor/base/wrap.h"
 #include "athanor/doctor/data.h"
 #include "athanor/doctor/report.h"
 
 namespace athanor::doctor {
 namespace {
-
-// The bytes of the UTF-8 character at the start, and its width in columns.
-std::pair<size_t, int> character(std::string_view text) {
-  const auto first = static_cast<uint8_t>(text[0]);
-  const size_t bytes = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  // From U+1100 on, the characters of Chinese are wide; accents and arrows below U+2E80 are not.
-  const bool wide =
-      bytes == 4 ||
-      (bytes == 3 &&
-       (first >= 0xE3 || (first == 0xE2 && static_cast<uint8_t>(text.size() > 1 ? text[1] : 0) >= 0xBA)));
-  return {std::min(bytes, text.size()), wide ? 2 : 1};
-}
-
-int width(std::string_view text) {
-  int columns = 0;
-  while (!text.empty()) {
-    const auto [bytes, wide] = character(text);
-    columns += wide;
-    text.remove_prefix(bytes);
-  }
-  return columns;
-}
 
 class Writer {
  public:
@@ -54,7 +33,7 @@ class Writer {
   // "  Seen    text", with further lines indented to the text.
   void row(const std::string& label, const std::string& text) {
     constexpr int behind = 10;
-    const int pad = std::max(1, behind - 2 - width(label));
+    const int pad = std::max(1, behind - 2 - text_columns(label));
     const std::string body = wrapped(text, style_.columns - behind, behind);
     out += fmt::format("  {}{}{}\n", in("2", label), std::string(static_cast<size_t>(pad), ' '), body);
   }
@@ -175,10 +154,11 @@ void add_head(Writer& writer, const Facts& facts) {
 }
 
 // "All is well" is said only where nothing else follows.
-std::string verdict_word(size_t problems, size_t warnings, size_t unknown) {
+std::string verdict_word(size_t problems, size_t warnings, size_t unknown, size_t passed) {
   if (problems > 0) return problems == 1 ? "found_one" : "found_many";
   if (warnings > 0) return warnings == 1 ? "well_but_one" : "well_but_many";
-  return unknown > 0 ? "well_as_seen" : "well";
+  if (unknown > 0) return "well_as_seen";
+  return passed == 0 ? "nothing_checked" : "well";
 }
 
 }  // namespace
@@ -188,47 +168,6 @@ std::string words(std::string_view name, Language language, const Values& values
   const auto found = all.find(std::string(name));
   if (found == all.end()) throw Error(ErrorCode::internal, "doctor has no words for " + std::string(name));
   return fill(found->at(language == Language::zh ? "zh" : "en").get<std::string>(), values);
-}
-
-std::string wrapped(std::string_view text, int columns, int indent) {
-  std::string out, word;
-  int used = 0, word_width = 0;
-  const std::string line_break = "\n" + std::string(static_cast<size_t>(std::max(0, indent)), ' ');
-  bool space = false;
-  const auto place = [&] {
-    if (word.empty()) return;
-    if (used > 0 && used + (space ? 1 : 0) + word_width > std::max(columns, 20)) {
-      out += line_break;
-      used = 0;
-    } else if (space && used > 0) {
-      out += ' ';
-      ++used;
-    }
-    out += word;
-    used += word_width;
-    word.clear();
-    word_width = 0;
-    space = false;
-  };
-  while (!text.empty()) {
-    const auto [bytes, wide] = character(text);
-    const std::string_view one = text.substr(0, bytes);
-    text.remove_prefix(bytes);
-    if (one == " " || one == "\n") {
-      place();
-      space = true;
-      continue;
-    }
-    // A line must not begin with a Chinese comma or full stop.
-    const bool clings =
-        one == "，" || one == "。" || one == "；" || one == "：" || one == "、" || one == "）";
-    if (wide == 2 && !clings) place();
-    word += one;
-    word_width += wide;
-    if (wide == 2 && !text.empty() && character(text).second == 1) place();
-  }
-  place();
-  return out;
 }
 
 std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const Style& style,
@@ -244,7 +183,8 @@ std::string report_text(const Diagnosis& diagnosis, const Facts& facts, const St
       {"warnings", std::to_string(warnings.size())},
       {"passed", std::to_string(diagnosis.with(Verdict::ok).size())},
       {"skipped", std::to_string(diagnosis.with(Verdict::skipped).size() - diagnosis.unknown().size())}};
-  const std::string verdict = verdict_word(problems.size(), warnings.size(), diagnosis.unknown().size());
+  const std::string verdict = verdict_word(problems.size(), warnings.size(), diagnosis.unknown().size(),
+                                           diagnosis.with(Verdict::ok).size());
   writer.out += writer.in(verdict == "well" ? "1;32" : "1", writer.word(verdict.c_str(), counts)) + "\n\n";
   int number = 0;
   for (const Result* problem : problems)
@@ -277,12 +217,14 @@ std::string listed_title(const Check& check, Language language) {
   return fill(title, stand_ins);
 }
 
-std::string list_text(const std::vector<Check>& checks, Language language) {
+std::string list_text(const std::vector<Check>& checks, Language language, int columns) {
   size_t longest = 0;
   for (const Check& check : checks) longest = std::max(longest, check.id.size());
+  const int behind = static_cast<int>(longest) + 2;
   std::string out;
   for (const Check& check : checks)
-    out += fmt::format("{:<{}}  {}\n", check.id, longest, listed_title(check, language));
+    out += fmt::format("{:<{}}{}\n", check.id, behind,
+                       wrapped(listed_title(check, language), columns - behind, behind));
   return out;
 }
 

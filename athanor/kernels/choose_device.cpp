@@ -209,16 +209,19 @@ DeviceChoice choose_among(const std::vector<DeviceInfo>& devices, const TimeProd
 
 DeviceChoice choose_device(const std::string& name) {
   if (name != "auto" && name != "gpu") return {parse_device(name), "asked for"};
-  auto devices = list_devices();
-  // A GPU that nothing uses is said.
-  const std::string unused = unused_gpus(Machine(), devices);
+  return choose_device(name, Machine(), list_devices(), time_product);
+}
+
+DeviceChoice choose_device(const std::string& name, const Machine& machine, std::vector<DeviceInfo> devices,
+                           const TimeProduct& time) {
+  const std::string unused = unused_gpus(machine, devices);
   if (name == "gpu") {
     std::erase_if(devices, [](const DeviceInfo& info) { return info.kind != "gpu"; });
     if (devices.empty())
       throw Error(ErrorCode::device, "no device here is a GPU" + (unused.empty() ? "" : ": " + unused), {},
                   "'athanor detect' lists the devices, and why a GPU cannot be used");
   }
-  DeviceChoice choice = choose_among(devices, time_product);
+  DeviceChoice choice = choose_among(devices, time);
   if (!unused.empty()) choice.why += "; " + unused;
   return choice;
 }

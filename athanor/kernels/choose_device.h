@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "athanor/device/device.h"
+#include "athanor/device/machine.h"
 #include "athanor/kernels/tuner.h"
 
 namespace athanor {
@@ -14,12 +15,15 @@ struct DeviceChoice {
   std::string why;  // "asked for", "the only device here", "the fastest here, ...: opencl:0 900 GFLOP/s; ..."
 };
 
-/// The device that a name means: what parse_device() knows; "auto", see choose_among(); or "gpu", which is
-/// "auto" among the GPUs. Throws Error(device).
-DeviceChoice choose_device(const std::string& name);
-
 /// Seconds of a product of matrices on a device, as measured now. Throws Error where it fails.
 using TimeProduct = std::function<Measured(const DeviceInfo&)>;
+
+/// The device that a name means: what parse_device() knows; "auto", see choose_among(); or "gpu", which is
+/// "auto" among the GPUs. `why` also says which GPUs of the machine nothing uses. Throws Error(device).
+DeviceChoice choose_device(const std::string& name);
+/// The same for "auto" and "gpu" on another machine with these devices.
+DeviceChoice choose_device(const std::string& name, const Machine& machine, std::vector<DeviceInfo> devices,
+                           const TimeProduct& time);
 
 /// What "auto" means if these are all the devices: the one that computes a 512 x 512 product of f32 matrices
 /// fastest. Times are remembered with their spread. A new comparison is repeated if it is close or was

@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/cli/program.h"
+#include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
+#include "tests/cli/program_test.h"
 #include "tests/support/machine_fixture.h"
 #include "tests/support/temp_folder.h"
 
@@ -19,7 +21,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class DetectProgram : public ::testing::Test {
+class DetectProgram : public ProgramTest {
  protected:
   std::filesystem::path machine(const std::string& name) {
     MachineFixture(std::filesystem::path(ATHANOR_SOURCE_DIR "/tests/machines") / (name + ".machine"))
@@ -30,7 +32,6 @@ class DetectProgram : public ::testing::Test {
     words.insert(words.begin(), "detect");
     return run_program(folder_.path(), words);
   }
-  TempFolder folder_;
 };
 
 TEST_F(DetectProgram, AnswersHereInTwoSeconds) {
@@ -55,6 +56,15 @@ TEST_F(DetectProgram, TellsOfARecordedMachine) {
   EXPECT_THAT(end.out, HasSubstr("36 work-group processors (HIP, OpenCL)"));
   EXPECT_THAT(end.out, HasSubstr("launches in WGP mode"));
   EXPECT_THAT(end.out, Not(HasSubstr("\x1b")));  // no colours into a file
+}
+
+TEST_F(DetectProgram, FitsTheTerminal) {
+  for (const char* name : {"rx6800xt", "wsl-rtx4090", "h100x8", "phoenix-7900xtx"}) {
+    const std::string root = machine(name);
+    set_variable("COLUMNS", "80");
+    for (const std::string& line : split(run({"--root", root}).out, '\n'))
+      EXPECT_LE(text_columns(line), 80) << name << ": " << line;
+  }
 }
 
 // doctor says of the same machine that its GPU works, or that it does not know.
@@ -93,7 +103,7 @@ TEST_F(DetectProgram, SaysHowFarAProbeIs) {
 }
 
 TEST_F(DetectProgram, RefusesWhatMakesNoSense) {
-  EXPECT_EQ(run({"--root", "nowhere"}).exit_code, 1);
+  EXPECT_EQ(run({"--root", "nowhere"}).exit_code, 2);
   EXPECT_EQ(run({"--root", machine("rx6800xt"), "--probe"}).exit_code, 2);
   EXPECT_EQ(run({"--memtest", "-1"}).exit_code, 2);
   const Outcome end = run({"--memtest", "0.1", "--device", "opencl:77"});

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
@@ -240,6 +241,30 @@ TEST_F(Doctor, NamesOnlyCommandsThatThereAre) {
   EXPECT_EQ(found, 8);
 }
 
+TEST_F(Doctor, GoesByNewerData) {
+  std::string data = read_text_file(ATHANOR_SOURCE_DIR "/data/compatibility.toml");
+  const std::string date = "\ndate = \"";
+  data.replace(data.find(date) + date.size(), 10, "2031-02-03");
+  write_file_atomically(folder_ / "newer.toml", data);
+  EXPECT_THAT(on("row26-cpu-wheel", {"--data", "newer.toml"}).out,
+              AllOf(HasSubstr("newer.toml"), HasSubstr("2031-02-03")));
+  EXPECT_THAT(on("row26-cpu-wheel", {}).out, Not(HasSubstr("2031-02-03")));
+}
+
+TEST_F(Doctor, SaysWhereNothingWasChecked) {
+  const Outcome outcome = on("healthy-no-gpu", {"--only", "amd.kfd.permission"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Nothing was checked: "), Not(HasSubstr("All is well"))));
+}
+
+TEST_F(Doctor, TakesNoOptionsOfAnotherCommand) {
+  for (const char* option : {"--yes", "--dry-run"}) {
+    const Outcome outcome = run({option});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(option), HasSubstr("Add --fix")));
+  }
+}
+
 TEST_F(Doctor, ExportsWithoutNames) {
   const auto file = folder_.path() / "bundle.machine";
   EXPECT_EQ(on("private", {"export", file.string()}).exit_code, 0);
@@ -258,6 +283,11 @@ TEST_F(Doctor, AsksTheDevicesToCompute) {
   set_variable("ATHANOR_OPENCL_LIBRARY", "/no/such/library.so");  // only the CPU: PoCL compiles for minutes
   const json report = json::parse(run({"--self-test", "--json", "--only", "device.self_test"}).out);
   EXPECT_EQ(report.at("passed"), json::array({"device.self_test"})) << report.dump(1);
+  // The whole examination: every op, not only some.
+  const std::string said = run({"--self-test", "--only", "device.self_test", "--lang", "en"}).out;
+  std::smatch results;
+  ASSERT_TRUE(std::regex_search(said, results, std::regex("cpu .*: ([0-9]+) results of every op"))) << said;
+  EXPECT_GT(std::stoi(results[1]), 900);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "athanor/base/file.h"
 #include "athanor/base/text.h"
@@ -53,6 +54,26 @@ TEST_F(LanguageModelProgram, TrainsTestsAndWrites) {
   const testing::Outcome shown =
       run({"sample", "run/best.safetensors", "--device", "cpu", "--prompt", "one t", "--tokens", "3"});
   EXPECT_THAT(shown.out, ::testing::StartsWith("one t")) << shown.err;
+}
+
+// Texts of 60 lengths: kernels of neighbouring lengths share what is known, so few are timed.
+TEST_F(LanguageModelProgram, IsNotTunedForEachLength) {
+  ASSERT_EQ(run({"train", "--data", "text.txt", "--context", "64", "--batch-size", "4", "--max-steps", "1",
+                 "--device", "cpu", "--out", "run", "--quiet"})
+                .exit_code,
+            0);
+  const auto results = [&] {
+    const std::string listed = run({"cache", "ls"}).out;
+    std::smatch number;
+    return std::regex_search(listed, number, std::regex("([0-9]+) tuning results")) ? std::stoi(number[1])
+                                                                                    : -1;
+  };
+  const int before = results();
+  ASSERT_GT(before, 0);
+  const testing::Outcome written =
+      run({"sample", "run", "--device", "cpu", "--prompt", "o", "--tokens", "60"});
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_LE(results() - before, 10);
 }
 
 TEST_F(LanguageModelProgram, IsWhatLearnsATextIfNoModelIsGiven) {

@@ -4,10 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "athanor/base/file.h"
+#include "athanor/base/sqlite.h"
+#include "athanor/base/text.h"
 #include "athanor/device/device.h"
 #include "tests/cli/program_test.h"
 #include "tests/support/temp_folder.h"
@@ -75,6 +81,19 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   const Outcome known = train("text:another driver");
   EXPECT_EQ(known.exit_code, 0) << known.err;
   EXPECT_THAT(known.err, Not(HasSubstr("examining")));
+}
+
+TEST_F(Examination, IsMadeAnewByAnotherVersionOfAthanor) {
+  EXPECT_EQ(train("wrong:gemm").exit_code, 1);
+  sqlite3* database = open_database(folder_ / "cache/athanor.db");
+  const std::string version = trim(run({"--version"}).out).substr(std::strlen("athanor "));
+  ASSERT_TRUE(run_sql(
+      database,
+      fmt::format("UPDATE examinations SET key = replace(CAST(key AS TEXT), '|{}|', '|0.0.1|')", version)));
+  close_database(database);
+  const Outcome another = train("none");
+  EXPECT_EQ(another.exit_code, 0) << another.err;
+  EXPECT_THAT(another.err, HasSubstr("examining opencl:0"));
 }
 
 // Whatever is computed there, as text and as JSON.
@@ -163,6 +182,22 @@ TEST_F(Examination, IsLeftWhenSomebodyAsksToStop) {
               AllOf(HasSubstr("examining opencl:0"), HasSubstr("stopped while it examined opencl:0"),
                     HasSubstr("There is no run yet")));
   EXPECT_THAT(run({"cache", "ls"}).out, Not(HasSubstr("failed its examination")));
+}
+
+// A step of minutes, or one that never ends: the first signal is heard after it, the second one at once.
+TEST_F(Examination, AStepOfADeviceThatHangsCanBeLeft) {
+  ASSERT_EQ(train("none").exit_code, 0);
+  set_variable("ATHANOR_FAULT", "stall:gemm");
+  Program program(folder_.path(), {"train", "--model", "mlp", "--data", "fashion-mnist", "--device",
+                                   "opencl:0", "--batch-size", "16", "--out", "hanging"});
+  program.wait_for_lines(folder_.path() / "stdout", 1);
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  program.send(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  program.send(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 128 + SIGTERM) << outcome.err;
+  EXPECT_THAT(outcome.err, Not(HasSubstr("saved")));
 }
 
 TEST_F(Examination, TakesACrashForAnAnswerAndAutoAvoidsTheDevice) {

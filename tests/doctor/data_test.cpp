@@ -310,11 +310,5 @@ TEST(Printable, LeavesOutWhatActsOnTerminals) {
   EXPECT_EQ(printable("\xc2\x9b"), "??");  // a C1 control
 }
 
-TEST(Wrapping, CountsChineseTwice) {
-  EXPECT_EQ(wrapped("one two three four five", 20, 2), "one two three four\n  five");
-  EXPECT_EQ(wrapped("一二三四五六七八九十一二", 20, 0), "一二三四五六七八九十\n一二");
-  EXPECT_THAT(wrapped("一二三四五六七八九十，一二", 20, 0), ::testing::Not(HasSubstr("\n，")));
-}
-
 }  // namespace
 }  // namespace athanor::doctor

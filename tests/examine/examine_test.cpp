@@ -108,6 +108,30 @@ TEST(Examine, AsksEveryKernelOfGpus) {
     EXPECT_TRUE(asked.contains(name)) << name;
 }
 
+// A row, a column, an axis between others, several axes, one that is split among groups; a narrow type,
+// nothing, a scan.
+TEST(Examine, AsksEachShapeOfALoop) {
+  std::set<std::string> asked;
+  for (const AskedPart& part : short_cases())
+    if (part.name == "fused loops")
+      for (const Asked& one : part.asked) {
+        const FilledCase c = fill(one);
+        const Shape& x = c.inputs.front().shape;
+        const Ints axes = c.spec.attrs.has("axes") ? c.spec.attrs.get<Ints>("axes") : Ints{};
+        if (c.op.prim == Prim::cumsum) asked.insert("scan");
+        if (axes.empty()) continue;
+        if (x.size() == 0) asked.insert("nothing");
+        if (c.inputs.front().dtype == DType::bf16) asked.insert("bf16");
+        if (axes.size() > 1) asked.insert("several axes");
+        if (x.rank() == 1 && x.size() > 65'536) asked.insert("split");
+        if (x.rank() == 2 && axes == Ints{1}) asked.insert("rows");
+        if (x.rank() == 2 && axes == Ints{0}) asked.insert("columns");
+        if (x.rank() == 3 && axes == Ints{1}) asked.insert("between");
+      }
+  EXPECT_THAT(asked, ::testing::UnorderedElementsAre("rows", "columns", "between", "several axes", "split",
+                                                     "bf16", "nothing", "scan"));
+}
+
 // So that many are one kernel.
 TEST(Examine, FillsEqualNumbersAlikeWhateverTheOp) {
   std::set<std::vector<std::byte>> first;

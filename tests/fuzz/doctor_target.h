@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/device/kfd.h"
 #include "athanor/device/nvidia_version.h"
 #include "athanor/device/pci.h"

@@ -9,8 +9,12 @@
 
 #include "athanor/base/error.h"
 #include "athanor/device/provider_names.h"
+#include "athanor/kernels/cache.h"
 #include "athanor/kernels/timing.h"
 #include "tests/kernels/fake_device.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/machine_fixture.h"
+#include "tests/support/temp_folder.h"
 
 namespace athanor {
 namespace {
@@ -70,6 +74,34 @@ TEST_F(ChooseDevice, TakesTheFastestAndRemembersIt) {
   EXPECT_EQ(timed_, 2);
   EXPECT_THAT(choice(all).why, HasSubstr("the fastest here"));
   EXPECT_EQ(timed_, 0);
+}
+
+TEST_F(ChooseDevice, RemembersHowFarTimesVaried) {
+  Measured uneven = quiet(1e-3);
+  uneven.spread = 0.25;
+  const DeviceInfo cpu = device(0, "cpu", {quiet(2e-3)}), gpu = device(1, "gpu", {uneven});
+  EXPECT_EQ(choice({cpu, gpu}).device, gpu.device);
+  const auto entries = KernelCache::instance().entries();
+  const auto kept = std::ranges::find_if(entries, [&](const KernelCache::Entry& entry) {
+    return entry.key.find(gpu.name) != std::string::npos && entry.key.ends_with("|speed");
+  });
+  ASSERT_NE(kept, entries.end());
+  EXPECT_EQ(kept->spread, 0.25);
+}
+
+// On a machine with GPUs that no backend of ours reaches.
+TEST_F(ChooseDevice, SaysWhichGpusNothingUses) {
+  const testing::TempFolder folder;
+  testing::MachineFixture(
+      std::filesystem::path(ATHANOR_SOURCE_DIR "/tests/machines/doctor/healthy-wsl.machine"))
+      .unpack(folder / "root");
+  const std::vector<DeviceInfo> listed{device(0, "cpu", {quiet(1e-3)})};
+  const auto time = [&](const DeviceInfo& info) { return times_.at(info.name).front(); };
+  const DeviceChoice taken = choose_device("auto", Machine(folder / "root"), listed, time);
+  EXPECT_EQ(taken.device, Device{});
+  EXPECT_THAT(taken.why, HasSubstr("NVIDIA GPU is not used: "));
+  testing::expect_error(ErrorCode::device, {"no device here is a GPU: ", "NVIDIA GPU is not used: "},
+                        [&] { choose_device("gpu", Machine(folder / "root"), listed, time); });
 }
 
 TEST_F(ChooseDevice, NeverTakesTheSameProcessorThroughOpenCl) {

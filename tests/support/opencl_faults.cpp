@@ -9,8 +9,8 @@
 //   abort         asking for platforms ends the process, as PoCL does where /sys is missing
 //   hang          asking for platforms never returns
 //   kill:NAME     launching a kernel whose name starts with NAME ends the process
-//   wrong:NAME    kernels whose names start with NAME get the first number of the last buffer wrong that they
-//   are given stall:NAME    launching a kernel whose name starts with NAME never returns
+//   wrong:NAME    after a kernel whose name starts with NAME, the first number of its last buffer is wrong
+//   stall:NAME    launching a kernel whose name starts with NAME never returns
 // Whatever is not defined here is found in the library that this one is linked with.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

@@ -41,6 +41,16 @@ TEST(Progress, SaysOffATerminalThatItCompilesAndNotEachKernel) {
   EXPECT_THAT(out.str(), Not(HasSubstr("20 of")));
 }
 
+TEST(Progress, ShowsHowFarTestingIs) {
+  std::ostringstream out;
+  Progress progress(out, {.interactive = true});
+  progress.started(facts());
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  out.str({});
+  progress.tested(20, 100);
+  EXPECT_THAT(out.str(), AllOf(HasSubstr("testing"), HasSubstr("20 %"), HasSubstr("20 images")));
+}
+
 TEST(Progress, ShowsHowFarTuningIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});

@@ -11,6 +11,12 @@
 namespace athanor::doctor {
 namespace {
 
+// Adds that the data is older than a package, which is then never called good or bad.
+void add_unknown(Finding& unknown, const Installed& one, const std::string& what) {
+  unknown.seen(one.package->folder, fmt::format("{} {}: {} is not in the data of {}", one.package->name,
+                                                one.package->version, what, Compatibility::known().date));
+}
+
 const AddProbe tensorflow_gpu("python.tensorflow.gpu", [](const Facts& f) {
   const auto nvidia = computing_gpus(f, Vendor::nvidia), amd = computing_gpus(f, Vendor::amd);
   const auto all = installed(f, "tensorflow");
@@ -58,12 +64,17 @@ const AddProbe cudnn("python.tensorflow.cudnn", [](const Facts& f) {
 });
 
 const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) {
+  const Compatibility& known = Compatibility::known();
   const auto driver = Version::parse(f.nvidia().version);
   const auto all = installed(f, "tensorflow");
+  Finding unknown = skip();
   for (const Installed& one : all) {
-    const auto* release = Compatibility::find(Compatibility::known().tensorflow, one.version);
+    const auto* release = Compatibility::find(known.tensorflow, one.version);
+    if (release == nullptr && driver && !known.tensorflow.empty() &&
+        one.version > known.tensorflow.back().version)
+      add_unknown(unknown, one, "the driver that it needs");
     if (release == nullptr || release->cuda.empty() || !driver) continue;
-    const auto needed = Compatibility::known().oldest_driver(release->cuda.front());
+    const auto needed = known.oldest_driver(release->cuda.front());
     if (!needed || *driver >= *needed) continue;
     return finding_of(Status::fail, one)
         .seen(f.nvidia().source, f.nvidia().version)
@@ -71,6 +82,7 @@ const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) 
         .with("driver", f.nvidia().version)
         .with("cuda", release->cuda.front().text());
   }
+  if (!unknown.evidence.empty()) return unknown;
   return all.empty() || !driver ? skip() : pass();
 });
 
@@ -91,18 +103,21 @@ const AddProbe tensorflow_python("python.tensorflow.python", [](const Facts& f) 
 
 const AddProbe tensorflow_rocm("python.tensorflow.rocm", [](const Facts& f) {
   const auto all = installed(f, "tensorflow-rocm");
+  Finding unknown = skip();
   for (const Installed& one : all)
     for (const std::string& folder : f.rocm_folders()) {
       const std::string file = folder + "/.info/version";
       const auto rocm = Version::parse(f.machine().read_line(file).value_or(""));
       const auto* release = rocm ? Compatibility::known().rocm_release(*rocm) : nullptr;
       const auto newest = release == nullptr ? std::nullopt : Version::parse(release->tensorflow);
+      if (rocm && !newest) add_unknown(unknown, one, "whether it works with ROCm " + rocm->text());
       if (!newest || one.version.first(2) <= newest->first(2)) continue;
       return finding_of(Status::fail, one)
           .seen(file, rocm->text())
           .with("rocm", rocm->first(2).text())
           .with("newest", newest->first(2).text());
     }
+  if (!unknown.evidence.empty()) return unknown;
   return all.empty() ? skip() : pass();
 });
 
@@ -202,13 +217,17 @@ const AddProbe jax_cudnn("python.jax.cudnn", [](const Facts& f) {
 });
 
 const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
+  const Compatibility& known = Compatibility::known();
   const auto driver = Version::parse(f.nvidia().version);
+  Finding unknown = skip();
   bool any = false;
   for (const Installed& one : installed(f, "jax"))
-    for (const auto& row : Compatibility::known().jax_cuda) {
+    for (const auto& row : known.jax_cuda) {
       const Distribution* plugin = one.environment->find(fmt::format("jax-cuda{}-plugin", row.major));
       if (plugin == nullptr) continue;
       any = true;
+      if (one.version.first(2) > known.newest_jax)
+        add_unknown(unknown, one, "the driver and the GPUs that it needs");
       Finding finding = finding_of(Status::fail, one);
       finding.seen(plugin->folder, plugin->version);
       finding.with("cuda", std::to_string(row.major)).with("needed", row.driver.text());
@@ -220,16 +239,21 @@ const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
         if (const int number = sm_number(gpu->arch); number > 0 && number < row.oldest_sm)
           return finding.seen(gpu->arch_source, gpu->arch).with("problem", gpu->title());
     }
+  if (!unknown.evidence.empty()) return unknown;
   return any ? pass() : skip();
 });
 
 const AddProbe jax_rocm("python.jax.rocm", [](const Facts& f) {
+  Finding unknown = skip();
   bool any = false;
   for (const Installed& one : installed(f, "jax"))
     for (const auto& row : Compatibility::known().jax_rocm) {
       const Distribution* plugin = one.environment->find(row.plugin);
       if (plugin == nullptr) continue;
       any = true;
+      const auto newest = Version::parse(row.jax);
+      if (newest && one.version.first(3) > *newest)
+        add_unknown(unknown, one, fmt::format("what {} needs", row.plugin));
       const auto rocm = newest_rocm(f);
       const uint32_t major = rocm ? rocm->version.at(0) : 0;
       // ROCm may also come as wheels ("rocm-sdk-libraries", "amd-rocm-..."), with the plugin's version.
@@ -248,6 +272,7 @@ const AddProbe jax_rocm("python.jax.rocm", [](const Facts& f) {
           .with("rocm", rocm ? rocm->version.text() : "-");
       return with_jax(f, std::move(finding));
     }
+  if (!unknown.evidence.empty()) return unknown;
   return any ? pass() : skip();
 });
 
