@@ -1,4 +1,4 @@
-"""What tools/train-on-gpu and tools/inject-gpu-faults share: data of noise, and runs of `athanor train` on it."""
+"""What tools/train-on-gpu and tools/inject-gpu-faults share: data of noise, runs of `athanor train` on it, and tests."""
 import json
 import os
 import pathlib
@@ -41,3 +41,13 @@ def train(line, timeout, environment=None):
     except subprocess.TimeoutExpired:
         return None, ""
     return run.returncode, run.stderr
+
+
+def run_test(program, name, timeout, environment=None):
+    """Exit status (None: it hung) and output of one test of the library."""
+    try:
+        run = subprocess.run([PROGRAM.parent / "tests" / program, f"--gtest_filter={name}"], capture_output=True, text=True,
+                             timeout=timeout, errors="replace", env={**os.environ, **(environment or {})})
+    except subprocess.TimeoutExpired:
+        return None, ""
+    return run.returncode, run.stdout + run.stderr

@@ -91,6 +91,7 @@ int run(const DetectOptions& options) {
     return test_memories(found, {options.device, options.memory_seconds, options.patience, options.json});
   std::optional<ProbeResults> probed;
   if (options.probe) probed = measure(found, options);
+  const auto failed = machine.live() ? failed_examinations() : std::vector<FailedExamination>();
   std::optional<Topology> topology;
   if (options.topology || !options.svg.empty()) topology = read_topology(machine, found);
   if (!options.svg.empty()) write_file_atomically(options.svg, topology_svg(*topology, found));
@@ -98,11 +99,15 @@ int run(const DetectOptions& options) {
     auto json = to_json(found);
     if (topology) json["topology"] = to_json(*topology);
     if (probed) json["probe"] = to_json(*probed);
+    for (const FailedExamination& one : failed)
+      json["failed_examinations"].push_back(
+          {{"device", one.device}, {"driver", one.driver}, {"what", one.what}});
     std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
   } else if (options.topology) {
     std::cout << topology_text(*topology, found, screen_of_stdout());
   } else {
-    std::cout << describe(found, screen_of_stdout(), report_columns(), options.all);
+    std::cout << describe(found, screen_of_stdout(), report_columns(), options.all)
+              << describe(failed, screen_of_stdout(), report_columns());
     if (probed) std::cout << describe(*probed, screen_of_stdout());
   }
   return 0;

@@ -162,4 +162,13 @@ std::string describe(const Detection& detection, const Screen& screen, int colum
   return text;
 }
 
+std::string describe(const std::vector<FailedExamination>& failed, const Screen& screen, int columns) {
+  if (failed.empty()) return {};
+  const DetectStyle style(screen, columns);
+  std::string text = "\n" + style.bold("Refused: failed their examinations") + "\n";
+  for (const FailedExamination& one : failed)
+    text += fmt::format("  {}\n", style.bad(one.device)) + style.item(one.driver) + style.item(one.what);
+  return text + style.item("--trust uses such a device all the same, and every summary says so.");
+}
+
 }  // namespace athanor::cli

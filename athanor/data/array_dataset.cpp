@@ -21,8 +21,10 @@ bool is_channels(int64_t extent) { return extent == 1 || extent == 3; }
 
 Layout layout_of(const HostArray& images) {
   if (images.dtype != DType::u8)
-    throw Error(ErrorCode::dtype, fmt::format("images must be u8, these are {}", to_string(images.dtype)), {},
-                pictures_hint);
+    throw Error(ErrorCode::dtype,
+                fmt::format("images must be u8 (bytes), these are not: they were read as {}",
+                            to_string(images.dtype)),
+                {}, pictures_hint);
   const Shape& s = images.shape;
   if (s.rank() == 3) return {{1, s[1], s[2]}, false};
   if (s.rank() == 4 && is_channels(s[1])) return {{s[1], s[2], s[3]}, false};

@@ -21,54 +21,63 @@ const RuntimeState* state_of(const std::vector<RuntimeState>& runtimes, const st
   return found == runtimes.end() ? nullptr : &*found;
 }
 
+// Why a backend cannot use a device; `text` is empty if nothing is in the way.
+struct Why {
+  std::string text;
+  bool not_known = false;  // what it depends on was not recorded
+};
+
 // "you may not open /dev/kfd: it is for the group render, and you are not in it"; "" if the user may open the
 // file.
-std::string closed(const Machine& machine, const std::string& path) {
+Why closed(const Machine& machine, const std::string& path) {
   const Access access = machine.access(path);
   if (access == Access::read_write) return {};
   if (access == Access::missing)
     return machine.covers(path)
-               ? fmt::format("there is no {}", path)
-               : fmt::format("nothing of /dev was recorded, so not whether there is {}", path);
+               ? Why{fmt::format("there is no {}", path)}
+               : Why{fmt::format("nothing of /dev was recorded, so not whether there is {}", path), true};
   const FileStatus status = machine.status(path);
   const std::string group = machine.group_name(status.gid);
-  return fmt::format("you may not open {}: it is for the group {}{}", path,
-                     group.empty() ? std::to_string(status.gid) : group,
-                     machine.user().groups.contains(status.gid) ? "" : ", and you are not in it");
+  return {fmt::format("you may not open {}: it is for the group {}{}", path,
+                      group.empty() ? std::to_string(status.gid) : group,
+                      machine.user().groups.contains(status.gid) ? "" : ", and you are not in it")};
 }
 
-std::string why_no_amd(const FoundDevice& device, const Machine& machine) {
+Why why_no_amd(const FoundDevice& device, const Machine& machine) {
   const std::string driver = device.text("kernel_driver");
   if (driver.empty() && device.properties.contains("pci_id"))
-    return "no kernel driver is bound to it (amdgpu is needed)";
+    return {"no kernel driver is bound to it (amdgpu is needed)"};
   if (!driver.empty() && driver != "amdgpu")
-    return fmt::format("it is bound to the kernel driver {}, not to amdgpu", driver);
-  if (std::string why = closed(machine, "/dev/kfd"); !why.empty()) return why;
+    return {fmt::format("it is bound to the kernel driver {}, not to amdgpu", driver)};
+  if (Why why = closed(machine, "/dev/kfd"); !why.text.empty()) return why;
   const std::string node = device.text("render_node");
-  return node.empty() ? std::string() : closed(machine, node);
+  return node.empty() ? Why() : closed(machine, node);
 }
 
-std::string why_no_nvidia(const FoundDevice& device, const Machine& machine) {
+Why why_no_nvidia(const FoundDevice& device, const Machine& machine) {
   const std::string driver = device.text("kernel_driver");
   if (driver.empty() && device.properties.contains("pci_id"))
-    return "no kernel driver is bound to it (NVIDIA's is needed)";
+    return {"no kernel driver is bound to it (NVIDIA's is needed)"};
   if (!driver.empty() && driver != "nvidia")
-    return fmt::format("it is bound to the kernel driver {}, not to nvidia", driver);
-  return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : std::string();
+    return {fmt::format("it is bound to the kernel driver {}, not to nvidia", driver)};
+  return machine.exists("/dev/nvidiactl") ? closed(machine, "/dev/nvidiactl") : Why();
 }
 
-constexpr std::string_view drivers_not_recorded = "its drivers (/etc/OpenCL/vendors) were not recorded";
+// What a runtime said that lists no such device, or why it said nothing.
+Why answer_of(const RuntimeState& state, const std::string& answered) {
+  return state.answered ? Why{answered} : Why{state.problem, !state.asked};
+}
 
-std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state, const std::string& hidden,
-                           const Machine& machine) {
-  if (state == nullptr) return "this build of Athanor has no OpenCL";
-  std::string why;
+Why why_not_opencl(const FoundDevice& device, const RuntimeState* state, const std::string& hidden,
+                   const Machine& machine) {
+  if (state == nullptr) return {"this build of Athanor has no OpenCL"};
+  Why why;
   const std::string vendor = device.text("vendor");
   if (vendor == "AMD" && device.kind != "cpu" && machine.exists("/sys/class/kfd"))
     why = why_no_amd(device, machine);
   if (vendor == "Intel" && !device.text("render_node").empty())
     why = closed(machine, device.text("render_node"));
-  if (!why.empty()) return why;
+  if (!why.text.empty()) return why;
   std::vector<std::string> drivers;
   bool vendors_own = false;  // Mesa's do not read the variables
   for (const std::string& name : machine.list("/etc/OpenCL/vendors"))
@@ -76,22 +85,23 @@ std::string why_not_opencl(const FoundDevice& device, const RuntimeState* state,
       drivers.push_back(name);
       vendors_own = vendors_own || name.starts_with(vendor == "AMD" ? "amdocl" : "nvidia");
     }
-  if (!hidden.empty() && vendors_own) return "hidden by " + hidden;
-  if (!state->answered) return state->problem;
-  if (drivers.empty() && !machine.covers("/etc")) return std::string(drivers_not_recorded);
-  if (drivers.empty()) return "no OpenCL driver is installed (none in /etc/OpenCL/vendors)";
-  return fmt::format("no OpenCL driver lists it; installed are {}", join(drivers));
+  if (!hidden.empty() && vendors_own) return {"hidden by " + hidden};
+  if (state->answered && drivers.empty() && !machine.covers("/etc"))
+    return {"its drivers (/etc/OpenCL/vendors) were not recorded", true};
+  return answer_of(*state, drivers.empty()
+                               ? "no OpenCL driver is installed (none in /etc/OpenCL/vendors)"
+                               : fmt::format("no OpenCL driver lists it; installed are {}", join(drivers)));
 }
 
-std::string why_not(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
-                    const std::string& hidden, const Machine& machine) {
+Why why_not(const std::string& backend, const FoundDevice& device, const RuntimeState* state,
+            const std::string& hidden, const Machine& machine) {
   const std::string name = spoken(backend);
-  std::string why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
-  if (!why.empty()) return why;
-  if (state == nullptr) return fmt::format("this build of Athanor does not know {}", name);
+  Why why = backend == "hip" ? why_no_amd(device, machine) : why_no_nvidia(device, machine);
+  if (!why.text.empty()) return why;
+  if (state == nullptr) return {fmt::format("this build of Athanor does not know {}", name)};
   // A runtime that finds none but hidden devices says that there is no device.
-  if (!hidden.empty()) return "hidden by " + hidden;
-  return state->answered ? fmt::format("the {} runtime does not list it", name) : state->problem;
+  if (!hidden.empty()) return {"hidden by " + hidden};
+  return answer_of(*state, fmt::format("the {} runtime does not list it", name));
 }
 
 // 12080 of "CUDA 12.8".
@@ -122,11 +132,11 @@ BackendUse unlisted(const std::string& backend, const FoundDevice& device, const
                     const std::vector<Visibility>& hiding, const Machine& machine) {
   BackendUse use{.backend = backend};
   if (device.kind != "cpu") use.hidden_by = hidden_by(hiding, device, backend);
-  use.reason = backend == "opencl" ? why_not_opencl(device, state, use.hidden_by, machine)
-                                   : why_not(backend, device, state, use.hidden_by, machine);
+  Why why = backend == "opencl" ? why_not_opencl(device, state, use.hidden_by, machine)
+                                : why_not(backend, device, state, use.hidden_by, machine);
+  use.reason = std::move(why.text);
+  use.not_known = why.not_known;
   if (!use.reason.starts_with("hidden by ")) use.hidden_by.clear();
-  use.not_known = use.reason == drivers_not_recorded ||
-                  (state != nullptr && !state->asked && use.reason == state->problem);
   return use;
 }
 

@@ -69,6 +69,9 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
   Link link{"OpenCL", use.driver, {}, {}, false};
   planned.use = PlannedGpu::Use::used;
   planned.reason = {"used", "使用"};
+  if (!gpu.opencl_hidden_by.empty())
+    planned.reason = {"used, once nothing hides it: " + gpu.opencl_hidden_by,
+                      "取消隐藏后使用：" + gpu.opencl_hidden_by};
   if (use.state == State::listed) {
     planned.reason = {"used: --device " + gpu.device, "使用：--device " + gpu.device};
     if (link.value.empty()) link.value = "-";
@@ -78,14 +81,16 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
                       "使用，但 OpenCL 尚未列出它：athanor doctor"};
     link.reason = {"installed, but does not list the GPU", "已安装，但没有列出该 GPU"};
   } else if (use.state == State::served) {
-    link.reason = {"installed; nothing else is needed", "已安装，无需其他驱动"};
+    link.reason = {"installed; no other driver is needed", "已安装，无需其他驱动"};
   } else if (use.state == State::hidden) {
     link.reason = {fmt::format("installed; Rusticl shows the GPU with {}={}", use.variable, use.value),
                    fmt::format("已安装；设置 {}={} 后 Rusticl 才会列出该 GPU", use.variable, use.value)};
     set_variable(plan, use.variable, use.value);
   } else {
     link.value = opencl_package(gpu.vendor);
-    if (gpu.vendor == Vendor::nvidia) {
+    if (!facts.machine().covers(opencl_vendors_folder(facts))) {
+      link.reason = {"whether a driver is installed was not recorded", "未记录是否已安装驱动"};
+    } else if (gpu.vendor == Vendor::nvidia) {
       link.reason = {"to be installed: a part of NVIDIA's driver", "需要安装：NVIDIA 驱动的一部分"};
     } else {
       link.reason = {"to be installed: no driver for this GPU is", "需要安装：没有支持该 GPU 的驱动"};
@@ -103,6 +108,21 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
   if (gpu.vendor == Vendor::amd && plan.variables.empty())
     plan.image_variables = {{"RUSTICL_ENABLE", rusticl_driver(gpu)}};
   add_link_once(plan, std::move(link));
+}
+
+// libOpenCL.so.1, which finds the drivers.
+void add_loader(InstallPlan& plan, const Facts& facts) {
+  const std::string package = "ocl-icd-libopencl1";
+  add_once(plan.packages, package);
+  const auto found = facts.machine().libraries("libOpenCL.so*");
+  if (std::ranges::none_of(found,
+                           [](const std::string& path) { return path.find(".so.1") != std::string::npos; }) &&
+      facts.machine().covers_libraries())
+    add_link_once(plan, {"OpenCL",
+                         package,
+                         {"to be installed: libOpenCL.so.1 is missing", "需要安装：缺少 libOpenCL.so.1"},
+                         {},
+                         false});
 }
 
 void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
@@ -168,7 +188,7 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
   if (vendors.empty())
     plan.links.push_back({"backend", "CPU", {"always there", "始终可用"}, {}, false});
   else
-    add_once(plan.packages, "ocl-icd-libopencl1");
+    add_loader(plan, facts);
   if (plan.broken() != nullptr)
     for (PlannedGpu& gpu : plan.gpus)
       if (gpu.use == PlannedGpu::Use::used)
@@ -181,6 +201,7 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
                           {},
                           false});
   plan.links.push_back({"Athanor", ATHANOR_VERSION, {"this one", "当前版本"}, {}, false});
+  say_what_hinders(plan, facts);
   add_gpu_links(plan);
   return plan;
 }

@@ -166,7 +166,8 @@ void add_gpu_links(InstallPlan& plan) {
   for (size_t i = 0; i < plan.gpus.size();) {
     const PlannedGpu& first = plan.gpus[i];
     size_t end = i;
-    while (end < plan.gpus.size() && plan.gpus[end].name == first.name && plan.gpus[end].use == first.use)
+    while (end < plan.gpus.size() && plan.gpus[end].name == first.name && plan.gpus[end].use == first.use &&
+           plan.gpus[end].reason.en == first.reason.en)
       ++end;
     const size_t count = end - i;
     Link link;
@@ -176,8 +177,8 @@ void add_gpu_links(InstallPlan& plan) {
     link.value = count == 1 ? first.name : fmt::format("{} x {}", count, first.name);
     link.reason = first.reason;
     if (first.use == PlannedGpu::Use::used && !first.place.empty()) {
-      link.reason.en += fmt::format(", {}{}", first.place, count > 1 ? ", ..." : "");
-      link.reason.zh += fmt::format("，{}{}", first.place, count > 1 ? " 等" : "");
+      link.reason.en += fmt::format(" ({}{})", first.place, count > 1 ? ", ..." : "");
+      link.reason.zh += fmt::format("（{}{}）", first.place, count > 1 ? " 等" : "");
     }
     links.push_back(std::move(link));
     i = end;
@@ -208,6 +209,7 @@ void describe_gpus(InstallPlan& plan, const Facts& facts, const Gpus& used, cons
     }
     plan.gpus.push_back(std::move(planned));
   }
+  say_what_hinders(plan, facts);
   add_gpu_links(plan);
 }
 

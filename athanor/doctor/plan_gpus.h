@@ -29,6 +29,9 @@ Text not_ours(const Gpu& gpu);
 /// together. `alone` makes the same goal's plan for other GPUs.
 void describe_gpus(InstallPlan& plan, const Facts& facts, const Gpus& used, const PlanChoice& choice,
                    const std::function<InstallPlan(const Gpus&)>& alone);
+/// Says of the GPUs that a plan uses which of doctor's problems keeps them from working, and no installation
+/// mends: a missing kernel driver, a device file that the user may not open, a variable that hides them.
+void say_what_hinders(InstallPlan& plan, const Facts& facts);
 /// Puts the links of plan.gpus before the others.
 void add_gpu_links(InstallPlan& plan);
 

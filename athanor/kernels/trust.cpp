@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -125,6 +126,22 @@ bool remembered_verdict(Device device, Examination& verdict) {
   const auto found = KernelCache::instance().find_verdict(examination_key(device));
   if (found) verdict = {found->wrong, found->checks, found->seconds};
   return found.has_value();
+}
+
+std::vector<FailedExamination> failed_examinations() {
+  std::vector<FailedExamination> failed;
+  std::error_code unknown;
+  if (!std::filesystem::exists(KernelCache::instance().file(), unknown))
+    return failed;  // asking for its entries would make it
+  const std::string ours = fmt::format("|{}|{}", ATHANOR_VERSION, sources_hash());
+  for (const KernelCache::Entry& entry : KernelCache::instance().entries()) {
+    if (entry.kind != "examined" || entry.value.empty() || !entry.key.ends_with(ours)) continue;
+    const std::string environment = entry.key.substr(0, entry.key.size() - ours.size());
+    const size_t bar = std::min(environment.find('|'), environment.size());
+    failed.push_back({environment.substr(0, bar), environment.substr(std::min(bar + 1, environment.size())),
+                      entry.value.substr(0, entry.value.find('\n'))});
+  }
+  return failed;
 }
 
 void remember_verdict(Device device, const Examination& verdict) {

@@ -36,6 +36,12 @@ std::string trust_note(Device device);
 /// sources of the kernels.
 std::string examination_key(Device device);
 bool remembered_verdict(Device device, Examination& verdict);
+
+struct FailedExamination {
+  std::string device, driver, what;  // "llvmpipe (LLVM 15.0.6, 256 bits)", "OpenCL 3.0, driver 22.3.6", ...
+};
+/// All that athanor.db has of this version, whether or not the device is still here. No device is asked.
+std::vector<FailedExamination> failed_examinations();
 void remember_verdict(Device device, const Examination& verdict);
 
 /// Sets the function that examines devices. It is registered when the program starts.

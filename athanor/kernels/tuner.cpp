@@ -44,6 +44,15 @@ std::vector<LeftOut> without_time(const std::vector<Candidate>& candidates,
   return all;
 }
 
+// Found while the machine was busy, and timed again when it is quiet.
+bool is_provisional(const KernelCache::Winner& winner) {
+  return winner.disturbed > 0 && winner.disturbed < most_disturbed;
+}
+
+std::string remembered_as(size_t candidates, bool provisional) {
+  return fmt::format("remembered as the fastest of {}{}", candidates, provisional ? ", provisional" : "");
+}
+
 }  // namespace
 
 Choice choose(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
@@ -63,7 +72,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
     if (measure && cache.is_guess(key) && !cache.is_restored(key)) winner.reset();
     remembered = winner ? place_of(candidates, winner->name) : candidates.size();
     if (remembered == candidates.size()) winner.reset();
-    return winner && !(winner->disturbed > 0 && winner->disturbed < most_disturbed && cache.is_quiet());
+    return winner && !(is_provisional(*winner) && cache.is_quiet());
   };
   bool known = settled();
   std::unique_lock turn(timing_turn(), std::defer_lock);
@@ -77,7 +86,7 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
     return {remembered,
             cache.is_restored(key)  ? "as earlier in the run"
             : winner->times.empty() ? "remembered from a problem that is alike"
-                                    : fmt::format("remembered as the fastest of {}", candidates.size()),
+                                    : remembered_as(candidates.size(), is_provisional(*winner)),
             std::move(winner->times), std::move(untimed)};
   }
   if (!measure) return {0, "first of the list: tuning is off", {}};
@@ -88,14 +97,12 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
     }
   if (!fits_trial(device, request, candidates)) {
     if (!winner) return {0, "first of the list: too large to be timed", {}};
-    return {remembered, fmt::format("remembered as the fastest of {}, provisional", candidates.size()),
-            std::move(winner->times)};
+    return {remembered, remembered_as(candidates.size(), true), std::move(winner->times)};
   }
   auto measured = Contest(device, request, candidates, winner).run(progress);
   if (!measured) {
     cache.found_busy();
-    return {remembered, fmt::format("remembered as the fastest of {}, provisional", candidates.size()),
-            std::move(winner->times)};
+    return {remembered, remembered_as(candidates.size(), true), std::move(winner->times)};
   }
   std::string why = fmt::format("fastest of {} by timing", measured->times.size());
   if (winner) why += ", again";

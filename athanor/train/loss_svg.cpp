@@ -55,16 +55,20 @@ struct Panel {
   double y(double value) const { return bottom - (bottom - top) * (value - low) / (high - low); }
 
   std::string show(double value) const {
-    return percent ? fmt::format("{:.1f} %", 100 * value) : fmt::format("{:.3f}", value);
+    if (percent) return fmt::format("{:.1f} %", 100 * value);
+    return std::abs(value) < 1e4 ? fmt::format("{:.3f}", value) : fmt::format("{:.3g}", value);
   }
   std::string tick(double value) const {
     return percent ? fmt::format("{:.4g} %", 100 * value) : fmt::format("{:.4g}", value);
   }
 
   std::string path(const CurveLine& line) const {
+    // What is far outside is cut off: viewers fail on coordinates that a diverged run would have.
+    const double most = high - low;
     std::string text;
     for (const CurvePoint& point : line)
-      text += fmt::format("{}{:.1f} {:.1f}", text.empty() ? "M" : "L", x(point.step), y(point.value));
+      text += fmt::format("{}{:.1f} {:.1f}", text.empty() ? "M" : "L", x(point.step),
+                          y(std::clamp(point.value, low - most, high + most)));
     return text;
   }
 };
@@ -166,6 +170,7 @@ std::string draw_curves(const Curves& curves) {
   CurveLine losses, accuracies;
   std::vector<Test> test_losses, test_accuracies;
   for (const auto& metrics : curves.steps) {
+    if (!std::isfinite(metrics.loss)) continue;
     losses.push_back({static_cast<double>(metrics.step), metrics.loss});
     accuracies.push_back({static_cast<double>(metrics.step), metrics.accuracy});
   }
@@ -189,7 +194,7 @@ std::string draw_curves(const Curves& curves) {
       "<style>{3}</style>\n<rect width=\"{0}\" height=\"{1}\" rx=\"10\" class=\"page\"/>\n"
       "<text class=\"title\" x=\"{4}\" y=\"40\">{2}</text>\n<text x=\"{4}\" y=\"62\">{5}</text>\n",
       width, height, escape_xml(curves.title), style, left, escape_xml(curves.subtitle));
-  if (curves.steps.empty()) {
+  if (losses.empty()) {
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">No steps yet</text>\n</svg>\n",
                        width / 2, height / 2);
     return svg;
@@ -201,6 +206,7 @@ std::string draw_curves(const Curves& curves) {
   for (const Test& test : test_losses)
     loss_top = std::max(loss_top, std::min(test.point.value, 2 * loss_top));
   double accuracy_low = quantile(accuracies, 0.04);
+  for (const CurvePoint& mean : running_mean(accuracies)) accuracy_low = std::min(accuracy_low, mean.value);
   for (const Test& test : test_accuracies) accuracy_low = std::min(accuracy_low, test.point.value);
   const bool share = curves.quality.field == "accuracy";  // others may be below 0
   accuracy_low = std::clamp(std::floor(accuracy_low * 10 - 0.2) / 10, share ? 0.0 : -1.0, 0.9);

@@ -64,6 +64,14 @@ TEST_F(Examination, RefusesAWrongDeviceRemembersItAndUsesItWhereTrusted) {
   EXPECT_EQ(predicted.exit_code, 1);
   EXPECT_THAT(predicted.err, HasSubstr("failed its examination"));
   EXPECT_THAT(run({"cache", "ls"}).out, HasSubstr("failed its examination: conv2d"));
+  EXPECT_THAT(run({"detect"}).out,
+              AllOf(HasSubstr("Refused: failed their examinations"), HasSubstr("conv2d")));
+  EXPECT_THAT(
+      std::string(
+          nlohmann::json::parse(run({"detect", "--json"}).out).at("failed_examinations").at(0).at("what")),
+      HasSubstr("conv2d"));
+  EXPECT_THAT(run({"doctor", "--lang", "en"}).out,
+              AllOf(HasSubstr("failed its examination"), HasSubstr("conv2d"), Not(HasSubstr("All is well"))));
   // Who trusts it gets it, and every summary says so.
   const Outcome trusted = train("none", {"--device", "opencl:0", "--trust"});
   ASSERT_EQ(trusted.exit_code, 0) << trusted.err;

@@ -283,6 +283,33 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
   EXPECT_TRUE(plan_on("healthy-rusticl", "athanor").variables.empty());
 }
 
+// What doctor finds and no package mends stands beside the GPU; what a package mends is to be installed.
+TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
+  const auto reason = [](const std::string& name) {
+    const UnpackedMachine machine(name);
+    return make_plan(Facts(*machine), "athanor").links.front().reason.en;
+  };
+  EXPECT_THAT(reason("container-bare"),
+              HasSubstr("once this is mended (athanor doctor): This container was not given"));
+  EXPECT_THAT(reason("doctor/trap-kfd-device-missing"), HasSubstr("/dev/kfd is missing"));
+  EXPECT_THAT(reason("doctor/row04-driver-not-loaded"), HasSubstr("No driver runs AMD Radeon"));
+  EXPECT_THAT(reason("doctor/row22-nouveau"), HasSubstr("nouveau runs NVIDIA GeForce"));
+  EXPECT_THAT(reason("doctor/row23-uvm-lost"), HasSubstr("nvidia_uvm is not loaded"));
+  EXPECT_THAT(reason("doctor/trap-visible-devices"),
+              HasSubstr("once nothing hides it: CUDA_VISIBLE_DEVICES=-1"));
+  EXPECT_THAT(reason("doctor/healthy-rx6800xt"), Not(HasSubstr("once")));
+  const UnpackedMachine old("doctor/trap-driver-ignores-old-card"), loader("doctor/trap-no-opencl-loader"),
+      sys("doctor/only-sys-amd");
+  EXPECT_THAT(make_plan(Facts(*old), "athanor").links.at(1).reason.en,
+              HasSubstr("is too new for NVIDIA Pascal"));
+  const InstallPlan with_loader = make_plan(Facts(*loader), "athanor");
+  EXPECT_TRUE(std::ranges::any_of(with_loader.links, [](const Link& link) {
+    return link.value == "ocl-icd-libopencl1" &&
+           link.reason.en.find("libOpenCL.so.1 is missing") != std::string::npos;
+  }));
+  EXPECT_THAT(link_of(make_plan(Facts(*sys), "athanor"), "OpenCL").reason.en, HasSubstr("was not recorded"));
+}
+
 TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
   ATHANOR_NEEDS_BACKENDS();
   EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // by CUDA

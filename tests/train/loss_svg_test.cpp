@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <regex>
 
 namespace athanor {
@@ -99,6 +100,20 @@ TEST(LossSvg, StandsByItselfInLightAndDark) {
 }
 
 TEST(LossSvg, ManyStepsMakeNoLargeFile) { EXPECT_LT(draw_curves(some_curves(200000, 500)).size(), 200000U); }
+
+TEST(LossSvg, OfADivergedRunCanBeDrawn) {
+  Curves curves = some_curves(50, 10);
+  for (size_t i = 30; i < 50; ++i) {
+    curves.steps[i].loss = std::pow(10.0, static_cast<double>(i));
+    curves.steps[i].accuracy = 0.05;
+  }
+  curves.steps.back().loss = std::numeric_limits<double>::quiet_NaN();
+  const std::string svg = draw_curves(curves);
+  expect_well_formed(svg);
+  EXPECT_FALSE(std::regex_search(svg, std::regex("[0-9]{6}\\.[0-9]")))
+      << "a coordinate or a label is too long";
+  EXPECT_NE(svg.find(">0 %<"), std::string::npos) << "the axis holds all means of the accuracy";
+}
 
 TEST(LossSvg, WildLossesLeaveTheRestVisible) {
   Curves curves = some_curves(300, 100);
