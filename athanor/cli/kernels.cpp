@@ -222,7 +222,8 @@ int dump(const DumpOptions& options) {
                            options.out)
             << about_matrix_units(options, target);
   if (takes.told > 0) std::cout << takes.text(plan->steps.front().device);
-  if (!older.ours.empty()) std::cout << fmt::format("{} of an older dump went.\n", files(older.ours.size()));
+  if (!older.ours.empty())
+    std::cout << fmt::format("Removed {} of an older dump.\n", files(older.ours.size()));
   if (!older.others.empty())
     std::cout << fmt::format("{} that no dump wrote {} kept, such as {}.\n", files(older.others.size()),
                              older.others.size() == 1 ? "is" : "are", older.others.front());

@@ -61,7 +61,14 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if ((extra || missing) && !program.remaining(true).empty()) return unknown_word(program, command);
-  return {ErrorCode::usage, error.what(), {}, help_hint(command, program)};
+  std::string what = error.what();
+  if (const size_t end = what.find(": At Most 1 required"); end != std::string::npos) {
+    const std::string name = what.substr(0, end);
+    what = fmt::format(
+        fmt::runtime(name.starts_with('-') ? "{} is given more than once" : "only one {} can be given"),
+        name);
+  }
+  return {ErrorCode::usage, what, {}, help_hint(command, program)};
 }
 
 }  // namespace athanor::cli

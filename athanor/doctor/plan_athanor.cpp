@@ -24,6 +24,13 @@ void add_link_once(InstallPlan& plan, Link link) {
   if (!known) plan.links.push_back(std::move(link));
 }
 
+// "driver", or of GPUs of several vendors "driver (amd)".
+std::string part_of(const Facts& facts, const char* part, const Gpu& gpu) {
+  const bool alone =
+      std::ranges::all_of(facts.gpus(), [&](const Gpu& other) { return other.vendor == gpu.vendor; });
+  return alone ? part : fmt::format("{} ({})", part, to_string(gpu.vendor));
+}
+
 const char* opencl_package(Vendor vendor) {
   return vendor == Vendor::amd      ? "mesa-opencl-icd"
          : vendor == Vendor::nvidia ? "nvidia-opencl-icd"
@@ -66,7 +73,7 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
     return;
   }
   const OpenclUse use = opencl_use(facts, gpu);
-  Link link{"OpenCL", use.driver, {}, {}, false};
+  Link link{part_of(facts, "OpenCL", gpu), use.driver, {}, {}, false};
   planned.use = PlannedGpu::Use::used;
   planned.reason = {"used", "使用"};
   if (!gpu.opencl_hidden_by.empty())
@@ -132,7 +139,8 @@ void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
       driver.value = driver.newer.en.empty()
                          ? "NVIDIA"
                          : fmt::format("NVIDIA, branch {} at most", last_nvidia_driver(facts)->branch);
-    if (!driver.broken) driver.reason = {"any that serves the card", "任何支持该显卡的版本"};
+    if (!driver.broken) driver.reason = {"any version that supports the card", "任何支持该显卡的版本"};
+    driver.part = part_of(facts, "driver", gpu);
     plan.links.push_back(std::move(driver));
     const std::string others = plan.driver_test;
     need_nvidia(plan, facts, std::nullopt);
@@ -140,8 +148,11 @@ void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
     if (!others.empty()) plan.driver_test += " || " + others;
     return;
   }
-  plan.links.push_back(
-      {"driver", gpu.driver.empty() ? "-" : gpu.driver, {"the kernel's own", "内核自带"}, {}, false});
+  plan.links.push_back({part_of(facts, "driver", gpu),
+                        gpu.driver.empty() ? "-" : gpu.driver,
+                        {"the kernel's own", "内核自带"},
+                        {},
+                        false});
   plan.driver_test +=
       std::string(plan.driver_test.empty() ? "" : " || ") + "ls /dev/dri/renderD* >/dev/null 2>&1";
   plan.driver_hint = "no driver runs the GPU; athanor doctor says why";

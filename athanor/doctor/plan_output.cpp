@@ -148,11 +148,10 @@ std::string plan_text(const InstallPlan& plan, Language language) {
     const std::string indent(part + 4, ' ');
     const int width = 100 - static_cast<int>(indent.size());
     text += indent + wrapped(link.reason.in(language), width, static_cast<int>(indent.size())) + "\n";
-    if (!link.newer.en.empty())
-      text += indent +
-              wrapped((language == Language::zh ? "更新：" : "newer: ") + link.newer.in(language), width,
-                      static_cast<int>(indent.size())) +
-              "\n";
+    if (link.newer.en.empty()) continue;
+    const bool zh = language == Language::zh;
+    const char* label = link.broken ? (zh ? "改为：" : "instead: ") : (zh ? "更新：" : "newer: ");
+    text += indent + wrapped(label + link.newer.in(language), width, static_cast<int>(indent.size())) + "\n";
   }
   if (const Link* broken = plan.broken())
     return text + (language == Language::zh ? "\n不可行，原因在于：" : "\nImpossible, because of: ") +

@@ -50,6 +50,7 @@ TEST(BadInput, InTheCommandLineExitsWithTwo) {
       {{"train", "--batch-size", "1.5"}, 2, {"--batch-size", "1.5"}},
       {{"train", "--batch-size", "99999999999999999999"}, 2, {"--batch-size"}},
       {{"train", "--max-steps", "0"}, 2, {"--max-steps"}},
+      {{"train", "--max-steps", "3", "--max-steps", "4"}, 2, {"--max-steps is given more than once"}},
       {{"train", "--seed", "-1"}, 2, {"--seed", "-1"}},
       {{"train", "--lr", "nan"}, 2, {"--lr", "nan"}},
       {{"train", "--lr", "inf"}, 2, {"--lr", "inf"}},

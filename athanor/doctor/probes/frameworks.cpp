@@ -72,7 +72,7 @@ const AddProbe tensorflow_driver("python.tensorflow.driver", [](const Facts& f) 
     const auto* release = Compatibility::find(known.tensorflow, one.version);
     if (release == nullptr && driver && !known.tensorflow.empty() &&
         one.version > known.tensorflow.back().version)
-      add_unknown(unknown, one, "the driver that it needs");
+      add_unknown(unknown, one, "which driver it needs");
     if (release == nullptr || release->cuda.empty() || !driver) continue;
     const auto needed = known.oldest_driver(release->cuda.front());
     if (!needed || *driver >= *needed) continue;
@@ -227,7 +227,7 @@ const AddProbe jax_driver("python.jax.driver", [](const Facts& f) {
       if (plugin == nullptr) continue;
       any = true;
       if (one.version.first(2) > known.newest_jax)
-        add_unknown(unknown, one, "the driver and the GPUs that it needs");
+        add_unknown(unknown, one, "which driver and GPUs it needs");
       Finding finding = finding_of(Status::fail, one);
       finding.seen(plugin->folder, plugin->version);
       finding.with("cuda", std::to_string(row.major)).with("needed", row.driver.text());

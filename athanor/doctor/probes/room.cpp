@@ -42,6 +42,7 @@ const AddProbe room_probe("system.room", [](const Facts& f) {
                                                                : gpus.front()->title();
       finding.seen(where, fmt::format("{} free; {}: {} ({})", format_bytes(one.there), need->what,
                                       format_bytes(one.needed), need->source));
+      if (one.kind == RoomKind::vram) finding.with("gpu_memory", "yes");
       if (one.kind == RoomKind::disk) finding.with("folder", here.folder == "/opt" ? "/" : here.folder);
       if (goals.empty() || goals.back() != name) goals.emplace_back(name);
     }
