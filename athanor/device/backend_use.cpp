@@ -86,6 +86,8 @@ Why why_not_opencl(const FoundDevice& device, const RuntimeState* state, const s
       vendors_own = vendors_own || name.starts_with(vendor == "AMD" ? "amdocl" : "nvidia");
     }
   if (!hidden.empty() && vendors_own) return {"hidden by " + hidden};
+  if (!state->asked && !drivers.empty())
+    return {fmt::format("installed are {}; what they list was not recorded", join(drivers)), true};
   if (state->answered && drivers.empty() && !machine.covers("/etc"))
     return {"its drivers (/etc/OpenCL/vendors) were not recorded", true};
   return answer_of(*state, drivers.empty()

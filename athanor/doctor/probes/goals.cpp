@@ -39,7 +39,11 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
     if (used.empty() && gpu.without_compiler.empty() &&
         opencl_use(f, gpu).state == OpenclUse::State::impossible && !own_runtime_asked(f, gpu))
       return runtime_not_recorded(gpu);
-  return used.empty() ? fail() : pass().seen("devices", counted_titles(used));
+  // Of a record without the runtimes' answers only files speak: detect says then that it is not known.
+  const bool by_files = std::ranges::any_of(used, [](const Gpu& gpu) { return gpu.device.empty(); });
+  return used.empty()
+             ? fail()
+             : pass().seen("devices", counted_titles(used) + (by_files ? " (by installed files)" : ""));
 });
 
 bool lacks_what_it_requires(const Facts& f, const TorchBuild& torch) {
