@@ -121,6 +121,7 @@ int diagnose_machine(const DoctorOptions& options, const Machine& machine, const
       return device_self_test(
           [&](const std::string& device, const std::string& what) { doing.say(device, what); });
     });
+  facts.set_examined(remembered_examinations);
   const Diagnosis diagnosis = diagnose(checks(), facts, only);
   Records records(Records::usual_file(), machine.live());
   const Record record = [&](const Check& check, Offer& offer) {

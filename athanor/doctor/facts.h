@@ -56,6 +56,9 @@ class Facts {
   using SelfTest = std::function<Finding()>;
   void set_self_test(SelfTest test) { self_test_ = std::move(test); }
   SelfTest self_test() const { return machine_.live() ? self_test_ : nullptr; }
+  /// What device.examined runs, likewise.
+  void set_examined(SelfTest test) { examined_ = std::move(test); }
+  SelfTest examined() const { return machine_.live() ? examined_ : nullptr; }
 
   /// "amd gfx1030, debian 12": fixes that work on one machine of a kind should work on the others.
   std::string machine_kind() const;
@@ -68,7 +71,7 @@ class Facts {
 
   const Machine& machine_;
   bool new_shell_;
-  SelfTest self_test_;
+  SelfTest self_test_, examined_;
   mutable Once<System> system_;
   mutable Once<Detection> detection_;
   mutable Once<std::vector<Gpu>> gpus_;

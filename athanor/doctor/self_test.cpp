@@ -84,4 +84,12 @@ Finding device_self_test(const SelfTestProgress& progress) {
   return finding_of(tested);
 }
 
+Finding remembered_examinations() {
+  const auto failed = failed_examinations();
+  if (failed.empty()) return skip();
+  Finding finding = warn().with("device", failed.front().device);
+  for (const FailedExamination& one : failed) finding.seen(one.device + ", " + one.driver, one.what);
+  return finding;
+}
+
 }  // namespace athanor::doctor

@@ -15,4 +15,7 @@ using SelfTestProgress = std::function<void(const std::string& device, const std
 /// does; otherwise warns if one gives no answer for minutes, because it may be slow or hung.
 Finding device_self_test(const SelfTestProgress& progress = {});
 
+/// The devices that failed their examination, as athanor.db remembers it.
+Finding remembered_examinations();
+
 }  // namespace athanor::doctor

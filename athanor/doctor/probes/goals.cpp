@@ -6,7 +6,6 @@
 #include "athanor/doctor/probes/installed.h"
 #include "athanor/doctor/probes/shared.h"
 #include "athanor/doctor/torch_kernels.h"
-#include "athanor/kernels/trust.h"
 
 namespace athanor::doctor {
 namespace {
@@ -14,14 +13,8 @@ namespace {
 const AddProbe self_test("device.self_test",
                          [](const Facts& f) { return f.self_test() ? f.self_test()() : skip(); });
 
-const AddProbe examined("device.examined", [](const Facts& f) {
-  if (!f.machine().live()) return skip();
-  const auto failed = failed_examinations();
-  if (failed.empty()) return skip();
-  Finding finding = warn().with("device", failed.front().device);
-  for (const FailedExamination& one : failed) finding.seen(one.device + ", " + one.driver, one.what);
-  return finding;
-});
+const AddProbe examined("device.examined",
+                        [](const Facts& f) { return f.examined() ? f.examined()() : skip(); });
 
 const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 
