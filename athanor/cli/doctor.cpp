@@ -43,7 +43,7 @@ Style style_of(const DoctorOptions& options) {
   const Screen screen = screen_of_stdout();
   style.color = screen.color;
   style.unicode = screen.unicode;
-  style.columns = std::min(screen.interactive ? screen.columns : 100, 110);
+  style.columns = std::min(screen.interactive || columns_asked() ? screen.columns : 100, 110);
   std::string locale = options.language;
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
     if (const char* value = std::getenv(name); locale.empty() && value != nullptr) locale = value;
@@ -79,7 +79,8 @@ int plan(const DoctorOptions& options, const Facts& facts, const Style& style) {
     json["data"] = data_json(now);
     std::cout << json.dump() << '\n';
   } else {
-    std::cout << plan_text(made, style.language) << wrapped(data_text(now, style.language), 100, 0) << '\n';
+    std::cout << plan_text(made, style.language, style.columns)
+              << wrapped(data_text(now, style.language), style.columns, 0) << '\n';
   }
   return made.broken() == nullptr ? 0 : 1;
 }
@@ -197,7 +198,8 @@ int export_bundle(const DoctorOptions& options) {
   const Machine machine = machine_at(options.root);
   const Facts facts(machine);
   write_file_atomically(options.file, make_bundle(diagnose(checks(), facts), facts));
-  std::cout << wrapped(words("exported", style_of(options).language, {{"path", options.file}}), 100, 0)
+  std::cout << wrapped(words("exported", style_of(options).language, {{"path", options.file}}),
+                       style_of(options).columns, 0)
             << '\n';
   return 0;
 }

@@ -84,7 +84,8 @@ struct InstallPlan {
 /// where it is asked for. Throws Error(usage) for another goal, and for a choice that fits nothing here.
 InstallPlan make_plan(const Facts& facts, const std::string& goal, const PlanChoice& choice = {});
 
-std::string plan_text(const InstallPlan& plan, Language language);
+/// Lines of at most `columns` columns.
+std::string plan_text(const InstallPlan& plan, Language language, int columns = 100);
 nlohmann::ordered_json plan_json(const InstallPlan& plan, Language language);
 /// The plan as a bash script, a Dockerfile or a conda environment that can be run as it is. `form` is script,
 /// dockerfile or conda. Throws Error(usage) for another form, and Error(value) naming the broken link if the

@@ -138,7 +138,7 @@ std::string conda(const InstallPlan& plan) {
 
 }  // namespace
 
-std::string plan_text(const InstallPlan& plan, Language language) {
+std::string plan_text(const InstallPlan& plan, Language language, int columns) {
   size_t part = 0, value = 0;
   for (const Link& link : plan.links)
     part = std::max(part, link.part.size()), value = std::max(value, link.value.size());
@@ -146,7 +146,7 @@ std::string plan_text(const InstallPlan& plan, Language language) {
   for (const Link& link : plan.links) {
     text += fmt::format("{} {:<{}}  {}\n", link.broken ? "x" : " ", link.part, part, link.value);
     const std::string indent(part + 4, ' ');
-    const int width = 100 - static_cast<int>(indent.size());
+    const int width = columns - static_cast<int>(indent.size());
     text += indent + wrapped(link.reason.in(language), width, static_cast<int>(indent.size())) + "\n";
     if (link.newer.en.empty()) continue;
     const bool zh = language == Language::zh;

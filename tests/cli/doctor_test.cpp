@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "tests/cli/program_test.h"
 #include "tests/doctor/fixture.h"
 
@@ -249,6 +251,13 @@ TEST_F(Doctor, GoesByNewerData) {
   EXPECT_THAT(on("row26-cpu-wheel", {"--data", "newer.toml"}).out,
               AllOf(HasSubstr("newer.toml"), HasSubstr("2031-02-03")));
   EXPECT_THAT(on("row26-cpu-wheel", {}).out, Not(HasSubstr("2031-02-03")));
+}
+
+TEST_F(Doctor, FitsTheTerminal) {
+  set_variable("COLUMNS", "80");
+  for (const Outcome& shown : {on("row22-nouveau", {"--plan", "pytorch"}),
+                               on("row22-nouveau", {"--plan", "athanor"}), run({"--list"})})
+    for (const std::string& line : split(shown.out, '\n')) EXPECT_LE(text_columns(line), 80) << line;
 }
 
 TEST_F(Doctor, SaysWhereNothingWasChecked) {
