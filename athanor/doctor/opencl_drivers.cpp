@@ -40,6 +40,12 @@ std::string opencl_vendors_folder(const Facts& facts) {
   return folder.empty() ? "/etc/OpenCL/vendors" : folder;
 }
 
+std::string opencl_loader(const Facts& facts) {
+  for (const std::string& path : facts.machine().libraries("libOpenCL.so*"))
+    if (path.find(".so.1") != std::string::npos) return path;
+  return {};
+}
+
 std::vector<OpenclDriver> opencl_drivers(const Facts& facts) {
   std::vector<OpenclDriver> all;
   for (const std::string& file : facts.machine().glob(opencl_vendors_folder(facts) + "/*.icd")) {

@@ -18,6 +18,8 @@ struct OpenclDriver {
 
 /// The folder that the loader takes them from.
 std::string opencl_vendors_folder(const Facts& facts);
+/// The file libOpenCL.so.1, which finds the drivers; "" where it is not.
+std::string opencl_loader(const Facts& facts);
 std::vector<OpenclDriver> opencl_drivers(const Facts& facts);
 
 /// How OpenCL gets at a GPU.

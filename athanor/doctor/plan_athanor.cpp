@@ -76,9 +76,6 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
   Link link{part_of(facts, "OpenCL", gpu), use.driver, {}, {}, false};
   planned.use = PlannedGpu::Use::used;
   planned.reason = {"used", "使用"};
-  if (!gpu.opencl_hidden_by.empty())
-    planned.reason = {"used, once nothing hides it: " + gpu.opencl_hidden_by,
-                      "取消隐藏后使用：" + gpu.opencl_hidden_by};
   if (use.state == State::listed) {
     planned.reason = {"used: --device " + gpu.device, "使用：--device " + gpu.device};
     if (link.value.empty()) link.value = "-";
@@ -110,6 +107,9 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
       set_variable(plan, "RUSTICL_ENABLE", value);
     }
   }
+  if (!gpu.opencl_hidden_by.empty())
+    planned.reason = {"used, once nothing hides it: " + gpu.opencl_hidden_by,
+                      "取消隐藏后使用：" + gpu.opencl_hidden_by};
   if (gpu.vendor != Vendor::other && gpu.vendor != Vendor::nvidia)
     add_once(plan.image_packages, opencl_package(gpu.vendor));
   if (gpu.vendor == Vendor::amd && plan.variables.empty())
@@ -121,10 +121,7 @@ void add_opencl(InstallPlan& plan, const Facts& facts, const Gpu& gpu, PlannedGp
 void add_loader(InstallPlan& plan, const Facts& facts) {
   const std::string package = "ocl-icd-libopencl1";
   add_once(plan.packages, package);
-  const auto found = facts.machine().libraries("libOpenCL.so*");
-  if (std::ranges::none_of(found,
-                           [](const std::string& path) { return path.find(".so.1") != std::string::npos; }) &&
-      facts.machine().covers_libraries())
+  if (opencl_loader(facts).empty() && facts.machine().covers_libraries())
     add_link_once(plan, {"OpenCL",
                          package,
                          {"to be installed: libOpenCL.so.1 is missing", "需要安装：缺少 libOpenCL.so.1"},

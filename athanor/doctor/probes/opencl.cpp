@@ -58,8 +58,7 @@ const AddProbe opencl_in_wsl("wsl.opencl", [](const Facts& f) {
 const AddProbe loader("opencl.loader", [](const Facts& f) {
   const auto gpus = opencl_gpus(f);
   if (gpus.empty()) return skip();
-  for (const std::string& path : f.machine().libraries("libOpenCL.so*"))
-    if (path.find(".so.1") != std::string::npos) return pass().seen("libOpenCL.so.1", path);
+  if (const std::string path = opencl_loader(f); !path.empty()) return pass().seen("libOpenCL.so.1", path);
   if (!f.machine().covers_libraries()) return not_recorded("/usr/lib");
   return fail().seen("libOpenCL.so.1", "-").with("gpu", gpus.front()->title());
 });
