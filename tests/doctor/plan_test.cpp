@@ -285,6 +285,7 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
 
 // What doctor finds and no package mends stands beside the GPU; what a package mends is to be installed.
 TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
+  ATHANOR_NEEDS_BACKENDS();
   const auto reason = [](const std::string& name) {
     const UnpackedMachine machine(name);
     return make_plan(Facts(*machine), "athanor").links.front().reason.en;
