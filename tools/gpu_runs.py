@@ -20,10 +20,11 @@ def write_data(folder, size):
         idx(f"{part}-labels-idx1-ubyte", (count,), (i % 10 for i in range(count)))
 
 
-def command(data, out, device, model, batch, steps, *extra):
+def command(data, out, device, model, batch, steps, *extra, tuned=False):
+    choice = ["--tune", "full"] if tuned else ["--deterministic"]
     return [PROGRAM, "train", "--model", model, "--data", data, "--batch-size", str(batch), "--max-steps", str(steps),
-            "--checkpoint-every", "1", "--eval-examples", "4", "--deterministic", "--trust", "--quiet", "--device", device,
-            "--out", out, *extra]
+            "--checkpoint-every", "1", "--eval-examples", "4", "--trust", "--quiet", "--device", device, "--out", out,
+            *choice, *extra]
 
 
 def losses(out):

@@ -59,6 +59,17 @@ class KernelChooser {
     bool exact_instead = false;  // the device has no kernel that computes in tf32
   };
 
+  /// Does it; an error then says for which step.
+  static auto said_of(const PlanStep& step, const auto& action) {
+    try {
+      return action();
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("{}, choosing a kernel for {}", error.problem(), step.name_and_parts()),
+                  error.where().empty() ? step.where : error.where(), error.hint());
+    }
+  }
+
   static void choose_for_loops(PlanStep& step) {
     Backend& backend = backend_of(step.device);
     if (step.loops.size() == 1) {
@@ -91,7 +102,7 @@ class KernelChooser {
     }
     const Choosing how = choosing(step.device);
     const auto start = Clock::now();
-    Choice choice = choose(step.device, *step.request, candidates, how);
+    Choice choice = said_of(step, [&] { return choose(step.device, *step.request, candidates, how); });
     if (how == Choosing::timed) timing_seconds_ += seconds_since(start);
     decisions_.push_back({{s}, std::move(candidates), std::move(choice), exact_instead});
   }
@@ -150,11 +161,11 @@ class KernelChooser {
       if (!decision.choice.unchecked) continue;
       const PlanStep& step = plan_.steps[decision.steps.front()];
       tell_wait("checking kernels", fmt::format("{} of {}", d + 1, decisions_.size()));
-      check_guess(step.device, *step.request, decision.candidates, decision.choice);
+      said_of(step, [&] { check_guess(step.device, *step.request, decision.candidates, decision.choice); });
     }
     for (const size_t s : fresh_)
       if (const PlanStep& step = plan_.steps[s]; !step.loops.empty())
-        require_right_loop(step.device, step.loops, step.kernel, step.name());
+        said_of(step, [&] { require_right_loop(step.device, step.loops, step.kernel, step.name()); });
   }
 
   Plan& plan_;

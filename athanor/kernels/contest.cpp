@@ -105,14 +105,14 @@ std::optional<Measured> Contest::run(const TuningProgress& progress) {
 }
 
 Measured Contest::finish() {
+  result_.untried = candidates_.size() - tried_;
+  run_off();
   if (entries_.empty())
     throw Error(
         failure_ ? failure_->code() : ErrorCode::device,
         failure_ ? failure_->problem()
                  : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
         {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
-  result_.untried = candidates_.size() - tried_;
-  run_off();
   judge();
   trial_.reset();
   return std::move(result_);
@@ -143,13 +143,18 @@ void Contest::enter_marked(size_t i) {
       try {
         enter(i);
       } catch (const Error& error) {
-        failure_ = error;  // the device cannot compile or launch this one; others may work
-        result_.dropped.push_back({candidate.name, error.problem()});
+        drop(i, error);
       }
     }
     cache.unmark(key_, candidate.name);
   }
   deliver_interrupt();
+}
+
+// The device cannot compile or launch this one. Others may work.
+void Contest::drop(size_t i, const Error& error) {
+  failure_ = error;
+  result_.dropped.push_back({candidates_[i].name, error.problem()});
 }
 
 void Contest::enter(size_t i) {
@@ -189,7 +194,14 @@ void Contest::run_off() {
     for (size_t turn = 0; turn < finalists; ++turn) {
       throw_if_interrupted();
       const size_t i = round % 2 == 0 ? turn : finalists - 1 - turn;
-      const Samples some = time(entries_[i].candidate, no_limit, 1.0 / rounds);
+      Samples some;
+      try {
+        some = time(entries_[i].candidate, no_limit, 1.0 / rounds);
+      } catch (const Error& error) {
+        drop(entries_[i].candidate, error);
+        entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+        return run_off();
+      }
       samples[i].add(some);
       times[i] = some.seconds();
     }

@@ -50,6 +50,7 @@ class Contest {
   void expect();
   void enter_marked(size_t i);
   void enter(size_t i);
+  void drop(size_t i, const Error& error);
   Samples time(size_t i, double limit, double share = 1);
   void run_off();
   void judge();

@@ -203,6 +203,26 @@ TEST_F(Tuner, SaysWhichKernelsItDropped) {
   EXPECT_THAT(dropped(Choosing::timed), HasSubstr("; b: was wrong, could not run or was not needed"));
 }
 
+TEST_F(Tuner, DropsAKernelThatFailsWhenTheBestTakeTurns) {
+  int calls = 0;
+  fake_.timer = [&](const std::string& name, int runs) {
+    if (name == "b" && ++calls == 30) throw Error(ErrorCode::device, "cannot launch the kernel 'b'");
+    return runs * (name == "b" ? 20e-6 : 24e-6);
+  };
+  const auto candidates = fake_.candidates(0, product(40));
+  const Choice choice = choose(fake_.device(), product(40), candidates, Choosing::timed);
+  EXPECT_GE(calls, 30);
+  EXPECT_NE(candidates[choice.index].name, "b");
+  ASSERT_EQ(choice.dropped.size(), 1U);
+  EXPECT_EQ(choice.dropped.front().why, "cannot launch the kernel 'b'");
+  next_process();
+  fake_.timer = [&](const std::string&, int) -> double {  // a device that is lost
+    throw Error(ErrorCode::device, "cannot launch a kernel");
+  };
+  EXPECT_THROW(choose(fake_.device(), product(300), fake_.candidates(0, product(300)), Choosing::timed),
+               Error);
+}
+
 TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
   quiet();
   fake_.wrong = "b";
