@@ -51,8 +51,7 @@ CLI::Option* add(CLI::App& command, const std::string& name, const std::string& 
 }  // namespace
 
 int64_t whole_number(std::string_view text, const std::string& option) {
-  return parse_number<int64_t>(text, option, "is not a whole number",
-                               "Give a whole number, up to 9223372036854775807");
+  return parse_number<int64_t>(text, option, "is not a whole number", "Give a whole number, such as 2");
 }
 
 uint64_t natural_number(std::string_view text, const std::string& option) {

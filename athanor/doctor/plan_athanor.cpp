@@ -208,7 +208,14 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
                            "Mesa 的 Rusticl 只显示其中列出的驱动的设备"},
                           {},
                           false});
-  plan.links.push_back({"Athanor", ATHANOR_VERSION, {"this one", "当前版本"}, {}, false});
+  const bool several = std::ranges::count(plan.gpus, PlannedGpu::Use::used, &PlannedGpu::use) > 1;
+  plan.links.push_back({"Athanor",
+                        ATHANOR_VERSION,
+                        several ? Text{"this one; each run trains on one device (--device)",
+                                       "当前版本；每次训练使用一个设备（--device）"}
+                                : Text{"this one", "当前版本"},
+                        {},
+                        false});
   say_what_hinders(plan, facts);
   add_gpu_links(plan);
   return plan;

@@ -148,6 +148,20 @@ TEST_F(Limits, OfMemoryLeaveOutDriversThatEndTheProgram) {
 }
 #endif
 
+// Too little for PoCL, which then does not load: the OpenCL library only says that it has no driver.
+TEST_F(Limits, OfMemoryAreNamedWhereNoDriverLoads) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take terabytes of addresses";
+#endif
+  const Outcome outcome = [&] {
+    const Limit limit(RLIMIT_AS, uint64_t{250} << 20);
+    return run({"detect"});
+  }();
+  if (outcome.out.find("has no driver to load") == std::string::npos)
+    GTEST_SKIP() << "OpenCL's drivers are small";
+  EXPECT_THAT(outcome.out, HasSubstr("limit of 250 MiB"));
+}
+
 TEST_F(Limits, OfFilesAreErrorsNotSignals) {
   if (!has_pictures()) GTEST_SKIP() << "Fashion-MNIST is not installed";
   const Outcome outcome = [&] {

@@ -311,6 +311,12 @@ TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
   EXPECT_THAT(link_of(make_plan(Facts(*sys), "athanor"), "OpenCL").reason.en, HasSubstr("was not recorded"));
 }
 
+TEST(AthanorPlans, SayThatARunTakesOneOfSeveralGpus) {
+  ATHANOR_NEEDS_BACKENDS();
+  EXPECT_THAT(link_of(plan_with("h100x8", "athanor"), "Athanor").reason.en, HasSubstr("on one device"));
+  EXPECT_THAT(link_of(plan_with("rtx4090", "athanor"), "Athanor").reason.en, Not(HasSubstr("on one device")));
+}
+
 TEST(AthanorPlans, SayThatWindowsDriverHasNoOpencl) {
   ATHANOR_NEEDS_BACKENDS();
   EXPECT_THAT(uses_of(plan_with("wsl-rtx4090", "athanor")), ElementsAre("used"));  // by CUDA

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "athanor/backends/opencl/identity.h"
+#include "athanor/base/os/limits.h"
 #include "athanor/base/text.h"
 #include "athanor/device/runtimes.h"
 
@@ -67,9 +68,14 @@ json ask() {
   if (!api().missing.empty()) return {{"error", api().missing}};
   cl_uint count = 0;
   const cl_int code = api().GetPlatformIDs(0, nullptr, &count);
-  if (code != CL_SUCCESS || count == 0)
-    return {{"error",
-             "the OpenCL library has no driver to load (" + error_name(code) + "): see /etc/OpenCL/vendors"}};
+  if (code != CL_SUCCESS || count == 0) {
+    std::string error =
+        "the OpenCL library has no driver to load (" + error_name(code) + "): see /etc/OpenCL/vendors";
+    if (const auto most = os::address_space_limit())
+      error += fmt::format(", or raise the limit of {} that a program may take ('ulimit -v')",
+                           format_bytes(*most));
+    return {{"error", error}};
+  }
   std::vector<std::string> names;
   for (cl_platform_id platform : list_platforms()) {
     const std::string version = platform_text(platform, CL_PLATFORM_VERSION);
