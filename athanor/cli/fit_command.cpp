@@ -55,7 +55,7 @@ std::string train_command(const ModelStepOptions& options, const ExampleSpec& sp
   config.batch_size = point.of.batch_size;
   config.accumulate = point.of.parts;
   config.precision = to_string(point.of.precision);
-  config.memory_limit = point.of.again ? limit : 0;
+  config.memory_limit = point.of.again || options.given.contains("memory_limit") ? limit : 0;
   const nlohmann::json wanted = to_json(config), known = to_json(usual);
   std::string line = "athanor train";
   const auto add = [&](const std::string& name) {

@@ -59,14 +59,16 @@ class KernelChooser {
     bool exact_instead = false;  // the device has no kernel that computes in tf32
   };
 
+  static Error named(const PlanStep& step, const Error& error) {
+    return {error.code(), fmt::format("{}, choosing a kernel for {}", error.problem(), step.name_and_parts()),
+            error.where().empty() ? step.where : error.where(), error.hint()};
+  }
   /// Does it; an error then says for which step.
   static auto said_of(const PlanStep& step, const auto& action) {
     try {
       return action();
     } catch (const Error& error) {
-      throw Error(error.code(),
-                  fmt::format("{}, choosing a kernel for {}", error.problem(), step.name_and_parts()),
-                  error.where().empty() ? step.where : error.where(), error.hint());
+      throw named(step, error);
     }
   }
 
@@ -146,12 +148,19 @@ class KernelChooser {
 
   void compile() const {
     std::vector<const Kernel*> kernels, guesses;
+    std::vector<size_t> steps;  // of `kernels`
     for (const size_t s : fresh_)
-      if (plan_.steps[s].kernel.kernel) kernels.push_back(plan_.steps[s].kernel.kernel.get());
-    for (const Decision& decision : decisions_)
-      (decision.choice.unchecked ? guesses : kernels)
-          .push_back(decision.candidates[decision.choice.index].kernel.get());
-    prepare(kernels, guesses);
+      if (plan_.steps[s].kernel.kernel)
+        kernels.push_back(plan_.steps[s].kernel.kernel.get()), steps.push_back(s);
+    for (const Decision& decision : decisions_) {
+      const Kernel* const kernel = decision.candidates[decision.choice.index].kernel.get();
+      if (decision.choice.unchecked)
+        guesses.push_back(kernel);
+      else
+        kernels.push_back(kernel), steps.push_back(decision.steps.front());
+    }
+    prepare(kernels, guesses,
+            [&](size_t kernel, const Error& error) { return named(plan_.steps[steps[kernel]], error); });
   }
 
   // As the tuner checks the kernels that it times.

@@ -127,8 +127,12 @@ void correct_apu(FoundDevice& device, Fact& fact) {
 
 // Part of the memory is reserved for an integrated GPU, which may use more.
 void explain_shared_memory(FoundDevice& device) {
-  const auto found = device.properties.find("memory_bytes");
-  if (found == device.properties.end()) return;
+  const auto integrated = device.properties.find("integrated");
+  if (integrated == device.properties.end()) return;
+  const bool* const is = std::get_if<bool>(&integrated->second.in_use.value);
+  if (is == nullptr || !*is) return;
+  auto found = device.properties.find("memory_bytes");
+  if (found == device.properties.end()) found = integrated;
   for (Reading* reading : readings_of(found->second)) {
     if (reading->source == "amdgpu") reading->meaning = "set aside for the GPU";
     if (reading->source == "kfd") reading->meaning = "what kernels may use";
@@ -174,10 +178,8 @@ int sm_version(const std::string& architecture) {
 
 void explain_units(FoundDevice& device, const Machine& machine) {
   const std::string arch = device.text("architecture");
-  if (is_apu(arch)) {
-    device.properties.try_emplace("integrated", Fact{{true, "architecture", {}}, {}, {}});
-    explain_shared_memory(device);
-  }
+  if (is_apu(arch)) device.properties.try_emplace("integrated", Fact{{true, "architecture", {}}, {}, {}});
+  explain_shared_memory(device);
   const auto found = device.properties.find("compute_units");
   if (found == device.properties.end()) return;
   Fact& fact = found->second;

@@ -2,9 +2,9 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,7 +37,12 @@ class GuessesMark {
   bool set_;
 };
 
-void prepare_all(const std::vector<std::pair<const Kernel*, bool>>& kernels) {
+struct Entry {
+  const Kernel* kernel;
+  std::optional<size_t> number;  // among those that must be right; none for a guess
+};
+
+void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
   std::atomic<size_t> next{0};
   std::exception_ptr failure;
   std::mutex mutex;
@@ -48,10 +53,12 @@ void prepare_all(const std::vector<std::pair<const Kernel*, bool>>& kernels) {
         throw_if_interrupted();
         tell_wait("compiling kernels",
                   fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
-        kernels[i].first->prepare();
-      } catch (const Error&) {
+        kernels[i].kernel->prepare();
+      } catch (const Error& error) {
         const std::scoped_lock lock(mutex);
-        if (!failure && !kernels[i].second) failure = std::current_exception();
+        if (!failure && kernels[i].number)
+          failure =
+              named ? std::make_exception_ptr(named(*kernels[i].number, error)) : std::current_exception();
       } catch (...) {
         const std::scoped_lock lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -67,14 +74,15 @@ void prepare_all(const std::vector<std::pair<const Kernel*, bool>>& kernels) {
 
 }  // namespace
 
-void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses) {
-  std::vector<std::pair<const Kernel*, bool>> all;
-  for (const Kernel* kernel : guesses) all.emplace_back(kernel, true);  // the largest kernels
-  for (const Kernel* kernel : kernels) all.emplace_back(kernel, false);
-  if (guesses.empty()) return prepare_all(all);
+void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses,
+             const NamedError& named) {
+  std::vector<Entry> all;
+  for (const Kernel* kernel : guesses) all.push_back({kernel, {}});  // the largest kernels
+  for (size_t i = 0; i < kernels.size(); ++i) all.push_back({kernels[i], i});
+  if (guesses.empty()) return prepare_all(all, named);
   const GuessesMark mark;
   if (!mark.set()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(guesses.size()));
-  prepare_all(all);
+  prepare_all(all, named);
 }
 
 }  // namespace athanor

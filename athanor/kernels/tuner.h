@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "athanor/base/error.h"
 #include "athanor/kernels/kernel.h"
 
 namespace athanor {
@@ -63,6 +64,9 @@ std::string environment_key(const DeviceInfo& info);
 
 /// Prepares kernels, several at once. Faults of `guesses` are not reported here, but when these are checked
 /// (guess.h). If the program once ended here, they are also left for that check.
-void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses = {});
+/// `named` adds to an error what the kernel of this number is for.
+using NamedError = std::function<Error(size_t kernel, const Error& error)>;
+void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses = {},
+             const NamedError& named = {});
 
 }  // namespace athanor

@@ -1,5 +1,6 @@
 // Checkpoints, written while training continues.
 #pragma once
+#include <deque>
 #include <filesystem>
 #include <future>
 
@@ -17,9 +18,10 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Begins to write, after the previous write has ended. Throws what that one threw.
+  /// Begins to write, when the writes before have ended. Waits only if two of them have not. Throws what one
+  /// of them threw; this one is then not written.
   void write(std::filesystem::path path, Checkpoint checkpoint);
-  /// Returns when all is on the disk. Throws what the last write threw.
+  /// Returns when all is on the disk. Throws what a write threw.
   void wait();
 
   /// Its destructor waits for the write under way, however the run ends, so that an error is reported after
@@ -37,10 +39,12 @@ class CheckpointWriter {
 
  private:
   void wait_for_write() const {
-    if (under_way_.valid()) under_way_.wait();
+    if (!writes_.empty()) writes_.back().wait();
   }
+  /// Waits for the first.
+  void end_first();
 
-  std::future<void> under_way_;
+  std::deque<std::shared_future<void>> writes_;  // that have not ended, or whose errors nobody was told
 };
 
 }  // namespace athanor

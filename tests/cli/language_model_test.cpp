@@ -116,6 +116,7 @@ TEST_F(LanguageModelProgram, FitAdvisesACommandThatTrainsAsPlanned) {
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const json config = json::parse(text("advised/config.json"));
   EXPECT_EQ(config["lora"], 4);
+  EXPECT_EQ(config["memory_limit"], 64 << 20);
   EXPECT_EQ(config["threads"], 1);
   EXPECT_EQ(config["deterministic"], true);
   EXPECT_EQ(config["context"], 32);

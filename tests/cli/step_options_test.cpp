@@ -153,6 +153,7 @@ TEST_F(StepOptions, FitChecksAndDrawsWhatItAdvises) {
   EXPECT_THAT(outcome.out, HasSubstr("athanor train --model cnn"));
   EXPECT_THAT(outcome.out, HasSubstr("--accumulate 4"));
   EXPECT_THAT(outcome.out, HasSubstr("--ema 0.9"));
+  EXPECT_THAT(outcome.out, HasSubstr("--memory-limit 64MiB"));
   EXPECT_THAT(outcome.out, HasSubstr("Checked with 3 steps: "));
   const std::string svg = text("fit.svg");
   EXPECT_THAT(svg, HasSubstr("limit 64.0 MiB"));

@@ -449,6 +449,8 @@ TEST_F(DetectTest, NamesCardsByTheirId) {
     EXPECT_EQ(card.name, one.name);
     EXPECT_EQ(card.text("architecture"), one.arch);
     EXPECT_EQ(card.find("integrated") != nullptr, one.integrated) << one.name;
+    const std::string note = one.integrated ? card.properties.at("integrated").note : "";
+    EXPECT_EQ(note.find("unified memory") != std::string::npos, one.integrated) << one.name;
   }
   EXPECT_EQ(detect_id(folder_ / "root", "8086", "ffff").devices[0].name, "Intel GPU 8086:ffff");
 }

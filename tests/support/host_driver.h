@@ -37,6 +37,10 @@ class HostDriver final : public gpu::Driver {
   /// What is given to it never ends, or takes this long.
   std::atomic<bool> hangs = false;
   std::chrono::milliseconds takes{0};
+  /// Whether a kernel failed, which every call reports.
+  std::atomic<bool> failed = false;
+  /// How often a whole stream was waited for.
+  std::atomic<int> finishes = 0;
 
   /// The bytes that it has, and those that are allocated now.
   std::atomic<size_t> room = SIZE_MAX;
@@ -81,11 +85,17 @@ class HostDriver final : public gpu::Driver {
     if (stream != nullptr) ++static_cast<HostStream*>(stream)->given;
     commands(stream);
   }
-  gpu::Mark mark(gpu::Stream, bool) override { return this; }
+  gpu::Mark mark(gpu::Stream, bool) override {
+    if (failed) fail_late("record an event", "error 719");
+    return this;
+  }
   void wait(gpu::Stream, gpu::Mark, gpu::Stream) override {}
   bool passed(gpu::Mark) override { return true; }
   void await(gpu::Mark) override { work(); }
-  void finish(gpu::Stream) override { work(); }
+  void finish(gpu::Stream) override {
+    ++finishes;
+    work();
+  }
   void release(gpu::Mark) noexcept override {}
   gpu::Interval interval(const gpu::Span&) override { return {}; }
   gpu::Module compile(const std::string&, const GpuLaunch& launch, std::string*) override {

@@ -11,6 +11,7 @@ void GpuDevice::open() {
   kernels_ = std::make_unique<GpuQueue>(*this, *driver_, "kernels");
   uploads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
   downloads_ = std::make_unique<GpuQueue>(*this, *driver_, "copies");
+  driver_->locate = [queue = kernels_.get()](const Error& error) { return queue->located(error); };
 }
 
 Driver& GpuDevice::driver() {

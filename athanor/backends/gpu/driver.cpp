@@ -49,6 +49,15 @@ void Driver::fail(bool out_of_memory, std::string_view doing, const std::string&
           : "The driver reported this. 'athanor detect' lists the devices; look at the system's log too.");
 }
 
+void Driver::fail_late(std::string_view doing, const std::string& error) const {
+  if (!locate) fail(false, doing, error);
+  try {
+    fail(false, doing, "earlier work failed: " + error);
+  } catch (const Error& late) {
+    throw locate(late);
+  }
+}
+
 void Driver::refuse(const std::string& why, const std::string& fix) const {
   throw Error(ErrorCode::device,
               fmt::format("cannot use {} ({}): {}", to_string(facts_.info.device), facts_.info.name, why), {},

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "athanor/base/error.h"
 #include "athanor/device/device.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
@@ -83,6 +84,8 @@ class Driver {
 
   const Facts& facts() const { return facts_; }
   virtual void open() = 0;
+  /// What adds to an error of earlier work where that was given. Set once, when the device is open.
+  std::function<Error(const Error&)> locate;
   /// Throws Error(device): "cannot use cuda:0 (NAME): why".
   [[noreturn]] void refuse(const std::string& why, const std::string& fix) const;
 
@@ -154,6 +157,8 @@ class Driver {
   void describe(const std::string& source, int64_t units, const std::map<std::string, std::string>& more);
   /// Throws Error(out_of_memory) or Error(device): "cuda:0: cannot fill memory: CUDA_ERROR_INVALID_VALUE".
   [[noreturn]] void fail(bool out_of_memory, std::string_view doing, const std::string& error) const;
+  /// The same where the call only reports that work given before it failed.
+  [[noreturn]] void fail_late(std::string_view doing, const std::string& error) const;
   /// Throws Error(device) with the compiler's error and log.
   [[noreturn]] void fail_to_compile(const std::string& kernel, const std::string& error) const;
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "athanor/backends/gpu/device.h"
 #include "athanor/base/error.h"
 
@@ -9,6 +11,9 @@ namespace athanor::gpu {
 namespace {
 
 using Words = std::array<int32_t, 4>;  // code, index (two words), nothing
+
+// The device writes it, whenever a copy is made.
+int32_t read_now(const int32_t* word) { return *static_cast<const volatile int32_t*>(word); }
 
 }  // namespace
 
@@ -23,12 +28,14 @@ Faults::Report Faults::expect(const FaultSite& site, const CommandSite* command)
                               device_.name(), why));
     device_.driver().fill(device_.kernels().stream(), {memory, 0}, 0, sizeof(Words));
     memory_ = memory;
+    auto* const fetched = static_cast<int32_t*>(device_.driver().pin(sizeof(Words)));
+    std::fill_n(fetched, Words().size(), 0);
+    fetched_ = fetched;
   }
   last_ = last_ == INT32_MAX ? 1 : last_ + 1;
   expected_[static_cast<size_t>(last_) % remembered] = {
       site, command == nullptr ? std::string() : command->step() + ": ",
       command == nullptr ? std::string() : command->where()};
-  possible_ = true;
   return {{memory_, 0}, last_};
 }
 
@@ -42,19 +49,28 @@ void Faults::forget(int code) {
   kept_.erase(code);
 }
 
+void Faults::fetch() {
+  if (!possible_.exchange(false)) return;
+  device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));
+}
+
 void Faults::check() {
-  if (!possible_) return;
+  const auto reported = [&] {
+    int32_t* const fetched = fetched_;
+    return fetched != nullptr && read_now(fetched) != 0;
+  };
+  if (!reported()) return;
   const std::scoped_lock lock(mutex_);
-  if (!possible_) return;
+  if (!reported()) return;
+  // Another copy may be under way.
+  GpuQueue& kernels = device_.kernels();
   Driver& driver = device_.driver();
-  const Stream stream = device_.kernels().stream();
-  driver.finish(stream);
-  possible_ = false;
+  kernels.await_all();
   Words fault{};
-  driver.download(stream, fault.data(), {memory_, 0}, sizeof fault);
-  driver.finish(stream);
-  if (fault[0] == 0) return;
-  driver.fill(stream, {memory_, 0}, 0, sizeof fault);
+  driver.download(kernels.stream(), fault.data(), {memory_, 0}, sizeof fault);
+  kernels.await_all();
+  driver.fill(kernels.stream(), {memory_, 0}, 0, sizeof fault);
+  std::fill_n(fetched_.load(), fault.size(), 0);
   const auto kept = kept_.find(fault[0]);
   const Expected& expected =
       kept != kept_.end() ? kept->second : expected_[static_cast<size_t>(fault[0]) % remembered];

@@ -35,8 +35,12 @@ class Faults {
   /// again without expect().
   void keep(int code);
   void forget(int code);
-  void expect_kept() { possible_ = true; }
-  /// Throws Error(value) for a fault that finished launches have reported.
+  /// Launches that may fault were given to the device.
+  void given() { possible_ = true; }
+  /// Lets the stream of kernels copy to the host what launches so far report, if any of them may have since
+  /// the last copy. So a later wait need not wait for more than it asks for.
+  void fetch();
+  /// Throws Error(value) for a fault in a copy that has been made.
   void check();
 
  private:
@@ -53,7 +57,8 @@ class Faults {
   std::map<int, Expected> kept_;  // of launches that are captured
   int last_ = 0;
   Memory memory_ = nullptr;
-  std::atomic<bool> possible_ = false;
+  std::atomic<int32_t*> fetched_ = nullptr;  // pinned
+  std::atomic<bool> possible_ = false;       // since the last copy
 };
 
 }  // namespace athanor::gpu

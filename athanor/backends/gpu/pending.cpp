@@ -53,6 +53,11 @@ void Pending::passed(uint64_t number) {
   while (!firsts_.empty() && firsts_.front().number <= done_) firsts_.pop_front();
 }
 
+bool Pending::any() {
+  const std::scoped_lock lock(mutex_);
+  return launches_ > done_;
+}
+
 bool Pending::knows(uint64_t number) {
   const std::scoped_lock lock(mutex_);
   return !firsts_.empty() && firsts_.front().number <= number;
@@ -69,7 +74,9 @@ Error Pending::located(const Error& error) {
 
 Error Pending::located(const Error& error, uint64_t number) {
   const std::scoped_lock lock(mutex_);
-  if (firsts_.empty() || firsts_.front().number > number || error.code() != ErrorCode::device) return error;
+  if (firsts_.empty() || firsts_.front().number > number || error.code() != ErrorCode::device ||
+      !error.where().empty())
+    return error;
   const First& first = firsts_.front();
   const uint64_t others = number - first.number;
   const std::string among = others == 0   ? std::string()

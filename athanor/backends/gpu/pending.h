@@ -29,7 +29,9 @@ class Pending {
   Error located(const Error& error, uint64_t number);
   /// Of all launches so far.
   Error located(const Error& error);
-  /// Whether launches up to `number` are not known to have ended.
+  /// Whether any launch is not known to have ended.
+  bool any();
+  /// Whether launches up to `number`, with names, are not known to have ended.
   bool knows(uint64_t number);
 
  private:

@@ -34,8 +34,8 @@ class GpuReplay final : public Replay {
     queue_.gpu().driver().release_captured(captured_);
   }
   void run() override {
-    if (!faults_.empty()) queue_.gpu().faults.expect_kept();
     queue_.replay(captured_, launches_);
+    if (!faults_.empty()) queue_.gpu().faults.given();
   }
 
  private:
@@ -175,6 +175,7 @@ void GpuQueue::replay(Captured captured, const Pending::Group& launches) {
 }
 
 std::shared_ptr<Event> GpuQueue::record() {
+  if (this == &device_.kernels()) device_.faults.fetch();
   return std::make_shared<GpuEvent>(*this, driver_.mark(stream_, false), pending_.point());
 }
 
@@ -203,9 +204,11 @@ Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {
 // A queue for copies has none, but a kernel's failure ends its waits too.
 Error GpuQueue::located(const Error& error, uint64_t launches) {
   if (pending_.knows(launches)) return pending_.located(error, launches);
-  Pending& kernels = device_.kernels().pending_;
-  if (&kernels != &pending_ && kernels.knows(UINT64_MAX)) return kernels.located(error);
-  if (error.code() != ErrorCode::device) return error;
+  return device_.kernels().located(error);
+}
+
+Error GpuQueue::located(const Error& error) {
+  if (error.code() != ErrorCode::device || pending_.any()) return pending_.located(error);
   return {error.code(), error.problem() + ", while no launch was under way", error.where(), error.hint()};
 }
 
@@ -225,7 +228,8 @@ void GpuQueue::await(Mark mark, uint64_t launches) {
 }
 
 void GpuQueue::finish() {
-  await(nullptr, pending_.point());
+  if (this == &device_.kernels()) device_.faults.fetch();
+  await_all();
   device_.traces.finish();
   device_.faults.check();
 }
@@ -274,10 +278,8 @@ void GpuQueue::run(const Command& command, const std::string& name, int fault_co
   Span span;
   command(stream_now(), trace || time ? &span : nullptr);
   const bool captured = capturing_.load() == std::this_thread::get_id();
-  if (captured) {
-    captured_launches_.add(site);
-    if (fault_code != 0) captured_faults_.push_back(fault_code);
-  }
+  if (captured) captured_launches_.add(site);
+  if (fault_code != 0) captured ? captured_faults_.push_back(fault_code) : device_.faults.given();
   if (time) {
     auto& place = timing->first ? timing->last : timing->first;
     release(place);

@@ -65,6 +65,12 @@ class GpuQueue final : public Queue {
   /// launches it arose.
   void await(Mark mark, uint64_t launches);
 
+  /// Waits for all commands.
+  void await_all() { await(nullptr, pending_.point()); }
+
+  /// An error of work that failed before the call that reports it, with the steps among which that is.
+  Error located(const Error& error);
+
   /// What capture() gave, with these launches.
   void replay(Captured captured, const Pending::Group& launches);
 

@@ -16,9 +16,7 @@ Module StreamDriver::load(const std::string& binary) {
   enter();
   Module module = nullptr;
   refused_ = api_.module_load(&module, binary.c_str());
-  // Of CUDA and HIP: work failed earlier, and every call says so.
-  const bool earlier = refused_ >= 700 && refused_ < 800;
-  if (earlier || refused_ == api_.out_of_memory) check(refused_, "load a kernel");
+  if (is_of_earlier_work(refused_) || refused_ == api_.out_of_memory) check(refused_, "load a kernel");
   return refused_ == 0 ? module : nullptr;
 }
 

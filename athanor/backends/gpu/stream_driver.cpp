@@ -22,8 +22,17 @@ std::string StreamDriver::error_name(int code) const {
   return fmt::format("error {}", code);
 }
 
+bool StreamDriver::is_of_earlier_work(int code) {
+  return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
+}
+
 void StreamDriver::check(int code, std::string_view doing) const {
+  if (is_of_earlier_work(code)) fail_late(doing, error_name(code));
   if (code != 0) fail(code == api_.out_of_memory, doing, error_name(code));
+}
+
+void StreamDriver::check_wait(int code) const {
+  if (code != 0) fail(code == api_.out_of_memory, "go on: its work failed", error_name(code));
 }
 
 void StreamDriver::enter() const {
@@ -233,12 +242,12 @@ bool StreamDriver::passed(Mark mark) {
 
 void StreamDriver::await(Mark mark) {
   enter();
-  check(api_.event_synchronize(mark), "go on: its work failed");
+  check_wait(api_.event_synchronize(mark));
 }
 
 void StreamDriver::finish(Stream stream) {
   enter();
-  check(api_.stream_synchronize(stream), "go on: its work failed");
+  check_wait(api_.stream_synchronize(stream));
 }
 
 void StreamDriver::release(Mark mark) noexcept { api_.event_destroy(mark); }

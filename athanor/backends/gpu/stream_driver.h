@@ -76,6 +76,9 @@ class StreamDriver final : public Driver {
   /// Of the device; `otherwise` where the driver does not say.
   int attribute(int which, int otherwise) const;
   void check(int code, std::string_view doing) const;
+  void check_wait(int code) const;
+  /// Codes, the same in both, of a kernel that failed: every later call gives them, too.
+  static bool is_of_earlier_work(int code);
   std::string error_name(int code) const;
   /// Tells a kernel that cannot be compiled from a compiler that knows nothing of the device.
   [[noreturn]] void refuse_compilation(const Compilation& failed, const std::string& name) const;

@@ -1,0 +1,97 @@
+// Faults of kernels that a device reports after later work was given to it.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "athanor/backends/gpu/device.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/host_driver.h"
+
+namespace athanor::testing {
+namespace {
+
+class NumberedSite final : public CommandSite {
+ public:
+  explicit NumberedSite(int number) : number_(number) {}
+  std::string step() const override { return "plan step " + std::to_string(number_) + " (take_along)"; }
+  std::string where() const override { return "net.cpp:12"; }
+  std::string label() const override { return "take_along"; }
+
+ private:
+  int number_;
+};
+
+class GpuLateFault : public ::testing::Test {
+ protected:
+  GpuLateFault() {
+    auto made = std::make_unique<HostDriver>(GpuTarget::cuda, 0, "sm_90");
+    driver = made.get();
+    device = std::make_unique<gpu::GpuDevice>(std::move(made));
+  }
+
+  /// A launch that may fault; with an index that is out of range, it does.
+  void launch(int number, int32_t index = 0) {
+    const NumberedSite site(number);
+    const gpu::Faults::Report report = device->faults.expect({"take_along", 8}, &site);
+    const auto run = [&](gpu::Stream) {
+      auto* const words = static_cast<int32_t*>(report.place.memory);
+      if (index >= 8 && words[0] == 0) words[0] = report.code, words[1] = index;
+    };
+    device->kernels().give("kernel", run, &site);
+    device->faults.given();
+  }
+
+  HostDriver* driver = nullptr;
+  std::unique_ptr<gpu::GpuDevice> device;
+};
+
+// A trainer reads a loss while the next steps are under way. A language model's step has launches that may
+// fault.
+TEST_F(GpuLateFault, AWaitForAnEventWaitsForNothingElse) {
+  launch(1);
+  const std::shared_ptr<Event> event = device->kernels().record();
+  launch(2);
+  const int before = driver->finishes;
+  event->wait();
+  EXPECT_EQ(driver->finishes, before);
+}
+
+TEST_F(GpuLateFault, AWaitReportsTheFaultsBeforeIt) {
+  launch(1);
+  const std::shared_ptr<Event> first = device->kernels().record();
+  launch(2, 9);
+  const std::shared_ptr<Event> second = device->kernels().record();
+  launch(3, 10);
+  expect_error(ErrorCode::value,
+               {"plan step 2 (take_along)", "index 9 is outside an axis of extent 8", "net.cpp:12"},
+               [&] { second->wait(); });
+  first->wait();
+  device->kernels().finish();  // each is reported once
+  launch(4, 11);
+  expect_error(ErrorCode::value, {"plan step 4", "index 11"}, [&] { device->kernels().finish(); });
+}
+
+TEST_F(GpuLateFault, ALateFaultIsNotOneOfAnEarlierWait) {
+  launch(1);
+  const std::shared_ptr<Event> event = device->kernels().record();
+  launch(2, 9);
+  event->wait();
+  expect_error(ErrorCode::value, {"plan step 2"}, [&] { device->kernels().finish(); });
+}
+
+// CUDA gives the error of a kernel to whichever call comes next.
+TEST_F(GpuLateFault, ACallThatReportsEarlierWorkNamesItsSteps) {
+  driver->failed = true;
+  expect_error(ErrorCode::device,
+               {"cannot record an event", "earlier work failed", "while no launch was under way"},
+               [&] { device->kernels().record(); });
+  launch(5);
+  launch(6);
+  expect_error(ErrorCode::device, {"in plan step 5 (take_along) or the launch after it", "net.cpp:12"},
+               [&] { device->uploads().record(); });
+}
+
+}  // namespace
+}  // namespace athanor::testing
