@@ -243,7 +243,9 @@ int fit(const FitOptions& options, bool precision_was_given) {
   const std::string what =
       fmt::format("A training step of {} on {}, {}", config.model, to_string(device), seen);
   const std::string room = fmt::format("{} {}", format_bytes(static_cast<uint64_t>(limit)),
-                                       config.memory_limit > 0 ? "may be used" : "are free");
+                                       config.memory_limit > 0 ? "may be used"
+                                       : free                  ? "are free"
+                                                               : "in all (what is free is not known)");
   if (!options.svg.empty())
     write_file_atomically(options.svg,
                           draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),

@@ -58,8 +58,8 @@ struct KernelRequest {
   std::optional<OperandDesc> unstored = {};
   /// Ops that are computed in the same kernel, from the same inputs and attributes.
   std::vector<const Op*> with = {};
-  /// The type of arithmetic and sums, if the stored types do not imply it. A kernel that is faster because it
-  /// is less exact is not a candidate for this request.
+  /// The type of arithmetic and sums, if the stored types do not imply it; no op asks for one yet. A kernel
+  /// that is faster because it is less exact is not a candidate for this request.
   std::optional<DType> compute = {};
   /// Factors of f32 may be rounded to tf32 (10 bits of mantissa) before they are multiplied; sums stay f32.
   /// NVIDIA's matrix units do so from sm_80 on; the xf32 of AMD's gfx942 is the same.
