@@ -60,7 +60,7 @@ class KernelChooser {
   };
 
   static Error named(const PlanStep& step, const Error& error) {
-    return {error.code(), fmt::format("{}, choosing a kernel for {}", error.problem(), step.name_and_parts()),
+    return {error.code(), fmt::format("a kernel for {}: {}", step.name_and_parts(), error.problem()),
             error.where().empty() ? step.where : error.where(), error.hint()};
   }
   /// Does it; an error then says for which step.

@@ -80,7 +80,9 @@ Trial& Contest::trial() {
 
 // On the host itself the first candidate's result counts.
 void Contest::expect() {
-  if (!std::exchange(expects_, true) && device_ != Device{}) expected_ = host_result(request_);
+  if (std::exchange(expects_, true) || device_ == Device{}) return;
+  queue_of(device_).finish();  // what failed before is no candidate's fault
+  expected_ = host_result(request_);
 }
 
 void Contest::try_next() {
@@ -112,7 +114,8 @@ Measured Contest::finish() {
         failure_ ? failure_->code() : ErrorCode::device,
         failure_ ? failure_->problem()
                  : fmt::format("no kernel of {} can be used on {}", request_.op->name, to_string(device_)),
-        {}, failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
+        failure_ ? failure_->where() : std::string(),
+        failure_ ? failure_->hint() : "'athanor cache clear' forgets which were found to be unusable");
   judge();
   trial_.reset();
   return std::move(result_);
@@ -178,13 +181,15 @@ Samples Contest::time(size_t i, double limit, double share) {
 
 // A core can be half as fast for some tenths of a second: its clock or another virtual machine slows it. No
 // sample shows that. So the best take turns, and are compared with the best of the same round.
+//
+// If any has failed, the only one left is timed again: a device that has failed for good has no winner.
 void Contest::run_off() {
   std::ranges::stable_sort(entries_, {}, &Entry::seconds);
   size_t finalists = 0;
   while (finalists < std::min(entries_.size(), most_finalists) &&
          entries_[finalists].seconds <= hopeless * entries_.front().seconds)
     ++finalists;
-  if (finalists < 2) return;
+  if (finalists == 0 || (finalists == 1 && !failure_)) return;
   const int rounds = entries_.front().seconds < long_seconds ? most_rounds : least_rounds;
   double quickest = no_limit;  // of all rounds
   std::vector<Samples> samples(finalists);

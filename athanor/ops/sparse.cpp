@@ -34,8 +34,9 @@ TensorType csr_type(std::span<const TensorType> in, const Attrs&) {
 Tensor rows_of(const Tensor& starts, int64_t elements) {
   const int64_t rows = starts.size() - 1;
   const Tensor later = slice(starts, 0, 1, rows);
-  const Tensor begun = scatter_add(later, ones({rows - 1}, DType::i64, starts.device()), 0, elements + 1);
-  return slice(cumsum(begun, 0), 0, 0, elements);
+  // Counted in i32, because many GPUs cannot add i64 atomically.
+  const Tensor begun = scatter_add(later, ones({rows - 1}, DType::i32, starts.device()), 0, elements + 1);
+  return cast(slice(cumsum(begun, 0), 0, 0, elements), DType::i64);
 }
 
 Tensor csr_decompose(const std::vector<Tensor>& in, const Attrs&) {

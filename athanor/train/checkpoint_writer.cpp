@@ -18,7 +18,7 @@ void CheckpointWriter::write(std::filesystem::path path, Checkpoint checkpoint) 
     end_first();
   auto write = [before = writes_.empty() ? std::shared_future<void>() : writes_.back(),
                 path = std::move(path), content = std::move(checkpoint)]() mutable {
-    if (before.valid()) before.wait();
+    if (before.valid()) std::exchange(before, {}).wait();
     write_checkpoint(path, std::move(content));
   };
   writes_.push_back(std::async(std::launch::async, std::move(write)).share());

@@ -13,7 +13,7 @@ namespace athanor {
 class CheckpointWriter {
  public:
   CheckpointWriter() = default;
-  /// Waits for the write under way.
+  /// Waits for the writes under way.
   ~CheckpointWriter() { wait_for_write(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -21,7 +21,7 @@ class CheckpointWriter {
   /// Begins to write, when the writes before have ended. Waits only if two of them have not. Throws what one
   /// of them threw; this one is then not written.
   void write(std::filesystem::path path, Checkpoint checkpoint);
-  /// Returns when all is on the disk. Throws what a write threw.
+  /// Returns when all is on the disk. Throws what a write threw; later ones may then be under way.
   void wait();
 
   /// Its destructor waits for the write under way, however the run ends, so that an error is reported after

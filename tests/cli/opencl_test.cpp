@@ -102,7 +102,7 @@ TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {
   const Outcome end = train("build");
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("cannot compile the kernel"));
-  EXPECT_THAT(end.err, ::testing::ContainsRegex("choosing a kernel for .* in .*\\(at .*\\.cpp:[0-9]+\\)"));
+  EXPECT_THAT(end.err, ::testing::ContainsRegex("a kernel for .* in .*: .*\\(at .*\\.cpp:[0-9]+\\)"));
 }
 
 TEST_F(OpenClProgram, LosesNothingWithTheDevice) {

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <random>
 
+#include "athanor/kernels/contest.h"
 #include "athanor/kernels/timing.h"
 #include "tests/kernels/fake_device.h"
+#include "tests/support/expect_error.h"
 
 namespace athanor {
 namespace {
@@ -215,12 +217,22 @@ TEST_F(Tuner, DropsAKernelThatFailsWhenTheBestTakeTurns) {
   EXPECT_NE(candidates[choice.index].name, "b");
   ASSERT_EQ(choice.dropped.size(), 1U);
   EXPECT_EQ(choice.dropped.front().why, "cannot launch the kernel 'b'");
-  next_process();
-  fake_.timer = [&](const std::string&, int) -> double {  // a device that is lost
-    throw Error(ErrorCode::device, "cannot launch a kernel");
-  };
-  EXPECT_THROW(choose(fake_.device(), product(300), fake_.candidates(0, product(300)), Choosing::timed),
-               Error);
+}
+
+TEST_F(Tuner, RemembersNothingOfADeviceThatIsLost) {
+  for (const int last : {0, 10, 25, 35}) {  // the best take turns from call 24 on
+    next_process();
+    int calls = 0;
+    fake_.timer = [&](const std::string& name, int runs) {
+      if (++calls > last) throw Error(ErrorCode::device, "cannot launch a kernel", "net.cpp:12");
+      return runs * (name == "b" ? 20e-6 : 24e-6);
+    };
+    const KernelRequest request = product(300 + last, 300);
+    testing::expect_error(ErrorCode::device, {"cannot launch a kernel", "net.cpp:12"}, [&] {
+      (void)choose(fake_.device(), request, fake_.candidates(0, request), Choosing::timed);
+    });
+    EXPECT_FALSE(TuningCache::instance().has_timed(problem_key(fake_.device(), request))) << last;
+  }
 }
 
 TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {

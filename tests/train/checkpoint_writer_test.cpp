@@ -42,10 +42,17 @@ TEST(CheckpointWriter, TheRunDoesNotWaitForTheDisk) {
   writer.wait();
   EXPECT_FALSE(written.empty());
   // Nor for two, as at an epoch that is the best so far.
-  writer.write(folder / "slow", checkpoint_of(1));
+  Checkpoint large = checkpoint_of(1);  // larger than what a pipe holds
+  large.model.emplace("weight", HostArray(DType::f32, {1 << 18}));
+  writer.write(folder / "slow", std::move(large));
   writer.write(folder / "best", checkpoint_of(1));
-  EXPECT_FALSE(std::filesystem::exists(folder / "best")) << "they are written one after the other";
-  std::ifstream(folder / "slow", std::ios::binary).ignore(std::numeric_limits<std::streamsize>::max());
+  {
+    std::ifstream half(folder / "slow", std::ios::binary);
+    half.get();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_FALSE(std::filesystem::exists(folder / "best")) << "they are written one after the other";
+    half.ignore(std::numeric_limits<std::streamsize>::max());
+  }
   writer.wait();
   EXPECT_EQ(read_checkpoint(folder / "best").state.step, 1);
   writer.write(folder / "a", checkpoint_of(2));

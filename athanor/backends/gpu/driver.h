@@ -84,7 +84,7 @@ class Driver {
 
   const Facts& facts() const { return facts_; }
   virtual void open() = 0;
-  /// What adds to an error of earlier work where that was given. Set once, when the device is open.
+  /// Adds the steps among which an error of earlier work arose. Set once, when the device is open.
   std::function<Error(const Error&)> locate;
   /// Throws Error(device): "cannot use cuda:0 (NAME): why".
   [[noreturn]] void refuse(const std::string& why, const std::string& fix) const;

@@ -27,10 +27,10 @@ Faults::Report Faults::expect(const FaultSite& site, const CommandSite* command)
                   fmt::format("cannot allocate {} bytes on {} for what kernels report: {}", sizeof(Words),
                               device_.name(), why));
     device_.driver().fill(device_.kernels().stream(), {memory, 0}, 0, sizeof(Words));
-    memory_ = memory;
     auto* const fetched = static_cast<int32_t*>(device_.driver().pin(sizeof(Words)));
     std::fill_n(fetched, Words().size(), 0);
     fetched_ = fetched;
+    memory_ = memory;
   }
   last_ = last_ == INT32_MAX ? 1 : last_ + 1;
   expected_[static_cast<size_t>(last_) % remembered] = {
@@ -50,8 +50,15 @@ void Faults::forget(int code) {
 }
 
 void Faults::fetch() {
+  if (!possible_) return;
+  const std::scoped_lock lock(fetching_);  // who finds nothing to fetch finds the copy in the stream
   if (!possible_.exchange(false)) return;
-  device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));
+  try {
+    device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));
+  } catch (...) {
+    possible_ = true;
+    throw;
+  }
 }
 
 void Faults::check() {
@@ -69,8 +76,10 @@ void Faults::check() {
   Words fault{};
   driver.download(kernels.stream(), fault.data(), {memory_, 0}, sizeof fault);
   kernels.await_all();
+  if (fault[0] == 0) return;  // another thread's copy came late
   driver.fill(kernels.stream(), {memory_, 0}, 0, sizeof fault);
-  std::fill_n(fetched_.load(), fault.size(), 0);
+  driver.download(kernels.stream(), fetched_.load(), {memory_, 0}, sizeof fault);
+  kernels.await_all();
   const auto kept = kept_.find(fault[0]);
   const Expected& expected =
       kept != kept_.end() ? kept->second : expected_[static_cast<size_t>(fault[0]) % remembered];

@@ -37,8 +37,8 @@ class Faults {
   void forget(int code);
   /// Launches that may fault were given to the device.
   void given() { possible_ = true; }
-  /// Lets the stream of kernels copy to the host what launches so far report, if any of them may have since
-  /// the last copy. So a later wait need not wait for more than it asks for.
+  /// Adds a copy of the report to the kernels' stream, if launches that may fault were given since the last
+  /// copy. So a later wait need not wait for more than it asks for.
   void fetch();
   /// Throws Error(value) for a fault in a copy that has been made.
   void check();
@@ -52,7 +52,7 @@ class Faults {
   static constexpr size_t remembered = 256;
 
   GpuDevice& device_;
-  std::mutex mutex_;
+  std::mutex mutex_, fetching_;
   std::array<Expected, remembered> expected_;
   std::map<int, Expected> kept_;  // of launches that are captured
   int last_ = 0;

@@ -25,7 +25,8 @@ class Pending {
   uint64_t point();
   /// All up to this number have run.
   void passed(uint64_t number);
-  /// The error with the steps among which it arose: of launches up to `number`.
+  /// The error with the steps among which it arose: of launches up to `number`. An error that names a place
+  /// already is returned as it is.
   Error located(const Error& error, uint64_t number);
   /// Of all launches so far.
   Error located(const Error& error);

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "athanor/backends/gpu/device.h"
+#include "athanor/backends/gpu/queue.h"
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/memory/limit.h"
@@ -71,12 +72,17 @@ void Pool::give_back(Block block) noexcept {
 }
 
 void Pool::trim() {
-  for (auto& [size, block] : free_) {
-    if (block.released != nullptr) block.released->wait();
+  while (!free_.empty()) {
+    const Block& block = free_.begin()->second;
+    // Whoever waits for results is told of indices out of range, not who needs memory.
+    if (const auto* const own = dynamic_cast<const GpuEvent*>(block.released.get()))
+      own->await();
+    else if (block.released != nullptr)
+      block.released->wait();
     device_.driver().free(block.memory);
+    free_bytes_ -= block.bytes;
+    free_.erase(free_.begin());
   }
-  free_.clear();
-  free_bytes_ = 0;
 }
 
 }  // namespace athanor::gpu

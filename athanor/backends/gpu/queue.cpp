@@ -14,9 +14,11 @@ namespace athanor::gpu {
 GpuEvent::~GpuEvent() { queue_.gpu().driver().release(mark_); }
 bool GpuEvent::passed() const { return queue_.gpu().driver().passed(mark_); }
 
+void GpuEvent::await() const { queue_.await(mark_, launches_); }
+
 void GpuEvent::wait() const {
   GpuDevice& device = queue_.gpu();
-  queue_.await(mark_, launches_);
+  await();
   device.traces.finish();
   device.faults.check();
 }

@@ -25,6 +25,8 @@ class GpuEvent final : public Event {
   ~GpuEvent() override;
   bool passed() const override;
   void wait() const override;
+  /// The same, but for what kernels report.
+  void await() const;
 
   GpuQueue& queue() const { return queue_; }
   Mark mark() const { return mark_; }

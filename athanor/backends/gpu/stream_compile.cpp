@@ -15,9 +15,11 @@ namespace athanor::gpu {
 Module StreamDriver::load(const std::string& binary) {
   enter();
   Module module = nullptr;
-  refused_ = api_.module_load(&module, binary.c_str());
-  if (is_of_earlier_work(refused_) || refused_ == api_.out_of_memory) check(refused_, "load a kernel");
-  return refused_ == 0 ? module : nullptr;
+  const int code = api_.module_load(&module, binary.c_str());
+  if (is_of_earlier_work(code) || code == api_.out_of_memory) check(code, "load a kernel");
+  if (code == 0) return module;
+  refused_ = code;
+  return nullptr;
 }
 
 void StreamDriver::refuse_compilation(const Compilation& failed, const std::string& name) const {

@@ -35,9 +35,11 @@ void StreamDriver::check_wait(int code) const {
   if (code != 0) fail(code == api_.out_of_memory, "go on: its work failed", error_name(code));
 }
 
-void StreamDriver::enter() const {
-  check(context_ != nullptr ? api_.set_context(context_) : api_.set_device(number_), "use the device");
+int StreamDriver::make_current() const {
+  return context_ != nullptr ? api_.set_context(context_) : api_.set_device(number_);
 }
+
+void StreamDriver::enter() const { check(make_current(), "use the device"); }
 
 void StreamDriver::open() {
   const std::string doing = fmt::format("use {}", facts_.info.name);
@@ -241,12 +243,12 @@ bool StreamDriver::passed(Mark mark) {
 }
 
 void StreamDriver::await(Mark mark) {
-  enter();
+  check_wait(make_current());
   check_wait(api_.event_synchronize(mark));
 }
 
 void StreamDriver::finish(Stream stream) {
-  enter();
+  check_wait(make_current());
   check_wait(api_.stream_synchronize(stream));
 }
 

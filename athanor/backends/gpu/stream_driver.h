@@ -56,6 +56,7 @@ class StreamDriver final : public Driver {
   size_t local_at_launch(size_t wanted) const { return api_.function_allow != nullptr ? wanted : 0; }
   /// Calls belong to the device that is current in their thread.
   void enter() const;
+  int make_current() const;
   /// Gives something back. A device that is lost has nothing to give back.
   template <class Call>
   void quietly(Call call) const noexcept {
@@ -77,7 +78,7 @@ class StreamDriver final : public Driver {
   int attribute(int which, int otherwise) const;
   void check(int code, std::string_view doing) const;
   void check_wait(int code) const;
-  /// Codes, the same in both, of a kernel that failed: every later call gives them, too.
+  /// Codes, the same in CUDA and HIP, of a kernel that failed: every later call gives them, too.
   static bool is_of_earlier_work(int code);
   std::string error_name(int code) const;
   /// Tells a kernel that cannot be compiled from a compiler that knows nothing of the device.
