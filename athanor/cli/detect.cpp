@@ -13,6 +13,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/base/text.h"
 #include "athanor/cli/apart.h"
 #include "athanor/cli/commands.h"
@@ -90,7 +91,10 @@ int run(const DetectOptions& options) {
   if (options.memory_seconds > 0)
     return test_memories(found, {options.device, options.memory_seconds, options.patience, options.json});
   std::optional<ProbeResults> probed;
-  if (options.probe) probed = measure(found, options);
+  if (options.probe) {
+    const InterruptScope held;
+    probed = measure(found, options);
+  }
   const auto failed = machine.live() ? failed_examinations() : std::vector<FailedExamination>();
   std::optional<Topology> topology;
   if (options.topology || !options.svg.empty()) topology = read_topology(machine, found);

@@ -14,6 +14,7 @@
 #include "athanor/base/file.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/base/sqlite.h"
+#include "athanor/kernels/watchdog.h"
 
 namespace athanor {
 namespace {
@@ -223,6 +224,7 @@ std::optional<os::Lock> turn_in(const std::filesystem::path& folder, const std::
   if (folder.is_relative()) return std::nullopt;
   try {
     std::filesystem::create_directories(folder);
+    const Watchdog::Pause waits;  // for a process that may be stopped
     const std::string name = KernelCache::hash(key);
     const auto file = folder / name.substr(name.size() - 2);  // keys that share one wait for each other
     for (const auto start = Clock::now(); Clock::now() - start < patience && interrupt_signal() == 0;

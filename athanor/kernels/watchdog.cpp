@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -10,19 +10,26 @@
 namespace athanor {
 namespace {
 
-constexpr std::chrono::seconds patience{60};
+std::atomic<int> pauses{0};
 
 }  // namespace
 
-Watchdog::Watchdog(std::string what)
-    : thread_([this, what = std::move(what)] {
+Watchdog::Pause::Pause() { ++pauses; }
+Watchdog::Pause::~Pause() { --pauses; }
+
+Watchdog::Watchdog(std::string what, std::chrono::milliseconds patience)
+    : thread_([this, what = std::move(what), patience] {
         std::unique_lock lock(mutex_);
-        if (over_.wait_for(lock, patience, [this] { return called_off_; })) return;
+        const std::chrono::milliseconds turn = patience / 60;
+        for (std::chrono::milliseconds passed{0}; passed < patience;) {
+          if (over_.wait_for(lock, turn, [this] { return called_off_; })) return;
+          if (pauses == 0) passed += turn;
+        }
         fmt::print(
             stderr,
-            "athanor: error: {} has not come back for {} s. It is marked, and will not be tried again: "
+            "athanor: error: {} has not come back for {:g} s. It is marked, and will not be tried again: "
             "run the same command once more.\n",
-            what, patience.count());
+            what, std::chrono::duration<double>(patience).count());
         std::_Exit(1);
       }) {}
 

@@ -1,5 +1,6 @@
 // Ends the program if a kernel hangs, because a running kernel cannot be stopped.
 #pragma once
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -7,13 +8,22 @@
 
 namespace athanor {
 
-/// If one lives longer than a minute, the program ends with a message about `what`: "trying the kernel 'b'".
+/// If one lives longer than `patience`, the program ends with a message about `what`: "trying the kernel 'b'".
 class Watchdog {
  public:
-  explicit Watchdog(std::string what);
+  explicit Watchdog(std::string what, std::chrono::milliseconds patience = std::chrono::minutes(1));
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
+
+  /// While one lives, in any thread, the time does not count: another process is waited for, no kernel.
+  class Pause {
+   public:
+    Pause();
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+  };
 
  private:
   std::mutex mutex_;

@@ -13,17 +13,26 @@ namespace {
 // A step that hangs, such as in a driver, never looks whether somebody asked to stop.
 TEST(InterruptDeathTest, ASecondSignalEndsWhatHangs) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const auto hang_after = [](int first, int second) {
+  const auto hang_after = [](int first, int second, int pause_ms = 20) {
     const InterruptScope held;
     std::raise(first);
-    std::thread([second] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::thread([second, pause_ms] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
       kill(getpid(), second);
     }).detach();
     for (;;) pause();
   };
   EXPECT_EXIT(hang_after(SIGINT, SIGINT), ::testing::KilledBySignal(SIGINT), "");
   EXPECT_EXIT(hang_after(SIGTERM, SIGINT), ::testing::KilledBySignal(SIGINT), "");
+  EXPECT_EXIT(hang_after(SIGTERM, SIGTERM, 600), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+// As timeout(1) sends them: to the program, and to its group.
+TEST(Interrupt, TwoTerminationsAtOnceAreOne) {
+  const InterruptScope held;
+  std::raise(SIGTERM);
+  std::raise(SIGTERM);
+  EXPECT_EQ(interrupt_signal(), SIGTERM);
 }
 
 TEST(Interrupt, OneSignalIsOnlyNoted) {

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
+#include "athanor/base/file.h"
 #include "athanor/base/text.h"
 #include "athanor/base/wrap.h"
 #include "tests/cli/program_test.h"
@@ -103,6 +106,21 @@ TEST_F(DetectProgram, SaysHowFarAProbeIs) {
   const auto probed = json::parse(end.out).at("probe").at("devices");
   ASSERT_EQ(probed.size(), 1U);
   EXPECT_GT(probed[0].at("measurements").at("bandwidth_gb_s").at("value"), 0);
+}
+
+// The kernel that is tried has done nothing wrong.
+TEST_F(DetectProgram, CtrlCBansNoKernel) {
+  Program probe(folder_.path(), {"detect", "--probe", "--device", "opencl:0"});
+  const auto said = [&] {
+    return std::filesystem::exists(folder_ / "stderr") ? read_text_file(folder_ / "stderr") : std::string();
+  };
+  while (probe.running() && said().find("product of matrices") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (!probe.running()) GTEST_SKIP() << "there is no OpenCL device here, or it was measured at once";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  probe.send(SIGINT);
+  probe.wait();
+  EXPECT_THAT(run_program(folder_.path(), {"cache", "ls"}).out, Not(HasSubstr("never to be tried")));
 }
 
 TEST_F(DetectProgram, RefusesWhatMakesNoSense) {

@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "athanor/base/os/begin_child.h"
+#include "athanor/base/os/interrupt.h"
 
 namespace athanor::os {
 
@@ -23,6 +24,7 @@ void begin_child(int parent, int input, int output, int errors) {
   setrlimit(RLIMIT_CORE, &no_core);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGABRT, SIGSEGV, SIGPIPE}) std::signal(signal, SIG_DFL);
   const int nothing = open("/dev/null", O_RDWR);
+  forget_interrupt_scopes();
   const auto use = [nothing](int file, int as) { dup2(file < 0 ? nothing : file, as); };
   use(errors, STDERR_FILENO);
   use(input, STDIN_FILENO);

@@ -129,8 +129,22 @@ std::string own_program() {
 
 Child::Child(Child&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 
+// After Ctrl-C a child may put in order what it is doing, such as the mark of a kernel that is tried.
+static void let_end(pid_t process) {
+  constexpr std::chrono::milliseconds turn{10};
+  constexpr int most_turns = 500;
+  kill(process, SIGTERM);
+  for (int i = 0; i < most_turns; ++i, std::this_thread::sleep_for(turn)) {
+    siginfo_t ended{};
+    if (waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        ended.si_pid != 0)
+      return;
+  }
+}
+
 Child::~Child() {
   if (state_ == nullptr) return;
+  if (interrupt_signal() != 0 && state_->process > 0) let_end(state_->process);
   wait(0);
   delete state_;
 }

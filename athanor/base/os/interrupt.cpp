@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
 #include <string_view>
 
@@ -22,7 +23,8 @@ constexpr int hang_up = 0, broken_pipe = 0;  // there are none
 constexpr std::array held{SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 constexpr int hang_up = SIGHUP, broken_pipe = SIGPIPE;
 #endif
-constexpr std::time_t one_hang_up = 2;  // seconds
+// A terminal that is closed sends several, and timeout(1) sends one to the program and one to its group.
+constexpr int64_t one_hang_up = 2000, one_termination = 200;  // milliseconds
 
 #ifdef _WIN32
 using Handling = void (*)(int);
@@ -31,9 +33,20 @@ using Handling = struct sigaction;
 #endif
 volatile std::sig_atomic_t noted = 0;
 volatile std::sig_atomic_t asked = 0;  // the first signal that a person or the system sent
-volatile std::time_t asked_at = 0;
+volatile int64_t asked_at = 0;         // in milliseconds
 std::atomic<int> depth{0};
 std::array<Handling, held.size()> before{};
+
+/// By a function that a signal's handler may call.
+int64_t milliseconds() {
+#ifdef _WIN32
+  return int64_t{1000} * std::time(nullptr);
+#else
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000;
+#endif
+}
 
 /// What may hang is told how it can be left. By write(), which a signal's handler may call.
 void say_how_to_end_at_once() {
@@ -49,13 +62,15 @@ extern "C" void note_signal(int signal) {
     if (noted == 0) noted = signal;
     return;
   }
-  const std::time_t now = std::time(nullptr);
+  const int64_t now = milliseconds();
+  const bool again = (signal == hang_up && asked == hang_up && now - asked_at <= one_hang_up) ||
+                     (signal == SIGTERM && asked == SIGTERM && now - asked_at <= one_termination);
   if (asked == 0) {
     noted = signal;
     asked = signal;
     asked_at = now;
     if (signal == SIGINT) say_how_to_end_at_once();
-  } else if (signal != hang_up || asked != hang_up || now - asked_at > one_hang_up) {
+  } else if (!again) {
     std::signal(signal, SIG_DFL);  // a second request means: do not wait
     std::raise(signal);
   }
@@ -99,6 +114,13 @@ InterruptScope::InterruptScope() {
 InterruptScope::~InterruptScope() {
   if (--depth > 0) return;
   for (size_t i = 0; i < held.size(); ++i) restore(held[i], before[i]);
+}
+
+void forget_interrupt_scopes() {
+  depth = 0;
+  noted = 0;
+  asked = 0;
+  finishing = 0;
 }
 
 int interrupt_signal() { return noted; }
