@@ -8,7 +8,8 @@
 
 namespace athanor {
 
-/// If one lives longer than `patience`, the program ends with a message about `what`: "trying the kernel 'b'".
+/// If one lives longer than `patience`, the program ends with a message about `what`: "trying the kernel
+/// 'b'".
 class Watchdog {
  public:
   explicit Watchdog(std::string what, std::chrono::milliseconds patience = std::chrono::minutes(1));

@@ -7,8 +7,8 @@ namespace athanor {
 /// While one lives, a wish to stop is noted instead of ending the program: Ctrl-C (SIGINT), SIGTERM, a
 /// terminal that is closed (SIGHUP), a pipe without a reader (SIGPIPE). A second SIGINT, SIGTERM or
 /// SIGHUP ends the program at once. Hang-ups within two seconds are one, for a shell hands on what the system
-/// sends too; and so are SIGTERMs within 0.2 s, for timeout(1) sends two. What the program was started to ignore (nohup) it goes on ignoring. One scope within
-/// another changes nothing.
+/// sends too; so are SIGTERMs within 0.2 s, for timeout(1) sends two. What the program was started to ignore
+/// (nohup) it goes on ignoring. One scope within another changes nothing.
 class InterruptScope {
  public:
   InterruptScope();
