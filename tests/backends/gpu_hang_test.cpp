@@ -13,13 +13,6 @@
 namespace athanor::testing {
 namespace {
 
-class Site final : public CommandSite {
- public:
-  std::string step() const override { return "plan step 3 (conv2d in layer1)"; }
-  std::string where() const override { return "net.cpp:12"; }
-  std::string label() const override { return "3 conv2d"; }
-};
-
 class GpuHang : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -37,7 +30,7 @@ class GpuHang : public ::testing::Test {
           "kernel", [](gpu::Stream) {}, &site);
   }
 
-  Site site;
+  TestSite site{"plan step 3 (conv2d in layer1)"};
   HostDriver* driver = nullptr;
   std::unique_ptr<gpu::GpuDevice> device;
 };

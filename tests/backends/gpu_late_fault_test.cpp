@@ -12,17 +12,6 @@
 namespace athanor::testing {
 namespace {
 
-class NumberedSite final : public CommandSite {
- public:
-  explicit NumberedSite(int number) : number_(number) {}
-  std::string step() const override { return "plan step " + std::to_string(number_) + " (take_along)"; }
-  std::string where() const override { return "net.cpp:12"; }
-  std::string label() const override { return "take_along"; }
-
- private:
-  int number_;
-};
-
 class GpuLateFault : public ::testing::Test {
  protected:
   GpuLateFault() {
@@ -33,7 +22,7 @@ class GpuLateFault : public ::testing::Test {
 
   /// A launch that may fault; with an index that is out of range, it does.
   void launch(int number, int32_t index = 0) {
-    const NumberedSite site(number);
+    const TestSite site("plan step " + std::to_string(number) + " (take_along)");
     const gpu::Faults::Report report = device->faults.expect({"take_along", 8}, &site);
     const auto run = [&](gpu::Stream) {
       auto* const words = static_cast<int32_t*>(report.place.memory);

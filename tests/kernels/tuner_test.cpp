@@ -220,7 +220,7 @@ TEST_F(Tuner, DropsAKernelThatFailsWhenTheBestTakeTurns) {
 }
 
 TEST_F(Tuner, RemembersNothingOfADeviceThatIsLost) {
-  for (const int last : {0, 10, 25, 35}) {  // the best take turns from call 24 on
+  for (const int last : {0, 10, 25, 35}) {  // while all are timed, and while the best take turns
     next_process();
     int calls = 0;
     fake_.timer = [&](const std::string& name, int runs) {

@@ -12,9 +12,11 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "athanor/backends/gpu/device.h"
 #include "athanor/base/error.h"
+#include "athanor/kernels/queue.h"
 
 namespace athanor::testing {
 
@@ -118,6 +120,18 @@ class HostDriver final : public gpu::Driver {
   mutable std::mutex mutex_;
   std::map<gpu::Memory, size_t> sizes_;
   size_t held_ = 0;
+};
+
+/// What commands are for: "plan step 3 (conv2d in layer1)", in line 12 of net.cpp.
+class TestSite final : public CommandSite {
+ public:
+  explicit TestSite(std::string step) : step_(std::move(step)) {}
+  std::string step() const override { return step_; }
+  std::string where() const override { return "net.cpp:12"; }
+  std::string label() const override { return step_; }
+
+ private:
+  std::string step_;
 };
 
 }  // namespace athanor::testing

@@ -50,8 +50,7 @@ void Faults::forget(int code) {
 }
 
 void Faults::fetch() {
-  if (!possible_) return;
-  const std::scoped_lock lock(fetching_);  // who finds nothing to fetch finds the copy in the stream
+  const std::scoped_lock lock(fetching_);  // then a copy that another thread makes is in the stream already
   if (!possible_.exchange(false)) return;
   try {
     device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));
@@ -76,10 +75,10 @@ void Faults::check() {
   Words fault{};
   driver.download(kernels.stream(), fault.data(), {memory_, 0}, sizeof fault);
   kernels.await_all();
-  if (fault[0] == 0) return;  // another thread's copy came late
-  driver.fill(kernels.stream(), {memory_, 0}, 0, sizeof fault);
+  if (fault[0] != 0) driver.fill(kernels.stream(), {memory_, 0}, 0, sizeof fault);
   driver.download(kernels.stream(), fetched_.load(), {memory_, 0}, sizeof fault);
   kernels.await_all();
+  if (fault[0] == 0) return;  // a copy of another thread came late, and the fault has been reported
   const auto kept = kept_.find(fault[0]);
   const Expected& expected =
       kept != kept_.end() ? kept->second : expected_[static_cast<size_t>(fault[0]) % remembered];
