@@ -219,25 +219,6 @@ void explain_clock(Fact& clock) {
       clock.note = "The kernel's files contradict each other here; which of them holds is not known.";
 }
 
-// `best_link`: nullptr if it is not known.
-void explain_link(Fact& link, Fact* best_link, const std::string& best) {
-  const std::string* used = std::get_if<std::string>(&link.in_use.value);
-  const bool contradicted = used != nullptr && link.in_use.source == "amdgpu" &&
-                            std::ranges::any_of(link.others, [&](const Reading& other) {
-                              const std::string* said = std::get_if<std::string>(&other.value);
-                              return said != nullptr && *said != *used;
-                            });
-  if (contradicted)
-    link.note = "The driver and PCI contradict each other: PCI's may be the link inside the card. ";
-  // The best is the same driver's word, and as doubtful.
-  if (contradicted && best_link != nullptr && best_link->in_use.source == "amdgpu" && best_link->note.empty())
-    best_link->note = "By the driver, which PCI contradicts: see the link now.";
-  // A card that saves power slows its link down.
-  if (used != nullptr && best.find("GT/s") != std::string::npos && best != *used)
-    link.note += "Links slow down when idle; under load it should reach " + best + ".";
-  while (link.note.ends_with(' ')) link.note.pop_back();
-}
-
 }  // namespace
 
 void explain_conflicts(FoundDevice& device) {
@@ -267,15 +248,7 @@ void explain_conflicts(FoundDevice& device) {
   for (const char* clock : {"clock_mhz", "memory_clock_mhz"})
     if (const auto found = device.properties.find(clock); found != device.properties.end())
       explain_clock(found->second);
-  if (const auto link = device.properties.find("pcie_link_inside"); link != device.properties.end())
-    link->second.note =
-        "Inside the card: every Arc shows this behind its own bridge. The slot's link is that of the bridge, "
-        "which is not seen here.";
-  if (const auto link = device.properties.find("pcie_link"); link != device.properties.end()) {
-    const auto best = device.properties.find("pcie_link_best");
-    explain_link(link->second, best == device.properties.end() ? nullptr : &best->second,
-                 device.text("pcie_link_best"));
-  }
+  explain_links(device);
 }
 
 }  // namespace athanor

@@ -9,6 +9,10 @@ namespace athanor {
 void explain_units(FoundDevice& device, const Machine& machine);
 /// Says why readings of a property differ.
 void explain_conflicts(FoundDevice& device);
+/// Limits what a link can reach at best to what the card, the slot and the data sheet have; notes of links.
+void explain_links(FoundDevice& device);
+/// The meaning of a reading of pcie_link_best that is the slot's, and not the card's.
+inline constexpr const char* slot_link = "of the slot";
 /// Adds f16, bf16 and matrix units, by architecture.
 void add_features(FoundDevice& device);
 

@@ -115,6 +115,26 @@ TEST_F(DetectTest, Rx7900XtxInAHalfSlot) {
   EXPECT_EQ(card.text("matrix_units"), "WMMA");
 }
 
+// What a link can reach is the least of what the card and the slot have, in speed and in lanes.
+TEST_F(DetectTest, TheSlotLimitsTheLink) {
+  const auto in_slot = [&](const char* machine, const char* root, const char* speed, const char* lanes) {
+    const std::string port = std::string("== /sys/devices/pci0000:00/0000:00:") + root;
+    return detect_fixture(machine, port + "/max_link_speed\n" + speed + " GT/s PCIe\n" + port +
+                                       "/max_link_width\n" + lanes + "\n")
+        .devices.at(0);
+  };
+  FoundDevice card = in_slot("rx7900xtx", "01.1", "16.0", "8");
+  EXPECT_EQ(said(card, "pcie_link_best"),
+            "16.0 GT/s x8 pci of the slot, 16.0 GT/s x16 pci, PCIe4 x16 data sheet");
+  EXPECT_EQ(note(card, "pcie_link"), "");  // it has them
+  card = in_slot("rx7900xtx", "01.1", "32.0", "16");
+  EXPECT_EQ(card.text("pcie_link_best"), "16.0 GT/s x16");
+  EXPECT_THAT(note(card, "pcie_link"), HasSubstr("should reach 16.0 GT/s x16."));  // the slot has them
+  card = in_slot("rx6600x2", "01.1", "8.0", "16");
+  EXPECT_EQ(card.text("pcie_link_best"), "8.0 GT/s x8");
+  EXPECT_EQ(note(card, "pcie_link"), "");
+}
+
 TEST_F(DetectTest, EightMi300X) {
   const Detection found = detect_fixture("mi300x8");
   EXPECT_EQ(count_of(found, "gpu"), 8);
@@ -272,7 +292,12 @@ TEST_F(DetectTest, TheSameCardTwice) {
   ASSERT_EQ(count_of(found, "gpu"), 2);
   EXPECT_EQ(use_of(found.devices[0], "opencl").device, "opencl:0");
   EXPECT_EQ(use_of(found.devices[1], "opencl").device, "opencl:1");
+  // The card has 8 lanes, by its data sheet; PCI's 16 are those inside it.
+  EXPECT_EQ(said(found.devices[0], "pcie_link_best"),
+            "16.0 GT/s x8 data sheet, 16.0 GT/s x16 pci, PCIe4 x8 data sheet");
+  EXPECT_THAT(note(found.devices[0], "pcie_link"), HasSubstr("should reach 16.0 GT/s x8."));
   EXPECT_EQ(found.devices[1].text("pcie_link"), "8.0 GT/s x4");
+  EXPECT_THAT(note(found.devices[1], "pcie_link"), HasSubstr("x8, if the slot has as many lanes."));
   ASSERT_EQ(found.dangers.size(), 1U);
   EXPECT_EQ(found.dangers[0].setting, "HIP_VISIBLE_DEVICES=0");
   EXPECT_EQ(found.dangers[0].what, "hides AMD Radeon RX 6600 at 0000:06:00.0 from HIP");

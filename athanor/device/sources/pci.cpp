@@ -6,6 +6,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/device/data_sheet.h"
+#include "athanor/device/explain.h"
 #include "athanor/device/pci.h"
 #include "athanor/device/sighting.h"
 
@@ -175,7 +176,13 @@ std::vector<Sighting> sightings_of_pci(const Machine& machine) {
     // Every Arc has this link behind its own bridge, so it is none of the slot where that cannot be seen.
     const bool inside = device.vendor == intel && slot == device.folder && best == "2.5 GT/s x1";
     seen.add(inside ? "pcie_link_inside" : "pcie_link", link);
-    if (!inside) seen.add("pcie_link_best", best);
+    if (!inside) {
+      seen.add("pcie_link_best", best);
+      // The port that the card is plugged into.
+      if (const auto place = machine.resolve(slot); best && place)
+        if (const auto of_slot = link_of(machine, place->substr(0, place->rfind('/')), "max"))
+          seen.add("pcie_link_best", Value(*of_slot), slot_link);
+    }
     if (const auto node = machine.read_number(device.folder + "/numa_node"); node && *node >= 0)
       seen.add("numa_node", node);
     seen.render_minor = render_minor_of(machine, device);
