@@ -75,6 +75,7 @@ Why why_not_opencl(const FoundDevice& device, const RuntimeState* state, const s
   const std::string vendor = device.text("vendor");
   if (vendor == "AMD" && device.kind != "cpu" && machine.exists("/sys/class/kfd"))
     why = why_no_amd(device, machine);
+  if (vendor == "NVIDIA" && device.kind != "cpu") why = why_no_nvidia(device, machine);
   if (vendor == "Intel" && !device.text("render_node").empty())
     why = closed(machine, device.text("render_node"));
   if (!why.text.empty()) return why;

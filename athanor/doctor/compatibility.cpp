@@ -73,6 +73,11 @@ const Compatibility::DriverBranch* Compatibility::last_driver(int sm) const {
   return nullptr;
 }
 
+const Compatibility::DriverBranch* Compatibility::driver_branch(uint32_t number) const {
+  const auto found = std::ranges::find(last_branch, number, &DriverBranch::branch);
+  return found == last_branch.end() ? nullptr : &*found;
+}
+
 const Compatibility::OnnxRuntime* Compatibility::onnxruntime_gpu(const Version& version) const {
   const OnnxRuntime* found = nullptr;
   for (const OnnxRuntime& one : onnxruntime)

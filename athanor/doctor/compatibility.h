@@ -19,8 +19,8 @@ struct Compatibility {
     Version version, driver;
     int oldest_sm = 0, newest_sm = 0;
   };
-  struct DriverBranch {  // of NVIDIA's driver: the newest one for chips below `below_sm`
-    int below_sm = 0;
+  struct DriverBranch {  // of NVIDIA's driver: the newest one for chips from `from_sm` to below `below_sm`
+    int from_sm = 0, below_sm = 0;
     uint32_t branch = 0;
     std::string chips;  // "Maxwell, Pascal, Volta"
   };
@@ -128,6 +128,8 @@ struct Compatibility {
   std::optional<Version> oldest_driver(const Version& cuda_version) const;
   /// The last branch of NVIDIA's driver for a compute capability (61); nullptr where newer ones run it too.
   const DriverBranch* last_driver(int sm) const;
+  /// What a branch is the last for; nullptr if the data does not have it.
+  const DriverBranch* driver_branch(uint32_t number) const;
   /// nullptr for versions older or newer than the data.
   const OnnxRuntime* onnxruntime_gpu(const Version& version) const;
   /// Compute capabilities that a torch wheel has kernels for; none where they are unknown.

@@ -131,8 +131,9 @@ void read_cuda(Compatibility& all, const Part& table) {
   for (const Part& row : table.at("minimum_driver").rows())
     all.minimum_driver[row.at("major").count<uint32_t>()] = row.at("driver").version();
   for (const Part& row : table.at("last_branch").rows())
-    all.last_branch.push_back(
-        {row.at("below_sm").count<int>(), row.at("branch").count<uint32_t>(), row.at("chips").text()});
+    all.last_branch.push_back({all.last_branch.empty() ? 0 : all.last_branch.back().below_sm,
+                               row.at("below_sm").count<int>(), row.at("branch").count<uint32_t>(),
+                               row.at("chips").text()});
   if (all.cuda.empty()) table.at("release").fail("is empty");
   if (all.minimum_driver.empty()) table.at("minimum_driver").fail("is empty");
 }

@@ -74,6 +74,9 @@ Diagnosis diagnose(const std::vector<Check>& checks, const Look& look, const std
     for (const std::string& need : check.needs) causes.insert(roots[need].begin(), roots[need].end());
     Result result{&check, look(check), Verdict::ok, {}};
     result.verdict = verdict_of(check, result.finding.status, !causes.empty());
+    // A goal that fails by itself is not unknown, whatever it saw.
+    if (result.verdict == Verdict::skipped && result.finding.status == Status::fail)
+      result.finding.evidence.clear();
     if (result.verdict == Verdict::skipped && !result.finding.evidence.empty()) unseen.insert(check.id);
     // Nor does it work for all that is known while something that it needs is not.
     if (result.verdict == Verdict::ok && check.severity == Severity::goal)

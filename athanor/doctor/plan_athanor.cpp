@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "athanor/base/text.h"
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/opencl_drivers.h"
 #include "athanor/doctor/plan_gpus.h"
 #include "athanor/doctor/plan_links.h"
@@ -129,18 +130,19 @@ void add_loader(InstallPlan& plan, const Facts& facts) {
                          false});
 }
 
-void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu) {
+void add_driver(InstallPlan& plan, const Facts& facts, const Gpu& gpu, const Gpus& all) {
   if (gpu.vendor == Vendor::nvidia) {
-    Link driver = nvidia_driver_link(facts, std::nullopt);
+    Gpus gpus = all;
+    std::erase_if(gpus, [](const Gpu* one) { return one->vendor != Vendor::nvidia; });
+    Link driver = nvidia_driver_link(facts, gpus, std::nullopt);
+    const auto last = last_driver(facts, gpus);
     if (facts.nvidia().version.empty())
-      driver.value = driver.newer.en.empty()
-                         ? "NVIDIA"
-                         : fmt::format("NVIDIA, branch {} at most", last_nvidia_driver(facts)->branch);
+      driver.value = last ? fmt::format("NVIDIA, branch {} at most", last->branch) : "NVIDIA";
     if (!driver.broken) driver.reason = {"any version that supports the card", "任何支持该显卡的版本"};
     driver.part = part_of(facts, "driver", gpu);
     plan.links.push_back(std::move(driver));
     const std::string others = plan.driver_test;
-    need_nvidia(plan, facts, std::nullopt);
+    need_nvidia(plan, facts, gpus, std::nullopt);
     // Any of them is enough.
     if (!others.empty()) plan.driver_test += " || " + others;
     return;
@@ -162,6 +164,12 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
   plan.goal = "athanor";
   plan.packages = {"g++", "cmake", "ninja-build", "ccache", "pkg-config", "git"};
   const Gpus chosen = chosen_gpus(facts, choice);
+  // Cards that the driver has dropped keep it from none of the others.
+  Gpus kept = chosen;
+  const auto left_behind = [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); };
+  const auto is_nvidia = [](const Gpu* gpu) { return gpu->vendor == Vendor::nvidia; };
+  if (std::ranges::any_of(chosen, [&](const Gpu* gpu) { return is_nvidia(gpu) && !left_behind(gpu); }))
+    std::erase_if(kept, left_behind);
   std::vector<Vendor> vendors;
   for (const Gpu& gpu : facts.gpus()) {
     PlannedGpu planned{
@@ -170,6 +178,9 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
       planned.reason = {"not used: another device was asked for", "不使用：指定了其他设备"};
     } else if (const Text why = not_ours(gpu); !why.en.empty()) {
       planned.reason = why;
+    } else if (std::find(kept.begin(), kept.end(), &gpu) == kept.end()) {
+      const Text why_not = left_behind_reason(facts, *last_driver(facts, gpu));
+      planned.reason = {"not used: " + why_not.en, "不使用：" + why_not.zh};
     } else if (gpu.device.empty() && gpu.without_compiler.empty() &&
                opencl_use(facts, gpu).state == State::impossible) {
       planned.reason = own_runtime_asked(facts, gpu)
@@ -187,7 +198,7 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
     } else {
       if (std::find(vendors.begin(), vendors.end(), gpu.vendor) == vendors.end()) {
         vendors.push_back(gpu.vendor);
-        add_driver(plan, facts, gpu);
+        add_driver(plan, facts, gpu, kept);
       }
       add_opencl(plan, facts, gpu, planned);
     }

@@ -8,6 +8,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
@@ -79,15 +80,27 @@ void add_with_chips(std::vector<Gpus>& groups, const Gpus& gpus) {
   }
 }
 
+std::string what_is_installed(const InstallPlan& plan) {
+  return join(plan.packages) + (plan.index.empty() ? "" : " from " + plan.index);
+}
+
 // Of a GPU that the plan is not for, though it could be: `alone` is its own plan.
-void describe_other(PlannedGpu& planned, const Gpu& gpu, const InstallPlan& plan, const InstallPlan& alone,
-                    const Gpus& used) {
+void describe_other(PlannedGpu& planned, const Facts& facts, const Gpu& gpu, const InstallPlan& plan,
+                    const InstallPlan& alone, const Gpus& used) {
   const bool same_vendor = !used.empty() && used.front()->vendor == gpu.vendor;
   const std::string command = same_vendor
                                   ? fmt::format("--plan {} --device {}", plan.goal, gpu.index)
                                   : fmt::format("--plan {} --vendor {}", plan.goal, to_string(gpu.vendor));
-  if (const Link* broken = alone.broken()) {
-    planned.reason = {"not used: " + broken->reason.en, "不使用：" + broken->reason.zh};
+  const Link* broken = alone.broken();
+  const bool left_behind = is_left_behind(facts, gpu) && !alone.packages.empty();
+  if (broken != nullptr || left_behind) {
+    const Text why = left_behind ? left_behind_reason(facts, *last_driver(facts, gpu)) : broken->reason;
+    planned.reason = {"not used: " + why.en, "不使用：" + why.zh};
+    if (left_behind) {
+      const std::string what = what_is_installed(alone);
+      planned.reason.en += ". With such a driver: " + what;
+      planned.reason.zh += "。换用后可安装：" + what;
+    }
     if (used.empty() && plan.broken() == nullptr)
       planned.reason.en += "; this plan is for the CPU", planned.reason.zh += "；本方案只用 CPU";
   } else if (used.empty()) {
@@ -101,7 +114,7 @@ void describe_other(PlannedGpu& planned, const Gpu& gpu, const InstallPlan& plan
                       "不使用：指定了另一个；为它安装的软件也适用于本 GPU"};
   } else {
     planned.use = PlannedGpu::Use::apart;
-    const std::string what = join(alone.packages) + (alone.index.empty() ? "" : " from " + alone.index);
+    const std::string what = what_is_installed(alone);
     const Text why = same_vendor ? Text{"this one has no kernels for it", "本环境没有它的内核"}
                                  : Text{"one has the kernels of one vendor", "一个环境只含一个厂商的内核"};
     planned.reason = {
@@ -205,7 +218,7 @@ void describe_gpus(InstallPlan& plan, const Facts& facts, const Gpus& used, cons
       planned.reason = {"not used: only Athanor takes it, through OpenCL (--plan athanor)",
                         "不使用：只有 Athanor 可通过 OpenCL 使用它（--plan athanor）"};
     } else {
-      describe_other(planned, gpu, plan, alone({&gpu}), used);
+      describe_other(planned, facts, gpu, plan, alone({&gpu}), used);
     }
     plan.gpus.push_back(std::move(planned));
   }

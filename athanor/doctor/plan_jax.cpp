@@ -119,8 +119,8 @@ void plan_jax(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   if (!nvidia.empty()) {
     const Compatibility::JaxCuda* chosen = jax_cuda_for(facts, nvidia);
     const auto needed = chosen != nullptr ? chosen->driver : Compatibility::known().jax_cuda.front().driver;
-    plan.links.push_back(nvidia_driver_link(facts, needed));
-    need_nvidia(plan, facts, needed);
+    plan.links.push_back(nvidia_driver_link(facts, nvidia, needed));
+    need_nvidia(plan, facts, nvidia, needed);
     if (chosen == nullptr) {
       plan.links.back().broken = true;
       plan.links.back().reason = {
@@ -128,6 +128,7 @@ void plan_jax(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
                       Compatibility::known().jax_cuda.front().oldest_sm, origin("jax")),
           fmt::format("JAX 需要 {} 以上的驱动和 sm_{} 以上的 GPU（{}）", needed.text(),
                       Compatibility::known().jax_cuda.front().oldest_sm, origin("jax"))};
+      plan.links.back().newer = other_ways(facts, nvidia);
       return;
     }
     plan.links.push_back({"CUDA",

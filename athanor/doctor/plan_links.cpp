@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "athanor/doctor/probes/shared.h"
+#include "athanor/doctor/last_driver.h"
 
 namespace athanor::doctor {
 std::vector<Version> pythons_here(const Facts& facts) {
@@ -41,18 +41,11 @@ Link python_link(const Facts& facts, const Version& python, const std::string& r
   return link;
 }
 
-const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts) {
-  const Compatibility::DriverBranch* oldest = nullptr;
-  for (const Gpu* gpu : computing_gpus(facts, Vendor::nvidia))
-    if (const auto* last = Compatibility::known().last_driver(sm_number(gpu->arch)))
-      if (oldest == nullptr || last->branch < oldest->branch) oldest = last;
-  return oldest;
-}
-
 // Windows' driver, and one of a machine of which only some files were recorded, may hide their version.
-Text nvidia_driver_state(const Facts& facts) {
+Text nvidia_driver_state(const Facts& facts, const Gpus& gpus) {
   if (!facts.nvidia().version.empty()) return {"loaded", "已加载"};
-  for (const Gpu* gpu : computing_gpus(facts, Vendor::nvidia)) {
+  for (const Gpu* gpu : gpus) {
+    if (is_left_behind(facts, *gpu)) return left_behind_reason(facts, *last_driver(facts, *gpu));
     if (gpu->driver == "dxg")
       return {"Windows has it; its version could not be read", "由 Windows 提供；无法读取其版本"};
     if (gpu->driver == "nvidia" || gpu->driver == "?")
@@ -61,41 +54,49 @@ Text nvidia_driver_state(const Facts& facts) {
   return {"none is loaded", "当前没有加载"};
 }
 
-Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed) {
+Link nvidia_driver_link(const Facts& facts, const Gpus& gpus, const std::optional<Version>& needed) {
   const std::string& here = facts.nvidia().version;
   const std::string from = needed ? needed->text() : "?";
-  const auto* last = last_nvidia_driver(facts);
-  const std::string wanted = last == nullptr ? fmt::format("NVIDIA {} or newer", from)
-                                             : fmt::format("NVIDIA {} to {}", from, last->branch);
+  const auto last = last_driver(facts, gpus);
+  const std::string wanted = !last ? fmt::format("NVIDIA {} or newer", from)
+                             : needed && needed->at(0) <= last->branch
+                                 ? fmt::format("NVIDIA {} to {}", from, last->branch)
+                                 : fmt::format("NVIDIA, branch {} at most", last->branch);
   Link link{"driver", here.empty() ? wanted : "NVIDIA " + here, {}, {}, false};
-  const Text state = nvidia_driver_state(facts);
+  const Text state = nvidia_driver_state(facts, gpus);
   link.reason = {fmt::format("{}; this CUDA needs {} or newer{}", state.en, from,
                              here.empty() ? "" : fmt::format(" ({})", origin("cuda"))),
                  fmt::format("{}；此 CUDA 需要 {} 以上{}", state.zh, from,
                              here.empty() ? "" : fmt::format("（{}）", origin("cuda")))};
-  if (last == nullptr) return link;
+  if (!last) return link;
   link.newer = {fmt::format("another GPU: {} is the last branch that runs {}", last->branch, last->chips),
                 fmt::format("更换 GPU：{} 是支持 {} 的最后一个分支", last->branch, last->chips)};
-  if (const auto version = Version::parse(here); version && version->at(0) > last->branch) {
+  // One that is loaded runs other GPUs, which would be disturbed.
+  if (!here.empty() &&
+      std::ranges::any_of(gpus, [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); })) {
     link.broken = true;
-    link.reason = {
-        fmt::format("too new: {} is the last branch that runs {}; athanor doctor says how to change it",
-                    last->branch, last->chips),
-        fmt::format("太新：{} 是支持 {} 的最后一个分支；athanor doctor 会说明如何更换", last->branch,
-                    last->chips)};
+    link.reason = left_behind_reason(facts, *last);
   }
   return link;
 }
 
-void need_nvidia(InstallPlan& plan, const Facts& facts, const std::optional<Version>& needed) {
-  const auto* last = last_nvidia_driver(facts);
+Text other_ways(const Facts& facts, const Gpus& gpus) {
+  Text ways{"another GPU, Athanor through OpenCL (--plan athanor), or the CPU (--device cpu)",
+            "更换 GPU、通过 OpenCL 使用 Athanor（--plan athanor），或只用 CPU（--device cpu）"};
+  if (!last_driver(facts, gpus)) ways.en = "a newer driver, " + ways.en, ways.zh = "更新驱动、" + ways.zh;
+  return ways;
+}
+
+void need_nvidia(InstallPlan& plan, const Facts& facts, const Gpus& gpus,
+                 const std::optional<Version>& needed) {
+  const auto last = last_driver(facts, gpus);
   const std::string from = needed ? needed->text() : "any";
   plan.driver_test = "nvidia-smi >/dev/null 2>&1";
   plan.driver_hint =
       fmt::format("NVIDIA's driver ({}) does not answer: install it, restart, and see: athanor doctor",
-                  last != nullptr ? fmt::format("{}, of branch {} at most", from, last->branch)
-                  : needed        ? from + " or newer"
-                                  : from);
+                  last     ? fmt::format("{}, of branch {} at most", from, last->branch)
+                  : needed ? from + " or newer"
+                           : from);
 }
 
 void need_amd(InstallPlan& plan) {

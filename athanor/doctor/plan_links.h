@@ -17,15 +17,16 @@ Version choose_python(const Facts& facts, const Version& oldest, const std::opti
 std::string origin(const char* table);
 
 Link python_link(const Facts& facts, const Version& python, const std::string& range);
-/// The newest branch of the driver that runs all of the GPUs; nullptr where that is any.
-const Compatibility::DriverBranch* last_nvidia_driver(const Facts& facts);
-/// Broken where the loaded one is too new for a GPU.
-Link nvidia_driver_link(const Facts& facts, const std::optional<Version>& needed);
+/// For these GPUs. Broken where the loaded one has dropped one of them.
+Link nvidia_driver_link(const Facts& facts, const Gpus& gpus, const std::optional<Version>& needed);
 Link amd_driver_link(const Facts& facts);
 /// The kernel's driver, and Level Zero, through which PyTorch reaches Intel's GPUs.
 void add_intel_driver_links(InstallPlan& plan, const Facts& facts, const Gpu& gpu);
+/// What else there is where no wheel runs on these GPUs and a driver that runs them.
+Text other_ways(const Facts& facts, const Gpus& gpus);
 /// What a script tests before anything is installed.
-void need_nvidia(InstallPlan& plan, const Facts& facts, const std::optional<Version>& needed);
+void need_nvidia(InstallPlan& plan, const Facts& facts, const Gpus& gpus,
+                 const std::optional<Version>& needed);
 void need_amd(InstallPlan& plan);
 
 // For GPUs of one vendor, or for the CPU where there are none of them.

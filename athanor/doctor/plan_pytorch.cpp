@@ -1,3 +1,4 @@
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/plan_links.h"
 
 #include <fmt/format.h>
@@ -16,6 +17,15 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
   if (wheel.flavour == "xpu")
     return {fmt::format("the newest known; XPU wheels are made for this GPU ({})", origin("xpu")),
             fmt::format("已知的最新版本；XPU wheel 支持此 GPU（{}）", origin("xpu"))};
+  // Of a chip that is not known, only that nothing speaks against it.
+  if (wheel.flavour.starts_with("cu") &&
+      std::ranges::any_of(gpus, [](const Gpu* gpu) { return gpu->arch.empty(); }))
+    return {fmt::format("the newest known that may run here: the driver fits; which chip the GPU has, and so "
+                        "whether the wheel has kernels for it, is not known ({})",
+                        origin("pytorch")),
+            fmt::format("可能可用的已知最新版本：驱动符合要求；此 GPU 的芯片未知，因此 wheel 是否包含其内核也"
+                        "未知（{}）",
+                        origin("pytorch"))};
   if (!wheel.therock)
     return {fmt::format("the newest known whose wheels run on this GPU and driver ({})", origin("pytorch")),
             fmt::format("其 wheel 支持此 GPU 和驱动的已知最新版本（{}）", origin("pytorch"))};
@@ -33,6 +43,29 @@ Text torch_reason(const TorchWheel& wheel, const std::vector<const Gpu*>& gpus) 
                   tested ? "AMD 在此芯片上测试" : "AMD 未说明是否在此芯片上测试过", origin("therock"))};
 }
 
+// What a newer CUDA than that would take.
+Text newer_cuda(const Facts& facts, const Gpus& gpus, const Version& cuda) {
+  const Compatibility& known = Compatibility::known();
+  const auto last = last_driver(facts, gpus);
+  for (const Compatibility::Toolkit& toolkit : known.cuda) {
+    if (toolkit.version <= cuda) continue;
+    const auto needed = known.oldest_driver(toolkit.version);
+    const auto without =
+        std::ranges::find_if(gpus, [&](const Gpu* gpu) { return !may_run(facts, *gpu, toolkit.oldest_sm); });
+    const bool dropped = last && needed && needed->at(0) > last->branch;
+    if (without == gpus.end() && !dropped) continue;
+    const std::string whom = without != gpus.end() && !(*without)->arch.empty() ? (*without)->arch
+                             : last                                             ? last->chips
+                                                                                : "it";
+    return {fmt::format("another GPU: CUDA {} and newer do not support {}", toolkit.version.text(), whom),
+            fmt::format("更换 GPU：CUDA {} 起不再支持 {}", toolkit.version.text(), whom)};
+  }
+  const auto& [major, driver] = *known.minimum_driver.rbegin();
+  if (major <= cuda.at(0)) return {};
+  return {fmt::format("CUDA {} needs a driver from {} on", major, driver.text()),
+          fmt::format("CUDA {} 需要 {} 以上的驱动", major, driver.text())};
+}
+
 // Why none of the newer releases was taken.
 Text newer_torch(const TorchWheel& wheel) {
   const Compatibility& known = Compatibility::known();
@@ -47,8 +80,13 @@ Text newer_torch(const TorchWheel& wheel) {
   if (rocm && known.pytorch.back().rocm.empty())
     return {fmt::format("for which ROCm {} is built is not known to the data", newest),
             fmt::format("数据中没有 {} 对应的 ROCm 版本", newest)};
-  return {fmt::format("{} has no wheel for this GPU or driver", newest),
-          fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest)};
+  const auto next = std::ranges::find_if(
+      known.pytorch, [&](const auto& release) { return release.version > wheel.version; });
+  if (next == known.pytorch.end() || &*next == &known.pytorch.back())
+    return {fmt::format("{} has no wheel for this GPU or driver", newest),
+            fmt::format("{} 没有支持此 GPU 或驱动的 wheel", newest)};
+  return {fmt::format("{} and newer have no wheel for this GPU or driver", next->version.text()),
+          fmt::format("{} 起没有支持此 GPU 或驱动的 wheel", next->version.text())};
 }
 
 }  // namespace
@@ -61,7 +99,7 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
       Version::parse(cuda) ? Compatibility::known().oldest_driver(*Version::parse(cuda)) : std::nullopt;
   const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
   if (vendor == Vendor::nvidia)
-    plan.links.push_back(nvidia_driver_link(facts, needed)), need_nvidia(plan, facts, needed);
+    plan.links.push_back(nvidia_driver_link(facts, gpus, needed)), need_nvidia(plan, facts, gpus, needed);
   else if (vendor == Vendor::amd)
     plan.links.push_back(amd_driver_link(facts)), need_amd(plan);
   else if (vendor == Vendor::intel)
@@ -69,34 +107,14 @@ void plan_pytorch(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
   if (wheel.index.empty()) {
     const bool driver = wheel.driver_too_old;
     if (driver) plan.links.back().broken = true;
-    plan.links.push_back(
-        {"PyTorch",
-         "-",
-         wheel.obstacle,
-         {"a newer driver, another GPU, Athanor through OpenCL (--plan athanor), or the CPU "
-          "(--device cpu)",
-          "更新驱动、更换 GPU、通过 OpenCL 使用 Athanor（--plan athanor），或只用 CPU（--device "
-          "cpu）"},
-         !driver});
+    plan.links.push_back({"PyTorch", "-", wheel.obstacle, other_ways(facts, gpus), !driver});
     return;
   }
   const Version newest = Compatibility::known().pytorch.back().version;
   if (!cuda.empty()) {
     Link toolkit{
         "CUDA", cuda, {"comes in the wheel; nothing to install", "包含在 wheel 中，无需安装"}, {}, false};
-    const auto& newest_major = *Compatibility::known().minimum_driver.rbegin();
-    const Compatibility::Toolkit& newest_toolkit = Compatibility::known().cuda.back();
-    const auto left_behind = std::find_if(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-      return sm_number(gpu->arch) > 0 && sm_number(gpu->arch) < newest_toolkit.oldest_sm;
-    });
-    if (left_behind != gpus.end())
-      toolkit.newer = {
-          fmt::format("another GPU: CUDA {} does not support {}", newest_major.first, (*left_behind)->arch),
-          fmt::format("更换 GPU：CUDA {} 不再支持 {}", newest_major.first, (*left_behind)->arch)};
-    else if (newest_major.first > Version::parse(cuda)->at(0))
-      toolkit.newer = {
-          fmt::format("CUDA {} needs a driver from {} on", newest_major.first, newest_major.second.text()),
-          fmt::format("CUDA {} 需要 {} 以上的驱动", newest_major.first, newest_major.second.text())};
+    toolkit.newer = newer_cuda(facts, gpus, *Version::parse(cuda));
     plan.links.push_back(toolkit);
   }
   if (wheel.flavour.starts_with("rocm")) {

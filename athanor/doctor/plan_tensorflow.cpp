@@ -1,3 +1,4 @@
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/plan_links.h"
 
 #include <fmt/format.h>
@@ -60,7 +61,7 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
     return;
   }
   plan.check = "import tensorflow as tf; print(tf.__version__, tf.config.list_physical_devices())";
-  const auto driver = Version::parse(facts.nvidia().version);
+  const auto driver = usable_driver(facts, nvidia);
   const Compatibility::Framework* release = nullptr;
   if (nvidia.empty() && !amd.empty()) {
     plan.links.push_back(amd_driver_link(facts));
@@ -74,16 +75,27 @@ void plan_tensorflow(InstallPlan& plan, const Facts& facts, const Gpus& gpus) {
     for (auto one = Compatibility::known().tensorflow.rbegin();
          one != Compatibility::known().tensorflow.rend() && release == nullptr; ++one) {
       const auto needed = Compatibility::known().oldest_driver(one->cuda.front());
-      if (nvidia.empty() || !driver || !needed || *driver >= *needed) release = &*one;
+      const auto* toolkit = Compatibility::known().toolkit(one->cuda.front());
+      const bool compiled = std::ranges::all_of(nvidia, [&](const Gpu* gpu) {
+        return toolkit == nullptr || may_run(facts, *gpu, toolkit->oldest_sm);
+      });
+      if (compiled && (nvidia.empty() || !driver || !needed || *driver >= *needed)) release = &*one;
     }
     const Compatibility::Framework& shown_release =
         release == nullptr ? Compatibility::known().tensorflow.front() : *release;
     const auto needed = Compatibility::known().oldest_driver(shown_release.cuda.front());
     if (!nvidia.empty()) {
-      plan.links.push_back(nvidia_driver_link(facts, needed));
-      need_nvidia(plan, facts, needed);
+      plan.links.push_back(nvidia_driver_link(facts, nvidia, needed));
+      need_nvidia(plan, facts, nvidia, needed);
       if (release == nullptr) {
         plan.links.back().broken = true;
+        const auto* oldest = Compatibility::known().toolkit(shown_release.cuda.front());
+        if (needed && oldest != nullptr)
+          plan.links.back().reason = {fmt::format("TensorFlow needs {} or newer and a GPU from sm_{} on ({})",
+                                                  needed->text(), oldest->oldest_sm, origin("tensorflow")),
+                                      fmt::format("TensorFlow 需要 {} 以上的驱动和 sm_{} 以上的 GPU（{}）",
+                                                  needed->text(), oldest->oldest_sm, origin("tensorflow"))};
+        plan.links.back().newer = other_ways(facts, nvidia);
         return;
       }
       plan.links.push_back(

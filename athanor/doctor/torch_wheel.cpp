@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "athanor/device/chip_order.h"
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/plan_links.h"
-#include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
 namespace {
@@ -31,17 +31,17 @@ TorchWheel made(const Compatibility::Framework& release, const std::string& flav
   return wheel;
 }
 
-TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<Version>& driver,
+TorchWheel for_nvidia(const Facts& facts, const std::vector<const Gpu*>& gpus,
                       const std::optional<Version>& python) {
   const Compatibility& known = Compatibility::known();
+  const auto driver = usable_driver(facts, gpus);
   bool driver_is_it = false;
   for (auto release = known.pytorch.rbegin(); release != known.pytorch.rend(); ++release) {
     if (!fits(*release, python)) continue;
     for (auto cuda = release->cuda.rbegin(); cuda != release->cuda.rend(); ++cuda) {
       const auto range = known.torch_sm(release->version, *cuda);
       const bool chips = !range || std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-        const int number = sm_number(gpu->arch);
-        return number == 0 || (number >= range->oldest && number <= range->newest);
+        return may_run(facts, *gpu, range->oldest, range->newest);
       });
       if (!chips) continue;
       const auto needed = known.oldest_driver(*cuda);
@@ -51,7 +51,12 @@ TorchWheel for_nvidia(const std::vector<const Gpu*>& gpus, const std::optional<V
   }
   TorchWheel none;
   none.driver_too_old = driver_is_it;
-  if (driver_is_it)
+  if (const auto last = last_driver(facts, gpus); driver_is_it && last)
+    none.obstacle = {fmt::format("no wheel runs with branch {} of NVIDIA's driver, the last for {}",
+                                 last->branch, last->chips),
+                     fmt::format("没有可与 NVIDIA 驱动分支 {}（{} 的最后一个）一起运行的 wheel", last->branch,
+                                 last->chips)};
+  else if (driver_is_it)
     none.obstacle = {fmt::format("the NVIDIA driver {} is older than every wheel needs", driver->text()),
                      fmt::format("NVIDIA 驱动 {} 比所有 wheel 的要求都旧", driver->text())};
   else
@@ -140,7 +145,7 @@ TorchWheel torch_wheel(const Facts& facts, const std::vector<const Gpu*>& gpus,
   TorchWheel wheel;
   const Vendor vendor = gpus.empty() ? Vendor::other : gpus.front()->vendor;
   if (vendor == Vendor::nvidia)
-    wheel = for_nvidia(gpus, Version::parse(facts.nvidia().version), python);
+    wheel = for_nvidia(facts, gpus, python);
   else if (vendor == Vendor::amd)
     wheel = for_amd(gpus, python);
   else if (vendor == Vendor::intel)

@@ -148,9 +148,12 @@ TEST(Compatibility, IsReadAndAnswers) {
     EXPECT_NE(known.rocm_release(version(release)), nullptr) << release;
   EXPECT_EQ(*known.oldest_driver(version("12.8")), version("525"));
   EXPECT_FALSE(known.oldest_driver(version("99.0")));
+  EXPECT_EQ(known.last_driver(37), known.driver_branch(470));  // Kepler is sm_30 to sm_37
+  EXPECT_EQ(known.driver_branch(470)->from_sm, 30);
+  EXPECT_EQ(known.driver_branch(595), nullptr);
   EXPECT_EQ(known.torch_sm(version("2.11"), version("12.6"))->newest, 90);
   EXPECT_TRUE(known.torch_sm(version("2.11"), version("12.6"))->certain);
-  EXPECT_FALSE(known.torch_sm(version("2.6"), version("12.4"))->certain);
+  EXPECT_FALSE(known.torch_sm(version("2.4"), version("12.4"))->certain);
   EXPECT_FALSE(known.torch_sm(version("9.0"), version("99.0")));
   for (const auto& [table, origin] : known.origins) {
     EXPECT_FALSE(origin.source.empty()) << table;

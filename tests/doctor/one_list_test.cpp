@@ -142,6 +142,34 @@ TEST_P(OneList, IsWhatPlansSpeakOf) {
   }
 }
 
+// Without a driver, or in a virtual machine, a GPU computes nothing here: no one promises it.
+TEST_P(OneList, PromisesNoGpuWithoutADriver) {
+  const UnpackedMachine machine(GetParam());
+  const Facts facts(*machine);
+  if (facts.system().wsl || !machine->covers("/sys/bus/pci/devices")) return;  // drivers are not seen
+  const Diagnosis diagnosis = diagnose(checks(), facts);
+  const Result* goal = diagnosis.find("works.athanor.gpu");
+  const Detection found = detect(*machine);
+  const auto gpus = gpus_by_detect(found);
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    const std::string driver = gpus[i]->text("kernel_driver");
+    const bool bound = std::filesystem::exists(machine.root() / "sys/bus/pci/devices" /
+                                               gpus[i]->text("pci_address") / "driver");
+    if (bound || gpus[i]->text("pci_address").empty() || !driver.empty()) continue;
+    SCOPED_TRACE(gpus[i]->name);
+    for (const BackendUse& use : gpus[i]->backends) EXPECT_FALSE(use.usable) << use.backend;
+    for (const Evidence& seen : goal->finding.evidence) {
+      EXPECT_TRUE(goal->verdict != Verdict::ok || seen.said.find(gpus[i]->name) == std::string::npos);
+    }
+    for (const char* name : {"athanor", "pytorch", "tensorflow", "jax"}) {
+      const PlannedGpu planned = make_plan(facts, name).gpus.at(i);
+      if (planned.use == PlannedGpu::Use::used) {
+        EXPECT_THAT(planned.reason.en, HasSubstr("once this is mended")) << name;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Recorded, OneList, ::testing::ValuesIn(all_machines()), [](const auto& instance) {
   std::string name = instance.param;
   std::replace_if(

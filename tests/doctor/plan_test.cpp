@@ -299,10 +299,7 @@ TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
   EXPECT_THAT(reason("doctor/trap-visible-devices"),
               HasSubstr("once nothing hides it: CUDA_VISIBLE_DEVICES=-1"));
   EXPECT_THAT(reason("doctor/healthy-rx6800xt"), Not(HasSubstr("once")));
-  const UnpackedMachine old("doctor/trap-driver-ignores-old-card"), loader("doctor/trap-no-opencl-loader"),
-      sys("doctor/only-sys-amd");
-  EXPECT_THAT(make_plan(Facts(*old), "athanor").links.at(1).reason.en,
-              HasSubstr("is too new for NVIDIA Pascal"));
+  const UnpackedMachine loader("doctor/trap-no-opencl-loader"), sys("doctor/only-sys-amd");
   const InstallPlan with_loader = make_plan(Facts(*loader), "athanor");
   EXPECT_TRUE(std::ranges::any_of(with_loader.links, [](const Link& link) {
     return link.value == "ocl-icd-libopencl1" &&
@@ -358,6 +355,72 @@ TEST(PytorchPlans, HaveXpuWheelsForArc) {
     EXPECT_THAT(plan.broken()->reason.en, HasSubstr("Intel"));
     EXPECT_EQ(plan_with("arc-a770", goal, {"", "cpu"}).broken(), nullptr);
   }
+}
+
+// A Tesla K80 and driver 595, which says that 470 is the last: that runs CUDA 11 (from 450 on), and not 12
+// (from 525 on).
+TEST(Plans, AreForTheLastDriverOfACardThatWasDropped) {
+  const InstallPlan torch = plan_on("trap-kepler", "pytorch");
+  ASSERT_EQ(torch.broken(), nullptr);
+  EXPECT_THAT(torch.index, HasSubstr("/whl/cu118"));
+  EXPECT_THAT(torch.packages, ElementsAre("torch==2.3.*"));  // the last with cuDNN 8, which runs it
+  EXPECT_EQ(link_of(torch, "driver").value, "NVIDIA 450 to 470");
+  EXPECT_THAT(link_of(torch, "driver").reason.en, HasSubstr("595.58.03 is too new: 470 is the last branch"));
+  EXPECT_THAT(link_of(torch, "CUDA").newer.en, HasSubstr("CUDA 12.0 and newer do not support Kepler"));
+  EXPECT_THAT(link_of(torch, "PyTorch").reason.en, HasSubstr("is not known"));  // which Kepler it is
+  EXPECT_THAT(link_of(torch, "PyTorch").newer.en, HasSubstr("2.4 and newer have no wheel"));
+  EXPECT_THAT(plan_as(torch, "script"), HasSubstr("of branch 470 at most"));
+  EXPECT_THAT(plan_on("trap-kepler", "tensorflow").packages, ElementsAre("tensorflow[and-cuda]==2.14.*"));
+  const InstallPlan jax = plan_on("trap-kepler", "jax");
+  ASSERT_NE(jax.broken(), nullptr);
+  EXPECT_THAT(jax.broken()->reason.en, AllOf(HasSubstr("525"), HasSubstr("sm_52")));
+  EXPECT_THAT(jax.broken()->newer.en, HasSubstr("--device cpu"));
+  EXPECT_EQ(link_of(plan_on("trap-kepler", "athanor"), "driver").value, "NVIDIA, branch 470 at most");
+  const InstallPlan pascal = plan_on("trap-driver-too-new", "pytorch");
+  ASSERT_EQ(pascal.broken(), nullptr);
+  EXPECT_THAT(pascal.index, HasSubstr("/whl/cu126"));
+  EXPECT_THAT(link_of(pascal, "driver").reason.en, HasSubstr("595.58.03 is too new: 580"));
+  EXPECT_THAT(link_of(pascal, "CUDA").newer.en, HasSubstr("CUDA 13.0 and newer do not support sm_61"));
+}
+
+// Beside a card that the driver runs, one that it ignores is left out, by every plan.
+TEST(Plans, LeaveOutACardThatTheDriverIgnores) {
+  const auto other = [](const InstallPlan& plan) { return plan.gpus.at(1).reason; };
+  for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"}) {
+    SCOPED_TRACE(goal);
+    const InstallPlan plan = plan_on("trap-driver-ignores-old-card", goal);
+    ASSERT_EQ(plan.broken(), nullptr);
+    EXPECT_THAT(uses_of(plan), ElementsAre("used", "unused"));
+    EXPECT_THAT(other(plan).en,
+                HasSubstr("not used: the driver 595.58.03 is too new: 580 is the last branch"));
+    EXPECT_THAT(other(plan).zh, HasSubstr("580"));
+    EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: NVIDIA Pascal"));
+    const InstallPlan alone = plan_with("doctor/trap-driver-ignores-old-card", goal, {"", "1"});
+    ASSERT_NE(alone.broken(), nullptr);
+    EXPECT_EQ(alone.broken()->part, "driver");
+  }
+  EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "pytorch")).en, HasSubstr("/whl/cu126"));
+  EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "jax")).en, HasSubstr("jax[cuda12]"));
+  // Nor does a driver that is only installed run both.
+  const UnpackedMachine unloaded("doctor/trap-driver-ignores-old-card");
+  for (const char* path :
+       {"proc/driver/nvidia", "sys/module/nvidia", "sys/bus/pci/devices/0000:01:00.0/driver"})
+    std::filesystem::remove_all(unloaded.root() / path);
+  const InstallPlan later = make_plan(Facts(*unloaded), "pytorch");
+  EXPECT_THAT(uses_of(later), ElementsAre("used", "unused"));
+  EXPECT_THAT(later.gpus.at(0).reason.en, HasSubstr("NVIDIA's driver is not loaded"));
+  EXPECT_THAT(other(later).en, AllOf(HasSubstr("595.58.03 is too new"), HasSubstr("/whl/cu126")));
+  // Of a chip that the data does not have, the log alone tells.
+  const UnpackedMachine kepler("doctor/trap-driver-ignores-old-card");
+  write_text(kepler.root() / "sys/bus/pci/devices/0000:02:00.0/device", "0x102d\n");
+  std::filesystem::create_directories(kepler.root() / "var/log");
+  write_text(kepler.root() / "var/log/dmesg",
+             "[    6.1] NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n");
+  const Facts facts(*kepler);
+  const InstallPlan plan = make_plan(facts, "pytorch");
+  EXPECT_THAT(uses_of(plan), ElementsAre("used", "unused"));
+  EXPECT_THAT(other(plan).en,
+              AllOf(HasSubstr("470 is the last branch that runs Kepler"), HasSubstr("cu118")));
 }
 
 TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {

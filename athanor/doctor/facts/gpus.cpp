@@ -74,6 +74,8 @@ const char* to_string(Vendor vendor) {
                                     : "other";
 }
 
+bool Gpu::is_driven() const { return !driver.empty() && driver != "vfio-pci" && driver != "nouveau"; }
+
 std::string Gpu::title() const {
   return arch.empty() || name.find(arch) != std::string::npos ? name : fmt::format("{} ({})", name, arch);
 }

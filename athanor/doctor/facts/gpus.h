@@ -39,6 +39,9 @@ struct Gpu {
   /// then also what is missing, and what brings it.
   std::string without_compiler, compiler_missing;
 
+  /// A driver of this system runs it: neither none, nor one that gives it to a virtual machine, nor nouveau,
+  /// through which nothing here computes.
+  bool is_driven() const;
   /// "AMD Radeon RX 6800 XT (gfx1030)"
   std::string title() const;
   /// "PCI 0000:03:00.0", "Windows' GPU", ...

@@ -19,11 +19,12 @@ const AddProbe examined("device.examined",
 const AddProbe cpu("works.athanor", [](const Facts&) { return pass(); });
 
 const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
-  std::vector<Gpu> used;
+  std::vector<Gpu> used, without_driver;
   for (const Gpu& gpu : f.gpus()) {
     // The word of a runtime that was asked counts more than files.
     const bool served = opencl_use(f, gpu).state == OpenclUse::State::served && gpu.opencl_hidden_by.empty();
-    if (!gpu.device.empty() || (served && !opencl_answered(f))) used.push_back(gpu);
+    if (!gpu.device.empty() || (served && !opencl_answered(f)))
+      (gpu.device.empty() && !gpu.is_driven() ? without_driver : used).push_back(gpu);
   }
   if (f.gpus().empty()) return skip();
   if (used.empty() && !opencl_answered(f) && !f.machine().covers(opencl_vendors_folder(f)))
@@ -34,6 +35,7 @@ const AddProbe gpu("works.athanor.gpu", [](const Facts& f) {
       return runtime_not_recorded(gpu);
   // Of a record without the runtimes' answers only files speak: detect says then that it is not known.
   const bool by_files = std::ranges::any_of(used, [](const Gpu& gpu) { return gpu.device.empty(); });
+  if (used.empty() && !without_driver.empty()) return fail().seen("devices", counted_titles(without_driver));
   return used.empty()
              ? fail()
              : pass().seen("devices", counted_titles(used) + (by_files ? " (by installed files)" : ""));

@@ -7,6 +7,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/doctor/compatibility.h"
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/probes/shared.h"
 
 namespace athanor::doctor {
@@ -88,46 +89,26 @@ const AddProbe nvidia_loaded("nvidia.driver.loaded", [](const Facts& f) {
   return finding.with("gpu", gpu->title()).with("installed", installed ? "yes" : "no");
 });
 
-// What the driver says of a card that it left behind, in one message of several lines:
-//   NVRM: The NVIDIA GeForce GTX 1050 GPU installed in this system is
-//   NVRM:  supported through the NVIDIA 580.xx Legacy drivers. Please
-//   NVRM:  ... The 595.58.03 NVIDIA driver will ignore this GPU.
-std::string branch_in(const std::string& line) {
-  const size_t at = line.find("NVIDIA "), end = line.find(".xx Legacy");
-  return at == std::string::npos || end == std::string::npos || end < at + 7
-             ? std::string()
-             : line.substr(at + 7, end - at - 7);
-}
-
 const AddProbe legacy("nvidia.driver.legacy", [](const Facts& f) {
   const auto gpus = f.gpus(Vendor::nvidia);
   if (gpus.empty() || f.system().wsl) return skip();
-  const NvidiaDriver& nvidia = f.nvidia();
-  const bool loaded = !nvidia.module_version.empty();
-  const std::string& there = loaded ? nvidia.module_version : nvidia.library_version;
-  const auto driver = Version::parse(there);
   // The same driver may run another card: then only this card has a problem.
   const bool runs_another = std::any_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-    return gpu->driver == "nvidia" && Compatibility::known().last_driver(sm_number(gpu->arch)) == nullptr;
+    return gpu->driver != "vfio-pci" && !is_left_behind(f, *gpu);
   });
-  const auto finding = [&](const Gpu& gpu) {
-    return (runs_another ? warn() : fail())
-        .with("gpu", gpu.title())
-        .with("driver", there.empty() ? "?" : there);
-  };
   for (const Gpu* gpu : gpus) {
-    const auto* last = Compatibility::known().last_driver(sm_number(gpu->arch));
-    if (gpu->driver == "nvidia" || last == nullptr || !driver || driver->at(0) <= last->branch) continue;
-    return finding(*gpu)
-        .seen(loaded ? "/proc/driver/nvidia/version" : nvidia.library, there)
-        .seen(gpu->arch_source, gpu->arch)
-        .with("branch", std::to_string(last->branch));
+    if (!is_left_behind(f, *gpu)) continue;
+    const LastDriver last = *last_driver(f, *gpu);
+    const std::string there = newest_nvidia_driver(f);
+    Finding finding = runs_another ? warn() : fail();
+    if (!there.empty())
+      finding.seen(f.nvidia().module_version.empty() ? f.nvidia().library : f.nvidia().source, there);
+    return finding.seen(last.source, last.said)
+        .with("gpu", gpu->title())
+        .with("driver", there.empty() ? "?" : there)
+        .with("branch", std::to_string(last.branch));
   }
-  const auto said = f.log_lines({"NVRM", ".xx Legacy drivers"}, 1);
-  const auto left =
-      std::find_if(gpus.begin(), gpus.end(), [](const Gpu* gpu) { return gpu->driver.empty(); });
-  if (said.empty() || branch_in(said.front()).empty() || left == gpus.end()) return pass();
-  return finding(**left).seen("kernel log", said.front()).with("branch", branch_in(said.front()));
+  return pass();
 });
 
 const AddProbe mismatch("nvidia.driver.mismatch", [](const Facts& f) {

@@ -7,6 +7,7 @@
 
 #include "athanor/base/text.h"
 #include "athanor/device/pci.h"
+#include "athanor/doctor/last_driver.h"
 #include "athanor/doctor/plan.h"
 
 namespace athanor::doctor {
@@ -14,7 +15,9 @@ namespace athanor::doctor {
 std::vector<const Gpu*> computing_gpus(const Facts& facts, Vendor vendor) {
   std::vector<const Gpu*> all = facts.gpus(vendor);
   std::erase_if(all, [](const Gpu* gpu) { return gpu->driver == "vfio-pci" || gpu->driver == "radeon"; });
-  // A GPU that NVIDIA's driver ignores while it runs others.
+  // A GPU that NVIDIA's driver ignores while it runs others, or would.
+  const auto left_behind = [&](const Gpu* gpu) { return is_left_behind(facts, *gpu); };
+  if (!std::all_of(all.begin(), all.end(), left_behind)) std::erase_if(all, left_behind);
   const auto runs = [](const Gpu* gpu) { return gpu->driver == "nvidia"; };
   if (std::any_of(all.begin(), all.end(), runs))
     std::erase_if(all, [](const Gpu* gpu) { return gpu->vendor == Vendor::nvidia && gpu->driver.empty(); });
@@ -92,12 +95,11 @@ std::optional<InstalledRocm> newest_rocm(const Facts& facts) {
 }
 
 const Compatibility::JaxCuda* jax_cuda_for(const Facts& facts, const std::vector<const Gpu*>& gpus) {
-  const auto driver = Version::parse(facts.nvidia().version);
+  const auto driver = usable_driver(facts, gpus);
   const Compatibility::JaxCuda* found = nullptr;
   for (const Compatibility::JaxCuda& row : Compatibility::known().jax_cuda) {
-    const bool chips = std::all_of(gpus.begin(), gpus.end(), [&](const Gpu* gpu) {
-      return gpu->arch.empty() || sm_number(gpu->arch) >= row.oldest_sm;
-    });
+    const bool chips = std::all_of(gpus.begin(), gpus.end(),
+                                   [&](const Gpu* gpu) { return may_run(facts, *gpu, row.oldest_sm); });
     if (chips && (!driver || *driver >= row.driver)) found = &row;
   }
   return found;
