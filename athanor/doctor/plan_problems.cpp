@@ -15,18 +15,30 @@ const Check* check_named(const std::string& id) {
   return found == checks().end() ? nullptr : &*found;
 }
 
-// Runtimes, libraries and Python packages are what plans install.
-bool is_below_installations(const Check& check) {
-  return check.layer != "runtime" && check.layer != "library" && check.layer != "python" &&
-         check.layer != "goal";
+// Python packages are what plans of frameworks install; runtimes and libraries, what Athanor's speaks of.
+bool is_mended_by(const InstallPlan& plan, const Check& check) {
+  const bool of_athanor = check.layer == "runtime" || check.layer == "library";
+  return check.layer == "goal" || (plan.goal == "athanor" ? of_athanor : check.layer == "python");
 }
 
-void add_needs(const Check& check, std::set<std::string>& ids) {
+void add_needs(const InstallPlan& plan, const Check& check, std::set<std::string>& ids) {
   for (const std::string& id : check.needs)
     if (const Check* need = check_named(id)) {
-      if (is_below_installations(*need)) ids.insert(id);
-      add_needs(*need, ids);
+      if (!is_mended_by(plan, *need)) ids.insert(id);
+      add_needs(plan, *need, ids);
     }
+}
+
+// "works.jax.amd" is none of a plan for other vendors' GPUs.
+bool is_goal_of(const InstallPlan& plan, const Check& check) {
+  if (check.layer != "goal" || check.id == "works.athanor" || !check.id.starts_with("works." + plan.goal))
+    return false;
+  for (const char* vendor : {"amd", "nvidia", "intel"})
+    if (check.id.ends_with(std::string(".") + vendor))
+      return std::ranges::any_of(plan.gpus, [&](const PlannedGpu& gpu) {
+        return gpu.vendor == vendor && gpu.use == PlannedGpu::Use::used;
+      });
+  return true;
 }
 
 // A card without a working driver is a warning only where others work.
@@ -51,9 +63,7 @@ bool is_about(const Result& problem, const PlannedGpu& gpu) {
 void say_what_hinders(InstallPlan& plan, const Facts& facts) {
   std::set<std::string> ids;
   for (const Check& check : checks())
-    if (check.layer == "goal" && check.id.starts_with(fmt::format("works.{}", plan.goal)) &&
-        check.id != "works.athanor")
-      add_needs(check, ids);
+    if (is_goal_of(plan, check)) add_needs(plan, check, ids);
   const Diagnosis diagnosis = diagnose(checks(), facts, ids);
   for (PlannedGpu& gpu : plan.gpus) {
     if (gpu.use != PlannedGpu::Use::used) continue;

@@ -423,6 +423,19 @@ TEST(Plans, LeaveOutACardThatTheDriverIgnores) {
               AllOf(HasSubstr("470 is the last branch that runs Kepler"), HasSubstr("cu118")));
 }
 
+// What a plan does not mend stands beside the GPU, in whichever layer it is; what is of other goals does not.
+TEST(Plans, SayWhatTheyDoNotMend) {
+  const auto reason = [](const char* machine, const char* goal) {
+    return plan_on(machine, goal).gpus.at(0).reason.en;
+  };
+  for (const char* goal : {"pytorch", "tensorflow", "jax"})
+    EXPECT_THAT(reason("row23-fabric-manager", goal), HasSubstr("The fabric manager does not run"));
+  EXPECT_THAT(reason("row11-hiprtc-headers", "pytorch"), HasSubstr("has no C++ headers"));
+  EXPECT_THAT(reason("row24-mixed-libraries", "pytorch"), HasSubstr("LD_LIBRARY_PATH"));
+  EXPECT_EQ(reason("row24-mixed-libraries", "jax"), "used");  // of torch's copies
+  EXPECT_EQ(reason("row26-cpu-wheel", "pytorch"), "used");    // which the plan mends
+}
+
 TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
   const std::string name = "doctor/trap-amd-and-nvidia";
   for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
