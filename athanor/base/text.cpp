@@ -106,6 +106,11 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
+std::string path_in(std::string_view folder, std::string_view name) {
+  while (folder.ends_with('/')) folder.remove_suffix(1);
+  return std::string(folder) + "/" + std::string(name);
+}
+
 std::string trim(std::string_view text) {
   constexpr std::string_view white = " \t\r\n\v\f";
   const size_t start = text.find_first_not_of(white);

@@ -30,6 +30,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 /// The parts of a text between separators. An empty text gives one empty part.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// "/home/ada/.config" of "/home/ada" and ".config"; "/.config" of "/". The folder may end in '/'.
+std::string path_in(std::string_view folder, std::string_view name);
+
 /// The text without white space at its ends.
 std::string trim(std::string_view text);
 

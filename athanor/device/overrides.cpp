@@ -51,8 +51,8 @@ Overrides::Overrides(const Machine& machine) {
       everywhere_[property] = value;
   }
   const auto config = machine.environment("XDG_CONFIG_HOME");
-  const std::string folder = config && !config->empty() ? *config : machine.user().home + "/.config";
-  const std::string file = folder + "/athanor/devices.toml";
+  const std::string folder = config && !config->empty() ? *config : path_in(machine.user().home, ".config");
+  const std::string file = path_in(folder, "athanor/devices.toml");
   const auto text = machine.read(file);
   if (!text) return;
   try {

@@ -49,7 +49,7 @@ std::vector<std::string> site_packages(const Machine& machine) {
   for (const std::string& folder : split(machine.environment("PATH").value_or(""), ':'))
     if (folder.starts_with('/') && folder.ends_with("/bin"))
       prefixes.push_back(folder.substr(0, folder.size() - 4));
-  if (machine.user().home.starts_with('/')) prefixes.push_back(machine.user().home + "/.local");
+  if (machine.user().home.starts_with('/')) prefixes.push_back(path_in(machine.user().home, ".local"));
   prefixes.emplace_back("/usr/local");
   std::vector<std::string> all;
   std::set<std::string> seen;

@@ -21,7 +21,8 @@ const T& once(std::optional<T>& kept, const Read& read) {
 
 std::string environment_file(const Machine& machine) {
   const auto folder = machine.environment("XDG_CONFIG_HOME");
-  return (folder && !folder->empty() ? *folder : machine.user().home + "/.config") + "/athanor/env";
+  return path_in(folder && !folder->empty() ? *folder : path_in(machine.user().home, ".config"),
+                 "athanor/env");
 }
 
 const System& Facts::system() const {

@@ -73,6 +73,7 @@ bool is_plain_path(std::string_view path) {
 bool is_system_path(std::string_view path) {
   if (!is_plain_path(path)) return true;
   if (std::count(path.begin(), path.end(), '/') < 2) return true;  // "/home", "/tmp", "/data"
+  if (path.starts_with("/.")) return true;                         // "/.cache/athanor", where HOME is "/"
   for (const std::string_view tree : people_trees)
     if (path.starts_with(tree)) return false;
   return std::any_of(std::begin(system_trees), std::end(system_trees),
@@ -94,9 +95,9 @@ bool leads_to_system(const Machine& machine, const std::string& path) {
 std::string cache_folder(const Facts& facts) {
   if (const auto folder = facts.variable("ATHANOR_CACHE"); folder && !folder->empty()) return *folder;
   if (const auto folder = facts.variable("XDG_CACHE_HOME"); folder && !folder->empty())
-    return *folder + "/athanor";
+    return path_in(*folder, "athanor");
   const std::string& home = facts.machine().user().home;
-  return home.empty() ? "" : home + "/.cache/athanor";
+  return home.empty() ? "" : path_in(home, ".cache/athanor");
 }
 
 OwnFiles own_files(const Facts& facts) {
@@ -105,7 +106,7 @@ OwnFiles own_files(const Facts& facts) {
   if (is_home(machine, machine.user().home)) own.home = machine.user().home;
   const std::string cache = cache_folder(facts);
   if (!leads_to_system(machine, cache)) {
-    own.database = cache + "/athanor.db";
+    own.database = path_in(cache, "athanor.db");
     // A folder that is not called after us may hold other things than ours.
     const std::string name = cache.substr(cache.rfind('/') + 1);
     const bool named = name.starts_with("athanor") || name.starts_with(".athanor");

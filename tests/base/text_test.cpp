@@ -5,6 +5,12 @@
 namespace athanor {
 namespace {
 
+TEST(Paths, AreJoinedByOneSlash) {
+  EXPECT_EQ(path_in("/home/ada", ".config/athanor"), "/home/ada/.config/athanor");
+  EXPECT_EQ(path_in("/home/ada/", "*"), "/home/ada/*");
+  EXPECT_EQ(path_in("/", ".cache"), "/.cache");
+}
+
 TEST(Bytes, AreReadInTheUnitsThatPeopleWrite) {
   EXPECT_EQ(parse_bytes("4096"), 4096);
   EXPECT_EQ(parse_bytes("4096B"), 4096);

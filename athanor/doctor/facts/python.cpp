@@ -88,7 +88,7 @@ PythonEnvironment environment_at(const Machine& machine, const std::string& pref
   std::vector<std::string> folders;
   const std::string home = machine.user().home;
   if (environment.kind != "venv" && !home.empty() && !machine.environment("PYTHONNOUSERSITE"))
-    folders.push_back(home + "/.local" + library + "/site-packages");
+    folders.push_back(path_in(home, ".local") + library + "/site-packages");
   folders.push_back(prefix + library + "/site-packages");
   if (environment.kind == "system" || (system_too && config)) {
     folders.push_back("/usr/local" + library + "/dist-packages");
@@ -140,11 +140,11 @@ std::vector<PythonEnvironment> read_pythons(const Machine& machine) {
       others.push_back(found.substr(0, found.size() - std::string_view(sign).size()));
   };
   if (!home.empty()) {
-    for (const char* place : {"/*", "/.venv", "/.virtualenvs/*", "/venvs/*", "/*/.venv", "/*/venv", "/*/env"})
-      add(home + place, "/pyvenv.cfg");
-    for (const char* place : {"/*conda*", "/*forge*", "/*conda*/envs/*", "/*forge*/envs/*", "/.conda/envs/*"})
-      add(home + place, "/conda-meta");
-    add(home + "/.pyenv/versions/*", "/bin/python3");
+    for (const char* place : {"*", ".venv", ".virtualenvs/*", "venvs/*", "*/.venv", "*/venv", "*/env"})
+      add(path_in(home, place), "/pyvenv.cfg");
+    for (const char* place : {"*conda*", "*forge*", "*conda*/envs/*", "*forge*/envs/*", ".conda/envs/*"})
+      add(path_in(home, place), "/conda-meta");
+    add(path_in(home, ".pyenv/versions/*"), "/bin/python3");
   }
   add("/opt/*", "/pyvenv.cfg");
   add("/opt/*", "/conda-meta");

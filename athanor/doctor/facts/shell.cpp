@@ -154,7 +154,7 @@ std::vector<Setting> read_shell(const Machine& machine) {
   const std::string home = machine.user().home;
   if (!home.empty())
     for (const char* name : {".profile", ".bash_profile", ".bashrc", ".zshenv", ".zprofile", ".zshrc"})
-      files.push_back(home + "/" + name);
+      files.push_back(path_in(home, name));
   for (const std::string& file : files) {
     auto settings = parse_shell(machine.read(file).value_or(""), file);
     // pam_env reads this file and exports all of it.
@@ -167,7 +167,7 @@ std::vector<Setting> read_shell(const Machine& machine) {
 
 std::string shell_file(const Machine& machine) {
   const bool zsh = machine.environment("SHELL").value_or("").ends_with("zsh");
-  return machine.user().home + (zsh ? "/.zshrc" : "/.bashrc");
+  return path_in(machine.user().home, zsh ? ".zshrc" : ".bashrc");
 }
 
 }  // namespace athanor::doctor

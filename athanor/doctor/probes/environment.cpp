@@ -184,7 +184,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   while (folder.size() > 1 && machine.status(folder).kind == FileStatus::Kind::missing)
     folder = folder.substr(0, std::max<size_t>(1, folder.rfind('/')));
   const auto space = machine.disk(folder);
-  const std::string database = whole + "/athanor.db";
+  const std::string database = path_in(whole, "athanor.db");
   const FileStatus status = machine.status(folder), file = machine.status(database);
   const bool no_folder = status.kind != FileStatus::Kind::folder || (folder != whole && is_kernels(folder));
   const bool full = space && space->total_bytes > 0 && space->free_bytes < (uint64_t{16} << 20);
@@ -219,7 +219,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
 });
 
 const AddProbe cache_corrupt("environment.cache.corrupt", [](const Facts& f) {
-  const std::string folder = cache_folder(f), file = folder + "/athanor.db";
+  const std::string folder = cache_folder(f), file = path_in(folder, "athanor.db");
   if (!folder.starts_with("/")) return skip();
   const auto head = f.machine().read_bytes(file, 16);
   if (!head) return skip();
