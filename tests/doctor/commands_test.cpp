@@ -368,6 +368,16 @@ TEST(Commands, AreHarmlessOnHostileMachines) {
   EXPECT_GT(given, 1000U);
 }
 
+// Who installs Mesa's OpenCL would otherwise wonder why it lists nothing.
+TEST(Commands, NameTheVariableThatRusticlNeeds) {
+  const UnpackedMachine machine("doctor/row25-no-icd");
+  const Diagnosis diagnosis = diagnose(checks(), Facts(*machine), {"opencl.icd"});
+  const Result& result = *diagnosis.find("opencl.icd");
+  for (const Language language : {Language::en, Language::zh})
+    EXPECT_THAT(result.text(offers(result).front().fix->text, language),
+                HasSubstr("RUSTICL_ENABLE=radeonsi"));
+}
+
 // A loop over ports has each as a word, which one quoted text would not be.
 TEST(Commands, HaveAWordForEachPort) {
   const UnpackedMachine machine(ada());

@@ -85,6 +85,7 @@ const AddProbe icd("opencl.icd", [](const Facts& f) {
     return with_drivers(f, fail())
         .with("gpu", gpu->title())
         .with("vendor", to_string(gpu->vendor))
+        .with("rusticl", rusticl_enable_with(f, rusticl_driver(*gpu)))
         .with("branch", driver.empty() ? "VERSION" : split(driver, '.').front());
   }
   return pass();
