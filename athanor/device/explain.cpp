@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "athanor/device/spoken.h"
+
 namespace athanor {
 namespace {
 
@@ -237,9 +239,12 @@ void explain_conflicts(FoundDevice& device) {
         other.meaning = "what a program may use";
       } else if (const int64_t* a = as_integer(fact.in_use), *b = as_integer(other);
                  a != nullptr && b != nullptr) {
-        fact.note = other.source == fact.in_use.source
-                        ? fmt::format("Its drivers for {} do not agree.", other.source)
-                        : fmt::format("{} and {} do not agree.", fact.in_use.source, other.source);
+        fact.note =
+            other.source == fact.in_use.source
+                ? fmt::format("Its drivers for {} do not agree; the first value counts.",
+                              spoken(other.source))
+                : fmt::format("{} and {} do not agree; what {} says counts.", spoken(fact.in_use.source),
+                              spoken(other.source), spoken(fact.in_use.source));
       } else if (name == "f16" && other.source == "opencl") {
         fact.note = "The chip computes in f16; this OpenCL driver does not let kernels do so.";
       }
