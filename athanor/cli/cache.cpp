@@ -2,9 +2,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "athanor/base/text.h"
 #include "athanor/cli/commands.h"
@@ -12,6 +16,29 @@
 
 namespace athanor::cli {
 namespace {
+
+// The device with what its results hold for ("AMD EPYC, 2 cores (avx2, 2, 2.6.3)"), and what was asked of it:
+// the last of a key's parts, which '|' separates; of an examination Athanor's version and its sources' hash.
+std::pair<std::string, std::string> split_key(const KernelCache::Entry& entry) {
+  std::vector<std::string> parts = split(entry.key, '|');
+  std::string question = parts.back();
+  parts.pop_back();
+  if (entry.kind == "examined" && !parts.empty()) question = "Athanor " + parts.back(), parts.pop_back();
+  if (parts.empty()) return {"", question};
+  const std::vector<std::string> rest(parts.begin() + 1, parts.end());
+  return {rest.empty() ? parts.front() : fmt::format("{} ({})", parts.front(), join(rest)), question};
+}
+
+std::string line_of(const KernelCache::Entry& e, const std::string& what) {
+  if (e.kind == "examined")
+    return e.value.empty()
+               ? fmt::format("  passed its examination by {} in {}\n", what, format_duration(e.seconds))
+               : fmt::format("  failed its examination: {}\n", e.value.substr(0, e.value.find('\n')));
+  return fmt::format(
+      "  {}\n      {}{}{}{}\n", what, e.kind == "marked" ? "never to be tried again: " : "", e.value,
+      e.seconds > 0 ? fmt::format("  {}, spread {:.0f} %", format_duration(e.seconds), 100 * e.spread) : "",
+      e.disturbed ? "  (the machine was busy: provisional)" : "");
+}
 
 int list(bool json) {
   KernelCache& cache = KernelCache::instance();
@@ -37,25 +64,20 @@ int list(bool json) {
     return 0;
   }
   int64_t winners = 0, marked = 0, binaries = 0, bytes = 0;
+  std::vector<std::pair<std::string, std::string>> devices;  // with what is known of each
   for (const auto& e : entries) {
     if (e.kind == "binary") {
       ++binaries;
       bytes += e.bytes;
       continue;
     }
-    if (e.kind == "examined") {
-      std::cout << fmt::format("{}\n    {}\n", e.key,
-                               e.value.empty()
-                                   ? "passed its examination in " + format_duration(e.seconds)
-                                   : "failed its examination: " + e.value.substr(0, e.value.find('\n')));
-      continue;
-    }
-    (e.kind == "winner" ? winners : marked) += 1;
-    std::cout << fmt::format(
-        "{}\n    {}{}{}{}\n", e.key, e.kind == "marked" ? "never to be tried again: " : "", e.value,
-        e.seconds > 0 ? fmt::format("  {}, spread {:.0f} %", format_duration(e.seconds), 100 * e.spread) : "",
-        e.disturbed ? "  (the machine was busy: provisional)" : "");
+    if (e.kind != "examined") (e.kind == "winner" ? winners : marked) += 1;
+    const auto [device, what] = split_key(e);
+    auto found = std::ranges::find(devices, device, &std::pair<std::string, std::string>::first);
+    if (found == devices.end()) found = devices.insert(found, {device, ""});
+    found->second += line_of(e, what);
   }
+  for (const auto& [device, lines] : devices) std::cout << device << '\n' << lines << '\n';
   std::cout << fmt::format(
       "{}: {} tuning results, {} kernels marked as unusable, {} compiled kernels of {}\n",
       cache.file().string(), winners, marked, binaries, format_bytes(static_cast<uint64_t>(bytes)));

@@ -54,6 +54,11 @@ TEST_F(CacheFiles, CarryWhatAMachineKnowsToAnother) {
   EXPECT_EQ(there[1]["value"], "third");
   EXPECT_EQ(there[2]["kind"], "binary");
   EXPECT_EQ(there[2]["bytes"], 5);
+  // People see each device once, above what is known of it.
+  EXPECT_THAT(
+      run({"cache", "ls"}).out,
+      HasSubstr("a device\n  problem of CacheFiles\n      second  2.0 ms, spread 25 %  (the machine was "
+                "busy: provisional)\n  problem of CacheFiles\n      never to be tried again: third\n"));
   EXPECT_EQ(run({"cache", "import", file_}).exit_code, 0) << "a second time changes nothing";
   EXPECT_EQ(ours(), there);
 
