@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <optional>
+#include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/repeated_numbers.h"
 #include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/memory/limit.h"
@@ -19,7 +23,6 @@ namespace {
 struct LoopBuffer {
   DType dtype = DType::u8;
   int64_t elements = 1;
-  bool written = false;
 };
 
 std::vector<LoopBuffer> buffers_of(const std::vector<LoopProgram>& loops) {
@@ -34,18 +37,13 @@ std::vector<LoopBuffer> buffers_of(const std::vector<LoopProgram>& loops) {
       buffer.dtype = operand.dtype;
       buffer.elements = std::max(buffer.elements, last + 1);
     }
-    for (const auto* stores : {&loop.stores, &loop.epilogue_stores})
-      for (const LoopStore& store : *stores) {
-        const LoopOperand& operand = loop.operands[static_cast<size_t>(store.operand)];
-        all[static_cast<size_t>(operand.buffer)].written = true;
-      }
   }
   return all;
 }
 
 // More above zero than below, so that sums do not cancel out.
 HostArray numbers(const LoopBuffer& buffer, uint32_t seed) {
-  std::vector<double> values(static_cast<size_t>(buffer.elements));
+  std::vector<double> values(static_cast<size_t>(std::min(buffer.elements, number_period)));
   uint32_t state = seed;
   for (double& value : values) {
     state = state * 1664525U + 1013904223U;
@@ -53,43 +51,98 @@ HostArray numbers(const LoopBuffer& buffer, uint32_t seed) {
     if (!is_float(buffer.dtype)) value = std::floor(8 * value);
     if (buffer.dtype == DType::u8 || buffer.dtype == DType::b8) value = value > 0;
   }
-  return from_doubles(buffer.dtype, {buffer.elements}, values);
+  return from_doubles(buffer.dtype, {static_cast<int64_t>(values.size())}, values);
 }
 
-// What the buffers that are written hold afterwards.
-std::vector<std::vector<double>> results(Device device, const std::vector<LoopBuffer>& buffers,
-                                         const std::vector<Candidate>& launches, uint32_t seed) {
-  std::vector<std::shared_ptr<Storage>> memory;
-  std::vector<Binding> bindings;
-  size_t scratch = 1;
-  for (const Candidate& launch : launches) scratch = std::max(scratch, launch.scratch_bytes);
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const HostArray host = numbers(buffers[i], seed + static_cast<uint32_t>(i));
-    memory.push_back(allocate(device, host.bytes.size()));
-    memory.back()->write(host.bytes.data(), 0, host.bytes.size());
-    bindings.push_back({memory.back().get(), 0});
+size_t bytes_of(const LoopBuffer& buffer) {
+  return static_cast<size_t>(buffer.elements) * size_of(buffer.dtype);
+}
+
+// A part of a loop: from an index on, along each dimension.
+LoopProgram part_of(const LoopProgram& loop, const Ints& from, const Ints& space) {
+  LoopProgram part = loop;
+  part.space = space;
+  const auto shift = [&](int64_t& offset, const Ints& strides) {
+    for (size_t d = 0; d < from.size(); ++d) offset += from[d] * strides[d];
+  };
+  for (LoopOperand& operand : part.operands) shift(operand.offset, operand.strides);
+  for (auto* steps : {&part.body, &part.epilogue})
+    for (LoopStep& step : *steps)
+      if (step.kind == LoopStep::Kind::index) shift(step.index_offset, step.index_strides);
+  return part;
+}
+
+// What the host computes of a loop: all of it, or of a long one its begin, its middle and its end along the
+// longest dimensions that are not reduced. The parts have no element in common.
+std::vector<LoopProgram> parts_of(const LoopProgram& loop) {
+  constexpr int64_t most = int64_t{1} << 19, parts = 3;  // elements; a few milliseconds
+  if (loop.iterations() <= most) return {loop};
+  Ints space = loop.space;
+  std::vector<bool> whole = loop.reduced;
+  for (int64_t left = loop.iterations(); left > most / parts;) {
+    std::optional<size_t> longest;
+    for (size_t d = 0; d < space.size(); ++d)
+      if (!whole[d] && space[d] >= parts && (!longest || space[d] > space[*longest])) longest = d;
+    if (!longest) break;
+    int64_t& extent = space[*longest];
+    left /= extent;
+    extent = std::clamp<int64_t>(most / parts / left, 1, extent / parts);
+    left *= extent;
+    whole[*longest] = true;
   }
-  memory.push_back(allocate(device, scratch));
-  bindings.push_back({memory.back().get(), 0});
-  for (const Candidate& launch : launches) launch.kernel->enqueue(queue_of(device), bindings);
-  queue_of(device).finish();
-  std::vector<std::vector<double>> all;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i].written) continue;
-    HostArray host(buffers[i].dtype, {buffers[i].elements});
-    memory[i]->read(host.bytes.data(), 0, host.bytes.size());
-    all.push_back(to_doubles(host));
+  if (space == loop.space) return {loop};
+  std::vector<LoopProgram> all;
+  for (int64_t place = 0; place < parts; ++place) {
+    Ints from(space.size());
+    for (size_t d = 0; d < space.size(); ++d) from[d] = place * (loop.space[d] - space[d]) / (parts - 1);
+    all.push_back(part_of(loop, from, space));
   }
   return all;
 }
 
-std::string difference(const std::vector<double>& got, const std::vector<double>& expected, DType dtype) {
+// The elements of an operand, in the order of the loop's index. `results`: index 0 along reduced dimensions.
+std::vector<int64_t> elements_of(const LoopProgram& loop, const LoopOperand& operand, bool results) {
+  std::vector<int64_t> all{operand.offset};
+  for (size_t d = 0; d < loop.space.size(); ++d) {
+    if (results && loop.reduced[d]) continue;
+    std::vector<int64_t> more;
+    more.reserve(all.size() * static_cast<size_t>(loop.space[d]));
+    for (const int64_t element : all)
+      for (int64_t i = 0; i < loop.space[d]; ++i) more.push_back(element + i * operand.strides[d]);
+    all = std::move(more);
+  }
+  return all;
+}
+
+// The first and the last element that an operand reaches.
+std::pair<int64_t, int64_t> reach_of(const LoopProgram& loop, const LoopOperand& operand) {
+  std::pair<int64_t, int64_t> reach{operand.offset, operand.offset};
+  for (size_t d = 0; d < loop.space.size(); ++d) {
+    const int64_t far = operand.strides[d] * (loop.space[d] - 1);
+    (far < 0 ? reach.first : reach.second) += far;
+  }
+  return reach;
+}
+
+HostArray gathered(const std::byte* memory, int64_t first, const std::vector<int64_t>& elements,
+                   DType dtype) {
+  HostArray array(dtype, {static_cast<int64_t>(elements.size())});
+  const size_t size = size_of(dtype);
+  for (size_t i = 0; i < elements.size(); ++i)
+    std::memcpy(array.bytes.data() + i * size, memory + static_cast<size_t>(elements[i] - first) * size,
+                size);
+  return array;
+}
+
+std::string difference(const std::vector<double>& got, const std::vector<double>& expected,
+                       const std::vector<int64_t>& elements, const LoopBuffer& buffer) {
   double largest = 0;
   for (const double value : expected)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
   // Floats of 8 bits may become neighbours, which are up to a quarter apart.
-  const double share = size_of(dtype) == 1 ? 0.25 : size_of(dtype) < 4 ? 3e-2 : 1e-3;
-  const double allowed = is_float(dtype) ? share * largest + 1e-12 : 0;
+  const size_t size = size_of(buffer.dtype);
+  const double share = size == 1 ? 0.25 : size < 4 ? 3e-2 : 1e-3;
+  const double allowed = is_float(buffer.dtype) ? share * largest + 1e-12 : 0;
   size_t wrong = 0, first = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const bool same = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i])) ||
@@ -98,38 +151,85 @@ std::string difference(const std::vector<double>& got, const std::vector<double>
     if (wrong++ == 0) first = i;
   }
   if (wrong <= got.size() / 10'000) return {};
-  return fmt::format("element {} of {} is {:.6g}, not {:.6g}", first, got.size(), got[first],
+  return fmt::format("element {} of {} is {:.6g}, not {:.6g}", elements[first], buffer.elements, got[first],
                      expected[first]);
 }
 
-std::string mismatch_of(Device device, const std::vector<LoopBuffer>& buffers,
-                        const std::vector<Candidate>& host, const Candidate& candidate, uint32_t seed) {
-  const auto expected = results(Device{}, buffers, host, seed),
-             got = results(device, buffers, {candidate}, seed);
-  size_t written = 0;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (!buffers[i].written) continue;
-    const std::string wrong = difference(got[written], expected[written], buffers[i].dtype);
-    if (!wrong.empty()) return fmt::format("buffer {}: {}", i, wrong);
-    ++written;
+// A kernel's run in a device's memory, and the host's runs of parts of its loops beside it.
+class LoopCheck {
+ public:
+  LoopCheck(Device device, const std::vector<LoopBuffer>& buffers, const Candidate& candidate, uint32_t seed)
+      : buffers_(buffers) {
+    std::vector<Binding> bindings;
+    for (const LoopBuffer& buffer : buffers_) {
+      numbers_.push_back(numbers(buffer, seed + static_cast<uint32_t>(numbers_.size())));
+      got_.push_back(allocate(device, bytes_of(buffer)));
+      fill_repeating(*got_.back(), numbers_.back(), bytes_of(buffer));
+      expected_.push_back(allocate(Device{}, bytes_of(buffer)));
+      bindings.push_back({got_.back().get(), 0});
+    }
+    const auto scratch = allocate(device, std::max<size_t>(1, candidate.scratch_bytes));
+    bindings.push_back({scratch.get(), 0});
+    candidate.kernel->enqueue(queue_of(device), bindings);
+    queue_of(device).finish();
   }
-  return {};
-}
+
+  /// How the results of the part differ from the host's; "" if they agree.
+  std::string mismatch(LoopProgram part) {
+    part.buffers = static_cast<int>(buffers_.size());
+    std::vector<Binding> bindings;
+    for (const auto& memory : expected_) bindings.push_back({memory.get(), 0});
+    for (const LoopOperand& operand : part.operands) {
+      const auto [first, last] = reach_of(part, operand);
+      const auto b = static_cast<size_t>(operand.buffer);
+      if (part.iterations() > 0) fill_repeating(expected_[b]->address(), numbers_[b], first, last);
+    }
+    const Candidate host = backend_of(Device{}).loop_kernel(0, part);
+    const auto scratch = allocate(Device{}, std::max<size_t>(1, host.scratch_bytes));
+    bindings.push_back({scratch.get(), 0});
+    host.kernel->enqueue(queue_of(Device{}), bindings);
+    queue_of(Device{}).finish();
+    for (const bool results : {false, true})
+      for (const LoopStore& store : results ? part.epilogue_stores : part.stores)
+        if (std::string wrong = mismatch_of(part, part.operands[static_cast<size_t>(store.operand)], results);
+            !wrong.empty())
+          return wrong;
+    return {};
+  }
+
+ private:
+  std::string mismatch_of(const LoopProgram& part, const LoopOperand& operand, bool results) const {
+    const auto b = static_cast<size_t>(operand.buffer);
+    const LoopBuffer& buffer = buffers_[b];
+    const std::vector<int64_t> elements = elements_of(part, operand, results);
+    if (elements.empty()) return {};
+    const auto [first, last] = std::ranges::minmax(elements);
+    const size_t size = size_of(buffer.dtype);
+    std::vector<std::byte> got(static_cast<size_t>(last - first + 1) * size);
+    got_[b]->read(got.data(), static_cast<size_t>(first) * size, got.size());
+    const auto* expected = static_cast<const std::byte*>(expected_[b]->address());
+    const std::string wrong =
+        difference(to_doubles(gathered(got.data(), first, elements, buffer.dtype)),
+                   to_doubles(gathered(expected, 0, elements, buffer.dtype)), elements, buffer);
+    return wrong.empty() ? wrong : fmt::format("buffer {}: {}", b, wrong);
+  }
+
+  const std::vector<LoopBuffer>& buffers_;
+  std::vector<HostArray> numbers_;
+  std::vector<std::shared_ptr<Storage>> got_, expected_;
+};
 
 }  // namespace
 
 std::string loop_mismatch(Device device, const std::vector<LoopProgram>& loops, const Candidate& candidate) {
-  const Device host{};
   const std::vector<LoopBuffer> buffers = buffers_of(loops);
-  std::vector<Candidate> reference;
-  for (const LoopProgram& loop : loops) {
-    LoopProgram whole = loop;
-    whole.buffers = static_cast<int>(buffers.size());
-    reference.push_back(backend_of(host).loop_kernel(host.index, whole));
-  }
   std::string wrong;
   for (const uint32_t seed : {12345U, 54321U}) {
-    wrong = mismatch_of(device, buffers, reference, candidate, seed);
+    LoopCheck check(device, buffers, candidate, seed);
+    wrong.clear();
+    for (const LoopProgram& loop : loops)
+      for (LoopProgram& part : parts_of(loop))
+        if (wrong.empty()) wrong = check.mismatch(std::move(part));
     if (wrong.empty()) break;
   }
   return wrong;

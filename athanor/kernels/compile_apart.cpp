@@ -2,18 +2,24 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "athanor/base/error.h"
 #include "athanor/base/os/helper.h"
+#include "athanor/base/os/library.h"
 
 namespace athanor {
 namespace {
 
-constexpr int most_processes = 4;
+// Each takes some hundred megabytes: NVRTC or hipRTC.
+const int most_processes = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4U, 16U));
 constexpr double patience_with_a_compiler = 300;  // seconds
 
 std::map<std::string, CompileSource>& compilers() {
@@ -21,8 +27,20 @@ std::map<std::string, CompileSource>& compilers() {
   return all;
 }
 
+// The program `athanor` that was built or installed with this library.
+std::vector<std::string> program_of_this_library() {
+  const std::filesystem::path folder = std::filesystem::path(os::file_of_this_library()).parent_path();
+  for (const char* below : {"athanor", "../bin/athanor", "../../bin/athanor"}) {
+    std::error_code missing;
+    const std::filesystem::path file = folder / below;
+    if (!folder.empty() && std::filesystem::is_regular_file(file, missing))
+      return {file.string(), "compile-kernels"};
+  }
+  return {};
+}
+
 std::vector<std::string>& compiler_program() {
-  static std::vector<std::string> words;
+  static std::vector<std::string> words = program_of_this_library();
   return words;
 }
 

@@ -7,14 +7,16 @@
 
 namespace athanor {
 
-/// Compiles a source for an architecture and returns the binary, or "" if the compiler refuses it.
+/// Compiles a source for a target, such as an architecture, and returns the binary, or "" if the compiler
+/// refuses it.
 using CompileSource =
     std::function<std::string(const std::string& target, const std::string& source, const std::string& name)>;
 /// Makes a compiler known by a name. Returns true.
 bool register_compiler(const std::string& compiler, CompileSource compile);
 
-/// The program that compiles: it is started with these words, the compiler's name and the architecture, and
-/// calls serve_compiler(). Without one, as in a user's own program, nothing is compiled apart.
+/// The program that compiles: it is started with these words, the compiler's name and the target, and calls
+/// serve_compiler(). By default the program `athanor` that was built or installed with this library. {}: none,
+/// and nothing is compiled apart.
 void set_compiler_program(std::vector<std::string> words);
 /// Compiles until the process that started this one is gone.
 void serve_compiler(const std::string& compiler, const std::string& target);

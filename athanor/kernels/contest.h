@@ -1,5 +1,6 @@
 // A contest: the candidates of one request, tried one after the other.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,7 @@ class Contest {
 
   /// Tries all. With `before`: {} as soon as this timing is disturbed too.
   std::optional<Measured> run(const TuningProgress& progress = {});
-  /// Whether this candidate runs and gives the same result as the host. Not for the host itself.
+  /// Whether this candidate runs and gives the right result (see expect()). Not for the host itself.
   bool is_right(size_t candidate);
   /// Those that cannot run or are wrong, so far.
   const std::vector<LeftOut>& dropped() const { return result_.dropped; }
@@ -47,8 +48,13 @@ class Contest {
   };
   double best_seconds() const;
   Trial& trial();
-  void expect();
-  void enter_marked(size_t i);
+  /// Fills expected_ before candidate i is compared: with the host's result or, if the host would take long,
+  /// with that of another candidate of another make.
+  void expect(size_t i);
+  void expect_of_another(size_t i);
+  bool is_expected(size_t i, const TrialResults& result);
+  /// Runs `use` of candidate i, which is dropped if that fails or ended an earlier program.
+  void use_marked(size_t i, const std::function<void()>& use);
   void enter(size_t i);
   void drop(size_t i, const Error& error);
   Samples time(size_t i, double limit, double share = 1);
@@ -66,7 +72,8 @@ class Contest {
   std::unique_ptr<Trial> trial_;
   LoadMeter load_;
   bool expects_ = false;
-  std::vector<double> expected_;
+  TrialResults expected_;
+  std::optional<size_t> reference_;  // the candidate whose result is expected_; none: the host's
   bool only_check_ = false;
   std::vector<Entry> entries_;
   Measured result_;

@@ -6,24 +6,30 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <thread>
+#include <type_traits>
 
 #include "athanor/base/philox.h"
-#include "athanor/graph/host_array.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
+#include "athanor/kernels/repeated_numbers.h"
 
 namespace athanor {
 namespace {
 
-// Random numbers below `bound` for the operand of this number, over all the elements that its strides reach.
-// Operands with numbers in common would hide errors: in a sum of squares the errors of products average out,
-// while the squares add up.
-HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
+// How many elements the operand's strides reach.
+int64_t reach_of(const OperandDesc& operand) {
   int64_t last = 0;
   for (int i = 0; i < operand.shape.rank(); ++i)
     last += std::max<int64_t>(0, operand.shape[i] - 1) * std::abs(operand.strides[static_cast<size_t>(i)]);
-  const int64_t count = std::max(last + 1, operand.shape.size());
-  std::vector<double> values(static_cast<size_t>(count));
+  return std::max(last + 1, operand.shape.size());
+}
+
+// Random numbers below `bound` for the operand of this number: a period of them. Operands with numbers in
+// common would hide errors: in a sum of squares the errors of products average out, while the squares add up.
+HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
+  std::vector<double> values(static_cast<size_t>(std::min(reach_of(operand), number_period)));
   const std::array key = words_of(number);
   for (size_t i = 0; i < values.size();) {
     const std::array counter = words_of(i);
@@ -32,12 +38,10 @@ HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
       values[i++] = 2 * bound * (static_cast<double>(word >> 8) / (1 << 24) - 0.5);
     }
   }
-  return from_doubles(operand.dtype, {count}, values);
+  return from_doubles(operand.dtype, {static_cast<int64_t>(values.size())}, values);
 }
 
-}  // namespace
-
-static int64_t place_of(const OperandDesc& operand, int64_t flat) {
+int64_t place_of(const OperandDesc& operand, int64_t flat) {
   int64_t place = 0;
   for (int axis = operand.shape.rank(); axis-- > 0;) {
     place += flat % operand.shape[axis] * operand.strides[static_cast<size_t>(axis)];
@@ -46,15 +50,72 @@ static int64_t place_of(const OperandDesc& operand, int64_t flat) {
   return place;
 }
 
-/// The same numbers in the order of their indices.
-static HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
+// The same numbers in the order of the operand's indices.
+HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
   HostArray ordered(operand.dtype, operand.shape);
   const size_t size = size_of(operand.dtype);
   for (int64_t i = 0; i < operand.shape.size(); ++i)
     std::memcpy(ordered.bytes.data() + static_cast<size_t>(i) * size,
-                numbers.bytes.data() + static_cast<size_t>(place_of(operand, i)) * size, size);
+                numbers.bytes.data() + static_cast<size_t>(place_of(operand, i) % numbers.size()) * size,
+                size);
   return ordered;
 }
+
+struct Distance {
+  double largest = 0, difference = 0;
+  bool unlike = false;  // one is not finite, and the other not the same
+};
+
+template <class T>
+double number_of(T value) {
+  if constexpr (is_narrow_float(dtype_of<T>))
+    return static_cast<double>(static_cast<float>(value));
+  else
+    return static_cast<double>(value);
+}
+
+template <class T>
+Distance distance_of(std::span<const T> a, std::span<const T> b) {
+  Distance distance;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double x = number_of(a[i]), y = number_of(b[i]);
+    if (!std::isfinite(x) && (std::isnan(x) ? std::isnan(y) : x == y)) continue;
+    distance.unlike |= !std::isfinite(x) || !std::isfinite(y);
+    distance.largest = std::max(distance.largest, std::abs(x));
+    distance.difference = std::max(distance.difference, std::abs(x - y));
+  }
+  return distance;
+}
+
+Distance distance_of(const HostArray& a, const HostArray& b) {
+  constexpr size_t of_a_thread = size_t{1} << 22, most_threads = 8;  // they wait for memory
+  return visit_dtype(a.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // a wrong one may be any byte
+    const auto x = a.as<Stored>(), y = b.as<Stored>();
+    const size_t count =
+        std::clamp<size_t>(x.size() / of_a_thread, 1,
+                           std::min<size_t>(most_threads, std::max(1U, std::thread::hardware_concurrency())));
+    std::vector<Distance> parts(count);
+    const auto work = [&](size_t i) {
+      const size_t from = x.size() * i / count, to = x.size() * (i + 1) / count;
+      parts[i] = distance_of(x.subspan(from, to - from), y.subspan(from, to - from));
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
+    work(0);
+    for (std::thread& thread : threads) thread.join();
+    Distance all;
+    for (const Distance& part : parts) {
+      all.largest = std::max(all.largest, part.largest);
+      all.difference = std::max(all.difference, part.difference);
+      all.unlike |= part.unlike;
+    }
+    return all;
+  });
+}
+
+}  // namespace
 
 Trial::Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as)
     : device_(device), results_(request.outputs) {
@@ -63,25 +124,25 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
     const bool differs = i < numbered_as.size() && numbered_as[i].strides != input.strides;
     const bool small = request.op->fed_back == i;
     const double bound = small ? 1 / std::sqrt(static_cast<double>(input.shape[-1])) : 0.5;
-    const HostArray host = differs ? in_order(numbers_for(i, numbered_as[i], bound), numbered_as[i])
-                                   : numbers_for(i, input, bound);
-    inputs_.push_back(allocate(device, std::max<size_t>(1, host.bytes.size())));
-    inputs_.back()->write(host.bytes.data(), 0, host.bytes.size());
+    HostArray numbers = numbers_for(i, differs ? numbered_as[i] : input, bound);
+    if (differs) numbers = in_order(numbers, numbered_as[i]);
+    const size_t bytes =
+        static_cast<size_t>(differs ? numbers.size() : reach_of(input)) * size_of(input.dtype);
+    inputs_.push_back(allocate(device, std::max<size_t>(1, bytes)));
+    fill_repeating(*inputs_.back(), numbers, bytes);
   }
   for (const auto& output : request.outputs)
-    outputs_.push_back(
-        allocate(device, std::max<size_t>(1, HostArray(output.dtype, output.shape).bytes.size())));
+    outputs_.push_back(allocate(
+        device, std::max<size_t>(1, static_cast<size_t>(output.shape.size()) * size_of(output.dtype))));
 }
 
-std::vector<double> Trial::result(const Candidate& candidate) {
+TrialResults Trial::result(const Candidate& candidate) {
   launch(candidate);
   queue_of(device_).finish();
-  std::vector<double> all;
+  TrialResults all;
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    HostArray host(results_[i].dtype, results_[i].shape);
+    HostArray& host = all.emplace_back(results_[i].dtype, results_[i].shape);
     outputs_[i]->read(host.bytes.data(), 0, host.bytes.size());
-    const std::vector<double> one = to_doubles(host);
-    all.insert(all.end(), one.begin(), one.end());
   }
   return all;
 }
@@ -112,7 +173,7 @@ static OperandDesc row_major(OperandDesc operand) {
   return operand;
 }
 
-std::vector<double> host_result(const KernelRequest& asked) {
+TrialResults host_result(const KernelRequest& asked) {
   const Device host{};
   Backend& backend = backend_of(host);
   KernelRequest request = asked;
@@ -127,37 +188,29 @@ std::vector<double> host_result(const KernelRequest& asked) {
   if (in_parts)
     candidates.front() =
         finish_by_loop(candidates.front(), backend.loop_kernel(host.index, request.epilogue), request);
-  std::vector<double> result = Trial(host, request, asked.inputs).result(candidates.front());
+  TrialResults results = Trial(host, request, asked.inputs).result(candidates.front());
   // In the order of memory that was asked for.
-  size_t first = 0;
-  for (const OperandDesc& output : asked.outputs) {
-    const auto count = static_cast<size_t>(output.shape.size());
-    if (output.layout.block == 0 && !output.dense()) {
-      const std::vector<double> one(result.begin() + static_cast<std::ptrdiff_t>(first),
-                                    result.begin() + static_cast<std::ptrdiff_t>(first + count));
-      for (size_t i = 0; i < count; ++i)
-        result[first + static_cast<size_t>(place_of(output, static_cast<int64_t>(i)))] = one[i];
-    }
-    first += count;
+  for (size_t o = 0; o < results.size(); ++o) {
+    const OperandDesc& output = asked.outputs[o];
+    if (output.layout.block != 0 || output.dense()) continue;
+    const HostArray one = results[o];
+    const size_t size = size_of(output.dtype);
+    for (int64_t i = 0; i < output.shape.size(); ++i)
+      std::memcpy(results[o].bytes.data() + static_cast<size_t>(place_of(output, i)) * size,
+                  one.bytes.data() + static_cast<size_t>(i) * size, size);
   }
-  return result;
+  return results;
 }
 
-bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request) {
+bool agree(const TrialResults& a, const TrialResults& b, const KernelRequest& request) {
   // Terms of a sum may cancel: then it is small beside the errors of its terms.
   constexpr double of_sums = 16;
-  size_t i = 0;
-  for (const OperandDesc& output : request.outputs) {
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    const OperandDesc& output = request.outputs[i];
     const double allowed =
         request.rounding() * (output.shape.size() < request.output().shape.size() ? of_sums : 1);
-    double largest = 0, difference = 0;
-    for (const size_t end = std::min(a.size(), i + static_cast<size_t>(output.shape.size())); i < end; ++i) {
-      if (!std::isfinite(a[i]) && (std::isnan(a[i]) ? std::isnan(b[i]) : a[i] == b[i])) continue;
-      if (!std::isfinite(b[i])) return false;
-      largest = std::max(largest, std::abs(a[i]));
-      difference = std::max(difference, std::abs(a[i] - b[i]));
-    }
-    if (difference > allowed * largest + 1e-12) return false;
+    const Distance distance = distance_of(a[i], b[i]);
+    if (distance.unlike || distance.difference > allowed * distance.largest + 1e-12) return false;
   }
   return true;
 }

@@ -3,10 +3,14 @@
 #include <memory>
 #include <vector>
 
+#include "athanor/graph/host_array.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/timing.h"
 
 namespace athanor {
+
+/// The outputs of one run.
+using TrialResults = std::vector<HostArray>;
 
 class Trial {
  public:
@@ -14,8 +18,7 @@ class Trial {
   /// `numbered_as`: other strides of the inputs, by which their numbers are meant.
   Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as = {});
 
-  /// The results of one run, one after the other.
-  std::vector<double> result(const Candidate& candidate);
+  TrialResults result(const Candidate& candidate);
   /// Samples of the candidate's time, by take_samples(); gives up early above the limit, in seconds.
   Samples time(const Candidate& candidate, double limit, double share = 1);
 
@@ -29,9 +32,9 @@ class Trial {
 };
 
 /// The request's result by the host's own kernel; {} if it has none.
-std::vector<double> host_result(const KernelRequest& request);
+TrialResults host_result(const KernelRequest& request);
 
 /// Whether two results differ by no more than rounding in the type that the request computes in.
-bool agree(const std::vector<double>& a, const std::vector<double>& b, const KernelRequest& request);
+bool agree(const TrialResults& a, const TrialResults& b, const KernelRequest& request);
 
 }  // namespace athanor

@@ -14,22 +14,18 @@ thread_local double limit = unlimited;
 
 struct TrialMemory {
   double device = 0;  // operands and scratch memory
-  double host = 0;    // float64 of the operand that is being filled, and of two results
+  double host = 0;    // the host's own operands, and two results
 
   TrialMemory(const KernelRequest& request, std::span<const Candidate> candidates) {
-    double largest = 0;
-    const auto add = [&](const OperandDesc& operand) {
-      const auto elements = static_cast<double>(operand.shape.size());
-      device += elements * static_cast<double>(size_of(operand.dtype));
-      largest = std::max(largest, elements * static_cast<double>(sizeof(double) + size_of(operand.dtype)));
+    const auto bytes_of = [](const OperandDesc& operand) {
+      return static_cast<double>(operand.shape.size()) * static_cast<double>(size_of(operand.dtype));
     };
-    for (const OperandDesc& input : request.inputs) add(input);
-    host = 0;
+    for (const OperandDesc& input : request.inputs) device += bytes_of(input);
     for (const OperandDesc& output : request.outputs) {
-      add(output);
-      host += 2 * static_cast<double>(sizeof(double)) * static_cast<double>(output.shape.size());
+      device += bytes_of(output);
+      host += 2 * bytes_of(output);
     }
-    host += largest;
+    host += device;
     size_t scratch = 0;
     for (const Candidate& candidate : candidates) scratch = std::max(scratch, candidate.scratch_bytes);
     device += static_cast<double>(scratch);

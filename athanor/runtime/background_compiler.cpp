@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -9,10 +11,14 @@
 #include "athanor/base/error.h"
 #include "athanor/base/os/threads.h"
 #include "athanor/kernels/cache.h"
+#include "athanor/kernels/compile_apart.h"
 #include "athanor/kernels/watchdog.h"
 
 namespace athanor {
 namespace {
+
+// After so long without work a thread ends, and the process with it that compiles for it.
+constexpr std::chrono::seconds patience{5};
 
 std::string name_of(const std::string& problem, const Candidate& candidate) {
   return problem + '\n' + candidate.name;
@@ -21,23 +27,25 @@ std::string name_of(const std::string& problem, const Candidate& candidate) {
 }  // namespace
 
 BackgroundCompiler::~BackgroundCompiler() {
-  if (!thread_.joinable()) return;
   std::optional<Watchdog> watchdog;
   {
     const std::scoped_lock lock(mutex_);
     ends_ = true;
     jobs_.clear();
-    if (!under_way_.empty()) watchdog.emplace("compiling " + under_way_);
+    if (!under_way_.empty()) watchdog.emplace("compiling " + *under_way_.begin());
   }
   more_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 void BackgroundCompiler::add(const std::string& problem, const Candidate& candidate) {
   {
     const std::scoped_lock lock(mutex_);
     jobs_.push_back({problem, candidate});
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    if (working_ < std::min<size_t>(allowed_, jobs_.size() + under_way_.size())) {
+      ++working_;
+      threads_.emplace_back([this] { work(); });
+    }
   }
   more_.notify_all();
 }
@@ -64,20 +72,23 @@ double BackgroundCompiler::seconds() {
 
 void BackgroundCompiler::work() {
   os::yield_to_others();
+  const CompileApartScope apart;
   std::unique_lock lock(mutex_);
   for (;;) {
-    more_.wait(lock, [this] { return ends_ || !jobs_.empty(); });
-    if (ends_) return;
+    if (!more_.wait_for(lock, patience, [this] { return ends_ || !jobs_.empty(); }) || ends_) {
+      --working_;
+      return;
+    }
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    under_way_ = fmt::format("the kernel '{}'", job.candidate.name);
+    const auto mine = under_way_.insert(fmt::format("the kernel '{}'", job.candidate.name));
     lock.unlock();
     const auto start = Clock::now();
     compile(job);
     const double passed = seconds_since(start);
     lock.lock();
     seconds_ += passed;
-    under_way_.clear();
+    under_way_.erase(mine);
     done_.insert(name_of(job.problem, job.candidate));
   }
 }

@@ -135,6 +135,7 @@ void TuningSession::begin_next() {
                 candidates_.begin() + static_cast<std::ptrdiff_t>(first) + 1);
   auto before = KernelCache::instance().find_winner(problem_.key);
   if (before && (before->disturbed == 0 || before->candidates != fingerprint(candidates_))) before.reset();
+  compiler_.allow(computes_on_host_cores(problem_.device) ? 1 : ahead);
   contest_ = std::make_unique<Contest>(problem_.device, problem_.request, candidates_, std::move(before));
   compiled_ = 0;
 }

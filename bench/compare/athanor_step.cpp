@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "athanor/backends/cpu/loops/steps.h"
 #include "athanor/base/clock.h"
@@ -133,7 +134,7 @@ nlohmann::json measure(const Settings& settings) {
   const Precision precision = parse_precision(settings.precision);
   optim::GradScaler scaler(device);
   std::vector<double> milliseconds;
-  double loss_value = 0;
+  double loss_value = 0, first_step_seconds = 0;  // with compiling and checking kernels
   std::optional<Trace> trace;
   // With a budget, kernels are timed between the first steps, which do not count; else before the first one.
   std::optional<TuningSession> tuning;
@@ -142,6 +143,9 @@ nlohmann::json measure(const Settings& settings) {
   const auto tunes = [&] {
     return tuning && seconds_since(begin) < settings.tune_seconds && !tuning->state().over;
   };
+  std::vector<std::pair<Tensor, Tensor>> inputs;  // on the device, as PyTorch's are
+  for (const Batch& batch : batches)
+    inputs.emplace_back(Tensor::from(batch.inputs, device), Tensor::from(batch.labels, device));
   eval({});  // initial values, for which the limit is not meant
   compile_options().memory_limit = settings.memory_limit;
   for (int step = -settings.warmup; step < settings.steps; ++step) {
@@ -149,13 +153,13 @@ nlohmann::json measure(const Settings& settings) {
       tuning->between_steps(last_plan(), [&] { queue_of(device).finish(); });
       step = -settings.warmup + 1;  // until nothing is left, or the time is over
     }
-    const Batch& batch = batches[static_cast<size_t>(step + settings.warmup) % batches.size()];
+    const auto& [batch, labels] = inputs[static_cast<size_t>(step + settings.warmup) % inputs.size()];
     const auto start = std::chrono::steady_clock::now();
     const Tensor loss = [&] {
       const Autocast scope(precision);
-      const Tensor logits = model(Tensor::from(batch.inputs, device));
+      const Tensor logits = model(batch);
       return cross_entropy(reshape(logits, {-1, workload.classes}),
-                           reshape(Tensor::from(batch.labels, device), {-1}));
+                           reshape(labels, {-1}));
     }();
     if (precision == Precision::f16) {
       scaler.scale(loss).backward();
@@ -167,6 +171,7 @@ nlohmann::json measure(const Settings& settings) {
     }
     loss_value = loss.item();
     const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    if (first_step_seconds == 0) first_step_seconds = time.count() / 1e3;
     if (step >= 0) milliseconds.push_back(time.count());
     if (step == -1) {
       reset_evaluation_stats();
@@ -182,6 +187,7 @@ nlohmann::json measure(const Settings& settings) {
           {"batch", settings.batch},
           {"precision", settings.precision},
           {"parameters", parameters},
+          {"first_step_seconds", first_step_seconds},
           {"step_ms", milliseconds},
           {"step_ms_median", median(milliseconds)},
           {"rebuild_ms_mean", stats.rebuild_seconds * 1e3 / settings.steps},

@@ -72,7 +72,7 @@ class InTf32 final : public Kernel {
 
 /// All kernels of the host agree on the request, and the same in tf32 do not.
 void expect_tf32_is_seen(const KernelRequest& request) {
-  const std::vector<double> expected = host_result(request);
+  const TrialResults expected = host_result(request);
   auto candidates = backend_of(Device{}).candidates(0, request);
   ASSERT_FALSE(candidates.empty()) << request.key();
   Trial trial(Device{}, request);

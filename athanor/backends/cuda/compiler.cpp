@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,11 +11,14 @@
 #include "athanor/backends/gpu/stream_api.h"
 #include "athanor/base/text.h"
 #include "athanor/device/vendor_libraries.h"
+#include "athanor/kernels/compile_apart.h"
 
 namespace athanor::cuda {
 namespace {
 
 using gpu::CompilerApi;
+
+constexpr const char* compiler_name = "cuda";
 
 std::string release_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
@@ -78,6 +82,11 @@ CompilerApi load(const std::string& name) {
   api.version = fmt::format("NVRTC {}.{}", major, minor);
   api.architectures = supported(library);
   api.forms = {cubin, ptx};
+  api.file = name;
+  api.apart = compiler_name;  // inside, threads wait for each other (seen with NVRTC 13.0)
+  api.target_apart = [](const CompilerApi& compiler, const std::string& architecture, size_t form) {
+    return fmt::format("{} {} {}", architecture, form, compiler.file);
+  };
   api.options = [](const std::string& target) {
     return std::vector<std::string>{"--gpu-architecture=" + target, "--std=c++17"};
   };
@@ -121,6 +130,17 @@ CompilerApi find(int cuda_version, const std::string& architecture) {
 }
 
 }  // namespace
+
+// For the process that compiles. The target is the architecture, the form and the library's file.
+[[maybe_unused]] static const bool compiler_registered = register_compiler(
+    compiler_name,
+    [](const std::string& target, const std::string& source, const std::string& name) -> std::string {
+      const std::vector<std::string> words = split(target, ' ');
+      static const CompilerApi compiler = load(target.substr(words[0].size() + words[1].size() + 2));
+      if (!compiler.missing.empty()) return {};
+      const auto form = static_cast<size_t>(std::atoi(words[1].c_str()));
+      return gpu::Compilation(compiler, words[0], source, name).best_result(form);
+    });
 
 const CompilerApi& compiler_for(int cuda_version, const std::string& architecture) {
   static std::mutex mutex;

@@ -38,10 +38,10 @@ std::string Compilation::result(const CompilerApi::Form& form) const {
   return form.get(program_, binary.data()) == 0 ? binary : std::string();
 }
 
-std::string Compilation::best_result() const {
+std::string Compilation::best_result(size_t form) const {
   if (failed()) return {};
-  for (const CompilerApi::Form& form : compiler_.forms)
-    if (std::string made = result(form); !made.empty()) return made;
+  for (; form < compiler_.forms.size(); ++form)
+    if (std::string made = result(compiler_.forms[form]); !made.empty()) return made;
   return {};
 }
 

@@ -10,8 +10,12 @@ struct CompilerApi {
   /// Why it is missing, and the package that contains it; "" if it is there.
   std::string missing, fix;
   std::string version;  // "NVRTC 13.0"
-  /// Its name in kernels/compile_apart.h, if threads must not compile at the same time; else "".
+  /// If threads compile one after another: its name in kernels/compile_apart.h, and the target there, for an
+  /// architecture and the first of the forms that the driver loads. Else "" and nullptr.
   std::string apart;
+  std::string (*target_apart)(const CompilerApi& compiler, const std::string& architecture,
+                              size_t form) = nullptr;
+  std::string file;  // its library
   /// What it compiles for: "sm_86"; {} where it does not say.
   std::vector<std::string> architectures;
 
@@ -54,8 +58,8 @@ class Compilation {
   std::string problem(size_t most) const;
   /// The program in one of the compiler's forms; "" where it has none.
   std::string result(const CompilerApi::Form& form) const;
-  /// In the best form that it has; "" if it failed.
-  std::string best_result() const;
+  /// In the best form that it has, from this one on; "" if it failed.
+  std::string best_result(size_t form = 0) const;
 
  private:
   const CompilerApi& compiler_;

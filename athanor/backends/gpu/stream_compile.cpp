@@ -38,7 +38,8 @@ Module StreamDriver::compile(const std::string& source, const GpuLaunch& launch,
   static std::mutex compiling;
   std::unique_lock turn(compiling, std::defer_lock);
   if (!compiler_.apart.empty() && !turn.try_lock()) {
-    if (auto made = compile_apart(compiler_.apart, compiled_for_, source, name))
+    if (auto made = compile_apart(compiler_.apart, compiler_.target_apart(compiler_, compiled_for_, form_),
+                                  source, name))
       if (const Module module = load(*made); module != nullptr) {
         if (binary != nullptr) *binary = std::move(*made);
         return module;

@@ -43,6 +43,7 @@ static CompilerApi load_compiler() {
   api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
   api.forms = {code};
   api.apart = compiler_name;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
+  api.target_apart = [](const CompilerApi&, const std::string& architecture, size_t) { return architecture; };
   api.refused = [](const CompilerApi&, int) -> std::string {
     return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";
   };

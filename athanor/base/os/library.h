@@ -24,4 +24,8 @@ class Library {
   std::string name_, error_;
 };
 
+/// The file that this function was loaded from: Athanor's library, or a program that it is linked into. ""
+/// where the system does not say.
+std::string file_of_this_library();
+
 }  // namespace athanor::os

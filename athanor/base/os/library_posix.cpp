@@ -26,5 +26,12 @@ void* Library::find(const char* function) const {
   return handle_ == nullptr ? nullptr : dlsym(handle_, function);
 }
 
+std::string file_of_this_library() {
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&file_of_this_library), &here) == 0 || here.dli_fname == nullptr)
+    return {};
+  return here.dli_fname;
+}
+
 }  // namespace athanor::os
 #endif

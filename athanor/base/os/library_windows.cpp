@@ -28,5 +28,15 @@ void* Library::find(const char* function) const {
              : reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(handle_), function));
 }
 
+std::string file_of_this_library() {
+  HMODULE here = nullptr;
+  char path[MAX_PATH] = {};
+  if (GetModuleHandleExA(
+          GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT,
+          reinterpret_cast<const char*>(&file_of_this_library), &here) != 0)
+    GetModuleFileNameA(here, path, sizeof path - 1);
+  return path;
+}
+
 }  // namespace athanor::os
 #endif

@@ -49,6 +49,9 @@ struct Grain {
   // Multiplications for which a group is worth starting. 0: any.
   int64_t shifted_work = 0, shifted_weights_work = 0;
 
+  /// Elements that each item reduces, at least, before more items or a second launch share them.
+  int64_t reduced = 16;
+
   // Parts that work is split into, for each compute unit, if there is too little of it.
   int64_t gemm_parts = 2, reduction_parts = 8, shifted_parts = 8, scan_parts = 256;
 
@@ -92,6 +95,7 @@ inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .results_in_turn = 16,
                                     .shifted_work = 32768,
                                     .shifted_weights_work = 8192,
+                                    .reduced = 4096,
                                     .gemm_parts = 1,
                                     .reduction_parts = 2,
                                     .shifted_parts = 4,

@@ -17,22 +17,30 @@ namespace {
 
 using gpu::Code;
 
+constexpr int64_t most_elements = 16;
+
 class JoinedLoops {
  public:
   JoinedLoops(std::span<const LoopProgram> programs, const GpuTraits& traits)
       : programs_(programs), pattern_(programs.front()) {
-    int64_t largest = 1, far = 0;
+    int64_t largest = 1, far = 0, all = 0;
     for (const LoopProgram& program : programs) {
+      all += program.iterations();
       largest = std::max(largest, program.iterations());
       for (const LoopOperand& o : program.operands)
         far = std::max(far, std::abs(o.offset) +
                                 (o.strides.empty() ? 0 : std::abs(o.strides[0])) * program.iterations());
     }
-    // On a CPU, starting a group takes as long as thousands of elements. On a GPU, every work-item has to
-    // choose its loop, so it computes several elements.
-    each_ = traits.grain->joined_elements;
     const auto enough = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(largest)));
     items_ = std::min({traits.grain->joined_items, traits.max_group_size, enough});
+    // On a CPU, starting a group takes as long as thousands of elements. On a GPU, every work-item has to
+    // choose its loop, so it computes several elements, as many as leave each unit some groups.
+    constexpr int64_t groups_of_unit = 16;
+    const int64_t room = all / (items_ * groups_of_unit * traits.compute_units);
+    each_ = traits.grain->joined_elements == 1
+                ? 1
+                : std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(room)),
+                                      traits.grain->joined_elements, most_elements);
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
     // A program with a dimension gives the strides along it.
     for (const LoopProgram& program : programs)

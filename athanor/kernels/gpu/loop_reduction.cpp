@@ -9,8 +9,8 @@
 
 namespace athanor::gpu {
 
-// A part of a split reduction walks at least this many elements: fewer are not worth a second launch.
-constexpr int64_t least_part = 4096;
+// Neighbouring columns that items read together: a line of a cache of most GPUs, in 32-bit numbers.
+constexpr int64_t coalesced = 32;
 
 GpuCandidate ReductionKernels::run() {
   choose_shape();
@@ -45,19 +45,23 @@ void ReductionKernels::choose_shape() {
                                                      1, std::max<int64_t>(1, kept_size_));
   } else {
     lanes_ = std::min(grain.column_lanes, power_of_two(inner_));
-    items_ = 1;
     columns_ = kept_size_ / std::max<int64_t>(1, inner_) * ceil_div(inner_, lanes_);
-    rows_per_group_ = std::min({grain.column_items, group_limit(), power_of_two(2 * columns_ - 1)});
+    const int64_t most = std::min(grain.column_items, sharing_limit());
+    const int64_t fill = grain.side_by_side * grain.reduction_parts * units;
+    items_ = std::min({power_of_two(fill / std::max<int64_t>(1, columns_)),
+                       power_of_two(reduced_size_ / grain.reduced), std::max<int64_t>(1, most / coalesced)});
+    rows_per_group_ = std::min(most / items_, power_of_two(2 * columns_ - 1));
   }
   const int64_t groups = ceil_div(rows_ ? kept_size_ : columns_, rows_per_group_);
   const int64_t wanted = grain.reduction_parts * units;
   // Parts share the reduced dimensions except the innermost one, or that one too where it is the only one.
-  split_size_ =
-      reduced_.size() > 1 ? reduced_size_ / std::max<int64_t>(1, extent(reduced_.back())) : reduced_size_;
+  split_size_ = 1;
+  for (const int d : folded()) split_size_ *= extent(d);
+  if (rows_ && reduced_.size() == 1) split_size_ = reduced_size_;
   if (groups < wanted && kept_size_ > 0) {
-    const int64_t work = reduced_size_ * (rows_ ? 1 : lanes_);
+    const int64_t work = reduced_size_ * (rows_ ? 1 : lanes_) / items_;
     const int64_t most = std::clamp<int64_t>(split_size_, 1, 1024);
-    parts_ = std::clamp<int64_t>(std::min(ceil_div(wanted, groups), work / least_part), 1, most);
+    parts_ = std::clamp<int64_t>(std::min(ceil_div(wanted, groups), work / grain.reduced), 1, most);
   }
 }
 
@@ -75,8 +79,9 @@ void ReductionKernels::reduce() {
   const bool items = items_ > 1;
   GpuLaunch launch;
   launch.name = "reduce";
-  launch.group_size = items ? std::array{items_, rows_per_group_, int64_t{1}}
-                            : std::array{rows_per_group_, int64_t{1}, int64_t{1}};
+  // Neighbouring items read neighbouring elements: of a row, or of several columns.
+  launch.group_size = rows_ && items ? std::array{items_, rows_per_group_, int64_t{1}}
+                                     : std::array{rows_per_group_, items_, int64_t{1}};
   launch.groups = {groups, parts_, 1};
   if (items)
     for (size_t i = 0; i < reductions(); ++i)
@@ -86,7 +91,7 @@ void ReductionKernels::reduce() {
     code.line(fmt::format("const {} first = GROUP_ID(0) * {};", index_type(), rows_per_group_));
   } else {
     code.line(fmt::format("const {} result = GROUP_ID(0) * {} + LOCAL_ID({});", index_type(), rows_per_group_,
-                          items ? 1 : 0));
+                          rows_ && items ? 1 : 0));
   }
   if (parts_ > 1) code.line("const i32 part = GROUP_ID(1);");
   // All items of a group must reach its barriers, so none may return before them. An item without a result

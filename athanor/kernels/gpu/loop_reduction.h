@@ -1,5 +1,6 @@
 // Fused loops with reductions. Two shapes:
-//   columns  The innermost dimension is kept. A work-item sums `lanes` neighbouring columns.
+//   columns  The innermost dimension is kept. On GPUs, `items` work-items of a group share a column.
+//            On CPUs, one work-item sums `lanes` neighbouring columns.
 //   rows     The innermost dimension is reduced. On GPUs, `items` work-items of a group share a row.
 //            On CPUs, one work-item does several rows, in `lanes`.
 // A reduction with few results is split into `parts`, which a second launch joins.
@@ -54,11 +55,16 @@ class ReductionKernels : LoopKernels {
   /// wins.
   std::string neutral(const LoopReduction& r) const;
 
+  /// An item's place among those that share its result.
+  std::string own_item() const { return rows_ ? "LOCAL_ID(0)" : "LOCAL_ID(1)"; }
+
   // Loops over the reduced dimensions (loop_reduction_walk.cpp).
   std::vector<int> folded() const;
   int open_reduced(Code& code, Names& index) const;
   void accumulate_columns(Code& code, Names& index);
   void accumulate_rows(Code& code, Names& index);
+  /// Joins the accumulators of the items that share a result, in local memory. The first of them goes on.
+  void join_items(Code& code) const;
   void accumulate_chunks(Code& code, const Names& index, const std::string& from,
                          const std::string& to) const;
 

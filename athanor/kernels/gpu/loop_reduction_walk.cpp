@@ -10,9 +10,10 @@
 namespace athanor::gpu {
 
 // The reduced dimensions that parts share, walked by one folded index: all except the innermost reduced one,
-// which gets its own loop. In columns the innermost one is folded too where it is the only one.
+// which gets its own loop. In columns the innermost one is folded too where it is the only one, or where items
+// share a column.
 std::vector<int> ReductionKernels::folded() const {
-  const bool all = reduced_.empty() || (!rows_ && reduced_.size() == 1);
+  const bool all = reduced_.empty() || (!rows_ && (reduced_.size() == 1 || items_ > 1));
   return {reduced_.begin(), all ? reduced_.end() : reduced_.end() - 1};
 }
 
@@ -23,13 +24,14 @@ int ReductionKernels::open_reduced(Code& code, Names& index) const {
     const auto at = [&](const char* part) {
       return fmt::format("({})((i64){} * {} / {})", index_type(), part, split_size_, parts_);
     };
-    const bool split = parts_ > 1;
-    code.open(fmt::format("for ({} q = {}; q < {}; ++q)", index_type(), split ? at("part") : "0",
-                          split ? at("(part + 1)") : std::to_string(split_size_)));
+    const bool split = parts_ > 1, shared = !rows_ && items_ > 1;
+    code.open(fmt::format("for ({} q = {}{}; q < {}; q += {})", index_type(), split ? at("part") : "0",
+                          shared ? " + " + own_item() : "",
+                          split ? at("(part + 1)") : std::to_string(split_size_), shared ? items_ : 1));
     unfold(code, "q", dims, index);
     ++opened;
   }
-  if (!rows_ && reduced_.size() > 1) {
+  if (!rows_ && folded().size() < reduced_.size()) {
     const int d = reduced_.back();
     code.open(fmt::format("for ({0} dim{1} = 0; dim{1} < {2}; ++dim{1})", index_type(), d, extent(d)));
     index[static_cast<size_t>(d)] = fmt::format("dim{}", d);
@@ -61,6 +63,7 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
     body(tail);
     code.close();
   }
+  if (items_ > 1) join_items(code);
   code.open(
       fmt::format("for (int v = 0; v < {}; ++v)",
                   ragged ? fmt::format("MIN({}, {} - first)", lanes_, inner_) : std::to_string(lanes_)));
@@ -87,7 +90,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     accumulate_chunks(code, inside, from, to);
   } else {
     code.open(fmt::format("for ({} x = {}{}; x < {}; x += {})", index_type(), from,
-                          items_ > 1 ? " + LOCAL_ID(0)" : "", to, items_));
+                          items_ > 1 ? " + " + own_item() : "", to, items_));
     code.line("const int v = 0;");
     element(code, inside);
     code.close();
@@ -100,26 +103,32 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
          fmt::format("at{{0}}[v + {}]", half));
     code.close();
   }
-  if (items_ > 1) {
-    code.line(fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", items_));
-    for (size_t i = 0; i < reductions(); ++i) {
-      code.line(fmt::format("shared{0}[mine] = acc{0}[0];", i));
-      if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}[0];", i));
-    }
-    code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
-    code.line("BARRIER();");
-    code.open("if (LOCAL_ID(0) < reach)");
-    join(code, "shared{0}[mine]", "shared_at{0}[mine]", "shared{0}[mine + reach]",
-         "shared_at{0}[mine + reach]");
-    code.close();
-    code.close();
-    code.line(fmt::format("if (LOCAL_ID(0) != 0 || result >= {}) return;", kept_size_));
-    for (size_t i = 0; i < reductions(); ++i) {
-      code.line(fmt::format("acc{0}[0] = shared{0}[mine];", i));
-      if (is_argmax(reduction(i))) code.line(fmt::format("at{0}[0] = shared_at{0}[mine];", i));
-    }
-  }
+  if (items_ > 1) join_items(code);
   finish(code, "k", "0", index);
+}
+
+void ReductionKernels::join_items(Code& code) const {
+  const std::string item = own_item();
+  const int64_t apart = rows_ ? 1 : rows_per_group_;  // two items of a result in local memory
+  code.line(
+      fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", rows_ ? items_ : rows_per_group_));
+  for (size_t i = 0; i < reductions(); ++i) {
+    code.line(fmt::format("shared{0}[mine] = acc{0}[0];", i));
+    if (is_argmax(reduction(i))) code.line(fmt::format("shared_at{0}[mine] = at{0}[0];", i));
+  }
+  code.open(fmt::format("for (int reach = {}; reach > 0; reach /= 2)", items_ / 2));
+  code.line("BARRIER();");
+  code.open(fmt::format("if ({} < reach)", item));
+  const std::string other = apart == 1 ? "mine + reach" : fmt::format("mine + reach * {}", apart);
+  join(code, "shared{0}[mine]", "shared_at{0}[mine]", fmt::format("shared{{0}}[{}]", other),
+       fmt::format("shared_at{{0}}[{}]", other));
+  code.close();
+  code.close();
+  code.line(fmt::format("if ({} != 0 || result >= {}) return;", item, rows_ ? kept_size_ : columns_));
+  for (size_t i = 0; i < reductions(); ++i) {
+    code.line(fmt::format("acc{0}[0] = shared{0}[mine];", i));
+    if (is_argmax(reduction(i))) code.line(fmt::format("at{0}[0] = shared_at{0}[mine];", i));
+  }
 }
 
 // Walks a row in chunks: one long loop computes the elements of a chunk, then another reduces them. Compilers

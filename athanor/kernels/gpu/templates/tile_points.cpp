@@ -155,6 +155,9 @@ std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, c
   // A wave of it has no register left for counters of pixels and taps.
   if (shapes_for(unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) return {};
   point.splits = splits_of(p, point, traits);
+  // Stages that nothing fills take the room of another group.
+  const int64_t least = unit.reads_local() ? 3 : 2, steps = ceil_div(ceil_div(p.k, point.splits), k);
+  point.stages = std::min(stages, std::max(least, steps));
   if (traits.async_copies && stages > 1) {
     point.async = true;
     while (point.stages > 2 && !TileKernel(p, point).fits(traits)) --point.stages;
@@ -192,19 +195,20 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       auto point = fitting(p, *unit, shape, bytes ? 2 * shape.k : shape.k, shape.stages, traits);
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
       if (!point) continue;
-      ranked.emplace_back(cost_of(p, *point, traits), *point);
       TilePoint boxes = *point;
       boxes.boxes = true;
+      // Of equal cost, and faster on an H100 (docs/performance.md).
       if (unit->reads_local() && TileKernel(p, boxes).fits(traits))
         ranked.emplace_back(cost_of(p, boxes, traits), boxes);
+      ranked.emplace_back(cost_of(p, *point, traits), *point);
       if (const auto stream = streaming(p, *point, traits))
         ranked.emplace_back(cost_of(p, *stream, traits), *stream);
     }
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
-  // No GPU has run a stream or copies of boxes: they may win when they are timed, but are no guess.
-  const auto first = std::ranges::find_if(
-      ranked, [](const auto& entry) { return entry.second.streams == 0 && !entry.second.boxes; });
+  // No GPU has timed a stream: it may win when it is timed, but is no guess.
+  const auto first =
+      std::ranges::find_if(ranked, [](const auto& entry) { return entry.second.streams == 0; });
   std::rotate(ranked.begin(), first, first == ranked.end() ? first : first + 1);
   constexpr size_t most = 4;
   std::vector<TilePoint> points;

@@ -1,0 +1,20 @@
+// Numbers for checks and timings. Making as many as a GPU's operands have would take the host longer than the
+// device takes to compute with them, so a few repeat.
+#pragma once
+#include <cstdint>
+
+#include "athanor/graph/host_array.h"
+#include "athanor/memory/storage.h"
+
+namespace athanor {
+
+/// Numbers repeat after so many: a prime, so that no two tiles, rows or planes of an operand hold the same.
+constexpr int64_t number_period = 65'537;
+
+/// Fills the first `bytes` of the storage with `numbers`, again and again; the last repetition may be cut off.
+void fill_repeating(Storage& storage, const HostArray& numbers, size_t bytes);
+
+/// Fills elements `first` to `last` of the host's memory as fill_repeating() would.
+void fill_repeating(void* memory, const HostArray& numbers, int64_t first, int64_t last);
+
+}  // namespace athanor
