@@ -158,8 +158,7 @@ nlohmann::json measure(const Settings& settings) {
     const Tensor loss = [&] {
       const Autocast scope(precision);
       const Tensor logits = model(batch);
-      return cross_entropy(reshape(logits, {-1, workload.classes}),
-                           reshape(labels, {-1}));
+      return cross_entropy(reshape(logits, {-1, workload.classes}), reshape(labels, {-1}));
     }();
     if (precision == Precision::f16) {
       scaler.scale(loss).backward();
