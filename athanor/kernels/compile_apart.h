@@ -15,8 +15,8 @@ using CompileSource =
 bool register_compiler(const std::string& compiler, CompileSource compile);
 
 /// The program that compiles: it is started with these words, the compiler's name and the target, and calls
-/// serve_compiler(). By default the program `athanor` that was built or installed with this library. {}: none,
-/// and nothing is compiled apart.
+/// serve_compiler(). By default the program `athanor` that was built or installed with this library. {}:
+/// none, and nothing is compiled apart.
 void set_compiler_program(std::vector<std::string> words);
 /// Compiles until the process that started this one is gone.
 void serve_compiler(const std::string& compiler, const std::string& target);

@@ -29,7 +29,7 @@ constexpr double long_seconds = 20e-3;
 // More would take the host longer than some tenths of a second.
 constexpr double most_host_flops = 4e9;
 
-// The first word of a name. Kernels of different makes share no generator, or not the arithmetic's instructions.
+// The first word of a name. Kernels of different makes share no generator, or not the instructions.
 std::string make_of(const Candidate& candidate) { return candidate.name.substr(0, candidate.name.find(' ')); }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace athanor {
 /// Numbers repeat after so many: a prime, so that no two tiles, rows or planes of an operand hold the same.
 constexpr int64_t number_period = 65'537;
 
-/// Fills the first `bytes` of the storage with `numbers`, again and again; the last repetition may be cut off.
+/// Fills the first `bytes` of the storage with `numbers`, again and again; the last time it may be cut off.
 void fill_repeating(Storage& storage, const HostArray& numbers, size_t bytes);
 
 /// Fills elements `first` to `last` of the host's memory as fill_repeating() would.

@@ -9,7 +9,7 @@
 
 namespace athanor {
 
-/// The outputs of one run.
+/// The outputs of one run: all elements of each or, of a large one, those at its begin, middle and end.
 using TrialResults = std::vector<HostArray>;
 
 class Trial {
@@ -19,6 +19,8 @@ class Trial {
   Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as = {});
 
   TrialResults result(const Candidate& candidate);
+  /// All elements of each output, as they lie in memory.
+  TrialResults whole_result(const Candidate& candidate);
   /// Samples of the candidate's time, by take_samples(); gives up early above the limit, in seconds.
   Samples time(const Candidate& candidate, double limit, double share = 1);
 

@@ -60,9 +60,14 @@ bool BackgroundCompiler::is_idle() {
   return jobs_.empty() && under_way_.empty();
 }
 
-void BackgroundCompiler::drop() {
+size_t BackgroundCompiler::waiting() {
   const std::scoped_lock lock(mutex_);
-  jobs_.clear();
+  return jobs_.size() + under_way_.size();
+}
+
+void BackgroundCompiler::drop(const std::string& problem) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(jobs_, [&](const Job& job) { return job.problem == problem; });
 }
 
 double BackgroundCompiler::seconds() {

@@ -32,8 +32,10 @@ class BackgroundCompiler {
   void add(const std::string& problem, const Candidate& candidate);
   bool is_done(const std::string& problem, const Candidate& candidate);
   bool is_idle();
-  /// Drops the kernels that were added and are not begun.
-  void drop();
+  /// How many are not done yet.
+  size_t waiting();
+  /// Drops the kernels of a problem that were added and are not begun.
+  void drop(const std::string& problem);
   /// Seconds spent compiling so far.
   double seconds();
 

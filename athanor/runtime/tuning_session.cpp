@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "athanor/base/clock.h"
@@ -19,8 +20,8 @@ constexpr double gain_over_guess = 0.3, gain_over_provisional = 0.05;
 constexpr double least_speedup = 1.02;
 // The first expectations, in seconds; then the last ones count.
 constexpr double first_timing = 0.02, first_compilation = 0.3;
-// How far compiling goes ahead of timing where it has other cores than the device.
-constexpr size_t ahead = 4;
+// How far compiling goes ahead of timing where it has other cores than the device, and on how many of them.
+const size_t ahead = std::clamp(std::thread::hardware_concurrency() / 2, 2U, 8U);
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
@@ -124,31 +125,48 @@ bool TuningSession::rank() {
   return true;
 }
 
+void TuningSession::list_candidates(Problem& problem) {
+  if (!problem.candidates.empty()) return;
+  auto& all = problem.candidates;
+  all = backend_of(problem.device).candidates(problem.device.index, problem.request);
+  const size_t first = place_of(all, problem.kernel);
+  if (first < all.size())
+    std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(first),
+                all.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+}
+
 void TuningSession::begin_next() {
   problem_ = std::move(problems_.back());
   problems_.pop_back();
-  candidates_ = backend_of(problem_.device).candidates(problem_.device.index, problem_.request);
-  // What runs now comes first: it needs no compiling, and the others are measured by it.
-  const size_t first = place_of(candidates_, problem_.kernel);
-  if (first < candidates_.size())
-    std::rotate(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(first),
-                candidates_.begin() + static_cast<std::ptrdiff_t>(first) + 1);
+  list_candidates(problem_);
   auto before = KernelCache::instance().find_winner(problem_.key);
-  if (before && (before->disturbed == 0 || before->candidates != fingerprint(candidates_))) before.reset();
+  if (before && (before->disturbed == 0 || before->candidates != fingerprint(problem_.candidates)))
+    before.reset();
   compiler_.allow(computes_on_host_cores(problem_.device) ? 1 : ahead);
-  contest_ = std::make_unique<Contest>(problem_.device, problem_.request, candidates_, std::move(before));
-  compiled_ = 0;
+  contest_ =
+      std::make_unique<Contest>(problem_.device, problem_.request, problem_.candidates, std::move(before));
 }
 
 void TuningSession::compile_ahead() {
-  if (problem_.device == Device{} || contest_->next() == nullptr) return;
+  const Candidate* const tried = contest_->next();
+  if (problem_.device == Device{} || tried == nullptr) return;
   const auto next = static_cast<size_t>(
-      std::ranges::find(candidates_, contest_->next()->name, &Candidate::name) - candidates_.begin());
-  const bool shared = computes_on_host_cores(problem_.device);
-  const size_t end = std::min(candidates_.size(), next + (shared ? 1 : ahead));
-  for (compiled_ = std::max(compiled_, next); compiled_ < end; ++compiled_) {
-    if (shared && room() < a_compilation_) return;
-    compiler_.add(problem_.key, candidates_[compiled_]);
+      std::ranges::find(problem_.candidates, tried->name, &Candidate::name) - problem_.candidates.begin());
+  problem_.compiled = std::max(problem_.compiled, next);
+  if (computes_on_host_cores(problem_.device)) {
+    if (problem_.compiled == next && room() >= a_compilation_)
+      compiler_.add(problem_.key, problem_.candidates[problem_.compiled++]);
+    return;
+  }
+  const auto compile = [&](Problem& problem) {
+    while (problem.compiled < problem.candidates.size() && compiler_.waiting() < ahead)
+      compiler_.add(problem.key, problem.candidates[problem.compiled++]);
+  };
+  compile(problem_);
+  for (size_t n = problems_.size(); n-- > 0 && compiler_.waiting() < ahead;) {
+    if (computes_on_host_cores(problems_[n].device)) continue;
+    list_candidates(problems_[n]);
+    compile(problems_[n]);
   }
 }
 
@@ -170,13 +188,13 @@ void TuningSession::spend_compiling() {
 std::vector<KernelChange> TuningSession::conclude() {
   const Measured measured = contest_->finish();
   contest_.reset();
-  compiler_.drop();
+  compiler_.drop(problem_.key);
   ++timed_;
   if (measured.winner == problem_.kernel) return {};
   const double before = time_of(measured, problem_.kernel);
   if (before > 0 && before < least_speedup * measured.seconds) {
     TuningCache::instance().take(problem_.key,
-                                 {.name = problem_.kernel, .candidates = fingerprint(candidates_)});
+                                 {.name = problem_.kernel, .candidates = fingerprint(problem_.candidates)});
     return {};
   }
   forget_plans_with({problem_.key});

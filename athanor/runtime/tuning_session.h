@@ -69,13 +69,17 @@ class TuningSession {
     std::string key;
     Device device;
     KernelRequest request;
-    std::string kernel;  // that runs now
-    double gain = 0;     // share of its time that is expected to be saved
-    double seconds = 0;  // that a step spends on it
+    std::string kernel;                      // that runs now
+    double gain = 0;                         // share of its time that is expected to be saved
+    double seconds = 0;                      // that a step spends on it
+    std::vector<Candidate> candidates = {};  // {}: not asked for yet
+    size_t compiled = 0;                     // of them, given to the compiler
   };
   void look_at(const std::shared_ptr<const Plan>& plan);
   bool rank();
   void begin_next();
+  /// What runs now comes first: it needs no compiling, and the others are measured by it.
+  static void list_candidates(Problem& problem);
   void compile_ahead();
   bool is_ready(const Candidate& candidate);
   double room();
@@ -93,8 +97,6 @@ class TuningSession {
   std::optional<ScopedProfile> profile_;
   std::vector<Problem> problems_;  // the next one last
   Problem problem_;                // of the contest
-  std::vector<Candidate> candidates_;
-  size_t compiled_ = 0;  // of the candidates, given to the compiler
   std::unique_ptr<Contest> contest_;
   BackgroundCompiler compiler_;
 };

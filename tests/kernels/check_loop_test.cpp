@@ -48,6 +48,34 @@ TEST(CheckLoop, NamesTheElementThatIsWrong) {
       HasSubstr("buffer 1: element 0 of 5"));
 }
 
+// The host computes parts of these.
+TEST(CheckLoop, SeesErrorsAtBothEndsOfLongLoops) {
+  constexpr int64_t n = 2'000'003;
+  EXPECT_EQ(loop_mismatch(Device{}, {map_loop(Prim::mul, n)}, host_kernel(map_loop(Prim::mul, n))), "");
+  EXPECT_THAT(loop_mismatch(Device{}, {map_loop(Prim::mul, n)}, host_kernel(map_loop(Prim::mul, n / 2))),
+              HasSubstr(" of 2000003 is "));
+  EXPECT_THAT(loop_mismatch(Device{}, {map_loop(Prim::mul, n)}, host_kernel(map_loop(Prim::mul, n - 60))),
+              HasSubstr("element 1999943 of 2000003"));
+  const LoopProgram rows = row_loop(Prim::sum, 3000, 700);
+  EXPECT_EQ(loop_mismatch(Device{}, {rows}, host_kernel(rows)), "");
+  EXPECT_THAT(loop_mismatch(Device{}, {rows}, host_kernel(row_loop(Prim::sum, 2999, 700))),
+              HasSubstr("element 2999 of 3000"));
+  EXPECT_EQ(loop_mismatch(Device{}, {row_loop(Prim::sum, 1, n)}, host_kernel(row_loop(Prim::sum, 1, n))), "")
+      << "which has one result";
+}
+
+// columns[c] = sum of x[row][c] * (its row), in one loop; its parts must count rows and columns as it does.
+TEST(CheckLoop, PartsKnowTheirIndices) {
+  constexpr int64_t rows = 900, columns = 1500;
+  Builder b({rows, columns}, {true, false});
+  const int x = b.load(0, DType::f32, {columns, 1});
+  const int index = b.index({1, 2});
+  b.store(
+      b.reduce(Prim::sum, b.op(Prim::mul, DType::f32, x, b.op(Prim::cast, DType::f32, index)), DType::f32), 1,
+      DType::f32, {0, 1});
+  EXPECT_EQ(loop_mismatch(Device{}, {b.p}, host_kernel(b.p)), "");
+}
+
 TEST(CheckLoop, ComparesEveryDeviceHere) {
   for (const DeviceInfo& info : list_devices())
     for (const LoopProgram& loop : {map_loop(Prim::mul, 500), row_loop(Prim::sum, 3, 1000)})

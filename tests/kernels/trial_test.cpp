@@ -97,6 +97,38 @@ TEST(Trial, SeesProductsInTf32WhateverTheNumberOfTerms) {
   }
 }
 
+/// The host's kernel, which then changes one element of the result.
+class WrongAt final : public Kernel {
+ public:
+  WrongAt(std::shared_ptr<const Kernel> right, int64_t element)
+      : right_(std::move(right)), element_(element) {}
+  void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const override {
+    right_->enqueue(queue, buffers, site);
+    queue.finish();
+    static_cast<float*>(buffers[2].storage->address())[element_] += 1;
+  }
+
+ private:
+  std::shared_ptr<const Kernel> right_;
+  int64_t element_;
+};
+
+TEST(Trial, ComparesTheBeginTheMiddleAndTheEndOfALargeResult) {
+  constexpr int64_t m = 5000, n = 3000;
+  const KernelRequest request = request_of("batch_matmul", {}, {matrix(m, 2), matrix(2, n)}, matrix(m, n));
+  const TrialResults expected = host_result(request);
+  auto candidates = backend_of(Device{}).candidates(0, request);
+  ASSERT_FALSE(candidates.empty());
+  Trial trial(Device{}, request);
+  const std::shared_ptr<const Kernel> right = candidates.front().kernel;
+  EXPECT_TRUE(agree(expected, trial.result(candidates.front()), request));
+  EXPECT_LT(expected[0].size(), m * n);
+  for (const int64_t element : {int64_t{0}, m * n / 2, m * n - 1}) {
+    candidates.front().kernel = std::make_shared<WrongAt>(right, element);
+    EXPECT_FALSE(agree(expected, trial.result(candidates.front()), request)) << element;
+  }
+}
+
 TEST(Trial, SeesConvolutionsInTf32) {
   const auto dense = [](const Shape& shape) {
     return OperandDesc{DType::f32, shape, {}, contiguous_strides(shape)};

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "athanor/kernels/contest.h"
+#include "athanor/kernels/guess.h"
 #include "athanor/kernels/timing.h"
 #include "tests/kernels/fake_device.h"
 #include "tests/support/expect_error.h"
@@ -243,6 +244,31 @@ TEST_F(Tuner, DropsAKernelThatIsFasterBecauseItIsLessExact) {
   next_process();
   fake_.wrong_by = 3e-4F;  // products of numbers that are rounded to 11 bits, as tf32 has them
   EXPECT_NE(chosen(product(41)).name, "b");
+}
+
+// The host would take long for these: candidates are compared with each other, here with "c" at first.
+TEST_F(Tuner, OfLargeProblemsTheHostTellsWhichOfTwoKernelsIsWrong) {
+  const KernelRequest large = product(2048, 1024, 1024);
+  quiet();
+  fake_.wrong = "b";
+  EXPECT_NE(chosen(large).name, "b");
+  for (const char* wrong : {"a", "c"}) {
+    next_process();
+    FakeDevice& fresh = FakeDevice::fresh();
+    fresh.wrong = wrong;
+    quiet();
+    const auto candidates = fresh.candidates(0, large);
+    const Choice timed = choose(fresh.device(), large, candidates, Choosing::timed);
+    EXPECT_EQ(candidates[timed.index].name, "b") << wrong << " is wrong";
+  }
+  next_process();
+  FakeDevice& fresh = FakeDevice::fresh();
+  fresh.wrong = "a";
+  Choice guessed{.index = 0, .why = "best guess", .measured = {}, .unchecked = true};
+  const auto candidates = fresh.candidates(0, large);
+  check_guess(fresh.device(), large, candidates, guessed);
+  EXPECT_NE(candidates[guessed.index].name, "a");
+  EXPECT_FALSE(guessed.unchecked);
 }
 
 TEST(KernelRequest, SaysWhatIsComputedIn) {

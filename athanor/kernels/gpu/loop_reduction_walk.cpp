@@ -10,8 +10,8 @@
 namespace athanor::gpu {
 
 // The reduced dimensions that parts share, walked by one folded index: all except the innermost reduced one,
-// which gets its own loop. In columns the innermost one is folded too where it is the only one, or where items
-// share a column.
+// which gets its own loop. In columns the innermost one is folded too where it is the only one, or
+// where items share a column.
 std::vector<int> ReductionKernels::folded() const {
   const bool all = reduced_.empty() || (!rows_ && (reduced_.size() == 1 || items_ > 1));
   return {reduced_.begin(), all ? reduced_.end() : reduced_.end() - 1};

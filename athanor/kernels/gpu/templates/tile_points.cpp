@@ -51,10 +51,11 @@ constexpr TileShape tf32_shapes[] = {{128, 256, 16, 2, 4, 4}, {128, 128, 16, 2, 
                                      {64, 128, 16, 2, 2, 4},  {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},
                                      {32, 32, 32, 2, 2, 4}};
 
-// Groups of four waves, of which each has all columns of the tile. Two stages are multiplied at a time.
-constexpr TileShape local_shapes[] = {{128, 256, 64, 2, 1, 4}, {128, 128, 64, 2, 1, 5},
-                                      {64, 256, 64, 1, 1, 4},  {128, 64, 64, 2, 1, 5},
-                                      {64, 128, 64, 1, 1, 5},  {64, 64, 64, 1, 1, 5}};
+// Groups of four waves, of which each has all columns of the tile. Two stages are multiplied at a time. A
+// multiprocessor has room for two groups or three, but for one of 128 x 256 or 64 x 256.
+constexpr TileShape local_shapes[] = {{128, 256, 64, 2, 1, 4}, {128, 128, 64, 2, 1, 3},
+                                      {64, 256, 64, 1, 1, 4},  {128, 64, 64, 2, 1, 4},
+                                      {64, 128, 64, 1, 1, 4},  {64, 64, 64, 1, 1, 4}};
 
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.reads_local()) return local_shapes;
@@ -97,9 +98,17 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
     const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
     waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
   }
+  // Before and after its loop a group of 128 x 256 takes as long as 16 steps of 64 on an H100, where it has
+  // the multiprocessor to itself (docs/predicted-speed.md). Others compute meanwhile if there are some.
+  double outside = 0;
+  if (point.unit->reads_local()) {
+    const int64_t bytes =
+        point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
+    outside = traits.most_local_bytes() / bytes > 1 ? 512 : 1024;
+  }
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
-  const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits);
+  const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
   if (point.splits == 1 && point.streams == 0) return products;
   // Matrix units multiply 2 to 16 times as fast as lanes (the chips of docs/predicted-speed.md).
@@ -210,7 +219,8 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   const auto first =
       std::ranges::find_if(ranked, [](const auto& entry) { return entry.second.streams == 0; });
   std::rotate(ranked.begin(), first, first == ranked.end() ? first : first + 1);
-  constexpr size_t most = 4;
+  // Each tile of units that read local memory comes twice: with copies of boxes and without.
+  const size_t most = std::ranges::any_of(units, &MatrixUnit::reads_local) ? 7 : 4;
   std::vector<TilePoint> points;
   for (const auto& [cost, point] : ranked)
     // The last place is another unit's.
