@@ -52,8 +52,8 @@ void BatchNorm::gather(const Tensor& x) {
   const Moments batch = moments(x, axes);
   const int64_t values = x.size() / channels_;
   const double count = static_cast<double>(values);
-  // Counted where the buffer is: reading it would let the host wait for a GPU in every layer. Without a momentum
-  // the average's share depends on it.
+  // Counted where the buffer is: reading it would let the host wait for a GPU in every layer. Without a
+  // momentum the average's share depends on it.
   Tensor share;
   if (options_.momentum) {
     num_batches_tracked.assign(num_batches_tracked.value() + full({}, 1, DType::i64, x.device()));
