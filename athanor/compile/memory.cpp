@@ -40,26 +40,68 @@ class MemoryPlanner {
   PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
-  // A donated input can become an output if a loop reads and writes both element for element.
+  // A donated input can become an output if a loop reads and writes both element for element. An output takes
+  // an input that it is computed from, and of several one that no other output could take so: the value of
+  // the same parameter, whose address then stays from step to step.
   void pair_outputs(const std::vector<bool>& donated) {
     std::set<int> taken;
     for (auto& s : plan_.steps) {
       if (s.kind == PlanStep::Kind::copy) pair_copied_back(s, donated, taken);
       if (s.loops.empty()) continue;
+      struct Pairing {
+        int out;
+        std::vector<int> computed_from, others;
+      };
+      std::vector<Pairing> pairings;
+      const auto sources = sources_of(s);
       for (int out : s.writes) {
         if (value(out).kind != PlanValue::Kind::output) continue;
+        Pairing pairing{out, {}, {}};
         for (int in : s.reads) {
           const PlanValue& from = value(in);
           if (from.kind != PlanValue::Kind::input || !donated[static_cast<size_t>(from.binding)] ||
-              taken.contains(in))
+              from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out))
             continue;
-          if (from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out)) continue;
-          value(out).in_place_of = in;
-          taken.insert(in);
-          break;
+          (sources.at(out).contains(in) ? pairing.computed_from : pairing.others).push_back(in);
         }
+        pairings.push_back(std::move(pairing));
       }
+      std::ranges::stable_sort(pairings, {}, [](const Pairing& one) { return one.computed_from.size(); });
+      for (const bool related : {true, false})
+        for (const Pairing& one : pairings)
+          for (int in : related ? one.computed_from : one.others)
+            if (value(one.out).in_place_of < 0 && taken.insert(in).second) value(one.out).in_place_of = in;
     }
+  }
+
+  // The values that each value is computed from which a step of loops writes.
+  static std::map<int, std::set<int>> sources_of(const PlanStep& s) {
+    std::map<int, std::set<int>> all;
+    for (const int out : s.writes) all[out];
+    for (const LoopProgram& p : s.loops) {
+      const auto value_of = [&](int operand) {
+        return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
+      };
+      std::vector<std::set<int>> registers;
+      const auto run = [&](const std::vector<LoopStep>& steps) {
+        for (const LoopStep& step : steps) {
+          std::set<int> from;
+          if (step.kind == LoopStep::Kind::load) from.insert(value_of(step.operand));
+          for (const int r : {step.a, step.b, step.c})
+            if (r >= 0)
+              from.insert(registers[static_cast<size_t>(r)].begin(), registers[static_cast<size_t>(r)].end());
+          registers.push_back(std::move(from));
+        }
+      };
+      run(p.body);
+      for (const LoopReduction& reduction : p.reductions)
+        registers.push_back(registers[static_cast<size_t>(reduction.source)]);
+      run(p.epilogue);
+      for (const auto* stores : {&p.stores, &p.epilogue_stores})
+        for (const LoopStore& store : *stores)
+          all[value_of(store.operand)].merge(std::set<int>(registers[static_cast<size_t>(store.source)]));
+    }
+    return all;
   }
 
   // State that lies on another device goes there, is updated, and comes back to its place.

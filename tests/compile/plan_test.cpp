@@ -121,6 +121,21 @@ TEST(Plan, ParametersAreUpdatedWhereTheyLie) {
   EXPECT_EQ(last_plan()->steps.size(), 1U);
 }
 
+// Else both would change their addresses in every step, and launches that were captured could not run again.
+TEST(Plan, ParametersOfOneLoopDoNotSwapTheirMemory) {
+  Tensor p = ramp({50, 40}), m = ramp({50, 40}, 0.2);
+  p.eval(), m.eval();
+  const void* before_p = p.node()->value->address();
+  const void* before_m = m.node()->value->address();
+  const Tensor g = ramp({50, 40}, 0.3);
+  p = 0.1 * m + p;
+  m = 0.9 * m + g;
+  eval({p, m});
+  EXPECT_EQ(last_plan()->steps.size(), 1U);
+  EXPECT_EQ(p.node()->value->address(), before_p);
+  EXPECT_EQ(m.node()->value->address(), before_m);
+}
+
 TEST(Plan, AnUpdateAtTheEndOfAReductionIsInPlace) {
   // A bias with momentum: nothing else needs its gradient, which is a sum.
   const Tensor g = ramp({64, 48}, 0.3);
