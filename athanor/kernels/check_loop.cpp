@@ -114,23 +114,43 @@ std::vector<int64_t> elements_of(const LoopProgram& loop, const LoopOperand& ope
   return all;
 }
 
-// The first and the last element that an operand reaches.
-std::pair<int64_t, int64_t> reach_of(const LoopProgram& loop, const LoopOperand& operand) {
-  std::pair<int64_t, int64_t> reach{operand.offset, operand.offset};
+struct Run {
+  int64_t first, last;
+};
+
+// Where these elements lie, with small gaps between them.
+std::vector<Run> runs_of(const LoopProgram& loop, const LoopOperand& operand, bool results) {
+  constexpr int64_t gap = 16'384;  // reading so many elements takes no longer than asking again
+  int64_t first = operand.offset;
+  std::vector<std::pair<int64_t, int64_t>> steps;  // by the stride's size: the stride, and how often
   for (size_t d = 0; d < loop.space.size(); ++d) {
-    const int64_t far = operand.strides[d] * (loop.space[d] - 1);
-    (far < 0 ? reach.first : reach.second) += far;
+    if (results && loop.reduced[d]) continue;
+    if (loop.space[d] == 0) return {};
+    const int64_t stride = operand.strides[d], times = loop.space[d] - 1;
+    if (stride < 0) first += stride * times;
+    if (stride != 0 && times > 0) steps.emplace_back(std::abs(stride), times);
   }
-  return reach;
+  std::ranges::sort(steps);
+  int64_t length = 1;
+  size_t within = 0;
+  for (; within < steps.size() && steps[within].first <= length + gap; ++within)
+    length += steps[within].first * steps[within].second;
+  std::vector<Run> runs{{first, first + length - 1}};
+  for (; within < steps.size(); ++within) {
+    const std::vector<Run> before = runs;
+    for (int64_t i = 1; i <= steps[within].second; ++i)
+      for (const Run& run : before)
+        runs.push_back({run.first + i * steps[within].first, run.last + i * steps[within].first});
+  }
+  return runs;
 }
 
-HostArray gathered(const std::byte* memory, int64_t first, const std::vector<int64_t>& elements,
-                   DType dtype) {
+HostArray gathered(const Storage& host, const std::vector<int64_t>& elements, DType dtype) {
   HostArray array(dtype, {static_cast<int64_t>(elements.size())});
   const size_t size = size_of(dtype);
+  const auto* memory = static_cast<const std::byte*>(host.address());
   for (size_t i = 0; i < elements.size(); ++i)
-    std::memcpy(array.bytes.data() + i * size, memory + static_cast<size_t>(elements[i] - first) * size,
-                size);
+    std::memcpy(array.bytes.data() + i * size, memory + static_cast<size_t>(elements[i]) * size, size);
   return array;
 }
 
@@ -165,7 +185,7 @@ class LoopCheck {
       numbers_.push_back(numbers(buffer, seed + static_cast<uint32_t>(numbers_.size())));
       got_.push_back(allocate(device, bytes_of(buffer)));
       fill_repeating(*got_.back(), numbers_.back(), bytes_of(buffer));
-      expected_.push_back(allocate(Device{}, bytes_of(buffer)));
+      for (auto* memory : {&read_, &expected_}) memory->push_back(allocate(Device{}, bytes_of(buffer)));
       bindings.push_back({got_.back().get(), 0});
     }
     const auto scratch = allocate(device, std::max<size_t>(1, candidate.scratch_bytes));
@@ -180,9 +200,9 @@ class LoopCheck {
     std::vector<Binding> bindings;
     for (const auto& memory : expected_) bindings.push_back({memory.get(), 0});
     for (const LoopOperand& operand : part.operands) {
-      const auto [first, last] = reach_of(part, operand);
       const auto b = static_cast<size_t>(operand.buffer);
-      if (part.iterations() > 0) fill_repeating(expected_[b]->address(), numbers_[b], first, last);
+      for (const Run& run : runs_of(part, operand, false))
+        fill_repeating(expected_[b]->address(), numbers_[b], run.first, run.last);
     }
     const Candidate host = backend_of(Device{}).loop_kernel(0, part);
     const auto scratch = allocate(Device{}, std::max<size_t>(1, host.scratch_bytes));
@@ -202,21 +222,21 @@ class LoopCheck {
     const auto b = static_cast<size_t>(operand.buffer);
     const LoopBuffer& buffer = buffers_[b];
     const std::vector<int64_t> elements = elements_of(part, operand, results);
-    if (elements.empty()) return {};
-    const auto [first, last] = std::ranges::minmax(elements);
     const size_t size = size_of(buffer.dtype);
-    std::vector<std::byte> got(static_cast<size_t>(last - first + 1) * size);
-    got_[b]->read(got.data(), static_cast<size_t>(first) * size, got.size());
-    const auto* expected = static_cast<const std::byte*>(expected_[b]->address());
+    for (const Run& run : runs_of(part, operand, results))
+      got_[b]->read(static_cast<std::byte*>(read_[b]->address()) + static_cast<size_t>(run.first) * size,
+                    static_cast<size_t>(run.first) * size,
+                    static_cast<size_t>(run.last - run.first + 1) * size);
     const std::string wrong =
-        difference(to_doubles(gathered(got.data(), first, elements, buffer.dtype)),
-                   to_doubles(gathered(expected, 0, elements, buffer.dtype)), elements, buffer);
+        difference(to_doubles(gathered(*read_[b], elements, buffer.dtype)),
+                   to_doubles(gathered(*expected_[b], elements, buffer.dtype)), elements, buffer);
     return wrong.empty() ? wrong : fmt::format("buffer {}: {}", b, wrong);
   }
 
   const std::vector<LoopBuffer>& buffers_;
   std::vector<HostArray> numbers_;
-  std::vector<std::shared_ptr<Storage>> got_, expected_;
+  std::vector<std::shared_ptr<Storage>> got_;              // on the device
+  std::vector<std::shared_ptr<Storage>> read_, expected_;  // the host's; of large ones few pages are used
 };
 
 }  // namespace

@@ -31,8 +31,9 @@ LoopProgram row_loop(Prim prim, int64_t rows, int64_t columns) {
 Candidate host_kernel(const LoopProgram& loop) { return backend_of(Device{}).loop_kernel(0, loop); }
 
 TEST(CheckLoop, AgreesWithWhatIsRight) {
-  for (const LoopProgram& loop : {map_loop(Prim::add, 1000), map_loop(Prim::div, 7),
-                                  row_loop(Prim::sum, 5, 3000), row_loop(Prim::reduce_max, 300, 3)})
+  for (const LoopProgram& loop :
+       {map_loop(Prim::add, 1000), map_loop(Prim::div, 7), row_loop(Prim::sum, 5, 3000),
+        row_loop(Prim::reduce_max, 300, 3), row_loop(Prim::sum, 4, 0)})
     EXPECT_EQ(loop_mismatch(Device{}, {loop}, host_kernel(loop)), "") << to_string(loop);
 }
 
