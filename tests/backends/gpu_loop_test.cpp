@@ -45,6 +45,36 @@ void check_on(gpu::GpuDevice& device, const LoopProgram& program, const Memory& 
     }
 }
 
+/// As for a GPU that moves vectors, however few items are left.
+GpuTraits with_vectors(GpuTraits traits) {
+  static const Grain grain = [] {
+    Grain fine = fine_grain;
+    fine.loop_filling = 0;
+    return fine;
+  }();
+  traits.grain = &grain;
+  traits.registers = true;
+  return traits;
+}
+
+/// `width`: the elements of an item; 1 where it cannot move any together.
+void check_vectors(const LoopProgram& program, int64_t width, double tolerance = 2e-4, double low = -2,
+                   double high = 2) {
+  std::mt19937 rng(11);
+  const Memory start = memory_for(program, rng, low, high);
+  Memory want = start;
+  reference::Interpreter(program, want.addresses()).run();
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    const GpuCandidate candidate = gpu_loop_candidates(program, with_vectors(device.facts().traits)).front();
+    const std::string& source = candidate.launches.front().source;
+    EXPECT_EQ(source.find("UNROLL for (int e = 0; e < " + std::to_string(width) + ";") != std::string::npos,
+              width > 1)
+        << source;
+    expect_close(program, run_on(device, candidate, start), want, tolerance, source);
+  }
+}
+
 void check_everywhere(const LoopProgram& program, double tolerance = 2e-4, double low = -2, double high = 2) {
   std::mt19937 rng(7);
   const Memory start = memory_for(program, rng, low, high);
@@ -62,6 +92,146 @@ TEST(GpuLoops, RandomProgramsMeanTheSame) {
     check_everywhere(random_program(rng));
     if (HasFatalFailure()) return;
   }
+}
+
+TEST(GpuLoops, RandomProgramsOfVectorsMeanTheSame) {
+  ATHANOR_NEEDS_GPU();
+  std::mt19937 rng(2025);
+  int vectors = 0;
+  for (int k = 0; k < 60; ++k) {
+    SCOPED_TRACE(k);
+    const LoopProgram program = random_program(rng);
+    Memory start = memory_for(program, rng, -2, 2), want = start;
+    reference::Interpreter(program, want.addresses()).run();
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      const auto made = gpu_loop_candidates(program, with_vectors(device.facts().traits)).front();
+      const std::string& source = made.launches.front().source;
+      if (source.find("READ_ALIGNED(") == std::string::npos) continue;
+      ++vectors;
+      expect_close(program, run_on(device, made, start), want, 2e-4, source);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(vectors, 5);
+}
+
+TEST(GpuLoops, VectorsOfEveryDtype) {
+  ATHANOR_NEEDS_GPU();
+  struct Case {
+    DType from, to;
+    int64_t width;
+  };
+  const Case cases[] = {
+      {DType::f32, DType::f32, 4},        {DType::f32, DType::bf16, 4}, {DType::bf16, DType::bf16, 8},
+      {DType::f16, DType::f16, 8},        {DType::f16, DType::f32, 4},  {DType::f8e4m3, DType::bf16, 8},
+      {DType::f8e5m2, DType::f8e4m3, 16}, {DType::i64, DType::i64, 2},  {DType::i32, DType::i32, 4},
+      {DType::i8, DType::i8, 16},         {DType::u8, DType::u8, 16},   {DType::b8, DType::b8, 16}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(std::string(to_string(one.from)) + " to " + std::string(to_string(one.to)));
+    Builder b({1003});  // the last vector is cut off
+    b.store(b.load(0, one.from, {1}), 1, one.to, {1});
+    check_vectors(b.p, one.width, 0, is_float(one.from) ? -2 : 0, is_float(one.from) ? 2 : 100);
+    if (HasFailure()) return;
+  }
+}
+
+TEST(GpuLoops, VectorsOfDifferentDtypesAndBroadcasts) {
+  ATHANOR_NEEDS_GPU();
+  Builder b({3, 5, 64});
+  const int x = b.load(0, DType::bf16, {320, 64, 1}), bias = b.load(1, DType::f32, {0, 0, 1}, 4);
+  const int row = b.load(2, DType::f32, {0, 1, 0}, 1), one = b.load(3, DType::f32, {0, 0, 0});
+  const int sum = b.op(Prim::add, DType::f32, x, b.op(Prim::mul, DType::f32, row, bias));
+  const int flag = b.op(Prim::less, DType::b8, sum, one);
+  const int number = b.op(Prim::cast, DType::f32, b.index({0, 0, 3}, 7));
+  b.store_in_body(flag, 4, DType::b8, {320, 64, 1});
+  b.store_in_body(b.op(Prim::where, DType::f32, flag, sum, number), 5, DType::bf16, {320, 64, 1});
+  check_vectors(b.p, 4);
+}
+
+// A classifier's rows are odd: each begins elsewhere in a vector, and its last vector ends in the next row.
+TEST(GpuLoops, VectorsOfOddRows) {
+  ATHANOR_NEEDS_GPU();
+  for (const int64_t offset : {0, 3}) {
+    Builder b({9, 1029});
+    const int x = b.load(0, DType::bf16, {1029, 1}, offset), row = b.load(1, DType::f32, {1, 0});
+    b.store(b.op(Prim::sub, DType::f32, x, row), 2, DType::bf16, {1029, 1}, offset);
+    check_vectors(b.p, 8);
+  }
+  Builder backwards({9, 1029});  // rows in turn from the last one
+  const int x = backwards.load(0, DType::bf16, {-1029, 1}, 8 * 1029);
+  backwards.store(x, 1, DType::bf16, {-1029, 1}, 8 * 1029 + 16);
+  check_vectors(backwards.p, 8);
+  Builder few({50, 49});  // each row would cut off too many
+  few.store(few.op(Prim::add, DType::f32, few.load(0, DType::f32, {49, 1}), few.load(1, DType::f32, {1, 0})),
+            2, DType::f32, {49, 1});
+  check_vectors(few.p, 1);
+}
+
+TEST(GpuLoops, VectorsWhereOperandsBeginElsewhere) {
+  ATHANOR_NEEDS_GPU();
+  struct Case {
+    int64_t x, y, width;
+  };
+  for (const Case& one : {Case{3, 3, 8}, Case{8, 16, 8}, Case{2, 6, 4}, Case{1, 3, 2}, Case{1, 2, 1}}) {
+    Builder b({2001});
+    b.store(b.load(0, DType::bf16, {1}, one.x), 1, DType::bf16, {1}, one.y);
+    check_vectors(b.p, one.width);
+  }
+  Builder padded({6, 128});  // rows of 132: half a vector of 8 is left of each
+  padded.store(padded.load(0, DType::bf16, {132, 1}), 1, DType::bf16, {128, 1});
+  check_vectors(padded.p, 4);
+}
+
+TEST(GpuLoops, VectorsBesideOtherStrides) {
+  ATHANOR_NEEDS_GPU();
+  Builder b({1000});
+  const int x = b.load(0, DType::f32, {1}), turned = b.load(1, DType::bf16, {-1}, 999);
+  const int every = b.load(2, DType::f32, {3}, 1), sum = b.op(Prim::add, DType::f32, x, turned);
+  b.store_in_body(sum, 3, DType::f32, {2});
+  b.store_in_body(b.op(Prim::mul, DType::f32, sum, every), 4, DType::f32, {1});
+  check_vectors(b.p, 4);
+  Builder far({64, 64});  // transposed: each element lies in another line
+  far.store(far.load(0, DType::f32, {1, 64}), 1, DType::f32, {64, 1});
+  check_vectors(far.p, 1);
+}
+
+TEST(GpuLoops, VectorsOfReducedRows) {
+  ATHANOR_NEEDS_GPU();
+  struct Case {
+    Ints space;
+    std::vector<bool> reduced;
+    int64_t offset, width;
+  };
+  // Odd rows, whole rows, one row in parts, several reduced dimensions, rows that are too short.
+  const Case cases[] = {{{9, 1029}, {false, true}, 3, 8},
+                        {{64, 96}, {false, true}, 8, 8},
+                        {{200003}, {true}, 1, 8},
+                        {{6, 5, 64}, {true, false, true}, 4, 4},
+                        {{50, 49}, {false, true}, 0, 1}};
+  for (const Case& one : cases)
+    for (const Prim prim : {Prim::sum, Prim::argmax}) {
+      SCOPED_TRACE(one.space.front());
+      Builder b(one.space, one.reduced);
+      const int x = b.load(0, DType::bf16, dense(one.space), one.offset);
+      if (prim == Prim::sum)
+        b.store_in_body(b.op(Prim::abs, DType::f32, x), 2, DType::bf16, dense(one.space));
+      const DType type = prim == Prim::sum ? DType::f32 : DType::i64;
+      b.store(b.reduce(prim, x, type), 1, type, dense_kept(b.p));
+      // What the body stores begins at the buffer's begin.
+      const bool alike = prim == Prim::argmax || one.offset % one.width == 0;
+      if (alike) check_vectors(b.p, one.width, 2e-3);
+      if (HasFailure()) return;
+    }
+}
+
+TEST(GpuLoops, VectorsInPlace) {
+  ATHANOR_NEEDS_GPU();
+  Builder b({1001});
+  const int x = b.load(0, DType::f32, {1}), g = b.load(1, DType::bf16, {1}),
+            rate = b.load(2, DType::f32, {0});
+  b.store(b.op(Prim::sub, DType::f32, x, b.op(Prim::mul, DType::f32, rate, g)), 0, DType::f32, {1});
+  check_vectors(b.p, 4);
 }
 
 // All codes to f32, and f32 of all magnitudes and near all codes to the nearest.
@@ -215,7 +385,9 @@ TEST(GpuLoops, ManyInOneLaunchAreThoseOneByOne) {
       Memory want = start;
       for (const LoopProgram& p : programs)
         want = run_on(device, gpu_loop_candidates(p, device.facts().traits).front(), want);
-      for (const GpuTraits& traits : {device.facts().traits, gpu}) {
+      const std::string vectors = gpu_joined_loops(programs, with_vectors(gpu)).launches.front().source;
+      EXPECT_NE(vectors.find("READ_ALIGNED("), std::string::npos);
+      for (const GpuTraits& traits : {device.facts().traits, gpu, with_vectors(gpu)}) {
         const Memory got = run_on(device, gpu_joined_loops(programs, traits), start);
         for (size_t b = 0; b < want.data.size(); ++b) EXPECT_EQ(got.data[b], want.data[b]) << "buffer " << b;
       }

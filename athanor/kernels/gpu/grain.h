@@ -37,6 +37,7 @@ struct Grain {
   int64_t dot_side = 2;                     // rows and columns of a result of dot products
   int64_t shifted_rows = 4, shifted_vectors = 1;
   int64_t joined_elements = 4;  // each item has to find its loop first
+  int64_t loop_vector = 16;     // bytes of an operand of a loop, at most, that are moved at once
   int64_t winograd_chunks = 1;
   int64_t zeros = 64;  // of a group that clears memory
 
@@ -48,6 +49,10 @@ struct Grain {
 
   // Multiplications for which a group is worth starting. 0: any.
   int64_t shifted_work = 0, shifted_weights_work = 0;
+
+  /// Items of a loop for each compute unit, before one of them does several elements: half of what a unit of
+  /// most GPUs holds. (A guess: each has many bytes under way then.)
+  int64_t loop_filling = 1024;
 
   /// Elements that each item reduces, at least, before more items or a second launch share them.
   int64_t reduced = 16;
@@ -86,6 +91,7 @@ inline constexpr Grain coarse_grain{.side_by_side = 1,
                                     .shifted_rows = 8,
                                     .shifted_vectors = 8,
                                     .joined_elements = 1,
+                                    .loop_vector = 0,  // PARALLEL makes vectors
                                     .winograd_chunks = 8,
                                     .zeros = 16384,
                                     .loop_elements = 8192,

@@ -11,6 +11,7 @@
 #include "athanor/base/error.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 #include "athanor/kernels/gpu/loop_code.h"
+#include "athanor/kernels/gpu/loop_vectors.h"
 
 namespace athanor {
 namespace {
@@ -42,10 +43,14 @@ class JoinedLoops {
                 : std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(room)),
                                       traits.grain->joined_elements, most_elements);
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
-    // A program with a dimension gives the strides along it.
+    // A program with a dimension gives the strides along it, and the longest one decides on vectors.
     for (const LoopProgram& program : programs)
-      if (!program.space.empty()) pattern_ = program;
+      if (program.iterations() == largest) pattern_ = program;
+    for (const LoopProgram& program : programs)
+      if (pattern_.space.empty()) pattern_ = program;
     name_buffers();
+    for (const gpu::VectorRows& rows : gpu::vector_rows(pattern_, traits))
+      if (rows.width <= each_ && !rows.begins_before()) width_ = std::max(width_, rows.width);
   }
 
   GpuCandidate run() {
@@ -53,19 +58,16 @@ class JoinedLoops {
     launch.name = "joined";
     open_kernel(launch);
     choose_loop(launch);
-    code_.line(
-        fmt::format("const {0} at = ({0})(group - first) * {1} + LOCAL_ID(0);", index_type_, items_ * each_));
-    const std::string flat = each_ == 1 ? "at" : "flat";
-    if (each_ > 1) {
-      code_.open(fmt::format("UNROLL for (int e = 0; e < {}; ++e)", each_));
-      code_.line(fmt::format("const {} flat = at + e * {};", index_type_, items_));
+    code_.line(fmt::format("const {0} at = ({0})(group - first) * {1} + LOCAL_ID(0){2};", index_type_,
+                           items_ * each_, width_ == 1 ? "" : fmt::format(" * {}", width_)));
+    const int64_t turns = each_ / width_;
+    const std::string flat = turns == 1 ? "at" : "flat";
+    if (turns > 1) {
+      code_.open(fmt::format("UNROLL for (int turn = 0; turn < {}; ++turn)", turns));
+      code_.line(fmt::format("const {} flat = at + turn * {};", index_type_, items_ * width_));
     }
-    code_.open(fmt::format("if ({} < size)", flat));
-    const std::vector<std::string> index(pattern_.space.size(), flat);
-    gpu::write_steps(code_, pattern_, pattern_.body, 0, index);
-    gpu::write_stores(code_, pattern_, pattern_.stores, index);
-    code_.close();
-    if (each_ > 1) code_.close();
+    compute(flat);
+    if (turns > 1) code_.close();
     code_.close();
     launch.source = code_.text();
     launch.group_size = {items_, 1, 1};
@@ -102,6 +104,16 @@ class JoinedLoops {
       code_.line(fmt::format("BIND(STORED({}), buffer{});", language_name(types[b]), b));
   }
 
+  // An element, or neighbours.
+  void compute(const std::string& flat) {
+    const std::vector<std::string> index(pattern_.space.size(), flat);
+    if (width_ > 1) return gpu::write_vector(code_, pattern_, {width_, "size"}, index_type_, index);
+    code_.open(fmt::format("if ({} < size)", flat));
+    gpu::write_steps(code_, pattern_, pattern_.body, 0, index);
+    gpu::write_stores(code_, pattern_, pattern_.stores, index);
+    code_.close();
+  }
+
   // Selections, not branches: a CPU's compiler moves them out of its loop over work-items and vectorises that
   // loop.
   void choose_loop(GpuLaunch& launch) {
@@ -131,6 +143,7 @@ class JoinedLoops {
   LoopProgram pattern_;
   std::vector<std::vector<int>> bound_;  // [name][program]
   int64_t items_ = 1, each_ = 1;         // work-items of a group, elements of an item
+  int64_t width_ = 1;                    // of these: neighbours
   std::string index_type_;
   Code code_;
 };

@@ -169,17 +169,19 @@ std::vector<DType> buffer_types(const LoopProgram& program) {
 }
 
 void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                 const std::vector<std::string>& index, const std::string& held) {
+                 const std::vector<std::string>& index, const std::vector<std::string>& held) {
   const std::vector<DType> types = register_types(program);
   int number = first;
   for (const LoopStep& s : steps) {
     std::string value;
     switch (s.kind) {
       case LoopStep::Kind::load: {
-        const LoopOperand& o = program.operands[static_cast<size_t>(s.operand)];
-        value = o.buffer == 0 && !held.empty() ? held
-                                               : fmt::format("LOAD({}, m{}, {})", language_name(o.dtype),
-                                                             o.buffer, affine(o.offset, o.strides, index));
+        const auto which = static_cast<size_t>(s.operand);
+        const LoopOperand& o = program.operands[which];
+        value = which < held.size() && !held[which].empty()
+                    ? held[which]
+                    : fmt::format("LOAD({}, m{}, {})", language_name(o.dtype), o.buffer,
+                                  affine(o.offset, o.strides, index));
         break;
       }
       case LoopStep::Kind::constant:

@@ -24,10 +24,10 @@ class Code {
 /// for dimension d; "" counts as 0.
 std::string affine(int64_t offset, const Ints& strides, const std::vector<std::string>& index);
 
-/// Declares registers r<first>, r<first + 1>, ... for the steps at an index. `held`: the C expression of
-/// buffer 0's element, if that is not in memory.
+/// Declares registers r<first>, r<first + 1>, ... for the steps at an index. `held`: for each operand, the C
+/// expression of its element, if that is not to be loaded from memory; "": it is.
 void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
-                 const std::vector<std::string>& index, const std::string& held = {});
+                 const std::vector<std::string>& index, const std::vector<std::string>& held = {});
 /// Writes registers to memory at an index.
 void write_stores(Code& code, const LoopProgram& program, const std::vector<LoopStore>& stores,
                   const std::vector<std::string>& index);

@@ -1,10 +1,11 @@
-// Fused loops without reductions: one work-item for each element, or for several rows.
+// Fused loops without reductions: one work-item for each element, for some neighbours, or for several rows.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "athanor/base/ceil_div.h"
 #include "athanor/kernels/gpu/loop_kernels.h"
+#include "athanor/kernels/gpu/loop_vectors.h"
 
 namespace athanor::gpu {
 namespace {
@@ -21,7 +22,9 @@ class MapKernel : LoopKernels {
     const int rank = static_cast<int>(program_.space.size());
     const bool rows = rank > 1 && extent(rank - 1) >= 16;
     begin_kernel(code, "map");
-    if (rows && traits_.grain->loop_elements > 1)
+    if (choose_vectors())
+      map_vectors(code, launch);
+    else if (rows && traits_.grain->loop_elements > 1)
       map_rows(code, launch);
     else if (rows)
       map_neighbours(code, launch);
@@ -69,6 +72,34 @@ class MapKernel : LoopKernels {
     compute(code, index);
   }
 
+  // The longest vectors that leave enough items.
+  bool choose_vectors() {
+    if (kept_size_ == 0) return false;
+    for (VectorRows& rows : vector_rows(program_, traits_)) {
+      items_ = kept_size_ / program_.space.back() * rows.blocks;
+      if (items_ < traits_.grain->loop_filling * traits_.compute_units) continue;
+      vectors_ = std::move(rows);
+      return true;
+    }
+    return false;
+  }
+
+  // An item computes a vector of neighbours along the innermost dimension.
+  void map_vectors(Code& code, GpuLaunch& launch) const {
+    launch.group_size = {group_limit(), 1, 1};
+    launch.groups = {ceil_div(items_, group_limit()), 1, 1};
+    code.line(fmt::format("const {} flat = ({})GLOBAL_ID(0);", index_type(), index_type()));
+    code.line(fmt::format("if (flat >= {}) return;", items_));
+    Names index(program_.space.size());
+    std::string block = "flat";
+    if (index.size() > 1) {
+      code.line(fmt::format("const {} outer = flat / {};", index_type(), vectors_.blocks));
+      unfold(code, "outer", outer_kept(), index);
+      block = fmt::format("flat % {}", vectors_.blocks);
+    }
+    write_block(code, program_, vectors_, index_type(), index, block);
+  }
+
   // An item takes some rows, or a piece of a long row. (On CPUs, using the items of a group for neighbours
   // takes twice as long: starting a group takes as long as some thousand elements.)
   void map_rows(Code& code, GpuLaunch& launch) const {
@@ -90,6 +121,9 @@ class MapKernel : LoopKernels {
     code.close();
     code.close();
   }
+
+  VectorRows vectors_;
+  int64_t items_ = 0;  // that compute a vector each
 };
 
 }  // namespace

@@ -39,6 +39,7 @@ void ReductionKernels::choose_shape() {
   if (rows_) {
     lanes_ = std::min(grain.row_lanes, power_of_two(inner_));
     items_ = std::min({grain.row_items, sharing_limit(), power_of_two(2 * reduced_size_ - 1)});
+    if (reduced_size_ > 0) choose_vectors();
     in_turn_ = grain.results_in_turn > 1;
     rows_per_group_ = in_turn_ ? std::clamp<int64_t>(kept_size_ / (4 * units), 1, grain.results_in_turn)
                                : std::clamp<int64_t>((items_ > 1 ? sharing_limit() : group_limit()) / items_,
@@ -62,6 +63,18 @@ void ReductionKernels::choose_shape() {
     const int64_t work = reduced_size_ * (rows_ ? 1 : lanes_) / items_;
     const int64_t most = std::clamp<int64_t>(split_size_, 1, 1024);
     parts_ = std::clamp<int64_t>(std::min(ceil_div(wanted, groups), work / grain.reduced), 1, most);
+  }
+}
+
+// The longest vectors of which each item of a row has some. If all rows have enough of them for the device,
+// fewer items share a row.
+void ReductionKernels::choose_vectors() {
+  const int64_t enough = traits_.grain->loop_filling * traits_.compute_units;
+  for (VectorRows& rows : vector_rows(program_, traits_)) {
+    if (rows.blocks < items_ && kept_size_ * reduced_size_ / rows.width < enough) continue;
+    items_ = std::min(items_, power_of_two(rows.blocks / 2));
+    vectors_ = std::move(rows);
+    return;
   }
 }
 

@@ -2,7 +2,7 @@
 //   columns  The innermost dimension is kept. On GPUs, `items` work-items of a group share a column.
 //            On CPUs, one work-item sums `lanes` neighbouring columns.
 //   rows     The innermost dimension is reduced. On GPUs, `items` work-items of a group share a row.
-//            On CPUs, one work-item does several rows, in `lanes`.
+//            They read vectors where they can. On CPUs, one work-item does several rows, in `lanes`.
 // A reduction with few results is split into `parts`, which a second launch joins.
 #pragma once
 #include <functional>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "athanor/kernels/gpu/loop_kernels.h"
+#include "athanor/kernels/gpu/loop_vectors.h"
 
 namespace athanor::gpu {
 
@@ -22,6 +23,7 @@ class ReductionKernels : LoopKernels {
  private:
   // The two launches (loop_reduction.cpp).
   void choose_shape();
+  void choose_vectors();
   int64_t sharing_limit() const;
   void reduce();
   void join_parts();
@@ -43,6 +45,7 @@ class ReductionKernels : LoopKernels {
   std::string lane_loop() const;
   /// One element: the body's registers and stores, then the accumulators of lane v.
   void element(Code& code, const Names& index) const;
+  void accumulate(Code& code, const Names& index) const;
   /// Updates the accumulators of lane v; `source_of` names the value that a reduction takes.
   void accumulate(Code& code, const Names& index, const std::function<std::string(size_t)>& source_of) const;
   /// Takes the larger of two (value, index). NaN is the largest value; of equal values the first one wins.
@@ -81,6 +84,7 @@ class ReductionKernels : LoopKernels {
 
   // The shape:
   bool rows_ = false, in_turn_ = false;  // in_turn_: an item does all results of its group
+  VectorRows vectors_;                   // of rows, where their width is not 1
   int64_t inner_ = 1, lanes_ = 1, items_ = 1, rows_per_group_ = 1, columns_ = 1, parts_ = 1, split_size_ = 1;
 };
 

@@ -27,6 +27,10 @@ std::string ReductionKernels::lane_loop() const {
 
 void ReductionKernels::element(Code& code, const Names& index) const {
   compute(code, index);
+  accumulate(code, index);
+}
+
+void ReductionKernels::accumulate(Code& code, const Names& index) const {
   accumulate(code, index, [&](size_t i) { return fmt::format("r{}", reduction(i).source); });
 }
 

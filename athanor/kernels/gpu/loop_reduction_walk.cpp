@@ -75,24 +75,30 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
 void ReductionKernels::accumulate_rows(Code& code, Names& index) {
   declare_accumulators(code);
   Names inside = index;
-  const bool split_inner = folded().empty() && parts_ > 1;
+  const bool split_inner = folded().empty() && parts_ > 1, vectors = vectors_.width > 1;
   const int opened = open_reduced(code, inside);
   const int d = reduced_.back();
-  std::string from = "0", to = std::to_string(inner_);
+  const int64_t count = vectors ? vectors_.blocks : inner_;
+  std::string from = "0", to = std::to_string(count);
   if (split_inner) {
     code.line(
         fmt::format("const {0} from = ({0})((i64)part * {1} / {2}), to = ({0})((i64)(part + 1) * {1} / {2});",
-                    index_type(), split_size_, parts_));
+                    index_type(), count, parts_));
     from = "from", to = "to";
   }
   inside[static_cast<size_t>(d)] = "x";
   if (traits_.grain->chunk_elements > 1) {
     accumulate_chunks(code, inside, from, to);
   } else {
-    code.open(fmt::format("for ({} x = {}{}; x < {}; x += {})", index_type(), from,
+    const std::string own = vectors ? "block" : "x";
+    code.open(fmt::format("for ({0} {1} = {2}{3}; {1} < {4}; {1} += {5})", index_type(), own, from,
                           items_ > 1 ? " + " + own_item() : "", to, items_));
     code.line("const int v = 0;");
-    element(code, inside);
+    if (vectors)
+      write_block(code, program_, vectors_, index_type(), inside, own,
+                  [&](const Names& at) { accumulate(code, at); });
+    else
+      element(code, inside);
     code.close();
   }
   for (int i = 0; i < opened; ++i) code.close();

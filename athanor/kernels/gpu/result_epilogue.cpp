@@ -134,7 +134,9 @@ std::string ResultEpilogue::function() const {
       code.line(fmt::format("const {} dim{} = {};", index_type(), d, index_of(places[d], program.space[d])));
   }
   index.emplace_back("at");
-  write_steps(code, program, program.body, 0, index, "x");
+  std::vector<std::string> held;  // the result is
+  for (const LoopOperand& o : program.operands) held.emplace_back(o.buffer == 0 ? "x" : "");
+  write_steps(code, program, program.body, 0, index, held);
   if (further_) {
     code.line("Finished all;");
     for (const auto& [name, source] : members) code.line(fmt::format("all.{} = r{};", name, source));

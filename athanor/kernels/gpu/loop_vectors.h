@@ -1,0 +1,48 @@
+// Neighbouring elements of a loop that a work-item computes together. Where an operand's elements lie
+// together along the innermost dimension, it moves them by one vector; others are broadcast, or moved one by
+// one.
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "athanor/kernels/gpu/gpu_kernel.h"
+#include "athanor/kernels/gpu/loop_code.h"
+
+namespace athanor::gpu {
+
+/// Rows of vectors: how a loop's innermost dimension is cut. A row's vectors begin where its operands are
+/// aligned, so its first elements may be the last ones of a vector.
+struct VectorRows {
+  int64_t width = 1;   // elements of a vector
+  int64_t blocks = 1;  // vectors of a row
+  bool whole = true;   // no vector is cut off
+  /// How many elements before a row its first vector begins: `offset` and `strides` as for operands, modulo
+  /// the width.
+  int64_t offset = 0;
+  Ints strides;
+  bool begins_before() const;
+};
+/// The ways to move all elements by vectors, or nearly all; longest vectors first. {} where single elements
+/// are better. Buffers are whole values, not views, and begin at multiples of 64 bytes: allocators and plans
+/// (compile/memory.cpp) see to that. Views begin at an operand's offset.
+std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits);
+
+/// What is done with each element beside the loop's body, at an index.
+using WithElement = std::function<void(const std::vector<std::string>& index)>;
+
+/// Lines that compute the elements of vector `block` of the row with this index.
+void write_block(Code& code, const LoopProgram& program, const VectorRows& rows, std::string_view index_type,
+                 std::vector<std::string> index, const std::string& block, const WithElement& also = {});
+
+/// The same for the vector whose first element has this index, in a row of `extent` elements.
+struct VectorPlace {
+  int64_t width = 1;
+  std::string extent;
+  bool may_begin_before = false, may_end_behind = true;
+};
+void write_vector(Code& code, const LoopProgram& program, const VectorPlace& place,
+                  std::string_view index_type, std::vector<std::string> index, const WithElement& also = {});
+
+}  // namespace athanor::gpu
