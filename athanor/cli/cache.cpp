@@ -17,10 +17,15 @@
 namespace athanor::cli {
 namespace {
 
+// A kernel that was compiled beside training when the program ended. It is tried once more
+// (runtime/background_compiler.h).
+bool is_of_background(const KernelCache::Entry& entry) { return entry.key.starts_with("background|"); }
+
 // The device with what its results hold for ("AMD EPYC, 2 cores (avx2, 2, 2.6.3)"), and what was asked of it:
 // the last of a key's parts, which '|' separates; of an examination Athanor's version and its sources' hash.
 std::pair<std::string, std::string> split_key(const KernelCache::Entry& entry) {
   std::vector<std::string> parts = split(entry.key, '|');
+  if (is_of_background(entry)) parts.erase(parts.begin());
   std::string question = parts.back();
   parts.pop_back();
   if (entry.kind == "examined" && !parts.empty()) question = "Athanor " + parts.back(), parts.pop_back();
@@ -35,7 +40,11 @@ std::string line_of(const KernelCache::Entry& e, const std::string& what) {
                ? fmt::format("  passed its examination by {} in {}\n", what, format_duration(e.seconds))
                : fmt::format("  failed its examination: {}\n", e.value.substr(0, e.value.find('\n')));
   return fmt::format(
-      "  {}\n      {}{}{}{}\n", what, e.kind == "marked" ? "never to be tried again: " : "", e.value,
+      "  {}\n      {}{}{}{}\n", what,
+      is_of_background(e)  ? "the program ended while it was compiled: "
+      : e.kind == "marked" ? "never to be tried again: "
+                           : "",
+      e.value,
       e.seconds > 0 ? fmt::format("  {}, spread {:.0f} %", format_duration(e.seconds), 100 * e.spread) : "",
       e.disturbed ? "  (the machine was busy: provisional)" : "");
 }
@@ -71,6 +80,8 @@ int list(bool json) {
       bytes += e.bytes;
       continue;
     }
+    if (e.key.find('|') == std::string::npos)
+      continue;  // a mark of several kernels together (kernels/prepare.cpp)
     if (e.kind != "examined") (e.kind == "winner" ? winners : marked) += 1;
     const auto [device, what] = split_key(e);
     auto found = std::ranges::find(devices, device, &std::pair<std::string, std::string>::first);

@@ -41,8 +41,8 @@ class MemoryPlanner {
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
   // A donated input can become an output if a loop reads and writes both element for element. An output takes
-  // an input that it is computed from, and of several one that no other output could take so: the value of
-  // the same parameter, whose address then stays from step to step.
+  // an input that it is computed from, and those with the least choice take theirs first: nearly always the
+  // value of the same parameter, whose address then stays from step to step.
   void pair_outputs(const std::vector<bool>& donated) {
     std::set<int> taken;
     for (auto& s : plan_.steps) {

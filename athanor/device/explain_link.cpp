@@ -36,14 +36,16 @@ bool is_seen(const Reading& reading) {
 }
 
 // A link has what both of its ends have. PCI's files may be of a bridge inside the card, which has more lanes
-// than the card (RX 6600).
-void limit_best(Fact& best) {
+// than the card (RX 6600). The port of a virtual machine may say less than the link that is in use.
+void limit_best(Fact& best, const PcieLink& now) {
   if (!is_seen(best.in_use)) return;
   PcieLink least = parsed(best.in_use);
   std::string source = best.in_use.source;
   for (const Reading& other : best.others) {
     const PcieLink link = parsed(other);
-    if (link.lanes <= 0 || (link.lanes >= least.lanes && link.speed >= least.speed)) continue;
+    const bool untrue = other.meaning == slot_link && (link.lanes < now.lanes || link.speed < now.speed);
+    if (link.lanes <= 0 || untrue) continue;
+    if (link.lanes >= least.lanes && link.speed >= least.speed) continue;
     least = {std::min(least.speed, link.speed), std::min(least.lanes, link.lanes)};
     source = other.source;
   }
@@ -78,7 +80,7 @@ void explain_link(Fact& link, Fact* best) {
   // A card that saves power slows its link down.
   const PcieLink now = parsed(link.in_use), then = best == nullptr ? PcieLink() : parsed(best->in_use);
   if (now.lanes > 0 && best != nullptr && is_seen(best->in_use) &&
-      (now.lanes != then.lanes || now.speed != then.speed)) {
+      (now.lanes < then.lanes || now.speed < then.speed)) {
     const bool slot_is_seen =
         best->in_use.meaning == slot_link ||
         std::ranges::any_of(best->others, [](const Reading& other) { return other.meaning == slot_link; });
@@ -92,13 +94,14 @@ void explain_link(Fact& link, Fact* best) {
 }  // namespace
 
 void explain_links(FoundDevice& device) {
-  if (const auto link = device.properties.find("pcie_link_inside"); link != device.properties.end())
-    link->second.note =
+  if (const auto inside = device.properties.find("pcie_link_inside"); inside != device.properties.end())
+    inside->second.note =
         "Inside the card: every Arc shows this behind its own bridge. The slot's link is that of the bridge, "
         "which is not seen here.";
-  const auto best = device.properties.find("pcie_link_best");
-  if (best != device.properties.end()) limit_best(best->second);
-  if (const auto link = device.properties.find("pcie_link"); link != device.properties.end())
+  const auto best = device.properties.find("pcie_link_best"), link = device.properties.find("pcie_link");
+  if (best != device.properties.end())
+    limit_best(best->second, link == device.properties.end() ? PcieLink() : parsed(link->second.in_use));
+  if (link != device.properties.end())
     explain_link(link->second, best == device.properties.end() ? nullptr : &best->second);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "athanor/base/error.h"
+#include "athanor/base/os/memory.h"
 #include "athanor/graph/host_array.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/repeated_numbers.h"
@@ -265,7 +266,10 @@ void require_right_loop(Device device, const std::vector<LoopProgram>& loops, co
   uint64_t needed = candidate.scratch_bytes;
   for (const LoopBuffer& buffer : buffers_of(loops))
     needed += static_cast<uint64_t>(buffer.elements) * size_of(buffer.dtype);
-  if (needed > memory_left(device)) return;  // it stays to be checked
+  constexpr int on_the_host = 2;  // what is expected, and what was got
+  const os::MemorySize host = os::memory_size();
+  // It stays to be checked where there is no room for it.
+  if (needed > memory_left(device) || (host.total > 0 && on_the_host * needed > host.available)) return;
   const std::string wrong = loop_mismatch(device, loops, candidate);
   if (!wrong.empty())
     throw Error(ErrorCode::device,

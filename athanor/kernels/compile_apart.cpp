@@ -45,17 +45,19 @@ std::vector<std::string>& compiler_program() {
 }
 
 std::atomic<int> processes{0};
-std::atomic<bool> program_fails{false};  // it cannot be started, say
+// That did not answer, one after the other. One may lack memory; if the next does not either, the program
+// cannot be started, say.
+std::atomic<int> failures{0};
+constexpr int most_failures = 2;
 
 // Works if it has answered once.
 class CompilerProcess {
  public:
   explicit CompilerProcess(std::vector<std::string> words) : helper_(std::move(words)) {
-    if (++processes > most_processes) return;
+    if (processes > most_processes) return;
     works_ = helper_.ask({}, patience_with_a_compiler).has_value();
-    if (!works_) program_fails = true;
+    failures = works_ ? 0 : failures + 1;
   }
-  ~CompilerProcess() { --processes; }
   CompilerProcess(const CompilerProcess&) = delete;
   CompilerProcess& operator=(const CompilerProcess&) = delete;
 
@@ -65,6 +67,12 @@ class CompilerProcess {
   }
 
  private:
+  struct Count {
+    Count() { ++processes; }
+    ~Count() { --processes; }
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
+  } count_;
   os::Helper helper_;
   bool works_ = false;
 };
@@ -75,7 +83,7 @@ thread_local std::string process_for;
 thread_local std::unique_ptr<CompilerProcess> process;
 
 CompilerProcess* process_of_this_thread(const std::string& compiler, const std::string& target) {
-  if (scopes == 0 || compiler_program().empty() || program_fails) return nullptr;
+  if (scopes == 0 || compiler_program().empty() || failures >= most_failures) return nullptr;
   const std::string wanted = compiler + '\n' + target;
   if (process && process_for == wanted) return process.get();
   process.reset();
@@ -97,7 +105,7 @@ bool register_compiler(const std::string& compiler, CompileSource compile) {
 
 void set_compiler_program(std::vector<std::string> words) {
   compiler_program() = std::move(words);
-  program_fails = false;
+  failures = 0;
 }
 
 void serve_compiler(const std::string& compiler, const std::string& target) {

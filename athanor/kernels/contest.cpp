@@ -119,7 +119,7 @@ bool Contest::is_expected(size_t i, const TrialResults& result) {
   if (!agree(expected_, host, request_)) {
     result_.dropped.clear();
     if (only_check_)
-      result_.dropped.push_back({candidates_[reference].name, "its results are wrong"});
+      leave_out(reference, "its results are wrong");
     else
       entries_.clear(), tried_ = 0;  // the others were compared with it, and are tried again
   }
@@ -129,6 +129,7 @@ bool Contest::is_expected(size_t i, const TrialResults& result) {
 void Contest::try_next() {
   const size_t i = tried_++;
   expect(i);
+  if (is_left_out(i)) return;  // it was to tell what others must give
   if (device_ == Device{}) return enter(i);
   use_marked(i, [&] { enter(i); });
 }
@@ -169,8 +170,7 @@ bool Contest::is_right(size_t candidate) {
   bool right = false;
   use_marked(candidate, [&] {
     enter(candidate);
-    right = std::ranges::find(result_.dropped, candidates_[candidate].name, &LeftOut::name) ==
-            result_.dropped.end();
+    right = !is_left_out(candidate);
   });
   return right;
 }
@@ -203,7 +203,15 @@ void Contest::use_marked(size_t i, const std::function<void()>& use) {
 // The device cannot compile or launch this one. Others may work.
 void Contest::drop(size_t i, const Error& error) {
   failure_ = error;
-  result_.dropped.push_back({candidates_[i].name, error.problem()});
+  leave_out(i, error.problem());
+}
+
+bool Contest::is_left_out(size_t i) const {
+  return std::ranges::find(result_.dropped, candidates_[i].name, &LeftOut::name) != result_.dropped.end();
+}
+
+void Contest::leave_out(size_t i, const std::string& why) {
+  if (!is_left_out(i)) result_.dropped.push_back({candidates_[i].name, why});
 }
 
 void Contest::enter(size_t i) {
@@ -212,8 +220,7 @@ void Contest::enter(size_t i) {
   if (expected_.empty()) {
     expected_ = std::move(result);
   } else if (!is_expected(i, result)) {
-    result_.dropped.push_back({candidates_[i].name, "its results are wrong"});
-    return;
+    return leave_out(i, "its results are wrong");
   }
   if (tried_ < tried) return;  // all are to be tried again
   if (only_check_) return;

@@ -57,6 +57,8 @@ class Contest {
   void use_marked(size_t i, const std::function<void()>& use);
   void enter(size_t i);
   void drop(size_t i, const Error& error);
+  bool is_left_out(size_t i) const;
+  void leave_out(size_t i, const std::string& why);
   Samples time(size_t i, double limit, double share = 1);
   void run_off();
   void judge();

@@ -8,7 +8,7 @@
 
 namespace athanor {
 
-/// Numbers repeat after so many: a prime, so that no two tiles, rows or planes of an operand hold the same.
+/// Numbers repeat after so many: a prime, so that a tile, row or plane holds others than those near it.
 constexpr int64_t number_period = 65'537;
 
 /// Fills the first `bytes` of the storage with `numbers`, again and again; the last time it may be cut off.

@@ -9,6 +9,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/base/os/interrupt.h"
 #include "athanor/base/os/threads.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/compile_apart.h"
@@ -43,8 +44,8 @@ void BackgroundCompiler::add(const std::string& problem, const Candidate& candid
     const std::scoped_lock lock(mutex_);
     jobs_.push_back({problem, candidate});
     if (working_ < std::min<size_t>(allowed_, jobs_.size() + under_way_.size())) {
-      ++working_;
       threads_.emplace_back([this] { work(); });
+      ++working_;  // before it can say that it has ended: it waits for the lock
     }
   }
   more_.notify_all();
@@ -77,6 +78,7 @@ double BackgroundCompiler::seconds() {
 
 void BackgroundCompiler::work() {
   os::yield_to_others();
+  const FinishScope finishing;  // a request to stop is the run's, and ends it with all it has
   const CompileApartScope apart;
   std::unique_lock lock(mutex_);
   for (;;) {

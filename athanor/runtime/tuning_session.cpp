@@ -81,6 +81,7 @@ std::vector<KernelChange> TuningSession::between_steps(const std::shared_ptr<con
     if (contest_->next() == nullptr) changes = conclude();
   } catch (const Error&) {
     contest_.reset();  // no candidate can be used, or there is no room for a trial: all stays as it is
+    compiler_.drop(problem_.key);
   }
   a_timing_ = clock_() - start;
   spent_ += a_timing_;

@@ -4,10 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <csignal>
 #include <map>
 #include <mutex>
 #include <thread>
 
+#include "athanor/base/os/interrupt.h"
 #include "athanor/ops/ops.h"
 #include "tests/runtime/tuning_fixture.h"
 
@@ -149,6 +152,31 @@ TEST_F(Session, CompilesOnAnotherThread) {
   ASSERT_EQ(first.size(), 3U);
   EXPECT_NE(first["b"], std::this_thread::get_id());
   EXPECT_NE(first["c"], std::this_thread::get_id());
+}
+
+// It is the run's, which saves itself; an exception that leaves a thread ends the program.
+TEST_F(Session, ARequestToStopDoesNotReachTheThreadsThatCompile) {
+  const InterruptScope noted;
+  const FinishScope goes_on;  // this thread
+  const std::thread::id own = std::this_thread::get_id();
+  std::atomic<int> compiled = 0;
+  std::atomic<bool> left = false;
+  fake_.prepared = [&](const std::string&) {
+    if (std::this_thread::get_id() == own) return;
+    ++compiled;
+    request_interrupt(SIGINT);
+    try {
+      throw_if_interrupted();
+    } catch (const Interrupted&) {
+      left = true;
+    }
+  };
+  TuningSession session({}, [this] { return now_; });
+  step();
+  step_to_the_end(session);
+  request_interrupt(0);
+  EXPECT_GT(compiled, 0);
+  EXPECT_FALSE(left);
 }
 
 TEST_F(Session, AGuessThatIsWrongDoesNotRun) {

@@ -136,6 +136,7 @@ CompilerApi find(int cuda_version, const std::string& architecture) {
     compiler_name,
     [](const std::string& target, const std::string& source, const std::string& name) -> std::string {
       const std::vector<std::string> words = split(target, ' ');
+      if (words.size() < 3) return {};
       static const CompilerApi compiler = load(target.substr(words[0].size() + words[1].size() + 2));
       if (!compiler.missing.empty()) return {};
       const auto form = static_cast<size_t>(std::atoi(words[1].c_str()));

@@ -107,17 +107,14 @@ void ReductionKernels::reduce() {
                           rows_ && items ? 1 : 0));
   }
   if (parts_ > 1) code.line("const i32 part = GROUP_ID(1);");
-  // All items of a group must reach its barriers, so none may return before them. An item without a result
-  // computes the last one again and does not store it.
+  // All items of a group must reach its barriers, so none may return before them.
   const bool ragged = results % rows_per_group_ != 0;
   if (in_turn_)
     code.open(fmt::format("for ({0} k = first; k < MIN(first + {1}, {2}); ++k)", index_type(),
                           rows_per_group_, results));
   else if (ragged && !items)
     code.line(fmt::format("if (result >= {}) return;", results));
-  if (!in_turn_)
-    code.line(fmt::format("const {} k = {};", index_type(),
-                          ragged && items ? fmt::format("MIN(result, {})", results - 1) : "result"));
+  if (!in_turn_) code.line(fmt::format("const {} k = result;", index_type()));
   Names index(program_.space.size());
   if (rows_) {
     unfold(code, "k", kept_, index);

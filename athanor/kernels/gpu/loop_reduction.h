@@ -66,6 +66,9 @@ class ReductionKernels : LoopKernels {
   int open_reduced(Code& code, Names& index) const;
   void accumulate_columns(Code& code, Names& index);
   void accumulate_rows(Code& code, Names& index);
+  /// Begins what items without a result leave out: walking elements, which may also store them. Returns
+  /// whether there are such items.
+  bool open_for_results(Code& code) const;
   /// Joins the accumulators of the items that share a result, in local memory. The first of them goes on.
   void join_items(Code& code) const;
   void accumulate_chunks(Code& code, const Names& index, const std::string& from,

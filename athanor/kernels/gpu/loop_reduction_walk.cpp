@@ -55,6 +55,7 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
   };
   const bool ragged = inner_ % lanes_ != 0;
   const std::string tail = fmt::format("for (int v = 0; v < {} - first; ++v)", inner_);
+  const bool guarded = open_for_results(code);
   if (ragged) code.open(fmt::format("if (first + {} <= {})", lanes_, inner_));
   body(lane_loop());
   if (ragged) {
@@ -63,6 +64,7 @@ void ReductionKernels::accumulate_columns(Code& code, Names& index) {
     body(tail);
     code.close();
   }
+  if (guarded) code.close();
   if (items_ > 1) join_items(code);
   code.open(
       fmt::format("for (int v = 0; v < {}; ++v)",
@@ -76,6 +78,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
   declare_accumulators(code);
   Names inside = index;
   const bool split_inner = folded().empty() && parts_ > 1, vectors = vectors_.width > 1;
+  const bool guarded = open_for_results(code);
   const int opened = open_reduced(code, inside);
   const int d = reduced_.back();
   const int64_t count = vectors ? vectors_.blocks : inner_;
@@ -102,6 +105,7 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
     code.close();
   }
   for (int i = 0; i < opened; ++i) code.close();
+  if (guarded) code.close();
   // Join the lanes in halves, then the items.
   for (int64_t half = lanes_ / 2; half > 0; half /= 2) {
     code.open(fmt::format("UNROLL for (int v = 0; v < {}; ++v)", half));
@@ -111,6 +115,13 @@ void ReductionKernels::accumulate_rows(Code& code, Names& index) {
   }
   if (items_ > 1) join_items(code);
   finish(code, "k", "0", index);
+}
+
+bool ReductionKernels::open_for_results(Code& code) const {
+  const int64_t results = rows_ ? kept_size_ : columns_;
+  if (items_ == 1 || results % rows_per_group_ == 0) return false;
+  code.open(fmt::format("if (result < {})", results));
+  return true;
 }
 
 void ReductionKernels::join_items(Code& code) const {
