@@ -307,7 +307,9 @@ class Table(unittest.TestCase):
     def test_what_was_measured_stands_beside_it(self):
         with unittest.mock.patch.object(report, "measured", lambda: {("gfx1100", "nested", "f16"): (61.4, 122.8)}):
             self.assertEqual(report.cells("gfx1100", "nested", "f16", self.made)[-1], "50%")
-        self.assertIn("| 50% |" if report.measured() else "|  |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
+            self.assertIn("| 50% |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
+        self.assertIn("|  |", report.markdown([("gfx1100", "nested", "f16", self.made)]))
+        self.assertEqual(report.measured()[("sm_90a", "fma 16x32 128x128x8", "f32")], (47.66, 66.9))
 
 
 class Banks(unittest.TestCase):
