@@ -6,7 +6,6 @@
 #include "athanor/nn/init.h"
 #include "athanor/nn/running_average.h"
 #include "athanor/ops/creation.h"
-#include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/norm.h"
 #include "athanor/ops/reduction.h"
@@ -52,17 +51,11 @@ void BatchNorm::gather(const Tensor& x) {
   const Moments batch = moments(x, axes);
   const int64_t values = x.size() / channels_;
   const double count = static_cast<double>(values);
-  // Counted where the buffer is: reading it would let the host wait for a GPU in every layer. Without a
-  // momentum the average's share depends on it.
-  Tensor share;
-  if (options_.momentum) {
-    num_batches_tracked.assign(num_batches_tracked.value() + full({}, 1, DType::i64, x.device()));
-    share = full({}, *options_.momentum, DType::f32, x.device());
-  } else {
-    const double seen = num_batches_tracked.value().item() + 1;
-    num_batches_tracked.assign(Tensor::scalar(static_cast<int64_t>(seen), DType::i64, x.device()));
-    share = Tensor::scalar(1 / seen, DType::f32, x.device());
-  }
+  // The number of batches does not depend on data, so it is counted here, without a kernel for a single
+  // number.
+  const double seen = num_batches_tracked.value().item() + 1;
+  num_batches_tracked.assign(Tensor::scalar(static_cast<int64_t>(seen), DType::i64, x.device()));
+  const Tensor share = Tensor::scalar(options_.momentum.value_or(1 / seen), DType::f32, x.device());
   running_mean.assign(running_average(running_mean, reshape(batch.mean, {channels_}), share, 1));
   running_var.assign(
       running_average(running_var, reshape(batch.var, {channels_}), share, count / (count - 1)));
