@@ -156,8 +156,7 @@ Trial::Trial(Device device, const KernelRequest& request, const std::vector<Oper
 }
 
 TrialResults Trial::result(const Candidate& candidate) {
-  launch(candidate);
-  queue_of(device_).finish();
+  run(candidate);
   TrialResults all;
   for (size_t i = 0; i < outputs_.size(); ++i)
     all.push_back(compared(results_[i], [&](size_t first, std::span<std::byte> to) {
@@ -167,14 +166,18 @@ TrialResults Trial::result(const Candidate& candidate) {
 }
 
 TrialResults Trial::whole_result(const Candidate& candidate) {
-  launch(candidate);
-  queue_of(device_).finish();
+  run(candidate);
   TrialResults all;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     HostArray& host = all.emplace_back(results_[i].dtype, results_[i].shape);
     outputs_[i]->read(host.bytes.data(), 0, host.bytes.size());
   }
   return all;
+}
+
+void Trial::run(const Candidate& candidate) {
+  launch(candidate);
+  queue_of(device_).finish();
 }
 
 Samples Trial::time(const Candidate& candidate, double limit, double share) {

@@ -26,6 +26,7 @@ class Trial {
 
  private:
   void launch(const Candidate& candidate);
+  void run(const Candidate& candidate);  // to its end
 
   Device device_;
   std::vector<OperandDesc> results_;

@@ -56,11 +56,6 @@ bool BackgroundCompiler::is_done(const std::string& problem, const Candidate& ca
   return done_.contains(name_of(problem, candidate));
 }
 
-bool BackgroundCompiler::is_idle() {
-  const std::scoped_lock lock(mutex_);
-  return jobs_.empty() && under_way_.empty();
-}
-
 size_t BackgroundCompiler::waiting() {
   const std::scoped_lock lock(mutex_);
   return jobs_.size() + under_way_.size();

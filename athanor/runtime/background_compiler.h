@@ -31,7 +31,7 @@ class BackgroundCompiler {
   /// `problem`: its key.
   void add(const std::string& problem, const Candidate& candidate);
   bool is_done(const std::string& problem, const Candidate& candidate);
-  bool is_idle();
+  bool is_idle() { return waiting() == 0; }
   /// How many are not done yet.
   size_t waiting();
   /// Drops the kernels of a problem that were added and are not begun.

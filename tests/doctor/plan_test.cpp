@@ -15,6 +15,7 @@
 #include "athanor/doctor/diagnosis.h"
 #include "athanor/doctor/room.h"
 #include "tests/doctor/fixture.h"
+#include "tests/doctor/plans.h"
 
 namespace athanor::doctor {
 namespace {
@@ -24,11 +25,6 @@ using ::athanor::testing::UnpackedMachine;
 using ::athanor::testing::write_text;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-InstallPlan plan_on(const std::string& machine_name, const std::string& goal) {
-  const UnpackedMachine machine("doctor/" + machine_name);
-  return make_plan(Facts(*machine), goal);
-}
 
 TEST(PytorchPlans, TakeTheNewestWheelThatRuns) {
   struct Case {
@@ -125,13 +121,6 @@ TEST(JaxPlans, FitTheMachine) {
   const InstallPlan old = plan_on("row20-driver-too-old", "jax");
   ASSERT_NE(old.broken(), nullptr);
   EXPECT_EQ(old.broken()->part, "driver");
-}
-
-const Link& link_of(const InstallPlan& plan, const std::string& part) {
-  const auto found =
-      std::find_if(plan.links.begin(), plan.links.end(), [&](const Link& link) { return link.part == part; });
-  if (found == plan.links.end()) throw std::runtime_error("no link of " + part);
-  return *found;
 }
 
 // A recorded machine with a release of ROCm that it does not have.
@@ -256,19 +245,6 @@ TEST(AthanorPlans, WorkForEveryVendor) {
   EXPECT_THROW(plan_as(plan_on("healthy-arc", "athanor"), "conda"), Error);
 }
 
-// A machine of tests/machines, with more files or without some.
-InstallPlan plan_with(const std::string& name, const std::string& goal, const PlanChoice& choice = {}) {
-  const UnpackedMachine machine(name);
-  return make_plan(Facts(*machine), goal, choice);
-}
-
-std::vector<std::string> uses_of(const InstallPlan& plan) {
-  std::vector<std::string> uses;
-  const auto json = plan_json(plan, Language::en);
-  for (const auto& gpu : json.at("gpus")) uses.push_back(gpu.at("use"));
-  return uses;
-}
-
 TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
   const InstallPlan amd = plan_on("healthy-rx6800xt", "athanor");  // amdocl64
   EXPECT_THAT(amd.packages, ::testing::Not(::testing::Contains("mesa-opencl-icd")));
@@ -355,141 +331,6 @@ TEST(PytorchPlans, HaveXpuWheelsForArc) {
     EXPECT_THAT(plan.broken()->reason.en, HasSubstr("Intel"));
     EXPECT_EQ(plan_with("arc-a770", goal, {"", "cpu"}).broken(), nullptr);
   }
-}
-
-// A Tesla K80 and driver 595, which says that 470 is the last: that runs CUDA 11 (from 450 on), and not 12
-// (from 525 on).
-TEST(Plans, AreForTheLastDriverOfACardThatWasDropped) {
-  const InstallPlan torch = plan_on("trap-kepler", "pytorch");
-  ASSERT_EQ(torch.broken(), nullptr);
-  EXPECT_THAT(torch.index, HasSubstr("/whl/cu118"));
-  EXPECT_THAT(torch.packages, ElementsAre("torch==2.3.*"));  // the last with cuDNN 8, which runs it
-  EXPECT_EQ(link_of(torch, "driver").value, "NVIDIA 450 to 470");
-  EXPECT_THAT(link_of(torch, "driver").reason.en, HasSubstr("595.58.03 is too new: 470 is the last branch"));
-  EXPECT_THAT(link_of(torch, "CUDA").newer.en, HasSubstr("CUDA 12.0 and newer do not support Kepler"));
-  EXPECT_THAT(link_of(torch, "PyTorch").reason.en, HasSubstr("is not known"));  // which Kepler it is
-  EXPECT_THAT(link_of(torch, "PyTorch").newer.en, HasSubstr("2.4 and newer have no wheel"));
-  EXPECT_THAT(plan_as(torch, "script"), HasSubstr("of branch 470 at most"));
-  EXPECT_THAT(plan_on("trap-kepler", "tensorflow").packages, ElementsAre("tensorflow[and-cuda]==2.14.*"));
-  const InstallPlan jax = plan_on("trap-kepler", "jax");
-  ASSERT_NE(jax.broken(), nullptr);
-  EXPECT_THAT(jax.broken()->reason.en, AllOf(HasSubstr("525"), HasSubstr("sm_52")));
-  EXPECT_THAT(jax.broken()->newer.en, HasSubstr("--device cpu"));
-  EXPECT_EQ(link_of(plan_on("trap-kepler", "athanor"), "driver").value, "NVIDIA, branch 470 at most");
-  const InstallPlan pascal = plan_on("trap-driver-too-new", "pytorch");
-  ASSERT_EQ(pascal.broken(), nullptr);
-  EXPECT_THAT(pascal.index, HasSubstr("/whl/cu126"));
-  EXPECT_THAT(link_of(pascal, "driver").reason.en, HasSubstr("595.58.03 is too new: 580"));
-  EXPECT_THAT(link_of(pascal, "CUDA").newer.en, HasSubstr("CUDA 13.0 and newer do not support sm_61"));
-}
-
-// Beside a card that the driver runs, one that it ignores is left out, by every plan.
-TEST(Plans, LeaveOutACardThatTheDriverIgnores) {
-  const auto other = [](const InstallPlan& plan) { return plan.gpus.at(1).reason; };
-  for (const char* goal : {"pytorch", "tensorflow", "jax", "athanor"}) {
-    SCOPED_TRACE(goal);
-    const InstallPlan plan = plan_on("trap-driver-ignores-old-card", goal);
-    ASSERT_EQ(plan.broken(), nullptr);
-    EXPECT_THAT(uses_of(plan), ElementsAre("used", "unused"));
-    EXPECT_THAT(other(plan).en,
-                HasSubstr("not used: the driver 595.58.03 is too new: 580 is the last branch"));
-    EXPECT_THAT(other(plan).zh, HasSubstr("580"));
-    EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: NVIDIA Pascal"));
-    const InstallPlan alone = plan_with("doctor/trap-driver-ignores-old-card", goal, {"", "1"});
-    ASSERT_NE(alone.broken(), nullptr);
-    EXPECT_EQ(alone.broken()->part, "driver");
-  }
-  EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "pytorch")).en, HasSubstr("/whl/cu126"));
-  EXPECT_THAT(other(plan_on("trap-driver-ignores-old-card", "jax")).en, HasSubstr("jax[cuda12]"));
-  // Nor does a driver that is only installed run both.
-  const UnpackedMachine unloaded("doctor/trap-driver-ignores-old-card");
-  for (const char* path :
-       {"proc/driver/nvidia", "sys/module/nvidia", "sys/bus/pci/devices/0000:01:00.0/driver"})
-    std::filesystem::remove_all(unloaded.root() / path);
-  const InstallPlan later = make_plan(Facts(*unloaded), "pytorch");
-  EXPECT_THAT(uses_of(later), ElementsAre("used", "unused"));
-  EXPECT_THAT(later.gpus.at(0).reason.en, HasSubstr("NVIDIA's driver is not loaded"));
-  EXPECT_THAT(other(later).en, AllOf(HasSubstr("595.58.03 is too new"), HasSubstr("/whl/cu126")));
-  // Of a chip that the data does not have, the log alone tells.
-  const UnpackedMachine kepler("doctor/trap-driver-ignores-old-card");
-  write_text(kepler.root() / "sys/bus/pci/devices/0000:02:00.0/device", "0x102d\n");
-  std::filesystem::create_directories(kepler.root() / "var/log");
-  write_text(kepler.root() / "var/log/dmesg",
-             "[    6.1] NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n");
-  const Facts facts(*kepler);
-  const InstallPlan plan = make_plan(facts, "pytorch");
-  EXPECT_THAT(uses_of(plan), ElementsAre("used", "unused"));
-  EXPECT_THAT(other(plan).en,
-              AllOf(HasSubstr("470 is the last branch that runs Kepler"), HasSubstr("cu118")));
-}
-
-// What a plan does not mend stands beside the GPU, in whichever layer it is; what is of other goals does not.
-TEST(Plans, SayWhatTheyDoNotMend) {
-  const auto reason = [](const char* machine, const char* goal) {
-    return plan_on(machine, goal).gpus.at(0).reason.en;
-  };
-  for (const char* goal : {"pytorch", "tensorflow", "jax"})
-    EXPECT_THAT(reason("row23-fabric-manager", goal), HasSubstr("The fabric manager does not run"));
-  EXPECT_THAT(reason("row11-hiprtc-headers", "pytorch"), HasSubstr("has no C++ headers"));
-  EXPECT_THAT(reason("row24-mixed-libraries", "pytorch"), HasSubstr("LD_LIBRARY_PATH"));
-  EXPECT_EQ(reason("row24-mixed-libraries", "jax"), "used");  // of torch's copies
-  EXPECT_EQ(reason("row26-cpu-wheel", "pytorch"), "used");    // which the plan mends
-}
-
-TEST(Plans, SayWhatBecomesOfTheOtherVendorsGpu) {
-  const std::string name = "doctor/trap-amd-and-nvidia";
-  for (const char* goal : {"pytorch", "tensorflow", "jax"}) {
-    const InstallPlan plan = plan_with(name, goal);
-    EXPECT_THAT(uses_of(plan), ElementsAre("used", "apart")) << goal;  // NVIDIA's is first on the bus
-    EXPECT_THAT(plan.gpus.at(1).reason.en, HasSubstr("environment of its own"));
-    EXPECT_THAT(plan_text(plan, Language::en), HasSubstr("--vendor amd"));
-    EXPECT_THAT(plan_as(plan, "script"), HasSubstr("echo 'GPU 1: AMD Radeon RX 6800"));
-    const InstallPlan amd = plan_with(name, goal, {"amd", ""});
-    EXPECT_THAT(uses_of(amd), ElementsAre("apart", "used")) << goal;
-    // One environment does not overwrite the other.
-    EXPECT_THAT(plan_as(plan, "script"), HasSubstr(std::string("/venvs/") + goal + "-nvidia\""));
-    EXPECT_THAT(plan_as(amd, "conda"), HasSubstr(std::string("\nname: athanor-") + goal + "-amd\n"));
-  }
-  EXPECT_THAT(plan_with(name, "pytorch").index, HasSubstr("/whl/cu12"));
-  EXPECT_THAT(plan_with(name, "pytorch", {"amd", ""}).index, HasSubstr("/whl/rocm"));
-  const InstallPlan athanor = plan_with(name, "athanor");  // one program for both
-  EXPECT_THAT(uses_of(athanor), ElementsAre("used", "used"));
-  EXPECT_THAT(plan_as(athanor, "dockerfile"), HasSubstr("--gpus all --device=/dev/dri"));
-}
-
-TEST(Plans, TakeTheDeviceThatIsAskedFor) {
-  ATHANOR_NEEDS_BACKENDS();
-  const std::string name = "doctor/trap-amd-and-nvidia";
-  for (const char* device : {"1", "0000:03:00.0", "03:00.0", "rx 6800"})
-    EXPECT_THAT(plan_with(name, "pytorch", {"", device}).index, HasSubstr("/whl/rocm")) << device;
-  const InstallPlan cpu = plan_with(name, "pytorch", {"", "cpu"});
-  EXPECT_THAT(cpu.index, HasSubstr("/cpu"));
-  EXPECT_THAT(uses_of(cpu), ElementsAre("unused", "unused"));
-  EXPECT_THAT(cpu.gpus.at(0).reason.en, HasSubstr("the CPU was asked for"));
-  // By the name that detect gives it, and for the integrated one, which no plan takes by itself.
-  EXPECT_THAT(uses_of(plan_with("phoenix-7900xtx", "athanor", {"", "opencl:1"})),
-              ElementsAre("unused", "used"));
-  EXPECT_NE(plan_with("phoenix-7900xtx", "jax", {"", "780M"}).broken(), nullptr);
-  // Eight of the same name are meant together.
-  EXPECT_THAT(plan_text(plan_with("h100x8", "pytorch", {"", "H100"}), Language::en),
-              HasSubstr("8 x NVIDIA H100"));
-  // What is installed for one serves the others too.
-  const std::string first = plan_text(plan_with("h100x8", "pytorch", {"", "0"}), Language::en);
-  EXPECT_THAT(first, AllOf(HasSubstr("not used: another one was asked for"), Not(HasSubstr("no kernels"))));
-  const auto refused = [&](const PlanChoice& choice, const std::string& hint) {
-    try {
-      plan_with(name, "pytorch", choice);
-      ADD_FAILURE() << "taken: " << choice.vendor << choice.device;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::usage);
-      EXPECT_THAT(error.hint(), HasSubstr(hint));
-    }
-  };
-  refused({"", "7"}, "0 NVIDIA GeForceRTX4090");
-  refused({"", "Voodoo"}, "1 AMD Radeon RX 6800");
-  refused({"intel", ""}, "0 NVIDIA GeForceRTX4090");
-  refused({"nvidai", ""}, "nvidia");
-  refused({"amd", "0"}, "1 AMD");
 }
 
 TEST(Plans, ThatAreUnknownAreUsageErrors) {
