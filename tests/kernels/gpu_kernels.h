@@ -104,9 +104,9 @@ inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& ge
   return outputs_on(device, generated, inputs, {output}).front();
 }
 
-/// Whether candidate `i` of `count` runs. By default every fourth does, at least one, starting at another one
-/// in each call, because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
-inline bool is_due(size_t i, size_t count, size_t every = 4) {
+/// Whether candidate `i` of `count` runs: one of each `every`, at least one, starting at another one in each call,
+/// because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
+inline bool is_due(size_t i, size_t count, size_t every) {
   static size_t calls = 0;
   if (i == 0) ++calls;
   return i % every == calls % std::min(every, count) || std::getenv("ATHANOR_TEST_EVERYTHING") != nullptr;
@@ -119,10 +119,10 @@ inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
   return {candidates[calls++ % candidates.size()]};
 }
 
-/// Checks the op's candidates on every OpenCL device, for the device itself and for a small GPU. `only`:
-/// every second candidate whose name starts with this; there must be at least one. Where tests are reduced:
-/// the first of each kind, of the shapes for devices of this kind. (Compilers for GPUs take minutes for what
-/// suits a CPU.)
+/// Checks one of the op's candidates on every OpenCL device, each call the next one, of those for the device itself
+/// and for a small GPU. `only`: every second candidate whose name starts with this; there must be at least one. Where
+/// tests are reduced: the first of each kind, of the shapes for devices of this kind. (Compilers for GPUs take minutes
+/// for what suits a CPU.)
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
@@ -135,20 +135,22 @@ inline void check_candidates(const std::string& op, const Attrs& attrs, std::vec
     if (!is_reduced()) gpu.grain = other_grain(gpu.grain);
     gpu.max_group_size = std::min<int64_t>(256, gpu.max_group_size);
     gpu.compute_units = 4;
+    std::vector<GpuCandidate> all;
     for (const GpuTraits& traits : {device.facts().traits, gpu}) {
       auto candidates = gpu_candidates(request, traits);
       EXPECT_FALSE(candidates.empty()) << request.key();
       EXPECT_LE(candidates.size(), 8U) << "each is compiled and timed: " << request.key();
-      std::erase_if(candidates, [&](const GpuCandidate& one) { return !one.name.starts_with(only); });
-      std::vector<Run> runs;
-      for (size_t i = 0; i < candidates.size(); ++i)
-        if (is_reduced() ? is_first_of_kind(op, dtype, candidates[i].name)
-                         : is_due(i, candidates.size(), only.empty() ? 4 : 2))
-          runs.push_back({candidates[i].name, run_on(device, candidates[i], inputs, request.output())});
-      EXPECT_TRUE(!runs.empty() || is_reduced()) << request.key();
-      expect_all_near(runs, want, tolerance, request.key());
-      if (::testing::Test::HasFatalFailure()) return;
+      for (GpuCandidate& one : candidates)
+        if (one.name.starts_with(only)) all.push_back(std::move(one));
     }
+    std::vector<Run> runs;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (is_reduced() ? is_first_of_kind(op, dtype, all[i].name)
+                       : is_due(i, all.size(), only.empty() ? all.size() : 2))
+        runs.push_back({all[i].name, run_on(device, all[i], inputs, request.output())});
+    EXPECT_TRUE(!runs.empty() || is_reduced()) << request.key();
+    expect_all_near(runs, want, tolerance, request.key());
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 
@@ -196,7 +198,7 @@ inline int64_t compare_with_part(const RequestFor& request_for, const std::vecto
         pairs.emplace_back(candidate, *same);
       }
       for (size_t p = 0; p < pairs.size(); ++p) {
-        if (!is_due(p, pairs.size())) continue;
+        if (!is_due(p, pairs.size(), 4)) continue;
         const GpuCandidate& candidate = pairs[p].first;
         const std::vector<double> want = run_on(device, candidate, whole, request.output()),
                                   got = run_on(device, pairs[p].second, part, smaller.output());
