@@ -104,8 +104,8 @@ inline std::vector<double> run_on(gpu::GpuDevice& device, const GpuCandidate& ge
   return outputs_on(device, generated, inputs, {output}).front();
 }
 
-/// Whether candidate `i` of `count` runs: one of each `every`, at least one, starting at another one in each call,
-/// because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
+/// Whether candidate `i` of `count` runs: one of each `every`, at least one, starting at another one in each
+/// call, because each has kernels to compile. With ATHANOR_TEST_EVERYTHING, all do.
 inline bool is_due(size_t i, size_t count, size_t every) {
   static size_t calls = 0;
   if (i == 0) ++calls;
@@ -119,10 +119,10 @@ inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
   return {candidates[calls++ % candidates.size()]};
 }
 
-/// Checks one of the op's candidates on every OpenCL device, each call the next one, of those for the device itself
-/// and for a small GPU. `only`: every second candidate whose name starts with this; there must be at least one. Where
-/// tests are reduced: the first of each kind, of the shapes for devices of this kind. (Compilers for GPUs take minutes
-/// for what suits a CPU.)
+/// Checks one of the op's candidates on every OpenCL device, each call the next one, of those for the device
+/// itself and for a small GPU. `only`: every second candidate whose name starts with this; there must be at
+/// least one. Where tests are reduced: the first of each kind, of the shapes for devices of this kind.
+/// (Compilers for GPUs take minutes for what suits a CPU.)
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
