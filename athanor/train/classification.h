@@ -6,8 +6,8 @@
 #include <string>
 
 #include "athanor/data/augmentation.h"
+#include "athanor/train/dataset_task.h"
 #include "athanor/train/device_augmentation.h"
-#include "athanor/train/full_batches.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -28,9 +28,7 @@ struct ClassificationOptions {
 /// The options of a run on these images; see Splits.
 ClassificationOptions classification_options(const TrainConfig& config, const Splits& splits);
 
-/// Batches are full: images that do not fill one are left out of the epoch. Epochs are shuffled, so these
-/// differ.
-class Classification final : public Task {
+class Classification final : public DatasetTask<ClassificationOptions> {
  public:
   /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
   /// than a batch.
@@ -39,20 +37,10 @@ class Classification final : public Task {
   /// for a name that does not exist.
   explicit Classification(const TrainConfig& config);
 
-  const ExampleSpec& spec() const override;
   std::string describe() const override;
   std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PictureScoring>(); }
-  std::unique_ptr<nn::Module> make_model() const override;
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override;
-  std::unique_ptr<Batches> training_batches() const override;
-  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
-  int64_t test_count() const override { return options_.test->size(); }
-  std::vector<std::string> broken() const override;
-  TensorType input_type(int64_t batch_size) const override;
   TensorType target_type(int64_t batch_size) const override;
-
- private:
-  ClassificationOptions options_;
 };
 
 }  // namespace athanor

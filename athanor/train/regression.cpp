@@ -8,13 +8,10 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
-#include "athanor/data/dataloader.h"
-#include "athanor/data/open_dataset.h"
 #include "athanor/nn/auxiliary.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/reduction.h"
-#include "athanor/train/full_batches.h"
 
 namespace athanor {
 namespace {
@@ -122,15 +119,11 @@ Regression::Regression(const TrainConfig& config)
     : Regression(
           regression_options(config, open_both_splits(config, {.numbers = true, .target = config.target}))) {}
 
-Regression::Regression(RegressionOptions options) : options_(std::move(options)) {
+Regression::Regression(RegressionOptions options) : DatasetTask(std::move(options)) {
   if (options_.train)
     check_splits(*options_.train, *options_.test, options_.batch_size,
                  spec().columns.empty() ? "images" : "examples", options_.data_name);
   test_variance_ = variances_of(*options_.test);
-}
-
-const ExampleSpec& Regression::spec() const {
-  return (options_.train ? options_.train : options_.test)->spec();
 }
 
 std::string Regression::describe() const {
@@ -168,23 +161,6 @@ Forward Regression::forward(nn::Module& model, const Tensor& inputs, const Tenso
   return {.loss = sum(losses_of(error, options_.loss)) / sum(share),
           .correct = sum(explained) / static_cast<double>(targets.shape()[1]),
           .scores = made};
-}
-
-std::unique_ptr<Batches> Regression::training_batches() const {
-  return std::make_unique<DataLoader>(options_.train, LoaderOptions{.batch_size = options_.batch_size,
-                                                                    .shuffle = true,
-                                                                    .seed = options_.seed,
-                                                                    .drop_last = true,
-                                                                    .workers = options_.workers,
-                                                                    .augmentation = options_.augmentation});
-}
-
-std::unique_ptr<Batches> Regression::test_batches(int64_t batch_size) const {
-  return std::make_unique<FullBatches>(options_.test, batch_size, options_.workers);
-}
-
-TensorType Regression::input_type(int64_t batch_size) const {
-  return {DType::f32, spec().input.insert(0, batch_size), {}};
 }
 
 TensorType Regression::target_type(int64_t batch_size) const {

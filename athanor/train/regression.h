@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "athanor/data/augmentation.h"
-#include "athanor/train/full_batches.h"
+#include "athanor/train/dataset_task.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -47,9 +47,9 @@ struct RegressionOptions {
 /// The options of a run on these examples; see Splits.
 RegressionOptions regression_options(const TrainConfig& config, const Splits& splits);
 
-/// Batches are whole, as for Classification. Losses are those of scaled targets (TargetScale), the errors
-/// that a test measures those of the numbers themselves.
-class Regression final : public Task {
+/// Losses are those of scaled targets (TargetScale), the errors that a test measures those of the numbers
+/// themselves.
+class Regression final : public DatasetTask<RegressionOptions> {
  public:
   /// Throws Error(shape) where training and test examples differ in shape, Error(usage) where there are fewer
   /// than a batch.
@@ -57,20 +57,13 @@ class Regression final : public Task {
   /// The dataset of `--data`, and the model of `--model`.
   explicit Regression(const TrainConfig& config);
 
-  const ExampleSpec& spec() const override;
   std::string describe() const override;
   std::shared_ptr<const Scoring> scoring() const override;
   std::unique_ptr<Tally> tally() const override;
-  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec()); }
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override;
-  std::unique_ptr<Batches> training_batches() const override;
-  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
-  int64_t test_count() const override { return options_.test->size(); }
-  TensorType input_type(int64_t batch_size) const override;
   TensorType target_type(int64_t batch_size) const override;
 
  private:
-  RegressionOptions options_;
   std::vector<float> test_variance_;  // of each target, scaled; 1 where it is constant
 };
 

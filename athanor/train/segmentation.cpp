@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "athanor/base/error.h"
-#include "athanor/data/dataloader.h"
-#include "athanor/data/open_dataset.h"
 #include "athanor/ops/elementwise.h"
 #include "athanor/ops/loss.h"
 #include "athanor/ops/reduction.h"
-#include "athanor/train/full_batches.h"
 
 namespace athanor {
 namespace {
@@ -110,16 +107,12 @@ std::string PixelScoring::best(double mean_loss, double accuracy, const TestMeas
 Segmentation::Segmentation(const TrainConfig& config)
     : Segmentation(segmentation_options(config, open_both_splits(config, {}))) {}
 
-Segmentation::Segmentation(SegmentationOptions options) : options_(std::move(options)) {
+Segmentation::Segmentation(SegmentationOptions options) : DatasetTask(std::move(options)) {
   if (!spec().pixels)
     throw Error(ErrorCode::usage, "the data has no masks, and segmentation learns from them",
                 options_.data_name, "Give a folder with images/ and masks/");
   if (options_.train)
     check_splits(*options_.train, *options_.test, options_.batch_size, "images", options_.data_name);
-}
-
-const ExampleSpec& Segmentation::spec() const {
-  return (options_.train ? options_.train : options_.test)->spec();
 }
 
 std::string Segmentation::describe() const {
@@ -133,32 +126,7 @@ std::string Segmentation::describe() const {
 
 std::unique_ptr<Tally> Segmentation::tally() const { return std::make_unique<PixelTally>(spec()); }
 
-std::unique_ptr<Batches> Segmentation::training_batches() const {
-  return std::make_unique<DataLoader>(options_.train, LoaderOptions{.batch_size = options_.batch_size,
-                                                                    .shuffle = true,
-                                                                    .seed = options_.seed,
-                                                                    .drop_last = true,
-                                                                    .workers = options_.workers,
-                                                                    .augmentation = options_.augmentation});
-}
-
-std::unique_ptr<Batches> Segmentation::test_batches(int64_t batch_size) const {
-  return std::make_unique<FullBatches>(options_.test, batch_size, options_.workers);
-}
-
 int64_t Segmentation::test_count() const { return options_.test->size() * spec().input[1] * spec().input[2]; }
-
-std::vector<std::string> Segmentation::broken() const {
-  std::vector<std::string> all = options_.test->broken();
-  if (!options_.train) return all;
-  const std::vector<std::string> train = options_.train->broken();
-  all.insert(all.begin(), train.begin(), train.end());
-  return all;
-}
-
-TensorType Segmentation::input_type(int64_t batch_size) const {
-  return {DType::f32, spec().input.insert(0, batch_size), {}};
-}
 
 TensorType Segmentation::target_type(int64_t batch_size) const {
   return {DType::i64, {batch_size, spec().input[1], spec().input[2]}, {}};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "athanor/data/augmentation.h"
-#include "athanor/train/full_batches.h"
+#include "athanor/train/dataset_task.h"
 #include "athanor/train/task.h"
 
 namespace athanor {
@@ -42,8 +42,7 @@ struct SegmentationOptions {
 /// The options of a run on these images; see Splits.
 SegmentationOptions segmentation_options(const TrainConfig& config, const Splits& splits);
 
-/// Batches are whole, as for Classification.
-class Segmentation final : public Task {
+class Segmentation final : public DatasetTask<SegmentationOptions> {
  public:
   /// Throws Error(shape) where training and test images differ in shape, Error(usage) where there are fewer
   /// than a batch.
@@ -51,24 +50,15 @@ class Segmentation final : public Task {
   /// The folder of `--data`, and the model of `--model`.
   explicit Segmentation(const TrainConfig& config);
 
-  const ExampleSpec& spec() const override;
   std::string describe() const override;
   std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PixelScoring>(); }
   std::unique_ptr<Tally> tally() const override;
-  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec()); }
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
     return name_pixels(model, inputs, targets);
   }
-  std::unique_ptr<Batches> training_batches() const override;
-  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override;
   /// Pixels, including ignored ones.
   int64_t test_count() const override;
-  std::vector<std::string> broken() const override;
-  TensorType input_type(int64_t batch_size) const override;
   TensorType target_type(int64_t batch_size) const override;
-
- private:
-  SegmentationOptions options_;
 };
 
 }  // namespace athanor

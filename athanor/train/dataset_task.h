@@ -1,14 +1,16 @@
-// What tasks on datasets share: both splits, options, and test batches.
+// What tasks on datasets share: both splits, options, and batches.
 #pragma once
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "athanor/data/augmentation.h"
 #include "athanor/data/data_options.h"
 #include "athanor/data/dataloader.h"
 #include "athanor/nn/models.h"
 #include "athanor/train/config.h"
+#include "athanor/train/task.h"
 
 namespace athanor {
 
@@ -51,6 +53,42 @@ class FullBatches final : public Batches {
  private:
   int64_t size_;
   DataLoader loader_;
+};
+
+/// A task on `options.train`, without which a model is only tested, and `options.test`. Training batches are
+/// full: examples that do not fill one are left out of the epoch. Epochs are shuffled, so these differ.
+template <class Options>
+class DatasetTask : public Task {
+ public:
+  const ExampleSpec& spec() const override {
+    return (options_.train ? options_.train : options_.test)->spec();
+  }
+  std::unique_ptr<nn::Module> make_model() const override { return options_.model(spec()); }
+  std::unique_ptr<Batches> training_batches() const override {
+    return std::make_unique<DataLoader>(options_.train, LoaderOptions{.batch_size = options_.batch_size,
+                                                                      .shuffle = true,
+                                                                      .seed = options_.seed,
+                                                                      .drop_last = true,
+                                                                      .workers = options_.workers,
+                                                                      .augmentation = options_.augmentation});
+  }
+  std::unique_ptr<Batches> test_batches(int64_t batch_size) const override {
+    return std::make_unique<FullBatches>(options_.test, batch_size, options_.workers);
+  }
+  int64_t test_count() const override { return options_.test->size(); }
+  std::vector<std::string> broken() const override {
+    std::vector<std::string> all = options_.train ? options_.train->broken() : std::vector<std::string>{};
+    const std::vector<std::string> test = options_.test->broken();
+    all.insert(all.end(), test.begin(), test.end());
+    return all;
+  }
+  TensorType input_type(int64_t batch_size) const override {
+    return {DType::f32, spec().input.insert(0, batch_size), {}};
+  }
+
+ protected:
+  explicit DatasetTask(Options options) : options_(std::move(options)) {}
+  Options options_;
 };
 
 }  // namespace athanor

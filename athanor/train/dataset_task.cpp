@@ -1,4 +1,4 @@
-#include "athanor/train/full_batches.h"
+#include "athanor/train/dataset_task.h"
 
 #include <fmt/format.h>
 
