@@ -49,7 +49,8 @@ struct FitResult {
 
 /// What steps took when they were run.
 struct Checked {
-  int64_t peak = 0;
+  int64_t peak = 0;                 // of the device's storage
+  std::optional<int64_t> resident;  // on the CPU: what the process grew by
   double seconds = 0;
 };
 
@@ -151,15 +152,15 @@ struct FitUnit {
 };
 
 std::string table_of(const std::vector<FitPoint>& points, const std::optional<FitPoint>& advised,
-                     const FitUnit& unit) {
+                     const FitUnit& unit, bool knows_times) {
   std::string text = fmt::format("  precision   batch     memory  step time {:>11}\n", unit.many + "/s");
   for (const FitPoint& point : points)
-    text += fmt::format("{} {:<9} {:>7} {:>10} {:>10} {:>11}{}{}\n",
-                        advised && advised->of == point.of ? "*" : " ", to_string(point.of.precision),
-                        point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
-                        format_duration(point.seconds),
-                        grouped(std::llround(point.per_second() * static_cast<double>(unit.in_example))),
-                        name_of(point).empty() ? "" : "  ", name_of(point));
+    text += fmt::format(
+        "{} {:<9} {:>7} {:>10} {:>10} {:>11}{}{}\n", advised && advised->of == point.of ? "*" : " ",
+        to_string(point.of.precision), point.of.batch_size, format_bytes(static_cast<uint64_t>(point.bytes)),
+        knows_times ? format_duration(point.seconds) : "-",
+        knows_times ? grouped(std::llround(point.per_second() * static_cast<double>(unit.in_example))) : "-",
+        name_of(point).empty() ? "" : "  ", name_of(point));
   return text;
 }
 
@@ -174,39 +175,41 @@ std::optional<int64_t> as_fast(const FitResult& result) {
   return std::nullopt;
 }
 
-nlohmann::ordered_json json_of(const FitPoint& point) {
-  return {{"batch_size", point.of.batch_size},      {"precision", to_string(point.of.precision)},
-          {"accumulate", point.of.parts},           {"recompute", point.of.again},
-          {"planned_memory_bytes", point.bytes},    {"predicted_seconds", point.seconds},
-          {"recomputed_share_of_time", point.share}};
+nlohmann::ordered_json json_of(const FitPoint& point, bool knows_times) {
+  nlohmann::ordered_json json{
+      {"batch_size", point.of.batch_size},      {"precision", to_string(point.of.precision)},
+      {"accumulate", point.of.parts},           {"recompute", point.of.again},
+      {"planned_memory_bytes", point.bytes},    {"predicted_seconds", point.seconds},
+      {"recomputed_share_of_time", point.share}};
+  if (!knows_times) json["predicted_seconds"] = nullptr;
+  return json;
 }
 
-/// Peak memory of some steps: what the device's storage held at one time; on the CPU, where libraries take
-/// memory too, what the process had in RAM beyond what it had before, its storage then not counted. Without
-/// the first step there, for compiling its plans takes memory that later steps do not.
-std::optional<Checked> measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit,
-                                     Device device) {
+/// Peak memory of some steps: the most that the device's storage held at one time. On the CPU also what the
+/// process then had in RAM beyond what it had before, its storage not counted: libraries take memory too.
+/// Without the first step, for compiling its plans and checking their kernels take memory that later steps do
+/// not.
+Checked measure_steps(StepPlanner& planner, const FitPoint& point, int64_t limit, Device device) {
   clear_plan_cache();
   release_arenas();  // of larger plans
   release_kept_memory(device);
-  const bool host = device == Device{};
-  const auto now = os::resident();
-  if (host && (!now || !os::reset_peak_resident())) return std::nullopt;
+  const auto now = device == Device{} ? os::resident() : std::nullopt;
   const int64_t before =
-      host ? static_cast<int64_t>(*now) - static_cast<int64_t>(memory_use(device).current) : 0;
-  reset_peak_memory(device);
+      static_cast<int64_t>(now.value_or(0)) - static_cast<int64_t>(memory_use(device).current);
   Checked checked{.seconds = planner.run(point.of, limit)};
-  if (host) os::reset_peak_resident();
+  reset_peak_memory(device);
+  const bool resets = now && os::reset_peak_resident();
   for (int i = 1; i < checked_steps; ++i)
     checked.seconds = std::min(checked.seconds, planner.run(point.of, limit));
-  checked.peak =
-      static_cast<int64_t>(host ? os::peak_resident().value_or(0) : memory_use(device).peak) - before;
+  checked.peak = static_cast<int64_t>(memory_use(device).peak);
+  if (const auto peak = resets ? os::peak_resident() : std::nullopt)
+    checked.resident = static_cast<int64_t>(*peak) - before;
   return checked;
 }
 
 int fit(const FitOptions& options, bool precision_was_given) {
   if (!options.svg.empty()) check_writable(options.svg);
-  const Device device = device_option(options.step.config.device);
+  const Device device = device_choice(options.step.config.device, options.check).device;
   const StepExamples examples = examples_of(options.step);
   const TrainConfig& config = options.step.config;
   set_cpu_threads(static_cast<int>(config.threads));
@@ -225,7 +228,9 @@ int fit(const FitOptions& options, bool precision_was_given) {
                 fmt::format("a batch of {} is larger than the {} training images", config.batch_size,
                             *examples_to_train),
                 "--batch-size", fmt::format("Give at most {}", *examples_to_train));
-  Fitter fitter = examples_to_train ? Fitter(planner, limit, *examples_to_train) : Fitter(planner, limit);
+  Fitter::Options looks{.runs = options.check || device == Device{}};  // elsewhere kernels would be compiled
+  if (examples_to_train) looks.most_examples = *examples_to_train;
+  Fitter fitter(planner, limit, looks);
   FitResult result;
   for (const Precision precision : precisions_of(options, device, precision_was_given))
     look_at(fitter, precision, config.accumulate, options.batch_was_given ? config.batch_size : 0, result);
@@ -251,45 +256,56 @@ int fit(const FitOptions& options, bool precision_was_given) {
                           draw_fit({.title = fmt::format("{} on {}", config.model, to_string(device)),
                                     .subtitle = fmt::format("{}, {}; {}", config.optimizer, seen, room),
                                     .limit = limit,
+                                    .knows_times = fitter.knows_times(),
                                     .series = result.series}));
   std::optional<Checked> measured;
   if (options.check && result.advised) measured = measure_steps(planner, *result.advised, limit, device);
   if (options.json) {
     nlohmann::ordered_json json{
         {"model", config.model}, {"device", to_string(device)}, {"limit_bytes", limit}};
-    for (const FitPoint& point : result.points) json["cases"].push_back(json_of(point));
+    for (const FitPoint& point : result.points) json["cases"].push_back(json_of(point, fitter.knows_times()));
     if (result.advised) {
-      json["advised"] = json_of(*result.advised);
+      json["advised"] = json_of(*result.advised, fitter.knows_times());
       json["command"] = train_command(options.step, examples.spec, *result.advised, limit);
     }
     if (measured) {
       json["measured_peak_bytes"] = measured->peak;
+      if (measured->resident) json["measured_resident_bytes"] = *measured->resident;
       json["measured_seconds"] = measured->seconds;
     }
     add_trust_note(json, device);
     std::cout << json.dump() << '\n';
     return 0;
   }
-  std::cout << fmt::format("{}; {}.\n\n", what, room) << table_of(result.points, result.advised, unit);
+  std::cout << fmt::format("{}; {}.\n\n", what, room)
+            << table_of(result.points, result.advised, unit, fitter.knows_times());
   if (!result.advised) {
     std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
-  if (const auto batch = as_fast(result); batch && !options.batch_was_given)
+  if (const auto batch = as_fast(result); batch && fitter.knows_times() && !options.batch_was_given)
     std::cout << fmt::format(
         "A batch of {} is predicted to compute as many {} a second (within 5 %); larger ones only make steps "
         "longer.\n",
         *batch, unit.many);
-  if (options.check && !measured)
-    std::cout << "Not checked: the system does not tell the peak of this process's memory.\n";
-  if (measured)
+  if (!fitter.knows_times())
+    std::cout << "How long steps take is not known: no kernel was timed on this device. --check runs some.\n";
+  else if (!looks.runs)
+    std::cout << "Step times are by the best rates that kernels reached on this device: the least possible. "
+                 "--check runs steps.\n";
+  if (measured) {
     std::cout << fmt::format(
         "Checked with {} steps: {} planned, {} measured ({:+.1f} %), {} a step.\n", checked_steps,
         format_bytes(static_cast<uint64_t>(result.advised->bytes)),
         format_bytes(static_cast<uint64_t>(measured->peak)),
         100 * (static_cast<double>(measured->peak) / static_cast<double>(result.advised->bytes) - 1),
         format_duration(measured->seconds));
+    if (measured->resident)
+      std::cout << fmt::format(
+          "The process grew by {}, with what libraries and threads take beside the plan.\n",
+          format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, *measured->resident))));
+  }
   return 0;
 }
 

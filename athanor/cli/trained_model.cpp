@@ -73,7 +73,7 @@ void check_threads(int64_t threads) {
 
 Device device_option(const std::string& name) { return device_choice(name).device; }
 
-DeviceChoice device_choice(const std::string& name) {
+DeviceChoice device_choice(const std::string& name, bool runs) {
   DeviceChoice choice;
   try {
     Doing doing("choosing a device", Doing::Elsewhere::now_and_then);
@@ -82,7 +82,7 @@ DeviceChoice device_choice(const std::string& name) {
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), "--device", error.hint());
   }
-  require_examined(choice.device);
+  runs ? require_examined(choice.device) : require_not_failed(choice.device);
   if (const std::string note = trust_note(choice.device); !note.empty())
     std::cerr << fmt::format("athanor: {} is {}\n", to_string(choice.device), note);
   return choice;

@@ -39,9 +39,9 @@ std::string device_line(const TrainedModel& trained);
 /// Checks what `--threads` was given. Throws Error(usage).
 void check_threads(int64_t threads);
 /// choose_device() of what `--device` was given, which is shown where it takes time; examined if it was not
-/// before (kernels/trust.h). Says on standard error if a device is trusted that may be wrong. Throws
+/// before (kernels/trust.h); only refused if it failed where nothing `runs` on it. Says on standard error if a device is trusted that may be wrong. Throws
 /// Error(usage), and Error(device) for one that computes wrongly.
-DeviceChoice device_choice(const std::string& name);
+DeviceChoice device_choice(const std::string& name, bool runs = true);
 Device device_option(const std::string& name);
 /// --trust, for every command with --device.
 void add_trust_option(CLI::App& command);

@@ -37,8 +37,10 @@ class KernelChooser {
       fresh_.push_back(s);
       step.loops.empty() ? choose_for_op(s) : choose_for_loops(step);
     }
-    compile();
-    if (looks_) check();
+    if (!options_.only_plans) {
+      compile();
+      if (looks_) check();
+    }
     for (const Decision& decision : decisions_)
       for (const size_t s : decision.steps) {
         plan_.steps[s].kernel = decision.candidates[decision.choice.index];
@@ -112,6 +114,7 @@ class KernelChooser {
   // The host's kernels need no compiling.
   Choosing choosing(Device device) const {
     if (!looks_) return Choosing::first;
+    if (options_.only_plans) return Choosing::guess;
     const bool timed =
         options_.tuning == Tuning::full ||
         (options_.tuning == Tuning::quick && device == Device{} && timing_seconds_ < quick_seconds);

@@ -44,7 +44,8 @@ struct CompileOptions {
   Tuning tuning = Tuning::full;
   /// Whether to leave out fusion that takes more memory.
   bool spares_memory = false;
-  bool check_nan = false;  // look for NaN and infinity after each step of a plan
+  bool only_plans = false;  // plans are looked at and not run: no kernel is timed, compiled or checked
+  bool check_nan = false;   // look for NaN and infinity after each step of a plan
   /// What may be taken of each device, in bytes (Plan::planned_memory_bytes and memory_beside); of the host
   /// only where there is no other. 0: as much as it needs.
   int64_t memory_limit = 0;
@@ -68,6 +69,20 @@ std::string_view to_string(Pass pass);
 /// ATHANOR_CHECK_NAN and ATHANOR_HOST_OPS. Throws Error(name) with the nearest match if ATHANOR_DISABLE has a
 /// name that is no pass.
 CompileOptions& compile_options();
+
+/// While it exists, this thread's plans are only looked at (CompileOptions::only_plans).
+class OnlyPlansScope {
+ public:
+  explicit OnlyPlansScope(bool only = true) : before_(compile_options().only_plans) {
+    compile_options().only_plans = only;
+  }
+  ~OnlyPlansScope() { compile_options().only_plans = before_; }
+  OnlyPlansScope(const OnlyPlansScope&) = delete;
+  OnlyPlansScope& operator=(const OnlyPlansScope&) = delete;
+
+ private:
+  bool before_;
+};
 
 /// Passes named "fuse,layout" as bits. Throws Error(name).
 uint32_t parse_passes(std::string_view names);

@@ -100,6 +100,12 @@ void require_examined(Device device) {
   if (!verdict.right()) throw refusal(device, verdict);
 }
 
+void require_not_failed(Device device) {
+  if (examining() || trusting() || needs_none(device)) return;
+  if (Examination verdict; remembered_verdict(device, verdict) && !verdict.right())
+    throw refusal(device, verdict);
+}
+
 bool trusting() {
   static const bool by_environment = [] {
     const char* value = std::getenv("ATHANOR_TRUST");

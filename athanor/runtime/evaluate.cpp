@@ -50,7 +50,7 @@ PlanKey key_of(const Collected& collected, const CompileOptions& options) {
   PlanKey key;
   key.reserve(collected.nodes.size() * 6 + 8);
   key.push_back(options.disabled | uint64_t{options.deterministic} << 32 | uint64_t{options.check_nan} << 33 |
-                static_cast<uint64_t>(options.tuning) << 34);
+                static_cast<uint64_t>(options.tuning) << 34 | uint64_t{options.only_plans} << 36);
   key.push_back(static_cast<uint64_t>(options.plan_limit()));
   key.push_back(options.host_ops.size());
   for (const std::string& name : options.host_ops) append_words(key, name);
@@ -159,7 +159,8 @@ Collected collect_on_examined(const std::vector<NodePtr>& roots) {
   std::vector<Device> devices;
   for (const Node* node : collected.nodes)
     if (std::ranges::find(devices, node->type.device) == devices.end()) devices.push_back(node->type.device);
-  for (const Device device : devices) require_examined(device);
+  const bool only_plans = compile_options().only_plans;
+  for (const Device device : devices) only_plans ? require_not_failed(device) : require_examined(device);
   return collected;
 }
 
@@ -186,11 +187,20 @@ void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun
     if (!lost[place] && std::ranges::any_of(collected.inputs_of(place), is_lost)) lose(place);
 }
 
+// The host's are there already, and copies need none.
+bool needs_kernel(const PlanStep& step) {
+  return step.kind == PlanStep::Kind::launch && step.device != Device{};
+}
+
 void compute(const std::vector<NodePtr>& roots) {
   const auto start = Clock::now();
   if (roots.empty()) return;
   const Collected collected = collect_on_examined(roots);
   const auto [plan, history] = find_plan(collected, start);
+  if (compile_options().only_plans && std::ranges::any_of(plan->steps, needs_kernel)) {
+    const OnlyPlansScope runs(false);
+    return compute(roots);
+  }
   const auto run_start = Clock::now();
   std::vector<std::shared_ptr<Storage>> inputs;
   for (int place : collected.input_places) {

@@ -5,6 +5,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/compile/options.h"
 #include "athanor/runtime/eval_in_portions.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/train/memory_scope.h"
@@ -14,13 +15,21 @@ namespace athanor {
 static constexpr int64_t most_at_least = 8;   // examples that a model may want
 static constexpr int64_t most_to_probe = 64;  // of the step that is run for its time
 
+// Its values are made on the host and copied.
+static Learner learner_with_values(const Task& task, const TrainConfig& config, Device device) {
+  const OnlyPlansScope no_kernels;
+  return {task, config, device};
+}
+
 StepPlanner::StepPlanner(std::unique_ptr<const Task> task, const TrainConfig& config, Device device)
-    : device_(device), task_(std::move(task)), learner_(*task_, config, device) {
+    : device_(device), task_(std::move(task)), learner_(learner_with_values(*task_, config, device)) {
+  const OnlyPlansScope no_kernels;
   eval_in_portions();
 }
 
 std::shared_ptr<const Plan> StepPlanner::plan(const FitCase& of, int64_t limit) {
   const PlanLimitScope scope(of.again ? limit : 0, beside(of));
+  const OnlyPlansScope planning;
   learner_.set_precision(of.precision);
   auto plan = learner_.plan_of_a_step(of.batch_size, of.parts);
   clear_plan_cache();  // its forty plans would hold half a gigabyte of addresses for kernels
@@ -38,8 +47,10 @@ int64_t StepPlanner::bytes(const Plan& plan, const FitCase& of) const {
 double StepPlanner::run(const FitCase& of, int64_t limit) {
   const PlanLimitScope scope(of.again ? limit : 0, beside(of));
   learner_.set_precision(of.precision);
+  const auto zeros = [&] { return batch_of_zeros(*task_, of.batch_size, of.parts, device_); };
+  const Uploaded batch = zeros(), next = device_ == Device{} ? Uploaded{} : zeros();
   const auto start = Clock::now();
-  learner_.step(batch_of_zeros(*task_, of.batch_size, of.parts, device_), 0).loss.item();
+  learner_.step(batch, 0).loss.item();
   return seconds_since(start);
 }
 
@@ -56,9 +67,10 @@ int64_t Fitter::least_batch() {
 double Fitter::factor(Precision precision) {
   for (const auto& [known, factor] : factors_)
     if (known == precision) return factor;
+  if (!options_.runs) return 1;
   // Kernels are less efficient in small batches; a large one takes long.
   constexpr double most_seconds = 0.05;  // by rates; a step takes a few times that
-  FitCase probe{.batch_size = std::max(least_batch(), std::min(most_to_probe, most_examples_)),
+  FitCase probe{.batch_size = std::max(least_batch(), std::min(most_to_probe, options_.most_examples)),
                 .precision = precision};
   double predicted = 0;
   while (true) {
@@ -98,7 +110,7 @@ std::optional<FitPoint> Fitter::in_parts(FitCase of) {
 std::optional<FitPoint> Fitter::largest(FitCase of) {
   std::optional<FitPoint> best;
   int64_t too_large = of.parts * least_batch();
-  while (too_large <= most_examples_) {
+  while (too_large <= options_.most_examples) {
     of.batch_size = too_large;
     auto point = look(of);
     if (!point) break;
@@ -108,7 +120,7 @@ std::optional<FitPoint> Fitter::largest(FitCase of) {
   if (!best) return best;
   for (int64_t step = best->of.batch_size / 2; step >= std::max<int64_t>(1, too_large / 32); step /= 2) {
     of.batch_size = best->of.batch_size + step;
-    if (of.batch_size % of.parts != 0 || of.batch_size >= too_large || of.batch_size > most_examples_)
+    if (of.batch_size % of.parts != 0 || of.batch_size >= too_large || of.batch_size > options_.most_examples)
       continue;
     if (auto point = look(of)) best = point;
   }

@@ -29,7 +29,8 @@ struct FitPoint {
   double per_second() const { return static_cast<double>(of.batch_size) / seconds; }
 };
 
-/// Plans steps of one model on a device, of any size: those that a run of `config` makes.
+/// Plans steps of one model on a device, of any size: those that a run of `config` makes. Until a step is
+/// run, no kernel is compiled, and the device need not have been examined.
 class StepPlanner {
  public:
   /// Throws what making the model throws.
@@ -40,7 +41,7 @@ class StepPlanner {
   std::shared_ptr<const Plan> plan(const FitCase& of, int64_t limit);
   /// What a run takes of the device with this plan of the step, and with batches that wait.
   int64_t bytes(const Plan& plan, const FitCase& of) const;
-  /// Runs a step on zeros. Returns its seconds.
+  /// Runs a step on zeros, with the memory of a run: on a GPU the next batch is there. Returns its seconds.
   double run(const FitCase& of, int64_t limit);
 
  private:
@@ -53,12 +54,19 @@ class StepPlanner {
 
 /// Finds what fits into `limit` bytes. Times are the sums of the plans' steps: the kernel's time where it was
 /// measured, else the prediction by the device's best rates, scaled. The scale is that of one step of at most
-/// 64 examples, which is run for each precision.
+/// 64 examples, which is run for each precision; without it times are the least possible.
 class Fitter {
  public:
-  /// `most_examples`: the largest batch to look at.
-  Fitter(StepPlanner& planner, int64_t limit, int64_t most_examples = int64_t{1} << 20)
-      : planner_(planner), limit_(limit), most_examples_(most_examples) {}
+  struct Options {
+    int64_t most_examples = int64_t{1} << 20;  // the largest batch to look at
+    bool runs = true;                          // a step, for the scale
+  };
+  Fitter(StepPlanner& planner, int64_t limit, const Options& options)
+      : planner_(planner), limit_(limit), options_(options) {}
+  Fitter(StepPlanner& planner, int64_t limit) : Fitter(planner, limit, Options{}) {}
+
+  /// False on a device on which nothing was timed, where no step is run: times only compare cases.
+  bool knows_times() const { return options_.runs || times_.known(); }
 
   /// The smallest batch that the model takes in training, a power of two: batch norm wants more than one
   /// value of a channel. Throws what the model throws where none of up to 8 is taken.
@@ -77,7 +85,8 @@ class Fitter {
   double factor(Precision precision);
 
   StepPlanner& planner_;
-  int64_t limit_, most_examples_;
+  int64_t limit_;
+  Options options_;
   int64_t least_batch_ = 0;  // 0: not known yet
   StepTimes times_;
   std::vector<std::pair<Precision, double>> factors_;  // measured by predicted
@@ -87,6 +96,7 @@ class Fitter {
 struct FitChart {
   std::string title, subtitle;
   int64_t limit = 0;
+  bool knows_times = true;  // else only their proportion
   struct Series {
     std::string name;
     std::vector<FitPoint> points;  // by batch size

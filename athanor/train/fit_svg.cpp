@@ -68,12 +68,15 @@ class FitDrawing {
            .value = [](const FitPoint& p) { return static_cast<double>(p.bytes); },
            .label = [](double v) { return format_bytes(static_cast<uint64_t>(v)); }},
           true);
-    panel({.title = "Predicted time of a step",
+    panel({.title = chart_.knows_times ? "Predicted time of a step" : "Time of a step, in proportion",
            .top = 390,
            .bottom = 584,
            .most = 1.08 * most_seconds_,
            .value = [](const FitPoint& p) { return p.seconds; },
-           .label = [](double v) { return v == 0 ? std::string("0") : format_duration(v); }},
+           .label =
+               [known = chart_.knows_times](double v) {
+                 return v == 0 ? std::string("0") : known ? format_duration(v) : std::string();
+               }},
           false);
     label((fit_left + fit_right) / 2, 626, "", "middle", "batch size");
     return text_ + "</svg>\n";

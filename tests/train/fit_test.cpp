@@ -7,6 +7,7 @@
 #include "athanor/memory/storage.h"
 #include "athanor/runtime/evaluate.h"
 #include "athanor/runtime/executor.h"
+#include "tests/support/gpu_devices.h"
 
 namespace athanor {
 namespace {
@@ -18,12 +19,12 @@ class Fit : public ::testing::Test {
     config_.model = "resnet18";
   }
   ~Fit() override { compile_options() = before_; }
-  StepPlanner planner(const Shape& input = {3, 16, 16}, int64_t classes = 10) {
+  StepPlanner planner(const Shape& input = {3, 16, 16}, int64_t classes = 10, Device device = {}) {
     const ExampleSpec spec{.input = input,
                            .classes = classes,
                            .normalization = {{0}, {1}},
                            .pixels = task_kind(config_) == TaskKind::segmentation};
-    return {task_without_data(config_, spec), config_, Device{}};
+    return {task_without_data(config_, spec), config_, device};
   }
   TrainConfig config_;
 
@@ -95,35 +96,51 @@ TEST_F(Fit, BeginsAtTheFirstBatchThatTheModelTakes) {
 TEST_F(Fit, FindsNoBatchLargerThanTheDataset) {
   config_.model = "cnn";
   StepPlanner cnn = planner({1, 8, 8}, 4);
-  const auto largest = Fitter(cnn, int64_t{1} << 30, 83).largest({});
+  const auto largest = Fitter(cnn, int64_t{1} << 30, {.most_examples = 83}).largest({});
   ASSERT_TRUE(largest);
   EXPECT_GE(largest->of.batch_size, 80);
   EXPECT_LE(largest->of.batch_size, 83);
 }
 
 // What is planned is what storage takes: parameters and state, all parts of the batch, gradients so far, the
-// arena.
+// arena; on a GPU the next batch.
 TEST_F(Fit, PlannedMemoryIsWhatARunTakes) {
   struct Step {
     const char* model;
+    Shape input;
+    int64_t classes;
     FitCase of;
+    bool on_gpu = false;  // too: kernels to compile are few
   };
-  const std::vector<Step> steps{{"cnn", {.batch_size = 512}},
-                                {"cnn", {.batch_size = 1024, .parts = 2}},
-                                {"mlp", {.batch_size = 8192, .parts = 4}}};  // most of it is the batch
-  for (const auto& [model, of] : steps) {
-    SCOPED_TRACE(fmt::format("{}, {} in {} parts", model, of.batch_size, of.parts));
-    config_.model = model;
-    StepPlanner made = planner({1, 28, 28}, 10);
-    const int64_t planned = made.bytes(*made.plan(of, 0), of);
-    release_arenas();
-    reset_peak_memory(Device{});
-    made.run(of, 0);
-    made.run(of, 0);
-    const auto measured = static_cast<int64_t>(memory_use(Device{}).peak);
-    EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(planned),
-                0.01 * static_cast<double>(planned));
-  }
+  const Shape grey{1, 28, 28}, color{3, 32, 32};
+  const std::vector<Step> steps{
+      {"cnn", grey, 10, {.batch_size = 512}},
+      {"cnn", grey, 10, {.batch_size = 1024, .parts = 2}},
+      {"mlp", grey, 10, {.batch_size = 8192, .parts = 4}, true},  // most of it is the batch
+      {"mlp", grey, 10, {.batch_size = 4096}, true},
+      {"resnet18", color, 10, {.batch_size = 8}},
+      {"vit-tiny", color, 10, {.batch_size = 8}},
+      {"unet-small", color, 4, {.batch_size = 2}},
+      {"gpt2-nano", {64}, 256, {.batch_size = 8}},
+      {"bert-tiny", {64}, 256, {.batch_size = 8}}};
+  std::vector<Device> devices{Device{}};
+  if (const auto gpus = testing::gpu_devices(); !gpus.empty()) devices.push_back(gpus.front().device);
+  for (const Device device : devices)
+    for (const auto& [model, input, classes, of, on_gpu] : steps) {
+      if (device != Device{} && !on_gpu) continue;
+      SCOPED_TRACE(
+          fmt::format("{} on {}, {} in {} parts", model, to_string(device), of.batch_size, of.parts));
+      config_ = default_config(model);
+      StepPlanner made = planner(input, classes, device);
+      const int64_t planned = made.bytes(*made.plan(of, 0), of);
+      made.run(of, 0);  // without what checking kernels takes
+      release_arenas();
+      reset_peak_memory(device);
+      made.run(of, 0);
+      const auto measured = static_cast<int64_t>(memory_use(device).peak);
+      EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(planned),
+                  0.01 * static_cast<double>(planned));
+    }
 }
 
 TEST_F(Fit, DrawsWhatItFound) {
