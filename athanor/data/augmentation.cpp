@@ -10,7 +10,6 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/data/masks.h"
-#include "athanor/data/mixing.h"
 
 namespace athanor {
 namespace {
@@ -160,21 +159,25 @@ std::string Augmentation::without_masks() const {
   return {};
 }
 
-void Augmentation::mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const {
+Mixing Augmentation::choose_mixing(int64_t height, int64_t width, RandomStream& random) const {
   const Step* mixup = find_step(steps_, "mixup");
   const Step* cutmix = find_step(steps_, "cutmix");
-  if (mixup == nullptr && cutmix == nullptr) return;
   const bool cut = cutmix != nullptr && (mixup == nullptr || random.chance(0.5));
-  double share = random_beta(cut ? cutmix->values[0] : mixup->values[0], random);
+  Mixing mixing{.window = {}, .share = random_beta(cut ? cutmix->values[0] : mixup->values[0], random)};
   if (cut) {
-    const int64_t height = inputs.shape[2], width = inputs.shape[3];
-    const Window window = random_window(share, height, width, random);
-    cut_mix(inputs, window);
-    share = 1 - static_cast<double>(window.height * window.width) / static_cast<double>(height * width);
-  } else {
-    mix_up(inputs, share);
+    const Window window = random_window(mixing.share, height, width, random);
+    mixing.window = window;
+    mixing.share =
+        1 - static_cast<double>(window.height * window.width) / static_cast<double>(height * width);
   }
-  labels = mixed_labels(labels, classes, share);
+  return mixing;
+}
+
+void Augmentation::mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const {
+  if (!mixes()) return;
+  const Mixing mixing = choose_mixing(inputs.shape[2], inputs.shape[3], random);
+  mixing.window ? cut_mix(inputs, *mixing.window) : mix_up(inputs, mixing.share);
+  labels = mixed_labels(labels, classes, mixing.share);
 }
 
 std::string with_standard(const std::string& text, const std::string& standard) {

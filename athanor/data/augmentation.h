@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "athanor/data/dataset.h"
+#include "athanor/data/mixing.h"
 #include "athanor/data/picture.h"
 #include "athanor/data/random_stream.h"
 
@@ -34,8 +35,11 @@ class Augmentation {
                                     RandomStream& random) const;
   /// The first transform that masks do not support; "" if they support all.
   std::string without_masks() const;
+  /// For images of this size: mixup or cutmix; if both are in the list, one of them at random. One of them
+  /// must be.
+  Mixing choose_mixing(int64_t height, int64_t width, RandomStream& random) const;
   /// Mixes a batch [B, C, H, W] with itself, moved by one, and makes labels i64 [B] probabilities, f32 [B,
-  /// classes]: mixup or cutmix; if both are in the list, one of them at random.
+  /// classes], if the list has mixup or cutmix.
   void mix(HostArray& inputs, HostArray& labels, int64_t classes, RandomStream& random) const;
 
   struct Step {

@@ -1,5 +1,7 @@
 // MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019), given their parameters, as torchvision's.
 #pragma once
+#include <optional>
+
 #include "athanor/data/picture.h"
 #include "athanor/data/random_stream.h"
 #include "athanor/graph/host_array.h"
@@ -12,6 +14,12 @@ void mix_up(HostArray& inputs, double share);
 void cut_mix(HostArray& inputs, const Window& window);
 /// Labels i64 [B] as probabilities, f32 [B, classes]: `share` of its own, the rest of the one before it.
 HostArray mixed_labels(const HostArray& labels, int64_t classes, double share);
+
+/// How a batch is mixed: by cutmix, or without a window by mixup.
+struct Mixing {
+  std::optional<Window> window;
+  double share = 1;  // of an image's own label, and with mixup of its own pixels
+};
 
 /// A random number from Beta(alpha, alpha).
 double random_beta(double alpha, RandomStream& random);

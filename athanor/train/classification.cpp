@@ -38,8 +38,10 @@ std::string Classification::describe() const {
 
 Forward Classification::forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const {
   if (!model.training()) return classify(model, inputs, targets, 0);
-  const Tensor seen = options_.on_device ? (*options_.on_device)(inputs, spec().normalization) : inputs;
-  return classify(model, seen, targets, options_.label_smoothing);
+  if (!options_.on_device) return classify(model, inputs, targets, options_.label_smoothing);
+  const Tensor changed = (*options_.on_device)(inputs, spec().normalization);
+  const auto [seen, wanted] = options_.on_device->mix(changed, targets, spec().classes);
+  return classify(model, seen, wanted, options_.label_smoothing);
 }
 
 TensorType Classification::target_type(int64_t batch_size) const {

@@ -9,9 +9,11 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
+#include "athanor/data/random_stream.h"
 #include "athanor/nn/picture_transforms.h"
 #include "athanor/ops/creation.h"
 #include "athanor/ops/elementwise.h"
+#include "athanor/ops/indexing.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/random.h"
 
@@ -116,6 +118,11 @@ constexpr std::array<Kind, 9> kinds{{{"crop", crop},
                                      {"blur", blur},
                                      {"erase", erase}}};
 
+bool mixes_images(const Augmentation::Step& step) {
+  const std::string_view name = augmentation_kinds()[step.kind].name;
+  return name == "mixup" || name == "cutmix";
+}
+
 Apply find_on_device(const Augmentation::Step& step) {
   const auto found = std::ranges::find(kinds, augmentation_kinds()[step.kind].name, &Kind::name);
   return found == kinds.end() ? nullptr : found->apply;
@@ -129,9 +136,10 @@ DeviceAugmentation::DeviceAugmentation(const Augmentation& augmentation) : augme
   };
   for (const Augmentation::Step& step : augmentation_.steps()) {
     const std::string_view name = augmentation_kinds()[step.kind].name;
-    if (find_on_device(step) == nullptr) {
+    if (find_on_device(step) == nullptr && !mixes_images(step)) {
       std::vector<std::string> names;
       for (const Kind& kind : kinds) names.emplace_back(kind.name);
+      names.insert(names.end(), {"mixup", "cutmix"});
       refuse(fmt::format("'{}' is not done on the device", name),
              fmt::format("Leave --augment-on out, or choose from {}", join(names)));
     }
@@ -142,7 +150,7 @@ DeviceAugmentation::DeviceAugmentation(const Augmentation& augmentation) : augme
 }
 
 Tensor DeviceAugmentation::operator()(const Tensor& x, const Normalization& normalization) const {
-  if (augmentation_.empty()) return x;
+  if (std::ranges::all_of(augmentation_.steps(), mixes_images)) return x;
   const int64_t channels = x.size(1);
   const Tensor places = iota({1, channels, 1, 1}, 1, x.device());
   const auto by_channel = [&](const std::vector<float>& values) {
@@ -155,8 +163,33 @@ Tensor DeviceAugmentation::operator()(const Tensor& x, const Normalization& norm
   Tensor pictures = x * deviation + mean;
   const Draws draws{x.size(0), x.device()};
   for (const Augmentation::Step& step : augmentation_.steps())
-    pictures = find_on_device(step)(pictures, step.values, draws);
+    if (!mixes_images(step)) pictures = find_on_device(step)(pictures, step.values, draws);
   return (pictures - mean) / deviation;
+}
+
+// Each step chooses other numbers, which are inputs of the same plan.
+DeviceAugmentation::Mixed DeviceAugmentation::mix(const Tensor& x, const Tensor& targets,
+                                                  int64_t classes) const {
+  if (!augmentation_.mixes()) return {x, targets};
+  RandomStream random(static_cast<uint64_t>(default_generator().next_key()), 0, 0);
+  const Mixing mixing = augmentation_.choose_mixing(x.size(2), x.size(3), random);
+  const Window window = mixing.window.value_or(Window{});
+  std::vector<float> values;
+  for (const int64_t edge : {window.top, window.top + window.height, window.left, window.left + window.width})
+    values.push_back(static_cast<float>(edge));
+  values.push_back(static_cast<float>(mixing.window ? 1 : mixing.share));  // outside of the window
+  values.push_back(static_cast<float>(mixing.share));
+  const Tensor numbers = Tensor::from(values, {6}, x.device());
+  const auto number = [&](int64_t i) { return reshape(slice(numbers, 0, i, i + 1), {1, 1, 1, 1}); };
+  const auto within = [&](int axis, int64_t first) {
+    const Shape shape = axis == 2 ? Shape{1, 1, x.size(2), 1} : Shape{1, 1, 1, x.size(3)};
+    const Tensor place = cast(iota(shape, axis, x.device()), DType::f32);
+    return logical_and(greater_equal(place, number(first)), less(place, number(first + 1)));
+  };
+  const Tensor own = where(logical_and(within(2, 0), within(3, 2)), 0.0, number(4));
+  const Tensor share = reshape(number(5), {1, 1});
+  return {own * x + (1 - own) * roll(x, 1, 0),
+          share * one_hot(targets, classes) + (1 - share) * one_hot(roll(targets, 1, 0), classes)};
 }
 
 }  // namespace athanor

@@ -9,15 +9,23 @@
 namespace athanor {
 
 /// Does the transforms of an Augmentation to a batch, with random parameters from default_generator() for
-/// each image. Unlike loader threads it does "jitter" in one order: brightness, contrast, saturation, hue.
+/// each image, and for mixing for each batch. Unlike loader threads it does "jitter" in one order:
+/// brightness, contrast, saturation, hue.
 class DeviceAugmentation {
  public:
-  /// Throws Error(usage) for kinds that only loader threads do: resized-crop, rand, trivial, mixup, cutmix,
-  /// and blur with a sigma above most_sigma.
+  /// Throws Error(usage) for kinds that only loader threads do: resized-crop, rand, trivial, and blur with a
+  /// sigma above most_sigma.
   explicit DeviceAugmentation(const Augmentation& augmentation);
 
-  /// Of normalised images [B, C, H, W].
+  /// Of normalised images [B, C, H, W], which are not mixed.
   Tensor operator()(const Tensor& x, const Normalization& normalization) const;
+
+  struct Mixed {
+    Tensor inputs, targets;
+  };
+  /// mixup or cutmix of images [B, C, H, W], as Augmentation::mix(): their labels i64 [B] become f32 [B,
+  /// classes]. Both stay as they are if the list has neither.
+  Mixed mix(const Tensor& x, const Tensor& targets, int64_t classes) const;
 
   std::string to_string() const { return augmentation_.to_string(); }
 
