@@ -187,7 +187,8 @@ def gpt2():
 
 with torch.no_grad():
     vit = torchvision.models.VisionTransformer(64, 16, num_layers=12, num_heads=3, hidden_dim=192, mlp_dim=768, num_classes=7)
-    cases = [of_pictures(torchvision.models.resnet18(num_classes=7), "resnet18", 64), inception(),
+    resnets = [of_pictures(getattr(torchvision.models, name)(num_classes=7), name, 64) for name in ("resnet18", "resnet34", "resnet50")]
+    cases = [*resnets, inception(),
              of_pictures(vit, "vit-tiny", 64), of_pictures(TimmViT(64, 7), "vit-tiny", 64), of_pictures(UNet(3, 7), "unet-small", 16),
              tiny_vit_of_hugging_face(),
              bert(), gpt2()]
