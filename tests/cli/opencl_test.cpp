@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -51,6 +52,7 @@ class OpenClProgram : public ::testing::Test {
   }
 
   TempFolder folder_;
+  std::vector<int64_t> peaks_;  // of runs
 };
 
 TEST_F(OpenClProgram, TakesANumberForNoPartOfAName) {
@@ -103,6 +105,57 @@ TEST_F(OpenClProgram, SaysWhatDoesNotCompile) {
   EXPECT_EQ(end.exit_code, 1);
   EXPECT_THAT(end.err, HasSubstr("cannot compile the kernel"));
   EXPECT_THAT(end.err, ::testing::ContainsRegex("a kernel for .* in .*: .*\\(at .*\\.cpp:[0-9]+\\)"));
+}
+
+// Where nothing compiles, and nothing is known of the device.
+TEST_F(OpenClProgram, FitPlansWithoutCompilingAndExamining) {
+  setenv("ATHANOR_FAULT", "build", 1);
+  setenv("ATHANOR_TRUST", "0", 1);
+  std::vector<std::string> words{"fit",      "--model", "resnet18", "--input",        "3,16,16", "--device",
+                                 "opencl:0", "--ema",   "0.9",      "--memory-limit", "256MiB"};
+  const Outcome table = run_program(folder_.path(), words);
+  words.emplace_back("--json");
+  const Outcome json = run_program(folder_.path(), words);
+  words.back() = "--check";
+  const Outcome checked = run_program(folder_.path(), words);
+  setenv("ATHANOR_TRUST", "1", 1);
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("How long steps take is not known"));
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const auto found = nlohmann::json::parse(json.out);
+  EXPECT_GT(found["cases"].size(), 3U);
+  for (const auto& one : found["cases"]) EXPECT_TRUE(one["predicted_seconds"].is_null());
+  EXPECT_NE(checked.exit_code, 0) << "runs steps";
+}
+
+// The CPU as a device whose memory is not the host's: CL_DEVICE_HOST_UNIFIED_MEMORY is false.
+TEST_F(OpenClProgram, OffloadedOptimizerStateTrainsToTheSameLosses) {
+  const auto metrics = [&](const std::string& fault, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--optimizer", "adamw"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome end = train(fault, words);
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    std::string text = read_text_file(folder_.path() / "run/metrics.jsonl");
+    peaks_.push_back(summary()["peak_memory_bytes"]);
+    std::filesystem::remove_all(folder_.path() / "run");
+    return text;
+  };
+  const std::string separate = "say:0x1035=0";
+  const std::string kept = metrics(separate, {});
+  EXPECT_EQ(std::ranges::count(kept, '\n'), 3);
+  EXPECT_EQ(metrics(separate, {"--offload", "optimizer"}), kept);
+  EXPECT_LT(peaks_[1], peaks_[0]);
+  const auto copies = [&](const char* fault) {
+    setenv("ATHANOR_FAULT", fault, 1);
+    const Outcome plan =
+        run_program(folder_.path(), {"explain", "--model", "mlp", "--device", "opencl:0", "--deterministic",
+                                     "--optimizer", "adamw", "--offload", "optimizer", "--json"});
+    EXPECT_EQ(plan.exit_code, 0) << plan.err;
+    const auto read = nlohmann::json::parse(plan.out);
+    return std::ranges::count_if(read["steps"], [](const auto& step) { return step["kind"] == "copy"; });
+  };
+  EXPECT_EQ(copies(separate.c_str()), 4 * 6);  // two tensors of each parameter, there and back
+  EXPECT_EQ(copies("say:0x1035=1"), 0);
 }
 
 TEST_F(OpenClProgram, LosesNothingWithTheDevice) {
