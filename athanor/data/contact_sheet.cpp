@@ -6,6 +6,7 @@
 #include <array>
 
 #include "athanor/base/base64.h"
+#include "athanor/base/text_width.h"
 #include "athanor/base/xml.h"
 #include "athanor/data/picture.h"
 #include "athanor/formats/image.h"
@@ -14,7 +15,7 @@ namespace athanor {
 namespace {
 
 constexpr int64_t most_rows = 12, most_columns = 6, tile_height = 96, gap = 4, between = 28;
-constexpr uint8_t paper = 255;
+constexpr uint8_t paper = 255;  // of the PNG
 
 /// Up to most_columns examples of each of up to most_rows classes.
 std::vector<std::vector<int64_t>> chosen_examples(const Dataset& dataset) {
@@ -48,6 +49,7 @@ void put_tile(ContactSheet& on, const Picture& picture, int64_t row, int64_t col
   HostArray& sheet = on.picture;
   const int64_t width = on.tile_width, top = row * (tile_height + gap),
                 left = (augmented ? on.side() + between : 0) + column * (width + gap);
+  on.tiles.push_back({left, top});
   const HostArray bytes = to_bytes(picture);
   const Picture scaled = resample(bytes, {0, 0, picture.height, picture.width}, 3, tile_height, width);
   const HostArray tile = to_bytes(scaled);
@@ -154,9 +156,12 @@ std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& titl
       R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}">
 <style>
   text {{ font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif; fill: #5d6b7a }}
-  .title {{ font-size: 18px; font-weight: 600; fill: #1c2733 }}
+  .title {{ font-size: 18px; font-weight: 600; fill: #1c2733 }} .page {{ fill: #ffffff }}
+  @media (prefers-color-scheme: dark) {{
+    text {{ fill: #93a1b0 }} .title {{ fill: #e8edf3 }} .page {{ fill: #11161d }}
+  }}
 </style>
-<rect width="{0}" height="{1}" fill="#ffffff"/>
+<rect class="page" width="{0}" height="{1}"/>
 <text class="title" x="{2}" y="28">{3}</text>
 <text x="{4}" y="52">as stored</text>
 )",
@@ -165,18 +170,19 @@ std::string contact_sheet_svg(const ContactSheet& sheet, const std::string& titl
     svg += fmt::format("<text x=\"{}\" y=\"52\">augmented by {}</text>\n",
                        margin + names + (width + between) / 2, escape_xml(augmentation));
   for (size_t row = 0; row < sheet.rows.size(); ++row) {
-    constexpr size_t longest_name = 20;
-    std::string name = sheet.rows[row];
-    if (name.size() > longest_name) {
-      name.resize(longest_name - 1);
-      name += "\u2026";
-    }
+    const std::string name = text_lines(sheet.rows[row], names - 8, {}, 1).front();
     svg += fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", margin,
                        head + static_cast<int64_t>(row) * (sheet.tile + sheet.gap) + sheet.tile / 2 + 5,
                        escape_xml(name));
   }
+  // Of the picture only the images: between them is the page, in its colour.
+  svg += "<clipPath id=\"images\"><path d=\"";
+  for (const auto& [x, y] : sheet.tiles)
+    svg += fmt::format("M{} {}h{}v{}h-{}z", margin + names + x, head + y, sheet.tile_width, sheet.tile,
+                       sheet.tile_width);
   svg += fmt::format(
-      "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" href=\"data:image/png;base64,{}\"/>\n</svg>\n",
+      "\"/></clipPath>\n<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" clip-path=\"url(#images)\" "
+      "href=\"data:image/png;base64,{}\"/>\n</svg>\n",
       margin + names, head, width, height, to_base64(format_png(sheet.picture)));
   return svg;
 }

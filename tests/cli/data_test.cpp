@@ -45,8 +45,16 @@ TEST_F(Data, ShowsWhatIsInAFolderOfPictures) {
   EXPECT_THAT(text.out, HasSubstr("13 for training, 8 for testing, 2 classes"));
   EXPECT_THAT(text.out, HasSubstr("from 16 x 12 to 16 x 12"));
   EXPECT_THAT(text.out, HasSubstr("p/train/night/broken.jpg"));
-  EXPECT_THAT(read_text_file(folder_ / "sheet.svg"), HasSubstr("sun &amp; day"));
-  EXPECT_THAT(read_text_file(folder_ / "sheet.svg"), HasSubstr("augmented by crop, flip=0.5"));
+  const std::string sheet = read_text_file(folder_ / "sheet.svg");
+  EXPECT_THAT(sheet, HasSubstr("sun &amp; day"));
+  EXPECT_THAT(sheet, HasSubstr("augmented by crop, flip=0.5"));
+  // In the dark too: a page of another colour, of which the PNG's white between images covers nothing.
+  EXPECT_THAT(sheet, HasSubstr("prefers-color-scheme: dark"));
+  EXPECT_THAT(sheet, HasSubstr("clip-path=\"url(#images)\""));
+  const std::string tile = "h128v96h-128z";
+  size_t tiles = 0;
+  for (size_t at = sheet.find(tile); at != std::string::npos; at = sheet.find(tile, at + 1)) ++tiles;
+  EXPECT_EQ(tiles, 2U * 2 * 6);
 
   const Outcome machine = run({"data", "p", "--json", "--sheet", "sheet.png", "--augment", "none"});
   ASSERT_EQ(machine.exit_code, 0) << machine.err;
