@@ -6,6 +6,7 @@
 #include "athanor/nn/init.h"
 #include "athanor/nn/running_average.h"
 #include "athanor/ops/creation.h"
+#include "athanor/ops/elementwise.h"
 #include "athanor/ops/movement.h"
 #include "athanor/ops/norm.h"
 #include "athanor/ops/reduction.h"
@@ -51,11 +52,10 @@ void BatchNorm::gather(const Tensor& x) {
   const Moments batch = moments(x, axes);
   const int64_t values = x.size() / channels_;
   const double count = static_cast<double>(values);
-  // The number of batches does not depend on data, so it is counted here, without a kernel for a single
-  // number.
-  const double seen = num_batches_tracked.value().item() + 1;
-  num_batches_tracked.assign(Tensor::scalar(static_cast<int64_t>(seen), DType::i64, x.device()));
-  const Tensor share = Tensor::scalar(options_.momentum.value_or(1 / seen), DType::f32, x.device());
+  // Counted where the buffer is, as part of the step: reading it would let the host wait for a GPU.
+  num_batches_tracked.assign(num_batches_tracked.value() + 1);
+  const Tensor share = options_.momentum ? full({}, *options_.momentum, DType::f32, x.device())
+                                         : 1 / cast(num_batches_tracked, DType::f32);
   running_mean.assign(running_average(running_mean, reshape(batch.mean, {channels_}), share, 1));
   running_var.assign(
       running_average(running_var, reshape(batch.var, {channels_}), share, count / (count - 1)));

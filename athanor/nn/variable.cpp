@@ -6,11 +6,6 @@
 
 namespace athanor::nn {
 
-ValueMark::ValueMark(const Tensor& value)
-    : node_(value.node()), kept_(is_float(value.dtype()) ? Tensor() : value) {}
-
-Tensor ValueMark::value() const { return kept_.defined() ? kept_ : Tensor(node_.lock()); }
-
 Parameter::Parameter(Tensor initial) : Variable(std::make_shared<Cell>()) {
   initial = initial.detach();
   initial.requires_grad();

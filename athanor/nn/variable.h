@@ -11,13 +11,12 @@ namespace athanor::nn {
 /// so it is valid only until such an update.
 class ValueMark {
  public:
-  explicit ValueMark(const Tensor& value);
+  explicit ValueMark(const Tensor& value) : node_(value.node()) {}
   /// Undefined when the value is gone.
-  Tensor value() const;
+  Tensor value() const { return Tensor(node_.lock()); }
 
  private:
   std::weak_ptr<Node> node_;
-  Tensor kept_;  // integers: counters, which are replaced and not updated
 };
 
 /// A named place for a tensor. Tensors never change, but the place can hold another tensor later.

@@ -69,6 +69,30 @@ TEST(Layers, BatchNorm) {
   check_layer("batch_norm2d", BatchNorm2d(3, {.eps = 1e-3, .momentum = 0.3}));
   check_layer("batch_norm_average", BatchNorm2d(3, {.momentum = {}}));
 }
+TEST(Layers, BatchNormCountsInItsPlaceAsPartOfTheStep) {
+  const NoGrad off;  // what a gradient may still need is not updated
+  for (const std::optional<double> momentum : {std::optional<double>(0.1), std::optional<double>()}) {
+    BatchNorm1d norm(2, {.momentum = momentum});
+    const Buffer& count = norm.num_batches_tracked;
+    const auto address = [&] { return count.value().node()->value->address(); };
+    eval({norm(Tensor::from<float>({1, 2, 3, 4}, {2, 2}))});
+    const void* const before = address();
+    for (int batch = 2; batch <= 4; ++batch) {
+      const Tensor y = norm(Tensor::from<float>({1, 2, 3, 4}, {2, 2}) * batch);
+      EXPECT_FALSE(count.value().ready()) << "it is counted when the step runs, not by the host";
+      eval({y});
+      EXPECT_EQ(address(), before);
+      EXPECT_EQ(count.value().item(), batch);
+    }
+    norm.eval();
+    eval({norm(Tensor::from<float>({1, 2, 3, 4}, {2, 2}))});
+    EXPECT_EQ(count.value().item(), 4) << "evaluation counts nothing";
+    if (!momentum) {
+      expect_near(norm.running_mean.value(), HostArray::of<float>({2}, std::vector<float>{5, 7.5F}), 1e-5,
+                  "mean");
+    }
+  }
+}
 TEST(Layers, LayerNorm) { check_layer("layer_norm", LayerNorm(Shape{3, 4})); }
 TEST(Layers, GroupNorm) { check_layer("group_norm", GroupNorm(2, 6)); }
 TEST(Layers, MultiheadAttention) {
