@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -50,12 +51,14 @@ std::atomic<int> processes{0};
 std::atomic<int> failures{0};
 constexpr int most_failures = 2;
 
+thread_local std::stop_token told_to_stop;  // of the scope
+
 // Works if it has answered once.
 class CompilerProcess {
  public:
   explicit CompilerProcess(std::vector<std::string> words) : helper_(std::move(words)) {
     if (processes > most_processes) return;
-    works_ = helper_.ask({}, patience_with_a_compiler).has_value();
+    works_ = helper_.ask({}, patience_with_a_compiler, told_to_stop).has_value();
     failures = works_ ? 0 : failures + 1;
   }
   CompilerProcess(const CompilerProcess&) = delete;
@@ -63,7 +66,7 @@ class CompilerProcess {
 
   bool works() const { return works_; }
   std::optional<std::string> compile(const std::string& source, const std::string& name) {
-    return helper_.ask(name + '\n' + source, patience_with_a_compiler);
+    return helper_.ask(name + '\n' + source, patience_with_a_compiler, told_to_stop);
   }
 
  private:
@@ -119,10 +122,17 @@ void serve_compiler(const std::string& compiler, const std::string& target) {
 }
 
 CompileApartScope::CompileApartScope() { ++scopes; }
+CompileApartScope::CompileApartScope(std::stop_token stop) : CompileApartScope() {
+  told_to_stop = std::move(stop);
+}
 
 CompileApartScope::~CompileApartScope() {
-  if (--scopes == 0) process.reset();
+  if (--scopes > 0) return;
+  process.reset();
+  told_to_stop = {};
 }
+
+bool prefers_to_compile_apart() { return told_to_stop.stop_possible(); }
 
 std::optional<std::string> compile_apart(const std::string& compiler, const std::string& target,
                                          const std::string& source, const std::string& name) {

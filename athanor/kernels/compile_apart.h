@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,14 +26,20 @@ void serve_compiler(const std::string& compiler, const std::string& target);
 class CompileApartScope {
  public:
   CompileApartScope();
+  /// Of a thread that may be told to stop at any time: all is to be compiled apart, because a process can be
+  /// ended, and a compiler in this one cannot.
+  explicit CompileApartScope(std::stop_token stop);
   ~CompileApartScope();
   CompileApartScope(const CompileApartScope&) = delete;
   CompileApartScope& operator=(const CompileApartScope&) = delete;
 };
 
+/// Whether this thread is not to compile here what can be compiled apart.
+bool prefers_to_compile_apart();
+
 /// The binary. None if there is no scope, no such process or too many, or if the compiler refuses the source:
 /// then it is to be compiled here. Throws Error(device) if the compiler ends two processes over this source,
-/// because it would end this one too.
+/// because it would end this one too; Interrupted when the scope's thread is told to stop.
 std::optional<std::string> compile_apart(const std::string& compiler, const std::string& target,
                                          const std::string& source, const std::string& name);
 

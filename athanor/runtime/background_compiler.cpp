@@ -18,9 +18,6 @@
 namespace athanor {
 namespace {
 
-// After so long without work a thread ends, and the process with it that compiles for it.
-constexpr std::chrono::seconds patience{5};
-
 std::string name_of(const std::string& problem, const Candidate& candidate) {
   return problem + '\n' + candidate.name;
 }
@@ -29,23 +26,24 @@ std::string name_of(const std::string& problem, const Candidate& candidate) {
 
 BackgroundCompiler::~BackgroundCompiler() {
   std::optional<Watchdog> watchdog;
+  stop_.request_stop();
   {
     const std::scoped_lock lock(mutex_);
-    ends_ = true;
     jobs_.clear();
     if (!under_way_.empty()) watchdog.emplace("compiling " + *under_way_.begin());
   }
   more_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (auto& [id, thread] : threads_) thread.join();
+  if (ended_.joinable()) ended_.join();
 }
 
 void BackgroundCompiler::add(const std::string& problem, const Candidate& candidate) {
   {
     const std::scoped_lock lock(mutex_);
     jobs_.push_back({problem, candidate});
-    if (working_ < std::min<size_t>(allowed_, jobs_.size() + under_way_.size())) {
-      threads_.emplace_back([this] { work(); });
-      ++working_;  // before it can say that it has ended: it waits for the lock
+    if (threads_.size() < std::min<size_t>(allowed_, jobs_.size() + under_way_.size())) {
+      std::thread fresh([this] { work(); });  // waits for the lock
+      threads_.emplace(fresh.get_id(), std::move(fresh));
     }
   }
   more_.notify_all();
@@ -71,14 +69,26 @@ double BackgroundCompiler::seconds() {
   return seconds_;
 }
 
+size_t BackgroundCompiler::threads() {
+  const std::scoped_lock lock(mutex_);
+  return threads_.size() + (ended_.joinable() ? 1 : 0);
+}
+
 void BackgroundCompiler::work() {
   os::yield_to_others();
   const FinishScope finishing;  // a request to stop is the run's, and ends it with all it has
-  const CompileApartScope apart;
+  const std::stop_token stop = stop_.get_token();
+  const CompileApartScope apart(stop);
   std::unique_lock lock(mutex_);
   for (;;) {
-    if (!more_.wait_for(lock, patience, [this] { return ends_ || !jobs_.empty(); }) || ends_) {
-      --working_;
+    const bool in_time =
+        more_.wait_for(lock, patience_, [&] { return stop.stop_requested() || !jobs_.empty(); });
+    if (stop.stop_requested()) return;  // the destructor joins this thread
+    if (!in_time) {
+      std::thread before =
+          std::exchange(ended_, std::move(threads_.extract(std::this_thread::get_id()).mapped()));
+      lock.unlock();
+      if (before.joinable()) before.join();
       return;
     }
     const Job job = std::move(jobs_.front());
@@ -104,6 +114,8 @@ void BackgroundCompiler::compile(const Job& job) {
     job.candidate.kernel->prepare();
   } catch (const Error&) {
     // It is dropped, with this reason, when it is tried.
+  } catch (const Interrupted&) {
+    // This compiler is to end.
   }
   cache.unmark(key, job.candidate.name);
 }

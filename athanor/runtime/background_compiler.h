@@ -1,13 +1,15 @@
 // Compiles kernels on separate threads, while others run.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "athanor/kernels/kernel.h"
 
@@ -19,9 +21,11 @@ namespace athanor {
 /// and never again if that ends the program too. Faults of a kernel are found when it is tried.
 class BackgroundCompiler {
  public:
-  BackgroundCompiler() = default;
-  /// Drops the kernels that are not begun. Waits for those under way, for at most a minute; then it ends the
-  /// program.
+  /// A thread ends after so long without work, and the process with it that compiles for it.
+  explicit BackgroundCompiler(std::chrono::milliseconds patience = std::chrono::seconds(5))
+      : patience_(patience) {}
+  /// Drops the kernels that are not begun, and ends the processes that compile others. For what is compiled
+  /// in this process it waits, for at most a minute; then it ends the program.
   ~BackgroundCompiler();
   BackgroundCompiler(const BackgroundCompiler&) = delete;
   BackgroundCompiler& operator=(const BackgroundCompiler&) = delete;
@@ -38,6 +42,8 @@ class BackgroundCompiler {
   void drop(const std::string& problem);
   /// Seconds spent compiling so far.
   double seconds();
+  /// How many threads there are, with those that have ended and hold a stack.
+  size_t threads();
 
  private:
   struct Job {
@@ -47,16 +53,18 @@ class BackgroundCompiler {
   void work();
   static void compile(const Job& job);
 
+  const std::chrono::milliseconds patience_;
+  std::stop_source stop_;
+
   std::mutex mutex_;
   std::condition_variable more_;
   std::deque<Job> jobs_;
   std::set<std::string> done_;
   std::multiset<std::string> under_way_;
   double seconds_ = 0;
-  bool ends_ = false;
   std::atomic<size_t> allowed_ = 1;
-  size_t working_ = 0;
-  std::vector<std::thread> threads_;  // last: they use the others
+  std::map<std::thread::id, std::thread> threads_;
+  std::thread ended_;  // the last that did; it has joined the one before
 };
 
 }  // namespace athanor

@@ -19,7 +19,9 @@ class GpuKernel final : public Kernel {
 
   void prepare() const override {
     std::call_once(prepared_, [&] {
-      for (const GpuLaunch& launch : candidate_.launches) programs_.push_back(program_for(device_, launch));
+      std::vector<std::shared_ptr<const Program>> all;  // or none: another call then tries again
+      for (const GpuLaunch& launch : candidate_.launches) all.push_back(program_for(device_, launch));
+      programs_ = std::move(all);
     });
   }
 

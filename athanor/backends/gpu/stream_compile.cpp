@@ -37,7 +37,7 @@ Module StreamDriver::compile(const std::string& source, const GpuLaunch& launch,
   const std::string& name = launch.name;
   static std::mutex compiling;
   std::unique_lock turn(compiling, std::defer_lock);
-  if (!compiler_.apart.empty() && !turn.try_lock()) {
+  if (!compiler_.apart.empty() && (prefers_to_compile_apart() || !turn.try_lock())) {
     if (auto made = compile_apart(compiler_.apart, compiler_.target_apart(compiler_, compiled_for_, form_),
                                   source, name))
       if (const Module module = load(*made); module != nullptr) {

@@ -25,8 +25,8 @@ constexpr size_t most_bytes_of_message = size_t{1} << 30;
 constexpr double forever = std::numeric_limits<double>::infinity();
 
 // Whether there is something to read or the other end is closed.
-bool await_message(int line, double seconds) {
-  constexpr double turn = 0.25;
+bool await_message(int line, double seconds, const std::stop_token& stop) {
+  constexpr double turn = 0.05;
   const auto start = Clock::now();
   for (;;) {
     const double left = std::min(seconds - seconds_since(start), turn);
@@ -34,12 +34,13 @@ bool await_message(int line, double seconds) {
     pollfd waiting{line, POLLIN, 0};
     if (poll(&waiting, 1, static_cast<int>(left * 1000) + 1) > 0) return true;
     throw_if_interrupted();
+    if (stop.stop_requested()) throw Interrupted();
   }
 }
 
-bool take(int line, char* to, size_t bytes, double seconds) {
+bool take(int line, char* to, size_t bytes, double seconds, const std::stop_token& stop) {
   for (size_t done = 0; done < bytes;) {
-    if (seconds < forever && !await_message(line, seconds)) return false;
+    if (seconds < forever && !await_message(line, seconds, stop)) return false;
     const ssize_t count = read(line, to + done, bytes - done);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) return false;
@@ -65,12 +66,12 @@ bool give_message(int line, const std::string& text) {
          give(line, text.data(), text.size());
 }
 
-std::optional<std::string> take_message(int line, double seconds) {
+std::optional<std::string> take_message(int line, double seconds, const std::stop_token& stop = {}) {
   uint64_t size = 0;
-  if (!take(line, reinterpret_cast<char*>(&size), sizeof size, seconds) || size > most_bytes_of_message)
+  if (!take(line, reinterpret_cast<char*>(&size), sizeof size, seconds, stop) || size > most_bytes_of_message)
     return {};
   std::string text(size, '\0');
-  if (!take(line, text.data(), text.size(), seconds)) return {};
+  if (!take(line, text.data(), text.size(), seconds, stop)) return {};
   return text;
 }
 
@@ -102,9 +103,10 @@ Helper::~Helper() {
   }
 }
 
-std::optional<std::string> Helper::ask(const std::string& question, double seconds) {
+std::optional<std::string> Helper::ask(const std::string& question, double seconds,
+                                       const std::stop_token& stop) {
   if (process_ <= 0 || !give_message(line_, question)) return {};
-  return take_message(line_, seconds);
+  return take_message(line_, seconds, stop);
 }
 
 void answer_questions(const std::function<std::string(const std::string& question)>& answer) {
@@ -118,7 +120,7 @@ namespace athanor::os {
 
 Helper::Helper(std::vector<std::string>) {}
 Helper::~Helper() = default;
-std::optional<std::string> Helper::ask(const std::string&, double) { return {}; }
+std::optional<std::string> Helper::ask(const std::string&, double, const std::stop_token&) { return {}; }
 void answer_questions(const std::function<std::string(const std::string& question)>&) {}
 
 }  // namespace athanor::os

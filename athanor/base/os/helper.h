@@ -2,6 +2,7 @@
 #pragma once
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ class Helper {
   Helper& operator=(const Helper&) = delete;
 
   /// None if it has ended, or says nothing for so long; it is then of no more use. Throws Interrupted when
-  /// somebody asks to stop (interrupt.h).
-  std::optional<std::string> ask(const std::string& question, double seconds);
+  /// somebody asks to stop (interrupt.h), or asks `stop`.
+  std::optional<std::string> ask(const std::string& question, double seconds,
+                                 const std::stop_token& stop = {});
 
  private:
   int process_ = -1;

@@ -1,0 +1,109 @@
+// Threads that compile ahead: they come and go, and end at once although a compiler hangs.
+#include "athanor/runtime/background_compiler.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "athanor/base/clock.h"
+#include "athanor/base/os/child.h"
+#include "athanor/base/os/interrupt.h"
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/compile_apart.h"
+
+namespace athanor {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A compiler that hangs.
+std::string hang(const std::string&, const std::string&, const std::string&) {
+  std::this_thread::sleep_for(10min);
+  return {};
+}
+const bool hang_registered = register_compiler("hangs", hang);
+
+// Not a test: what the other process runs.
+TEST(HangingCompiler, DISABLED_Serves) { serve_compiler("hangs", "chip1"); }
+
+struct KernelOfCompiler : Kernel {
+  mutable std::atomic<bool> begun = false;
+  void prepare() const override {
+    begun = true;
+    compile_apart("hangs", "chip1", "text", "add");
+  }
+  void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
+};
+
+struct QuickKernel : Kernel {
+  void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
+};
+
+Candidate quick(int number) {
+  return {"quick " + std::to_string(number), 0, std::make_shared<QuickKernel>()};
+}
+
+void wait_until(const std::function<bool()>& done) {
+  for (int i = 0; i < 5000 && !done(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(done());
+}
+
+TEST(BackgroundCompilers, KeepNoThreadsThatHaveEnded) {
+  BackgroundCompiler compiler(1ms);
+  for (int i = 0; i < 8; ++i) {
+    compiler.add("problem", quick(i));
+    wait_until([&] { return compiler.is_done("problem", quick(i)) && compiler.threads() == 1; });
+    std::this_thread::sleep_for(5ms);  // it has nothing to do
+  }
+  EXPECT_LE(compiler.threads(), 2U);
+}
+
+class StuckCompiler : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(hang_registered);
+    if (os::own_program().empty()) GTEST_SKIP() << "the path of this program cannot be told";
+    set_compiler_program({os::own_program(), "--gtest_also_run_disabled_tests",
+                          "--gtest_filter=HangingCompiler.DISABLED_Serves"});
+  }
+  ~StuckCompiler() override { set_compiler_program({}); }
+
+  /// Seconds that it takes to end.
+  double end(std::optional<BackgroundCompiler>& compiler) {
+    compiler->add("stuck", {"kernel", 0, kernel_});
+    wait_until([&] { return kernel_->begun.load(); });
+    std::this_thread::sleep_for(200ms);  // the other process has begun to compile
+    EXPECT_EQ(compiler->waiting(), 1U);
+    const auto start = Clock::now();
+    compiler.reset();
+    return seconds_since(start);
+  }
+
+  std::shared_ptr<KernelOfCompiler> kernel_ = std::make_shared<KernelOfCompiler>();
+};
+
+TEST_F(StuckCompiler, EndsWithTheRun) {
+  std::optional<BackgroundCompiler> compiler(std::in_place);
+  EXPECT_LT(end(compiler), 5);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "no process is left";
+  EXPECT_EQ(errno, ECHILD);
+  EXPECT_FALSE(KernelCache::instance().is_marked("background|stuck", "kernel")) << "it is tried again";
+}
+
+TEST_F(StuckCompiler, EndsWithARunThatIsInterrupted) {
+  const InterruptScope noted;
+  std::optional<BackgroundCompiler> compiler(std::in_place);
+  request_interrupt(SIGINT);
+  EXPECT_LT(end(compiler), 5);
+  request_interrupt(0);
+}
+
+}  // namespace
+}  // namespace athanor
