@@ -133,6 +133,31 @@ TEST_P(GpuTiles, Epilogues) {
                   {.chain = true}, groups);
 }
 
+// Rows of C of whole vectors, which lanes that share a row exchange: 16 or 8 bytes at once, at the edges of C,
+// where the epilogue's operand begins at single elements, in parts of K, and by every unit.
+TEST_P(GpuTiles, RowsOfWholeVectors) {
+  const auto operands = [](int64_t b, int64_t m, int64_t k, int64_t n) {
+    return std::vector<TestOperand>{view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)};
+  };
+  for (const int64_t n : {136, 76}) {
+    auto inputs = operands(2, 72, 40, n);
+    check_tiles(inputs);
+    check_tiles(inputs, {.activation = "relu"});
+    inputs.push_back(view(GetParam(), {n}, 3));
+    check_tiles(inputs, {.bias = true, .activation = "relu"});
+    inputs.push_back(view(DType::f32, {1}, 4));
+    inputs.push_back(view(GetParam(), {2, 72, n}, 5));
+    check_tiles(inputs, {.chain = true});
+    TestOperand& last = inputs.back();
+    last.memory.insert(last.memory.begin(), size_of(GetParam()), std::byte{0xff});
+    last.offset += size_of(GetParam());
+    last.desc.alignment = static_cast<int64_t>(size_of(GetParam()));
+    check_tiles(inputs, {.chain = true});
+  }
+  check_tiles(operands(1, 24, 1024, 72), {}, 8);
+  check_local(operands(1, 200, 136, 264));
+}
+
 TEST_P(GpuTiles, SplitsALongK) {
   check_tiles(
       {view(GetParam(), {1, 24, 1030}, 1), view(GetParam(), {1, 1030, 20}, 2), view(GetParam(), {20}, 3)},
@@ -191,6 +216,32 @@ TestOperand whole(DType dtype, const Shape& shape, unsigned seed, const Ints& st
   for (double& number : value.values) number = static_cast<double>(static_cast<int>(number) % 8);
   value.desc.dtype = dtype;
   return value;
+}
+
+// What the first guess of a product of bf16 with an epilogue moves at once, on each of NVIDIA's generations.
+TEST(TileStores, AreOfSixteenBytes) {
+  const Shape matrix{1, 1024, 1024};
+  const auto desc = [](const Shape& shape) {
+    return OperandDesc{DType::bf16, shape, {}, contiguous_strides(shape)};
+  };
+  for (const char* architecture : {"sm_80", "sm_90a"})
+    for (const bool chain : {false, true}) {
+      KernelRequest request{&find_op("batch_matmul"), {}, {desc(matrix), desc(matrix)}, {desc(matrix)}, {}};
+      if (chain) {
+        request.inputs.push_back(desc({1024}));
+        request.inputs.push_back({DType::f32, {1}, {}, {1}});
+        request.inputs.push_back(desc(matrix));
+        request.epilogue = program_of(Epilogue{.chain = true}, request);
+      }
+      GpuTraits traits;
+      add_architecture(traits, GpuTarget::cuda, architecture);
+      const std::string source = gpu_candidates(request, traits).front().launches.front().source;
+      const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
+      EXPECT_TRUE(has("WRITE_GLOBAL(4, c")) << architecture;
+      EXPECT_FALSE(has("WRITE_GLOBAL(1, c") || has("STORE(bf16, c")) << architecture;
+      for (const char* read : {"READ_ALIGNED(4, in1_", "READ_ALIGNED(4, in3_"})  // the bias and the residual
+        EXPECT_EQ(has(read), chain) << architecture;
+    }
 }
 
 class GpuWideTiles : public ::testing::TestWithParam<DType> {

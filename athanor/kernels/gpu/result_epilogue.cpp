@@ -43,6 +43,8 @@ ResultEpilogue::ResultEpilogue(const KernelRequest& request)
   if (!request.has_epilogue()) return;
   program_ = simplify_loop(request.epilogue);
   further_ = athanor::has_further_results(request);
+  for (size_t i = request.own_inputs(); i < request.inputs.size(); ++i)
+    alignments_.push_back(request.inputs[i].alignment);
 }
 
 Ints ResultEpilogue::places() const {
@@ -84,28 +86,80 @@ std::string ResultEpilogue::index_of(int64_t stride, int64_t extent) const {
   return stride * extent == covered ? from : fmt::format("({}) % {}", from, extent);
 }
 
-std::string ResultEpilogue::function() const {
+std::vector<ResultEpilogue::Vector> ResultEpilogue::vectors(int64_t width) const {
+  std::vector<Vector> all;
+  if (empty()) return all;
+  const Ints as_result = places();
+  const auto inner = std::ranges::find(as_result, 1);
+  if (inner == as_result.end()) return all;
+  const auto along = static_cast<size_t>(inner - as_result.begin());
+  const auto begin_together = [&](const Ints& strides) {
+    for (size_t d = 0; d < strides.size(); ++d)
+      if (d == along ? strides[d] != 1 : strides[d] % width != 0) return false;
+    return true;
+  };
+  if (program_.space[along] % width != 0 || !begin_together(as_result)) return all;
+  for (size_t o = 0; o < program_.operands.size(); ++o) {
+    const LoopOperand& operand = program_.operands[o];
+    const bool is_read = std::ranges::any_of(program_.body, [&](const LoopStep& s) {
+      return s.kind == LoopStep::Kind::load && s.operand == static_cast<int>(o);
+    });
+    if (operand.buffer == 0 || operand.buffer > std::ssize(alignments_) || !is_read) continue;
+    const auto bytes = width * static_cast<int64_t>(size_of(operand.dtype));
+    const int64_t aligned = alignments_[static_cast<size_t>(operand.buffer - 1)];
+    constexpr int64_t most_at_once = 16;
+    if (bytes % 4 != 0 || bytes > 2 * most_at_once || aligned % std::min(bytes, most_at_once) != 0) continue;
+    if (operand.offset % width == 0 && begin_together(operand.strides))
+      all.push_back({static_cast<int>(o), extra(operand.buffer), operand.dtype, bytes / 4});
+  }
+  return all;
+}
+
+std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {
   if (empty()) return {};
   LoopProgram program = program_;
   const Ints places = this->places();
   const auto element = std::ranges::find(program.operands, 0, &LoopOperand::buffer)->dtype;
+  std::vector<std::string> held;  // the result is, and what comes by vectors
+  for (const LoopOperand& o : program.operands) held.emplace_back(o.buffer == 0 ? "x" : "");
+  for (const Vector& vector : vectors)
+    held[static_cast<size_t>(vector.operand)] = fmt::format("in{}", vector.operand);
   // Operands that lie as the result does are read at its place.
-  std::vector<bool> used(places.size());
-  const auto use = [&](const Ints& strides) {
+  std::vector<std::string> index;
+  for (size_t d = 0; d < places.size(); ++d) index.push_back(fmt::format("dim{}", d));
+  index.emplace_back("at");
+  const auto name_dimensions = [&](Code& code, const std::vector<bool>& used) {
     for (size_t d = 0; d < places.size(); ++d)
-      if (strides[d] != 0) used[d] = true;
+      if (used[d])
+        code.line(
+            fmt::format("const {} dim{} = {};", index_type(), d, index_of(places[d], program.space[d])));
   };
-  for (LoopOperand& o : program.operands) {
+  std::vector<bool> used(places.size());
+  const auto use = [&](const Ints& strides, std::vector<bool>& of) {
+    for (size_t d = 0; d < places.size(); ++d)
+      if (strides[d] != 0) of[d] = true;
+  };
+  const std::string at = fmt::format("{0} at, {0} batch, {0} row, {0} column", index_type());
+  Code code;
+  for (size_t i = 0; i < program.operands.size(); ++i) {
+    LoopOperand& o = program.operands[i];
     const bool together = o.strides == places;
     if (together) o.strides.assign(places.size(), 0);
-    if (o.buffer > 0) use(o.strides);
+    if (o.buffer > 0 && held[i].empty()) use(o.strides, used);
     o.strides.push_back(together ? 1 : 0);
+    if (o.buffer == 0 || held[i].empty()) continue;
+    std::vector<bool> needed(places.size());
+    use(o.strides, needed);
+    code.open(fmt::format("DEVICE {} place{}({})", index_type(), i, at));
+    name_dimensions(code, needed);
+    code.line(fmt::format("return {};", affine(o.offset, o.strides, index)));
+    code.close();
   }
   for (LoopStep& s : program.body)
     if (s.kind == LoopStep::Kind::index) {
       const bool together = s.index_strides == places;
       if (together) s.index_strides.assign(places.size(), 0);
-      use(s.index_strides);
+      use(s.index_strides, used);
       s.index_strides.push_back(together ? 1 : 0);
     }
   // Its results, as members or as the only one.
@@ -115,11 +169,11 @@ std::string ResultEpilogue::function() const {
   for (size_t t = 0; t < program.reductions.size(); ++t)
     members.emplace_back(fmt::format("term{}", t), program.reductions[t].source);
   const auto type_of = [&](int r) { return language_name(program.body[static_cast<size_t>(r)].type); };
-  std::string parameters = fmt::format("{0} x, {1} at, {1} batch, {1} row, {1} column",
-                                       language_name(computed_in(element)), index_type());
+  std::string parameters = fmt::format("{} x, {}", language_name(computed_in(element)), at);
   for (const auto& [buffer, dtype] : read_buffers(program))
     parameters += fmt::format(", GLOBAL const {} *m{}", stored(dtype), buffer);
-  Code code;
+  for (const Vector& vector : vectors)
+    parameters += fmt::format(", {} in{}", language_name(computed_in(vector.type)), vector.operand);
   if (further_) {
     std::string list;
     for (const auto& [name, source] : members) list += fmt::format(" {} {};", type_of(source), name);
@@ -127,15 +181,7 @@ std::string ResultEpilogue::function() const {
   }
   code.open(
       fmt::format("DEVICE {} finished({})", further_ ? "Finished" : type_of(members[0].second), parameters));
-  std::vector<std::string> index;
-  for (size_t d = 0; d < places.size(); ++d) {
-    index.push_back(fmt::format("dim{}", d));
-    if (used[d])
-      code.line(fmt::format("const {} dim{} = {};", index_type(), d, index_of(places[d], program.space[d])));
-  }
-  index.emplace_back("at");
-  std::vector<std::string> held;  // the result is
-  for (const LoopOperand& o : program.operands) held.emplace_back(o.buffer == 0 ? "x" : "");
+  name_dimensions(code, used);
   write_steps(code, program, program.body, 0, index, held);
   if (further_) {
     code.line("Finished all;");
@@ -149,10 +195,12 @@ std::string ResultEpilogue::function() const {
 }
 
 std::string ResultEpilogue::call(const std::string& x, const std::string& at, const std::string& row,
-                                 const std::string& column) const {
+                                 const std::string& column,
+                                 const std::vector<std::string>& of_vectors) const {
   if (empty()) return x;
   std::string buffers;
   for (const Parameter& parameter : parameters()) buffers += ", " + parameter.name;
+  for (const std::string& value : of_vectors) buffers += ", " + value;
   return fmt::format("finished({}, {}, batch, {}, {}{})", x, at, row, column, buffers);
 }
 

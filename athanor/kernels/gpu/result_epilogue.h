@@ -69,13 +69,24 @@ class ResultEpilogue {
       int64_t parts, int64_t distance,
       const std::function<std::optional<int64_t>(int64_t stride, int64_t extent)>& part_stride) const;
 
+  /// What it reads of neighbours in a row that lie together: `width` elements, which begin at a multiple of
+  /// as many, by one or two reads of up to 16 bytes.
+  struct Vector {
+    int operand;         // of the program
+    std::string buffer;  // extra1
+    DType type;
+    int64_t registers;  // of 32 bits
+  };
+  std::vector<Vector> vectors(int64_t width) const;
+
   /// "finished": from a computed element to what is stored. "" if it is empty. With further results it
-  /// returns a Finished, with members result0, result1, ..., and term0, ... for what is reduced.
-  std::string function() const;
+  /// returns a Finished, with members result0, result1, ..., and term0, ... for what is reduced. What it has
+  /// of `vectors` are arguments of a call, and "place2" says where such a one of operand 2 begins.
+  std::string function(const std::vector<Vector>& vectors = {}) const;
   /// A call of it; `x` itself if it is empty. `at`: the element's place in the result's memory, from its
   /// start. A variable `batch` has to be there.
   std::string call(const std::string& x, const std::string& at, const std::string& row,
-                   const std::string& column) const;
+                   const std::string& column, const std::vector<std::string>& of_vectors = {}) const;
 
  private:
   std::string_view index_type() const;
@@ -86,7 +97,8 @@ class ResultEpilogue {
 
   LoopProgram program_;  // simplified; buffer 0 is the element
   bool further_ = false;
-  int first_input_ = 0;  // the request's buffer that is the program's buffer 1
+  int first_input_ = 0;              // the request's buffer that is the program's buffer 1
+  std::vector<int64_t> alignments_;  // of the buffers from 1 on, in bytes
 };
 
 }  // namespace athanor::gpu

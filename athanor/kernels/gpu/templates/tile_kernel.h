@@ -68,6 +68,25 @@ class TileKernel {
   void store_further(int64_t element, int64_t run, const std::string& at,
                      const std::vector<std::string>& values);
   void store_result(bool as_parts);
+  static std::string register_of(DType type, const std::vector<std::string>& values, int64_t r);
+  std::vector<DType> stored_types(bool as_parts) const;
+  bool begins_at(int64_t v, int64_t size, bool as_parts) const;
+
+  // Where lanes exchange elements before they store them (tile_exchange.cpp).
+  struct Chunk;
+  int64_t exchanged(bool as_parts) const;
+  std::string sum_of(const Chunk& chunk, int64_t eights, int64_t r) const;
+  std::string row_of(const Chunk& chunk) const;
+  std::string column_of(const Chunk& chunk, const char* begin, int64_t eights) const;
+  std::string place_of(const std::string& row, const std::string& column) const;
+  std::string if_inside(const std::string& row, const std::string& column, bool as_parts) const;
+  void exchange(const std::string& values, int64_t pairs, int64_t registers);
+  void read_vectors(const Chunk& chunk, int64_t part, const std::string& row, const std::string& column);
+  std::string finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
+                       const std::string& row, const std::string& column) const;
+  void store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType type);
+  void store_exchanged_results(const Chunk& chunk, int64_t pairs, bool as_parts);
+  void store_exchanged(bool as_parts, int64_t pairs);
   /// A kernel of these extents that adds parts and applies the epilogue: `find` names an element's batch, row
   /// and column, `add` adds its parts to `sum`.
   GpuLaunch add_parts(const char* name, const Shape& extents, GpuLaunch::Argument parts,
@@ -82,8 +101,9 @@ class TileKernel {
   bool reduces_all() const { return reduced_.row && reduced_.column; }
   int64_t far_lanes() const;
   std::vector<int> kept_cells() const;
-  int cell_of(int element) const;
+  int kept_of(int element, int64_t unit) const;
   void declare_terms();
+  void add_terms(int element, int64_t count, int64_t name, int64_t unit = 0);
   void store_terms();
 
   Code code_;
@@ -93,6 +113,8 @@ class TileKernel {
   TileOperand a_, b_;
   TileAxis row_, column_;  // of C, or of the parts
   ResultEpilogue::Reduced reduced_;
+  int64_t terms_together_ = 1;                   // units beside each other whose terms are added together
+  std::vector<ResultEpilogue::Vector> vectors_;  // what the epilogue reads at once of neighbours
 };
 
 }  // namespace athanor::gpu

@@ -28,18 +28,41 @@ bool unit_stores_rows(const MatrixUnit& unit) {
   return run_of(unit.c, &LaneLayout::Cell::row) > run_of(unit.c, &LaneLayout::Cell::column);
 }
 
+/// Register r of several results, which are one or two elements of it.
+std::string TileKernel::register_of(DType type, const std::vector<std::string>& values, int64_t r) {
+  const auto first = static_cast<size_t>(r * 4) / size_of(type);
+  return type == DType::i32 ? fmt::format("(u32)({})", values[first])
+         : size_of(type) == 4
+             ? fmt::format("BITS_OF_F32({})", values[first])
+             : fmt::format("PACKED({}, {}, {})", language_name(type), values[first], values[first + 1]);
+}
+
+/// What is stored of each element.
+std::vector<DType> TileKernel::stored_types(bool splits) const {
+  if (splits) return {unit_.output};
+  if (!p_.epilogue.has_further_results()) return {p_.output};
+  std::vector<DType> types;
+  for (const ResultEpilogue::Output& output : p_.epilogue.outputs()) types.push_back(output.type);
+  return types;
+}
+
+/// Whether every v elements of C's memory lie in one row or column of it, and begin at a multiple of them.
+bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
+  const bool rows_run = row_.stride() == 1;
+  const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
+  const int64_t first = splits ? static_cast<int64_t>(p_.scratch_start) : p_.c.memory.byte_offset;
+  return along.run() % v == 0 && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
+         first % (v * size) == 0 && (splits || p_.c.batch % v == 0);
+}
+
 /// Several results of a lane that lie together in memory, at once.
 void TileKernel::store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                            const std::vector<std::string>& values) {
   const auto size = static_cast<int64_t>(size_of(type)), registers = std::ssize(values) * size / 4;
   code_.line(fmt::format("{} {};", registers == 1 ? "u32" : fmt::format("u32x{}", registers), out));
   for (int64_t r = 0; r < registers; ++r) {
-    const auto first = static_cast<size_t>(r * 4 / size);
-    const std::string value = type == DType::i32 ? fmt::format("(u32)({})", values[first])
-                              : size == 4        ? fmt::format("BITS_OF_F32({})", values[first])
-                                                 : fmt::format("PACKED({}, {}, {})", language_name(type),
-                                                               values[first], values[first + 1]);
-    code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r), value));
+    code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r),
+                           register_of(type, values, r)));
   }
   code_.line(fmt::format("WRITE_GLOBAL({}, {} + {}, {});", registers, to, at, out));
 }
@@ -60,37 +83,27 @@ void TileKernel::store_further(int64_t element, int64_t run, const std::string& 
     else
       store_run(fmt::format("out{}_{}", element, k), outputs[k].name, outputs[k].type, place, members);
   }
-  const auto& reductions = p_.epilogue.reductions();
-  for (int64_t r = 0; r < run; ++r)
-    for (size_t t = 0; t < reductions.size(); ++t) {
-      const std::string term = fmt::format("term{}[{}]", t, cell_of(static_cast<int>(element + r)));
-      code_.line(fmt::format("{} = {};", term,
-                             combine(reductions[t], term, fmt::format("finished{}.term{}", element + r, t))));
-    }
+  add_terms(static_cast<int>(element), run, element);
 }
 
 void TileKernel::store_result(bool splits) {
   const bool further = !splits && p_.epilogue.has_further_results();
+  if (const int64_t pairs = exchanged(splits); pairs > 1) return store_exchanged(splits, pairs);
   const DType type = splits ? unit_.output : p_.output;
   int64_t size = static_cast<int64_t>(size_of(type)), smallest = size;
-  if (further)
-    for (const ResultEpilogue::Output& output : p_.epilogue.outputs()) {
-      size = std::max(size, static_cast<int64_t>(size_of(output.type)));
-      smallest = std::min(smallest, static_cast<int64_t>(size_of(output.type)));
-    }
+  for (const DType stored : stored_types(splits)) {
+    size = std::max(size, static_cast<int64_t>(size_of(stored)));
+    smallest = std::min(smallest, static_cast<int64_t>(size_of(stored)));
+  }
   const LaneLayout& c = unit_.c;
   const bool rows_run = row_.stride() == 1;
-  const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
+  const TileAxis& along = rows_run ? row_ : column_;
   // Neighbours go to memory together, as far as every run begins at a multiple of them.
   int64_t run = 1;
   if (along.stride() == 1 && along.stores_all())
     run = std::min<int64_t>(run_of(c, rows_run ? &LaneLayout::Cell::row : &LaneLayout::Cell::column),
                             16 / size);
-  const auto divides = [&](int64_t v) {
-    return along.run() % v == 0 && along.strides_divide_by(v, true) && across.strides_divide_by(v, false) &&
-           (splits || p_.c.batch % v == 0);
-  };
-  while (run > 1 && !divides(run)) run /= 2;
+  while (run > 1 && !begins_at(run, size, splits)) run /= 2;
   if (run * smallest < 4) run = 1;
 
   const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);

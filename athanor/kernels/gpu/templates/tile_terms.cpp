@@ -27,22 +27,33 @@ int64_t TileKernel::sum_parts() const {
   return reduced_.batch ? parts * p_.batch : parts;
 }
 
-/// Which rows, or columns, of a unit a lane has, of those that are kept.
+/// Of an element of a unit, or of one of its right neighbours: its row or column, whichever is kept.
+int TileKernel::kept_of(int element, int64_t unit) const {
+  const LaneLayout::Cell cell = unit_.c.at(0, element);
+  return reduces_all() ? 0 : reduced_.column ? cell.row : cell.column + static_cast<int>(unit) * unit_.n;
+}
+
+/// Which rows, or columns, of the units whose terms are added together a lane has, of those that are kept.
 std::vector<int> TileKernel::kept_cells() const {
   std::vector<int> cells;
-  for (int e = 0; e < unit_.c.elements; ++e) {
-    const LaneLayout::Cell cell = unit_.c.at(0, e);
-    const int kept = reduces_all() ? 0 : reduced_.column ? cell.row : cell.column;
-    if (std::ranges::find(cells, kept) == cells.end()) cells.push_back(kept);
-  }
+  for (int64_t unit = 0; unit < terms_together_; ++unit)
+    for (int e = 0; e < unit_.c.elements; ++e)
+      if (const int kept = kept_of(e, unit); std::ranges::find(cells, kept) == cells.end())
+        cells.push_back(kept);
   return cells;
 }
 
-int TileKernel::cell_of(int element) const {
-  const LaneLayout::Cell cell = unit_.c.at(0, element);
+/// Elements `element` and the next, whose results are in finished<name> and the next, are added.
+void TileKernel::add_terms(int element, int64_t count, int64_t name, int64_t unit) {
+  const auto& reductions = p_.epilogue.reductions();
   const std::vector<int> cells = kept_cells();
-  const int kept = reduces_all() ? 0 : reduced_.column ? cell.row : cell.column;
-  return static_cast<int>(std::ranges::find(cells, kept) - cells.begin());
+  for (int64_t r = 0; r < count; ++r)
+    for (size_t t = 0; t < reductions.size(); ++t) {
+      const auto cell = std::ranges::find(cells, kept_of(element + static_cast<int>(r), unit));
+      const std::string term = fmt::format("term{}[{}]", t, cell - cells.begin());
+      code_.line(fmt::format("{} = {};", term,
+                             combine(reductions[t], term, fmt::format("finished{}.term{}", name + r, t))));
+    }
 }
 
 void TileKernel::declare_terms() {

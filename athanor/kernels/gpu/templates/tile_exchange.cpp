@@ -1,0 +1,251 @@
+// From the registers of NVIDIA's matrix units to memory. Four lanes share eight columns of a row, and each has
+// two of them. They exchange what they have of several eights, so that each has longer runs: it stores up to
+// 16 bytes at once, and reads as many of what the epilogue reads.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "athanor/kernels/gpu/templates/tile_kernel.h"
+#include "athanor/kernels/gpu/templates/tile_text.h"
+
+namespace athanor::gpu {
+namespace {
+
+constexpr int64_t pair = 2, eight = 8;  // columns of a lane, and of its four
+
+}  // namespace
+
+/// The pairs of columns that a lane stores together, a power of two; 1: it exchanges none.
+int64_t TileKernel::exchanged(bool splits) const {
+  using Form = MatrixUnit::Form;
+  if (unit_.opencl || (unit_.form != Form::mma && unit_.form != Form::wgmma)) return 1;
+  if (column_.stride() != 1 || !column_.stores_all()) return 1;
+  int64_t largest = 0;
+  for (const DType type : stored_types(splits)) {
+    const auto size = static_cast<int64_t>(size_of(type));
+    if (size != 2 && size != 4) return 1;
+    largest = std::max(largest, size);
+  }
+  int64_t pairs = largest == 0 ? 1 : 4;
+  const auto is_whole = [&] {
+    return pairs * pair * largest <= 16 && wave_n() % (pairs * eight) == 0 &&
+           begins_at(pairs * pair, largest, splits);
+  };
+  while (pairs > 1 && !is_whole()) pairs /= 2;
+  return pairs;
+}
+
+/// What is computed and stored together, at a place of each of `parts` eights, or, if sums are exchanged
+/// before, at one.
+struct TileKernel::Chunk {
+  std::string id, j;
+  int element;
+};
+
+std::string TileKernel::sum_of(const Chunk& chunk, int64_t eights, int64_t r) const {
+  if (unit_.n == eight) return fmt::format("sums[i][{}][{}]", plus(chunk.j, eights), chunk.element + r);
+  return fmt::format("sums[i][{}][{}]", chunk.j, chunk.element + 2 * pair * eights + r);
+}
+
+std::string TileKernel::row_of(const Chunk& chunk) const {
+  return plus(fmt::format("row_begin + i * {}", unit_.m), unit_.c.at(0, chunk.element).row);
+}
+
+/// `begin`: column_begin, or wide_begin behind an exchange.
+std::string TileKernel::column_of(const Chunk& chunk, const char* begin, int64_t eights) const {
+  return plus(fmt::format("{} + {}", begin, times(chunk.j, unit_.n)),
+              unit_.c.at(0, chunk.element).column + eights * eight);
+}
+
+std::string TileKernel::place_of(const std::string& row, const std::string& column) const {
+  return row_.place("c_row_at", row_.even() ? row : "m0 + " + row) + " + " +
+         column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
+}
+
+/// "if (...)", or "" where all elements are.
+std::string TileKernel::if_inside(const std::string& row, const std::string& column, bool splits) const {
+  std::string inside;
+  const auto add = [&](const std::string& one) { inside += (inside.empty() ? "" : " && ") + one; };
+  if (p_.m % point_.m != 0) add(fmt::format("m0 + {} < {}", row, p_.m));
+  if (p_.n % point_.n != 0) add(fmt::format("n0 + {} < {}", column, p_.n));
+  if (!splits && !row_.stores_all()) add(fmt::format("(m0 + {}) % {} < {}", row, row_.run(), row_.stored()));
+  return inside.empty() ? "" : fmt::format("if ({})", inside);
+}
+
+/// Exchanges `registers` of each pair, so that a lane has those of one eight.
+void TileKernel::exchange(const std::string& values, int64_t pairs, int64_t registers) {
+  for (int64_t step = 1; step < pairs; step *= 2)
+    for (int64_t f = 0; f < pairs; ++f)
+      for (int64_t r = 0; (f & step) == 0 && r < registers; ++r)
+        code_.line(fmt::format("EXCHANGE({0}[{1}], {0}[{2}], lane, {3});", values, f * registers + r,
+                               (f + step) * registers + r, step));
+}
+
+void TileKernel::read_vectors(const Chunk& chunk, int64_t part, const std::string& row,
+                              const std::string& column) {
+  for (const ResultEpilogue::Vector& v : vectors_) {
+    const std::string name = fmt::format("in{}_{}_{}", v.operand, chunk.id, part);
+    code_.line(v.registers == 1  ? fmt::format("u32 {}[1];", name)
+               : v.registers < 8 ? fmt::format("u32x{} {};", v.registers, name)
+                                 : fmt::format("u32x4 {0}, {0}_more;", name));
+  }
+  const std::string inside = if_inside(row, column, false);
+  if (!inside.empty()) code_.open(inside);
+  for (const ResultEpilogue::Vector& v : vectors_) {
+    const std::string name = fmt::format("in{}_{}_{}", v.operand, chunk.id, part);
+    const std::string from = fmt::format("{} + place{}(c_first + {}, batch, m0 + {}, n0 + {})", v.buffer,
+                                         v.operand, place_of(row, column), row, column);
+    code_.line(fmt::format("READ_ALIGNED({}, {}, {});", std::min<int64_t>(v.registers, 4), name, from));
+    if (v.registers > 4)
+      code_.line(fmt::format("READ_ALIGNED(4, {}_more, {} + {});", name, from,
+                             16 / static_cast<int64_t>(size_of(v.type))));
+  }
+  if (!inside.empty()) code_.close();
+}
+
+/// What the epilogue makes of element r of a chunk's part.
+std::string TileKernel::finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
+                                 const std::string& row, const std::string& column) const {
+  std::vector<std::string> read;
+  for (const ResultEpilogue::Vector& v : vectors_) {
+    const int64_t in_one = 16 / static_cast<int64_t>(size_of(v.type));
+    read.push_back(fmt::format("ELEMENT({}, in{}_{}_{}{}, {})", language_name(v.type), v.operand, chunk.id,
+                               part, v.registers > 4 && r >= in_one ? "_more" : "",
+                               v.registers > 4 ? r % in_one : r));
+  }
+  return p_.epilogue.call(x, plus(fmt::format("c_first + {}", place_of(row, column)), r), "m0 + " + row,
+                          plus("n0 + " + column, r), read);
+}
+
+/// Sums are exchanged, then the epilogue is computed of each lane's run.
+void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType type) {
+  const std::string values = "sums_" + chunk.id;
+  std::string list;
+  for (int64_t f = 0; f < pairs; ++f)
+    for (int64_t r = 0; r < pair; ++r)
+      list += fmt::format("{}{}({})", list.empty() ? "" : ", ",
+                          unit_.output == DType::i32 ? "(u32)" : "BITS_OF_F32", sum_of(chunk, f, r));
+  code_.line(fmt::format("u32 {}[{}] = {{{}}};", values, pairs * pair, list));
+  exchange(values, pairs, pair);
+  const std::string row = "row_" + chunk.id, column = fmt::format("column_{}_0", chunk.id);
+  std::vector<std::string> results;
+  for (int64_t r = 0; r < pairs * pair; ++r)
+    results.push_back(
+        finished(chunk, 0, r,
+                 fmt::format("{}({}[{}])", unit_.output == DType::i32 ? "(i32)" : "F32_OF_BITS", values, r),
+                 row, column));
+  const std::string inside = if_inside(row, column, false);
+  if (!inside.empty()) code_.open(inside);
+  store_run("out_" + chunk.id, "c", type, place_of(row, column), results);
+  if (!inside.empty()) code_.close();
+}
+
+/// The epilogue is computed where elements are, and its results are exchanged.
+void TileKernel::store_exchanged_results(const Chunk& chunk, int64_t pairs, bool splits) {
+  const bool further = !splits && p_.epilogue.has_further_results();
+  const std::vector<DType> types = stored_types(splits);
+  const std::string row = "row_" + chunk.id;
+  const auto registers_of = [](DType type) { return static_cast<int64_t>(size_of(type)) / pair; };
+  const auto out = [&](size_t k) { return fmt::format("out_{}_{}", chunk.id, k); };
+  for (size_t k = 0; k < types.size(); ++k)
+    code_.line(fmt::format("u32x{0} {1} = (u32x{0})(0);", pairs * registers_of(types[k]), out(k)));
+  for (int64_t f = 0; f < pairs; ++f) {
+    const std::string column = fmt::format("column_{}_{}", chunk.id, f);
+    const std::string inside = if_inside(row, column, splits);
+    code_.open(inside);
+    std::vector<std::string> values;
+    for (int64_t r = 0; r < pair; ++r)
+      values.push_back(splits ? sum_of(chunk, f, r)
+                              : finished(chunk, f, r, sum_of(chunk, f, r), row, column));
+    if (further) {
+      for (int64_t r = 0; r < pair; ++r)
+        code_.line(fmt::format("const Finished finished{} = {};", r, values[static_cast<size_t>(r)]));
+      const bool in_unit = unit_.n > eight;
+      add_terms(chunk.element + static_cast<int>(in_unit ? 2 * pair * f : 0), pair, 0, in_unit ? 0 : f);
+    }
+    for (size_t k = 0; k < types.size(); ++k) {
+      if (further) values = {fmt::format("finished0.result{}", k), fmt::format("finished1.result{}", k)};
+      for (int64_t r = 0; r < registers_of(types[k]); ++r)
+        code_.line(fmt::format("{}[{}] = {};", out(k), f * registers_of(types[k]) + r,
+                               register_of(types[k], values, r)));
+    }
+    code_.close();
+  }
+  for (size_t k = 0; k < types.size(); ++k) exchange(out(k), pairs, registers_of(types[k]));
+  const std::string column = "wide_" + chunk.id;
+  const std::string inside = if_inside(row, column, splits);
+  if (!inside.empty()) code_.open(inside);
+  for (size_t k = 0; k < types.size(); ++k)
+    code_.line(fmt::format("WRITE_GLOBAL({}, {} + {}, {});", pairs * registers_of(types[k]),
+                           further ? p_.epilogue.outputs()[k].name + " + c_first" : "c",
+                           place_of(row, column), out(k)));
+  if (!inside.empty()) code_.close();
+}
+
+void TileKernel::store_exchanged(bool splits, int64_t pairs) {
+  const bool further = !splits && p_.epilogue.has_further_results();
+  if (!splits) vectors_ = p_.epilogue.vectors(pairs * pair);
+  const bool sums_first = !splits && !further && !vectors_.empty();
+  if (!splits && !sums_first) vectors_ = p_.epilogue.vectors(pair);
+  LaneLayout wide = unit_.c;  // behind an exchange
+  for (int bit = 0; 1 << bit < pairs; ++bit) wide.lane[static_cast<size_t>(bit)].column = eight << bit;
+  const std::string wave = fmt::format("wave_n * {}", wave_n());
+  code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = {} + {};", wave_m(),
+                         lane_part(unit_.c, &LaneLayout::Cell::row), wave,
+                         lane_part(unit_.c, &LaneLayout::Cell::column)));
+  code_.line(
+      fmt::format("const int wide_begin = {} + {};", wave, lane_part(wide, &LaneLayout::Cell::column)));
+
+  const int64_t units = wave_n() / unit_.n, units_together = unit_.n == eight ? pairs : 1;
+  terms_together_ = further ? units_together : 1;
+  const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
+  const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
+  if (reduces() && reduces_all()) declare_terms();
+  if (turned) code_.open(fmt::format("UNROLL for (int j = 0; j < {}; j += {})", units, units_together));
+  if (!turned) code_.open(rows_loop);
+  if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
+  if (reduces() && !reduces_all()) declare_terms();
+  if (turned) code_.open(rows_loop);
+
+  std::vector<Chunk> chunks;
+  for (int64_t j = 0; j < (turned ? 1 : units); j += units_together)
+    for (int e = 0; e < unit_.c.elements; e += pair) {
+      if (unit_.n > eight && e / (2 * pair) % pairs != 0) continue;  // it is of another chunk
+      chunks.push_back({fmt::format("{}_{}", j, e), turned ? "j" : std::to_string(j), e});
+    }
+  // What is read waits in registers, so that its ways from memory overlap: a store may be to what is read.
+  int64_t registers = 0;
+  for (const ResultEpilogue::Vector& v : vectors_) registers += v.registers * (sums_first ? 1 : pairs);
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  const int64_t most_waiting = sums < 128 ? 32 : 16;  // or there are not enough
+  const auto together =
+      static_cast<size_t>(registers == 0 ? 1 : std::max<int64_t>(1, most_waiting / registers));
+  for (size_t first = 0; first < chunks.size(); first += together) {
+    const std::span<const Chunk> some(chunks.data() + first, std::min(together, chunks.size() - first));
+    code_.open("");
+    for (const Chunk& chunk : some) {
+      code_.line(fmt::format("const int row_{} = {};", chunk.id, row_of(chunk)));
+      if (!sums_first)
+        code_.line(fmt::format("const int wide_{} = {};", chunk.id, column_of(chunk, "wide_begin", 0)));
+      for (int64_t f = 0; f < (sums_first ? 1 : pairs); ++f) {
+        const std::string column = fmt::format("column_{}_{}", chunk.id, f);
+        code_.line(fmt::format("const int {} = {};", column,
+                               column_of(chunk, sums_first ? "wide_begin" : "column_begin", f)));
+        if (!vectors_.empty() && !splits) read_vectors(chunk, f, "row_" + chunk.id, column);
+      }
+    }
+    for (const Chunk& chunk : some)
+      sums_first ? store_exchanged_sums(chunk, pairs, p_.output)
+                 : store_exchanged_results(chunk, pairs, splits);
+    code_.close();
+  }
+  if (turned) code_.close();
+  if (reduces() && !reduces_all()) store_terms();
+  code_.close();
+  if (reduces() && reduces_all()) store_terms();
+  terms_together_ = 1;
+}
+
+}  // namespace athanor::gpu
