@@ -1,6 +1,10 @@
 // What the kernel language's vector functions do, on every OpenCL device.
 #include <fmt/format.h>
 
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <regex>
 #include <set>
 
@@ -76,6 +80,47 @@ TEST(GpuLanguage, LanesOfVectors) {
                        {DType::f32, shape, {}, contiguous_strides(shape)}),
                 reordered(width));
     }
+}
+
+// By the chip's instruction or by integers: to the nearest, ties to even, subnormal ones too.
+TEST(GpuLanguage, FloatsOfSixteenBitsAreTheNearest) {
+  ATHANOR_NEEDS_GPU();
+  std::vector<float> values = {0.0F, -0.0F, 1.0F, std::numeric_limits<float>::infinity(), 3.4e38F, -3.4e38F};
+  for (const uint32_t kept : {0x3f800000U, 0x3f810000U, 0xc0490000U, 0x00010000U, 0x00030000U, 0x007f0000U,
+                              0x7f7e0000U, 0x33000000U, 0x38a90000U, 0x477fe000U})
+    for (const uint32_t rest : {0U, 1U, 0x0fffU, 0x1000U, 0x1001U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU})
+      values.push_back(std::bit_cast<float>(kept | rest));
+  values.push_back(std::nanf(""));
+  if (values.size() % 2 != 0) values.push_back(-2.5F);
+  const auto count = static_cast<int64_t>(values.size());
+  TestOperand x = random_value(DType::f32, {count}, 1);
+  std::memcpy(x.memory.data(), values.data(), x.memory.size());
+  const std::vector<TestOperand> inputs{std::move(x)};
+  const std::vector<double> exact(values.begin(), values.end());
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const std::vector<double> once = to_doubles(from_doubles(dtype, {count}, exact));
+    std::vector<double> want = once;
+    want.insert(want.end(), once.begin(), once.end());
+    GpuCandidate candidate{.name = "rounds"};
+    candidate.launches.push_back(
+        {.name = "rounds",
+         .source = fmt::format("KERNEL void rounds(BUFFER(const f32, x), BUFFER(STORED({0}), y)) {{\n"
+                               "  BIND(const f32, x);\n  BIND(STORED({0}), y);\n"
+                               "  for (int i = 0; i < {1}; i += 2) {{\n"
+                               "    STORE({0}, y, i, x[i]);\n    STORE({0}, y, i + 1, x[i + 1]);\n"
+                               "    const u32 both = PACKED({0}, x[i], x[i + 1]);\n"
+                               "    y[{1} + i] = (STORED({0}))both;\n"
+                               "    y[{1} + i + 1] = (STORED({0}))(both >> 16);\n  }}\n}}\n",
+                               to_string(dtype), count),
+         .arguments = {{0}, {1}}});
+    for (const DeviceInfo& info : gpu_devices()) {
+      const auto got = run_on(gpu::gpu_device(info.device), candidate, inputs,
+                              {dtype, {2 * count}, {}, contiguous_strides({2 * count})});
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
+            << to_string(dtype) << " of " << values[i % values.size()] << ": " << got[i];
+    }
+  }
 }
 
 }  // namespace

@@ -122,26 +122,39 @@ void write_whole(Code& code, const LoopProgram& program, int64_t width, std::str
     }
   }
   const auto result = [&](const LoopStore& s) { return fmt::format("out{}", s.operand); };
+  // Two floats of 16 bits are rounded together, once all are computed.
+  const auto is_packed = [](DType type) { return type == DType::f16 || type == DType::bf16; };
   std::vector<LoopStore> single;
   for (const LoopStore& s : program.stores)
-    if (lies_together(operand(s.operand)))
-      code.line(vector(operand(s.operand), width, result(s)));
-    else
+    if (const LoopOperand& o = operand(s.operand); lies_together(o)) {
+      code.line(vector(o, width, result(s)));
+      if (is_packed(o.dtype)) code.line(fmt::format("f32 {}_floats[{}];", result(s), width));
+    } else {
       single.push_back(s);
+    }
   code.open(fmt::format("UNROLL for (int e = 0; e < {}; ++e)", width));
   std::vector<std::string> inside = index;
   inside.back() = "x";
   if (needs_index(program)) code.line(fmt::format("const {} x = {} + e;", index_type, index.back()));
   write_steps(code, program, program.body, 0, inside, held);
-  for (const LoopStore& s : program.stores)
-    if (const LoopOperand& o = operand(s.operand); lies_together(o))
-      code.line(fmt::format("SET_ELEMENT({}, {}, e, r{});", language_name(o.dtype), result(s), s.source));
+  for (const LoopStore& s : program.stores) {
+    const LoopOperand& o = operand(s.operand);
+    if (!lies_together(o)) continue;
+    code.line(is_packed(o.dtype)
+                  ? fmt::format("{}_floats[e] = r{};", result(s), s.source)
+                  : fmt::format("SET_ELEMENT({}, {}, e, r{});", language_name(o.dtype), result(s), s.source));
+  }
   write_stores(code, program, single, inside);
   if (also) also(inside);
   code.close();
   for (const LoopStore& s : program.stores)
     if (const LoopOperand& o = operand(s.operand); lies_together(o)) {
       const int64_t count = registers(o, width);
+      if (is_packed(o.dtype))
+        code.line(
+            fmt::format("UNROLL for (int r = 0; r < {0}; ++r) {1}[r] = PACKED({2}, {1}_floats[2 * r], "
+                        "{1}_floats[2 * r + 1]);",
+                        count, result(s), language_name(o.dtype)));
       code.line(fmt::format("WRITE_GLOBAL({}, m{} + ({}), {}{});", count, o.buffer, place(o), result(s),
                             count == 1 ? "[0]" : ""));
     }
