@@ -23,10 +23,11 @@ struct PoolCase {
 };
 
 const std::vector<PoolCase> cases = {
-    {{2, 3, 8, 6}, {2, 2}, {2, 2}, {0, 0}},         {{1, 2, 7, 9}, {3, 2}, {2, 1}, {1, 0}},
-    {{2, 1, 5, 7}, {3, 3}, {1, 1}, {1, 1}, false},  {{1, 17, 3, 3}, {3, 3}, {3, 3}, {0, 0}},
-    {{0, 2, 4, 4}, {2, 2}, {2, 2}, {0, 0}},         {{2, 3, 17, 16}, {2, 2}, {3, 3}, {0, 0}},
-    {{2, 3, 16, 16}, {3, 3}, {2, 2}, {1, 1}, false}};
+    {{2, 3, 8, 6}, {2, 2}, {2, 2}, {0, 0}},          {{1, 2, 7, 9}, {3, 2}, {2, 1}, {1, 0}},
+    {{2, 1, 5, 7}, {3, 3}, {1, 1}, {1, 1}, false},   {{1, 17, 3, 3}, {3, 3}, {3, 3}, {0, 0}},
+    {{0, 2, 4, 4}, {2, 2}, {2, 2}, {0, 0}},          {{2, 3, 17, 16}, {2, 2}, {3, 3}, {0, 0}},
+    {{2, 3, 16, 16}, {3, 3}, {2, 2}, {1, 1}, false}, {{1, 2, 9, 11}, {3, 3}, {2, 2}, {1, 1}, false},
+    {{2, 1, 11, 12}, {5, 2}, {2, 3}, {2, 0}},        {{1, 3, 6, 8}, {1, 3}, {2, 1}, {0, 1}}};
 
 void check(const PoolCase& c, DType dtype, const Ints& x_strides = {}, const Ints& y_strides = {}) {
   const double tolerance = dtype == DType::f32 ? 2e-6 : tolerance_of(dtype);
@@ -64,6 +65,23 @@ TEST(GpuPool, TheFirstOfEqualsTakesTheGradient) {
     check_candidates("max_pool2d_grad", c.attrs(true),
                      {make_value(DType::f32, c.x, same), view(DType::f32, c.y(), 2)}, c.x, 2e-6);
   }
+}
+
+// Where windows overlap, a GPU's item computes several elements of one search in each window.
+TEST(GpuPool, ElementsShareWindows) {
+  const auto first_of = [](const PoolCase& c, const GpuTraits& traits) {
+    const auto desc = [](const Shape& shape) {
+      return OperandDesc{DType::bf16, shape, {}, contiguous_strides(shape)};
+    };
+    const KernelRequest request{
+        &find_op("max_pool2d_grad"), c.attrs(true), {desc(c.x), desc(c.y())}, {desc(c.x)}, {}};
+    return gpu_candidates(request, traits).front();
+  };
+  const GpuCandidate resnet = first_of({{8, 64, 112, 112}, {3, 3}, {2, 2}, {1, 1}}, {.registers = true});
+  EXPECT_EQ(resnet.name, "pool_grad_blocks 2x4 by 256");
+  EXPECT_EQ(resnet.launches[0].groups[0], 8 * 64 * 56 * 28 / 256);
+  EXPECT_TRUE(first_of(cases[0], {}).name.starts_with("pool_windows"));
+  EXPECT_TRUE(first_of(cases[6], {.grain = &coarse_grain}).name.starts_with("pool_grad "));
 }
 
 TEST(GpuPool, ANaNStays) {

@@ -104,6 +104,60 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
   candidate(1, 1, group_items(traits));
 }
 
+/// A block of an image along an axis: so many elements, and the windows in which they lie.
+struct PoolBlock {
+  int64_t elements, windows, offset;  // rows from the first window's first to the block's first
+  int64_t patch;                      // rows of all these windows
+  PoolBlock(int64_t strides, int64_t kernel, int64_t stride, int64_t padding) : elements(strides * stride) {
+    // Of those that reach the block which begins at 0.
+    const int64_t first = -((kernel - 1 - padding) / stride);
+    windows = (elements - 1 + padding) / stride - first + 1;
+    offset = padding - first * stride;
+    patch = (windows - 1) * stride + kernel;
+  }
+};
+
+/// Launches of pool_grad_blocks, where windows overlap and items of a group run side by side.
+void add_blocks(std::vector<GpuCandidate>& candidates, const std::string& text, const KernelRequest& request,
+                const GpuTraits& traits, const std::vector<GpuLaunch::Argument>& arguments) {
+  const Ints &kernel = request.attrs.ints("kernel"), &stride = request.attrs.ints("stride"),
+             &padding = request.attrs.ints("padding");
+  const bool overlap = kernel[0] > stride[0] || kernel[1] > stride[1];
+  if (traits.grain->pool_elements > 1 || !overlap || padding[0] >= kernel[0] || padding[1] >= kernel[1])
+    return;
+  const OperandDesc& dx = request.output();
+  const auto size = static_cast<int64_t>(size_of(dx.dtype));
+  constexpr int64_t most_held = 64, most_elements = 16;  // in registers
+  size_t offered = 0;
+  for (const auto& [down, across] : {std::pair{1, 2}, {2, 2}, {1, 1}}) {
+    if (offered == 2) break;
+    const PoolBlock h(down, kernel[0], stride[0], padding[0]), w(across, kernel[1], stride[1], padding[1]);
+    if (h.patch * w.patch * ceil_div(size, 4) > most_held || h.elements * w.elements > most_elements)
+      continue;
+    const int64_t blocks =
+        dx.shape[0] * dx.shape[1] * ceil_div(dx.shape[2], h.elements) * ceil_div(dx.shape[3], w.elements);
+    const int64_t row = w.elements * size;
+    const bool vectors =
+        traits.registers && dx.shape[3] % w.elements == 0 && (row == 4 || row == 8 || row == 16);
+    Defines defines;
+    defines.set("ITEM", blocks < INT32_MAX / 2 ? "i32" : "i64")
+        .set("BLOCK_H", h.elements)
+        .set("BLOCK_W", w.elements)
+        .set("WINDOWS_H", h.windows)
+        .set("WINDOWS_W", w.windows)
+        .set("OFFSET_H", h.offset)
+        .set("OFFSET_W", w.offset)
+        .set("ROW_REGISTERS", std::to_string(vectors ? row / 4 : 0))
+        .set("ROW_VECTOR", row == 4 ? "u32 together[1]" : fmt::format("u32x{} together", row / 4))
+        .set("WRITTEN", row == 4 ? "together[0]" : "together");
+    GpuCandidate candidate = candidate_of("pool_grad_blocks", defines, text, blocks, group_items(traits),
+                                          h.elements * w.elements, arguments);
+    candidate.name = fmt::format("pool_grad_blocks {}x{} by {}", h.elements, w.elements, group_items(traits));
+    candidates.push_back(std::move(candidate));
+    ++offered;
+  }
+}
+
 }  // namespace
 
 static std::vector<GpuCandidate> pool2d(const KernelRequest& request, const GpuTraits& traits) {
@@ -137,6 +191,7 @@ static std::vector<GpuCandidate> pool2d_grad(const KernelRequest& request, const
   std::vector<GpuCandidate> candidates;
   if (pool.tiles)
     add_windows(candidates, text, dy.shape.size() / dy.shape[3], dy.shape[3], traits, arguments);
+  add_blocks(candidates, text, request, traits, arguments);
   add(candidates, "pool_grad", text, elements, request.output().shape[3], traits, arguments);
   return candidates;
 }
