@@ -164,6 +164,9 @@ class Backend : public DeviceProvider, public Allocator {
   virtual Queue& transfers(int device) { return queue(device); }
   /// Whether the device computes in the host's memory, so that moving data there saves nothing.
   virtual bool has_unified_memory(int /*device*/) { return false; }
+  /// Takes from the device what nothing holds any more, such as candidates that lost. It waits for the device
+  /// if there is any. What is asked for again is loaded again.
+  virtual void unload_unused_kernels(int /*device*/) {}
   /// Whether threads of one process compile the device's kernels at the same time.
   virtual bool compiles_side_by_side(int /*device*/) { return true; }
   /// Bytes that can still be allocated beside other programs, as the driver says; none if it does not say.

@@ -134,6 +134,7 @@ CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
   ++s.stats.plans_compiled;
   s.stats.compile_seconds += made.plan->compile_seconds;
   release_kept_memory(Device{});  // compiling and timing took some, which steps do not need
+  for (const Device device : made.plan->devices) backend_of(device).unload_unused_kernels(device.index);
   if (s.plans.size() >= max_cached_plans) {
     s.plans.erase(*s.order.front());
     s.order.pop_front();

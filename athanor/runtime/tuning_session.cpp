@@ -191,11 +191,13 @@ std::vector<KernelChange> TuningSession::conclude() {
   contest_.reset();
   compiler_.drop(problem_.key);
   ++timed_;
+  const std::string candidates = fingerprint(problem_.candidates);
+  problem_.candidates.clear();
+  backend_of(problem_.device).unload_unused_kernels(problem_.device.index);
   if (measured.winner == problem_.kernel) return {};
   const double before = time_of(measured, problem_.kernel);
   if (before > 0 && before < least_speedup * measured.seconds) {
-    TuningCache::instance().take(problem_.key,
-                                 {.name = problem_.kernel, .candidates = fingerprint(problem_.candidates)});
+    TuningCache::instance().take(problem_.key, {.name = problem_.kernel, .candidates = candidates});
     return {};
   }
   forget_plans_with({problem_.key});

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "athanor/backends/gpu/kernel.h"
+#include "athanor/backends/gpu/program.h"
 #include "athanor/backends/gpu/storage.h"
 #include "athanor/base/memory_hint.h"
 #include "athanor/base/os/child.h"
@@ -82,6 +83,11 @@ bool GpuBackend::has_kernel(const Op& op, std::span<const TensorType> inputs, co
 
 Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
   return make_candidate(at(device), gpu_loop_candidates(program, at(device).facts().traits).front(), {});
+}
+
+void GpuBackend::unload_unused_kernels(int device) {
+  // PoCL's take the host's memory, and long to be loaded.
+  if (!at(device).facts().shares_host_memory) unload_unused_programs(at(device));
 }
 
 Queue& GpuBackend::queue(int device) { return at(device).kernels(); }

@@ -31,6 +31,7 @@ class GpuBackend final : public KernelLanguageBackend {
     return {};
   }
   Candidate loop_kernel(int device, const LoopProgram& program) override;
+  void unload_unused_kernels(int device) override;
   Queue& queue(int device) override;
   Queue& transfers(int device) override;
   std::optional<uint64_t> free_memory(int device) override;

@@ -45,7 +45,8 @@ class GpuDevice {
   Faults faults{*this};
   Traces traces{*this};
   Libraries libraries{*this};
-  /// Compiled programs of this process, by options and source.
+  /// Compiled programs of this process, by options and source. They stay when nothing holds them, because no
+  /// driver must be called while the program ends: see unload_unused_programs().
   std::map<std::string, std::shared_ptr<const Program>> programs;
   std::mutex programs_mutex;
 

@@ -1,5 +1,8 @@
 #include "athanor/backends/gpu/program.h"
 
+#include <utility>
+#include <vector>
+
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/trust.h"
 
@@ -47,6 +50,19 @@ std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& l
   auto program = std::make_shared<const Program>(device, launch, source);
   const std::scoped_lock lock(device.programs_mutex);
   return device.programs.emplace(key, std::move(program)).first->second;
+}
+
+void unload_unused_programs(GpuDevice& device) {
+  std::vector<std::shared_ptr<const Program>> unused;
+  {
+    const std::scoped_lock lock(device.programs_mutex);
+    std::erase_if(device.programs, [&](auto& entry) {
+      if (entry.second.use_count() > 1) return false;
+      unused.push_back(std::move(entry.second));
+      return true;
+    });
+  }
+  if (!unused.empty()) device.kernels().finish();
 }
 
 }  // namespace athanor::gpu

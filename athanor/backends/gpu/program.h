@@ -26,5 +26,7 @@ class Program {
 /// The program of a launch: compiled once a process, and once a machine where binaries can be kept. May be
 /// called from several threads. Throws Error(device) with the compiler's log.
 std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& launch);
+/// Unloads the programs that no kernel holds, when the device has done all that it was given.
+void unload_unused_programs(GpuDevice& device);
 
 }  // namespace athanor::gpu
