@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "athanor/compile/in_place.h"
 #include "athanor/compile/plan.h"
 
 namespace athanor {
@@ -20,7 +21,11 @@ class MemoryPlanner {
       : plan_(plan), in_place_(options.enabled(Pass::inplace)) {}
 
   void order(const std::vector<bool>& donated) {
-    if (in_place_) pair_outputs(donated);
+    if (in_place_) {
+      for (const LateUpdate& late : pair_outputs(plan_, donated)) write_later(plan_, late);
+      for (const LateUpdate& late : needed_steps().late)
+        if (can_write_later(plan_, late)) write_later(plan_, late);
+    }
     schedule();
   }
 
@@ -40,145 +45,29 @@ class MemoryPlanner {
   PlanValue& value(int v) { return plan_.values[static_cast<size_t>(v)]; }
   PlanStep& step(int s) { return plan_.steps[static_cast<size_t>(s)]; }
 
-  // A donated input can become an output if a loop reads and writes both element for element. An output takes
-  // an input that it is computed from, and those with the least choice take theirs first: nearly always the
-  // value of the same parameter, whose address then stays from step to step.
-  void pair_outputs(const std::vector<bool>& donated) {
-    std::set<int> taken;
-    for (auto& s : plan_.steps) {
-      if (s.kind == PlanStep::Kind::copy) pair_copied_back(s, donated, taken);
-      if (s.loops.empty()) continue;
-      struct Pairing {
-        int out;
-        std::vector<int> computed_from, others;
-      };
-      std::vector<Pairing> pairings;
-      const auto sources = sources_of(s);
-      for (int out : s.writes) {
-        if (value(out).kind != PlanValue::Kind::output) continue;
-        Pairing pairing{out, {}, {}};
-        for (int in : s.reads) {
-          const PlanValue& from = value(in);
-          if (from.kind != PlanValue::Kind::input || !donated[static_cast<size_t>(from.binding)] ||
-              from.type.bytes() != value(out).type.bytes() || !walks_alike(s, in, out))
-            continue;
-          (sources.at(out).contains(in) ? pairing.computed_from : pairing.others).push_back(in);
-        }
-        pairings.push_back(std::move(pairing));
-      }
-      std::ranges::stable_sort(pairings, {}, [](const Pairing& one) { return one.computed_from.size(); });
-      for (const bool related : {true, false})
-        for (const Pairing& one : pairings)
-          for (int in : related ? one.computed_from : one.others)
-            if (value(one.out).in_place_of < 0 && taken.insert(in).second) value(one.out).in_place_of = in;
-    }
-  }
+  // Which steps must come after each.
+  struct Needed {
+    std::vector<std::set<int>> successors;
+    std::vector<int> waiting;      // the number of steps that each comes after
+    std::vector<LateUpdate> late;  // they would overwrite what a later step needs
+  };
 
-  // The values that each value is computed from which a step of loops writes.
-  static std::map<int, std::set<int>> sources_of(const PlanStep& s) {
-    std::map<int, std::set<int>> all;
-    for (const int out : s.writes) all[out];
-    for (const LoopProgram& p : s.loops) {
-      const auto value_of = [&](int operand) {
-        return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
-      };
-      std::vector<std::set<int>> registers;
-      const auto run = [&](const std::vector<LoopStep>& steps) {
-        for (const LoopStep& step : steps) {
-          std::set<int> from;
-          if (step.kind == LoopStep::Kind::load) from.insert(value_of(step.operand));
-          for (const int r : {step.a, step.b, step.c})
-            if (r >= 0)
-              from.insert(registers[static_cast<size_t>(r)].begin(), registers[static_cast<size_t>(r)].end());
-          registers.push_back(std::move(from));
-        }
-      };
-      run(p.body);
-      for (const LoopReduction& reduction : p.reductions)
-        registers.push_back(registers[static_cast<size_t>(reduction.source)]);
-      run(p.epilogue);
-      for (const auto* stores : {&p.stores, &p.epilogue_stores})
-        for (const LoopStore& store : *stores)
-          all[value_of(store.operand)].merge(std::set<int>(registers[static_cast<size_t>(store.source)]));
-    }
-    return all;
-  }
-
-  // State that lies on another device goes there, is updated, and comes back to its place.
-  void pair_copied_back(const PlanStep& back, const std::vector<bool>& donated, std::set<int>& taken) {
-    const int out = back.writes.front(), updated = back.reads.front();
-    if (value(out).kind != PlanValue::Kind::output) return;
-    for (const PlanStep& update : plan_.steps) {
-      if (std::ranges::count(update.writes, updated) == 0) continue;
-      for (const PlanStep& there : plan_.steps) {
-        if (there.kind != PlanStep::Kind::copy || std::ranges::count(update.reads, there.writes.front()) == 0)
-          continue;
-        const int in = there.reads.front();
-        if (value(in).kind != PlanValue::Kind::input || !donated[static_cast<size_t>(value(in).binding)] ||
-            value(in).type != value(out).type || taken.contains(in))
-          continue;
-        value(out).in_place_of = in;
-        taken.insert(in);
-        return;
-      }
-    }
-  }
-
-  // Whether every loop of a step that reads `in` also writes `out`, and walks both in the same way. The loops
-  // of a step run at the same time.
-  static bool walks_alike(const PlanStep& s, int in, int out) {
-    return std::ranges::all_of(s.loops, [&](const LoopProgram& p) { return walks_alike(s, p, in, out); });
-  }
-
-  // Whether the loop reads an element of `in` only when it writes the same element of `out`. Both must happen
-  // in the same part, body or epilogue, and the other part must not read `in`.
-  static bool walks_alike(const PlanStep& s, const LoopProgram& p, int in, int out) {
-    const auto value_of = [&](int operand) {
-      return s.buffers[static_cast<size_t>(p.operands[static_cast<size_t>(operand)].buffer)].value;
-    };
-    const auto writes = [&](const LoopStore& store) { return value_of(store.operand) == out; };
-    auto store = std::find_if(p.stores.begin(), p.stores.end(), writes);
-    const bool in_epilogue = store == p.stores.end();
-    if (in_epilogue) store = std::find_if(p.epilogue_stores.begin(), p.epilogue_stores.end(), writes);
-    const bool written_here = !in_epilogue || store != p.epilogue_stores.end();
-    const auto reads_alike = [&](const std::vector<LoopStep>& steps, bool with_store) {
-      return std::all_of(steps.begin(), steps.end(), [&](const LoopStep& step) {
-        return step.kind != LoopStep::Kind::load || value_of(step.operand) != in ||
-               (written_here && with_store &&
-                same_elements(p, p.operands[static_cast<size_t>(step.operand)],
-                              p.operands[static_cast<size_t>(store->operand)], in_epilogue));
-      });
-    };
-    return reads_alike(p.body, !in_epilogue) && reads_alike(p.epilogue, in_epilogue);
-  }
-
-  // Whether two operands mean the same bytes at every index. In the epilogue, strides of reduced dimensions
-  // do not count.
-  static bool same_elements(const LoopProgram& p, const LoopOperand& a, const LoopOperand& b,
-                            bool in_epilogue) {
-    if (a.dtype != b.dtype || a.offset != b.offset) return false;
-    for (size_t d = 0; d < p.space.size(); ++d)
-      if (!(in_epilogue && p.reduced[d]) && a.strides[d] != b.strides[d]) return false;
-    return true;
-  }
-
-  // Kahn's algorithm. Of the steps that are ready, it takes one that frees more memory than it takes, else
-  // the oldest. A step that overwrites an input waits for the input's other readers.
-  void schedule() {
+  // A step that overwrites an input waits for the input's other readers.
+  Needed needed_steps() {
     const int n = static_cast<int>(plan_.steps.size());
-    std::vector<int> writer(plan_.values.size(), -1), uses(plan_.values.size(), 0),
-        waiting(static_cast<size_t>(n), 0);
-    std::vector<std::set<int>> successors(static_cast<size_t>(n));
+    std::vector<int> writer(plan_.values.size(), -1);
+    Needed needed{
+        std::vector<std::set<int>>(static_cast<size_t>(n)), std::vector<int>(static_cast<size_t>(n), 0), {}};
     for (int s = 0; s < n; ++s)
       for (int v : step(s).writes) writer[static_cast<size_t>(v)] = s;
     const auto depend = [&](int later, int earlier) {
-      if (earlier >= 0 && earlier != later && successors[static_cast<size_t>(earlier)].insert(later).second)
-        ++waiting[static_cast<size_t>(later)];
+      if (earlier >= 0 && earlier != later &&
+          needed.successors[static_cast<size_t>(earlier)].insert(later).second)
+        ++needed.waiting[static_cast<size_t>(later)];
     };
-    for (int s = 0; s < n; ++s) {
-      for (int v : step(s).reads) depend(s, writer[static_cast<size_t>(v)]), ++uses[static_cast<size_t>(v)];
-      for (int v : step(s).after) depend(s, writer[static_cast<size_t>(v)]);
-    }
+    for (int s = 0; s < n; ++s)
+      for (const auto* list : {&step(s).reads, &step(s).after})
+        for (int v : *list) depend(s, writer[static_cast<size_t>(v)]);
     // Steps are still in topological order here. The update can wait for readers of the old value that come
     // before it. A reader that comes after it may depend on the update; then there is no update in place.
     for (int s = 0; s < n; ++s)
@@ -189,11 +78,24 @@ class MemoryPlanner {
         for (int r = 0; r < n; ++r)
           if (r != s && std::find(step(r).reads.begin(), step(r).reads.end(), in) != step(r).reads.end())
             readers.push_back(r);
-        if (reaches(successors, s, readers))
+        if (reaches(needed.successors, s, readers)) {
           value(out).in_place_of = -1;
-        else
+          needed.late.push_back({s, in, out});
+        } else {
           for (int r : readers) depend(s, r);
+        }
       }
+    return needed;
+  }
+
+  // Kahn's algorithm. Of the steps that are ready, it takes one that frees more memory than it takes, else
+  // the oldest.
+  void schedule() {
+    const int n = static_cast<int>(plan_.steps.size());
+    auto [successors, waiting, late] = needed_steps();
+    std::vector<int> uses(plan_.values.size(), 0);
+    for (int s = 0; s < n; ++s)
+      for (int v : step(s).reads) ++uses[static_cast<size_t>(v)];
     std::set<int> ready;
     for (int s = 0; s < n; ++s)
       if (waiting[static_cast<size_t>(s)] == 0) ready.insert(s);
@@ -259,12 +161,14 @@ class MemoryPlanner {
     const auto is_temporary = [&](int v) { return value(v).kind == PlanValue::Kind::temporary; };
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
       if (step(s).loops.empty()) continue;
+      const std::vector<Walk> walks = walks_of(step(s));
       std::set<int> taken;
       for (int out : step(s).writes) {
         if (!is_temporary(out)) continue;
         for (int in : step(s).reads) {
           if (!is_temporary(in) || value(in).last_step != s || taken.contains(in)) continue;
-          if (value(in).type.bytes() != value(out).type.bytes() || !walks_alike(step(s), in, out)) continue;
+          if (value(in).type.bytes() != value(out).type.bytes() || !walks_alike(step(s), walks, in, out))
+            continue;
           value(out).in_place_of = in;
           taken.insert(in);
           break;

@@ -161,6 +161,27 @@ TEST_P(Absorbed, SumsOfChannels) {
           1);
 }
 
+// As batch norm's running statistics are.
+TEST_P(Absorbed, AveragesThatItUpdatesKeepTheirPlace) {
+  const auto train = [&](Device device, bool looks) {
+    const Tensor x = numbers({3, 16, 6, 5}, 1, device, GetParam()),
+                 w = numbers({40, 16, 3, 3}, 0.5, device, GetParam());
+    Tensor running = full({40}, 0.5, DType::f32, device).eval();
+    for (int step = 0; step < 3; ++step) {
+      const void* const before = running.node()->value->address();
+      const Tensor y = conv2d(x, w, {}, {.padding = 1});
+      running = running + 0.25 * (mean(f32(y), {0, 2, 3}) - running);
+      eval({y, running});
+      if (!looks) continue;
+      EXPECT_EQ(last_plan()->steps.size(), 1U) << explain(*last_plan());
+      EXPECT_EQ(running.node()->value->address(), before) << explain(*last_plan());
+    }
+    return running.to_vector<float>();
+  };
+  const auto here = train(gpu_, tiles_), there = train({}, false);
+  for (size_t i = 0; i < here.size(); ++i) ASSERT_NEAR(here[i], there[i], 0.05) << i;
+}
+
 TEST_P(Absorbed, GradientsOfImagesWithTheirMask) {
   for (const int64_t stride : {1, 2})
     check(

@@ -2,6 +2,7 @@
 // one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "athanor/base/error.h"
@@ -161,6 +162,33 @@ TEST_F(ReplayedSteps, GiveTheSameBits) {
     }
   }
   if (!captures) GTEST_SKIP() << to_string(device) << " cannot capture launches: all ran them one by one";
+}
+
+// What moves from step to step is copied into slots and out of them.
+TEST_F(ReplayedSteps, OfBatchNormUpdateAllInItsPlace) {
+  const ScopedDisable untuned("tune");
+  nn::Sequential net(nn::Linear(12, 16), nn::BatchNorm1d(16), nn::ReLU(), nn::Linear(16, 4));
+  net.to(device);
+  optim::Sgd optimizer(net.parameters(), {.lr = 0.01, .momentum = 0.9});
+  eval({});
+  const int64_t before = evaluation_stats().plans_replayed;
+  for (int step = 0; step < 24; ++step) {
+    std::vector<float> pixels(size_t{8} * 12);
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<float>(i * 7 % 23) / 23;
+    const Tensor loss = cross_entropy(net(Tensor::from<float>(pixels, {8, 12}, device)),
+                                      Tensor::from<int64_t>({0, 1, 2, 3, 0, 1, 2, 3}, {8}, device));
+    loss.backward();
+    optimizer.step();
+    eval({loss});
+  }
+  const Plan& plan = *last_plan();
+  const auto moves = std::ranges::count_if(
+      plan.outputs, [&](int v) { return plan.values[static_cast<size_t>(v)].in_place_of < 0; });
+  EXPECT_EQ(moves, 1) << "the loss; " << explain(plan);
+  EXPECT_EQ(plan.copies(), 0);
+  if (captures) {
+    EXPECT_GE(evaluation_stats().plans_replayed - before, 8);
+  }
 }
 
 TEST_F(ReplayedSteps, StillNameAnIndexThatIsOutside) {
