@@ -38,9 +38,10 @@ std::string device_line(const TrainedModel& trained);
 
 /// Checks what `--threads` was given. Throws Error(usage).
 void check_threads(int64_t threads);
-/// choose_device() of what `--device` was given, which is shown where it takes time; examined if it was not
-/// before (kernels/trust.h); only refused if it failed where nothing `runs` on it. Says on standard error if a device is trusted that may be wrong. Throws
-/// Error(usage), and Error(device) for one that computes wrongly.
+/// choose_device() of what `--device` was given, which is shown where it takes time. It is examined if it was
+/// not before (kernels/trust.h); where nothing `runs` on it, it is only refused if it is known to be wrong.
+/// Says on standard error if a device is trusted that may be wrong. Throws Error(usage), and Error(device)
+/// for one that computes wrongly.
 DeviceChoice device_choice(const std::string& name, bool runs = true);
 Device device_option(const std::string& name);
 /// --trust, for every command with --device.

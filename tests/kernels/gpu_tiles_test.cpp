@@ -133,8 +133,8 @@ TEST_P(GpuTiles, Epilogues) {
                   {.chain = true}, groups);
 }
 
-// Rows of C of whole vectors, which lanes that share a row exchange: 16 or 8 bytes at once, at the edges of C,
-// where the epilogue's operand begins at single elements, in parts of K, and by every unit.
+// Rows of C of whole vectors, which lanes that share a row exchange: 16 or 8 bytes at once, at the edges of
+// C, where the epilogue's operand begins at single elements, in parts of K, and by every unit.
 TEST_P(GpuTiles, RowsOfWholeVectors) {
   const auto operands = [](int64_t b, int64_t m, int64_t k, int64_t n) {
     return std::vector<TestOperand>{view(GetParam(), {b, m, k}, 1), view(GetParam(), {b, k, n}, 2)};
