@@ -195,8 +195,12 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = {} + {};", wave_m(),
                          lane_part(unit_.c, &LaneLayout::Cell::row), wave,
                          lane_part(unit_.c, &LaneLayout::Cell::column)));
-  code_.line(
-      fmt::format("const int wide_begin = {} + {};", wave, lane_part(wide, &LaneLayout::Cell::column)));
+  code_.line(fmt::format("int wide_begin = {} + {};", wave, lane_part(wide, &LaneLayout::Cell::column)));
+  const int64_t sums = wave_m() * wave_n() / unit_.wave;
+  // Or the compiler computes places before the loop, and long epilogues spill registers.
+  if (sums >= 128 && !splits && !p_.epilogue.empty())
+    for (const char* begin : {"row_begin", "column_begin", "wide_begin"})
+      code_.line(fmt::format("HIDDEN_LANE({});", begin));
 
   const int64_t units = wave_n() / unit_.n, units_together = unit_.n == eight ? pairs : 1;
   terms_together_ = further ? units_together : 1;
@@ -218,7 +222,6 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   // What is read waits in registers, so that its ways from memory overlap: a store may be to what is read.
   int64_t registers = 0;
   for (const ResultEpilogue::Vector& v : vectors_) registers += v.registers * (sums_first ? 1 : pairs);
-  const int64_t sums = wave_m() * wave_n() / unit_.wave;
   const int64_t most_waiting = sums < 128 ? 32 : 16;  // or there are not enough
   const auto together =
       static_cast<size_t>(registers == 0 ? 1 : std::max<int64_t>(1, most_waiting / registers));
