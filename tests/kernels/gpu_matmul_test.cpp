@@ -135,6 +135,43 @@ TEST(GpuMatmul, DotsOfHalfFloats) {
     }
 }
 
+// Few rows of A, or columns of B, beside a matrix of which 16 bytes at once are read; rows that are not of whole
+// vectors, and operands that begin between, have other kernels.
+TEST(GpuMatmul, FewRows) {
+  ATHANOR_NEEDS_GPU();
+  struct Case {
+    int64_t b, m, k, n;
+    bool turned = false, fits = true;
+  };
+  for (const DType dtype : {DType::bf16, DType::f32, DType::f16})
+    for (const Case& c : std::vector<Case>{{1, 1, 1000, 520},
+                                           {2, 4, 203, 64},
+                                           {1, 3, 65, 8, true},
+                                           {1, 1, 3000, 40, true},
+                                           {1, 2, 128, 66, false, false}}) {
+      // Turned: the columns of A lie together, and B has few columns.
+      const Shape a{c.b, c.turned ? c.n : c.m, c.k}, b{c.b, c.k, c.turned ? c.m : c.n}, out{c.b, a[1], b[2]};
+      std::vector<TestOperand> inputs = {
+          view(dtype, a, 1, c.turned ? Ints{c.k * a[1], 1, a[1]} : Ints{a[1] * c.k, c.k, 1}),
+          view(dtype, b, 2, c.turned ? Ints{c.k * b[2], 1, c.k} : Ints{c.k * b[2], b[2], 1}),
+          view(dtype, {b[2]}, 3)};
+      const Epilogue epilogue{.bias = true, .activation = "relu"};
+      const KernelRequest request = request_of(find_op("batch_matmul"), {}, inputs, dtype, out, {}, epilogue);
+      const std::vector<double> want = reference_of(request, inputs);
+      for (const DeviceInfo& info : gpu_devices()) {
+        gpu::GpuDevice& device = gpu::gpu_device(info.device);
+        const GpuTraits& traits = device.facts().traits;
+        const auto candidates = gpu_candidates(request, traits);
+        const auto found = std::ranges::find_if(
+            candidates, [](const GpuCandidate& one) { return one.name.starts_with("rows"); });
+        EXPECT_EQ(found != candidates.end(), c.fits && traits.registers) << request.key();
+        if (found == candidates.end()) continue;
+        expect_all_near({{found->name, run_on(device, *found, inputs, request.output())}}, want,
+                        tolerance_of(dtype), request.key());
+      }
+    }
+}
+
 TEST(GpuMatmul, AnElementHasTheSameBitsWhereverInATileItLies) {
   ATHANOR_NEEDS_GPU();
   constexpr int64_t k = 40;

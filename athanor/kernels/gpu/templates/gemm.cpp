@@ -293,6 +293,35 @@ GpuCandidate dot_candidate(const GemmProblem& p, int64_t rows, int64_t columns, 
   return candidate;
 }
 
+bool is_of_few_rows(const GemmProblem& p, const GpuTraits& traits) {
+  constexpr int64_t most_rows = 4, least_k = 64;
+  const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
+  return traits.registers && traits.grain->side_by_side > 1 && p.m <= most_rows && p.k >= least_k &&
+         p.b.column == 1 && p.b.row % vector == 0 && p.n % vector == 0 &&
+         (p.batch == 1 || p.b.batch % vector == 0) && p.b.start % 16 == 0 && p.b.alignment % 16 == 0 &&
+         p.matrices.empty() && !p.factors;
+}
+
+GpuCandidate few_rows_candidate(const GemmProblem& p, const GpuTraits& traits) {
+  const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
+  // Rows of whole lines of memory, or of less where there would be too few groups.
+  int64_t beside = 8, items = 256;
+  while (beside > 2 && 4 * ceil_div(p.n, beside * vector) * p.batch < 3 * traits.compute_units) beside /= 2;
+  while (items > traits.max_group_size || items * p.m * vector * 4 > traits.local_bytes) items /= 2;
+  const int64_t groups = ceil_div(p.n, beside * vector) * p.batch;
+  const Defines defines = Defines().set("VECTOR", vector).set("COLUMNS_BESIDE", beside);
+  GpuLaunch launch{.name = "gemm_rows",
+                   .source = gemm_prelude(p, true, defines) + std::string(template_text("gemm_rows")),
+                   .groups = {groups, 1, 1},
+                   .group_size = {items, 1, 1},
+                   .local_bytes = items * p.m * vector * 4,
+                   .arguments = arguments({{p.a.buffer, p.a.start}, {p.b.buffer, p.b.start}}, p, true,
+                                          {p.c.buffer, p.c.start})};
+  return {.name = fmt::format("rows {}x{} by {}", p.m, beside * vector, items),
+          .parameters = {{"rows", p.m}, {"columns", beside * vector}, {"items", items}},
+          .launches = {std::move(launch)}};
+}
+
 GpuCandidate plain_gemm_candidate(const GemmProblem& p, int64_t rows, int64_t columns, int64_t group_x,
                                   int64_t group_y) {
   const Defines defines = Defines().set("ROWS", rows).set("COLUMNS", columns);

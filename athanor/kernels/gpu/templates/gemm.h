@@ -81,6 +81,10 @@ GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t col
 /// Whether both matrices are in f16 or bf16 and all their vectors of 8 elements along k begin at multiples of
 /// 16 bytes, so that READ_REGISTERS reads them.
 bool dot_reads_registers(const GemmProblem& problem);
+/// Whether it has at most four rows, and 16 bytes of each row of B can be read at once (traits.registers).
+bool is_of_few_rows(const GemmProblem& problem, const GpuTraits& traits);
+/// For those: one kernel that is bound by reading B.
+GpuCandidate few_rows_candidate(const GemmProblem& problem, const GpuTraits& traits);
 /// For any dtype, extents and strides. An item computes rows x columns elements; neighbouring items lie along
 /// columns.
 GpuCandidate plain_gemm_candidate(const GemmProblem& problem, int64_t rows, int64_t columns, int64_t group_x,

@@ -82,6 +82,11 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
     const bool second = !candidates.empty() && !tiles_lead(p.dtype, traits);
     candidates.insert(candidates.begin() + (second ? 1 : 0), std::make_move_iterator(by_tiles.begin()),
                       std::make_move_iterator(by_tiles.end()));
+    for (const GemmProblem& one : {p, p.transposed()})
+      if (is_of_few_rows(one, traits)) {
+        candidates.insert(candidates.begin(), few_rows_candidate(one, traits));
+        break;
+      }
     if (candidates.size() > 7) candidates.resize(7);
   }
   if (further) return {};
