@@ -135,8 +135,8 @@ TEST(GpuMatmul, DotsOfHalfFloats) {
     }
 }
 
-// Few rows of A, or columns of B, beside a matrix of which 16 bytes at once are read; rows that are not of whole
-// vectors, and operands that begin between, have other kernels.
+// Few rows of A, or columns of B, beside a matrix of which 16 bytes at once are read. Rows that are not of
+// whole vectors have other kernels.
 TEST(GpuMatmul, FewRows) {
   ATHANOR_NEEDS_GPU();
   struct Case {

@@ -1,6 +1,6 @@
 // From the registers of NVIDIA's matrix units to memory. Four lanes share eight columns of a row, and each
-// has two of them. They exchange what they have of several eights, so that each has longer runs: it stores up
-// to 16 bytes at once, and reads as many of what the epilogue reads.
+// has two of them. They exchange what they have of several eights, so that each has longer runs: it stores
+// up to 16 bytes at once, and reads as many of what the epilogue reads.
 #include <fmt/format.h>
 
 #include <algorithm>
