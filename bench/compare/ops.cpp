@@ -1,6 +1,8 @@
 // Athanor's side of bench/compare/ops: single ops, forward and backward, as one line of JSON. Its peer is
 // pytorch_ops.py, which has the same problems.
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>
@@ -13,6 +15,9 @@
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
 #include "athanor/base/threads.h"
+#include "athanor/compile/options.h"
+#include "athanor/compile/plan.h"
+#include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
 
@@ -182,6 +187,25 @@ const std::map<std::string, std::function<Problem()>>& problems() {
   return all;
 }
 
+/// Forward, and with it the gradients of all inputs if they are wanted.
+std::vector<Tensor> results_of(const Problem& problem, const std::vector<Tensor>& inputs, const Tensor& dy,
+                               bool backward) {
+  std::vector<Tensor> results{problem.compute(inputs)};
+  if (!backward) return results;
+  sum(results[0] * dy).backward();
+  for (const Tensor& input : inputs) results.push_back(input.grad());
+  return results;
+}
+
+std::vector<Tensor> fresh_inputs(const Problem& problem, bool backward) {
+  std::vector<Tensor> inputs;
+  for (const Tensor& input : problem.inputs) {
+    inputs.push_back(input.detach());
+    if (backward) inputs.back().requires_grad();
+  }
+  return inputs;
+}
+
 double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
@@ -198,19 +222,10 @@ nlohmann::json measure(const std::string& name, double budget) {
     reset_evaluation_stats();
     const auto begin = Clock::now();
     while (seconds.size() < 5 || seconds_since(begin) < budget) {
-      std::vector<Tensor> inputs;
-      for (const Tensor& input : problem.inputs) {
-        inputs.push_back(input.detach());
-        if (backward) inputs.back().requires_grad();
-      }
+      const std::vector<Tensor> inputs = fresh_inputs(problem, backward);
       const auto start = Clock::now();
       const std::clock_t cpu_start = std::clock();
-      std::vector<Tensor> results{problem.compute(inputs)};
-      if (backward) {
-        sum(results[0] * dy).backward();
-        for (const Tensor& input : inputs) results.push_back(input.grad());
-      }
-      eval(results);
+      eval(results_of(problem, inputs, dy, backward));
       queue_of(device).finish();
       seconds.push_back(seconds_since(start));
       cpu.push_back(static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC);
@@ -230,6 +245,32 @@ nlohmann::json measure(const std::string& name, double budget) {
   return result;
 }
 
+/// What a GPU of this architecture, which need not be here, would launch and move.
+void show_plans(const std::string& name, const std::string& architecture, bool steps) {
+  const auto target = target_of_architecture(architecture);
+  if (!target) throw Error(ErrorCode::usage, architecture + " is no architecture", "--plan");
+  set_offline_architecture(*target, architecture);
+  device = parse_device("offline");
+  const OnlyPlansScope looks;
+  for (const bool backward : {false, true}) {
+    clear_plan_cache();
+    const Problem problem = problems().at(name)();
+    const std::vector<Tensor> inputs = fresh_inputs(problem, backward);
+    const Tensor dy = numbers(problem.compute(problem.inputs).shape());
+    const auto plan = plan_for(results_of(problem, inputs, dy, backward));
+    int64_t least = 0;
+    for (const auto* values : {&plan->inputs, &plan->outputs})
+      for (const int v : *values)
+        least += static_cast<int64_t>(plan->values[static_cast<size_t>(v)].type.bytes());
+    std::cout << fmt::format("{:24} {:8} {:8} {:4} launches {:9.2f} MiB, least {:8.2f} MiB: {:6.2f}\n", name,
+                             architecture, backward ? "both" : "forward", plan->steps.size(),
+                             static_cast<double>(plan->bytes()) / (1 << 20),
+                             static_cast<double>(least) / (1 << 20),
+                             static_cast<double>(plan->bytes()) / static_cast<double>(least));
+    if (steps) std::cout << explain(*plan, 160) << '\n';
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -237,13 +278,17 @@ int main(int argc, char** argv) {
   std::string where = "cpu";
   int threads = 2;
   double budget = 0.3;
-  bool list = false;
+  bool list = false, steps = false;
+  std::string architecture;
   CLI::App app("Times single ops, forward and backward.");
   app.add_option("--ops", ops, "Which (default: all)");
   app.add_option("--device", where, "cpu, opencl:0, ...");
   app.add_option("--threads", threads, "CPU threads");
   app.add_option("--seconds", budget, "For each measurement");
   app.add_flag("--list", list, "Lists the ops");
+  app.add_option("--plan", architecture,
+                 "Only plan for this GPU: launches, and bytes moved beside the least");
+  app.add_flag("--steps", steps, "With --plan: every step");
   CLI11_PARSE(app, argc, argv);
   try {
     set_cpu_threads(threads);
@@ -251,6 +296,10 @@ int main(int argc, char** argv) {
     if (ops.empty() || list)
       for (const auto& [name, problem] : problems()) ops.push_back(name);
     nlohmann::json all = nlohmann::json::array();
+    if (!architecture.empty()) {
+      for (const std::string& name : ops) show_plans(name, architecture, steps);
+      return 0;
+    }
     for (const std::string& name : ops) all.push_back(list ? nlohmann::json(name) : measure(name, budget));
     std::cout << all.dump() << '\n';
   } catch (const std::exception& error) {

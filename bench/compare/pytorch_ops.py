@@ -111,17 +111,18 @@ def measure(name, budget):
     result = {"op": name}
     dy = None
     for what in ("forward", "both"):
-        seconds, begin = [], time.perf_counter()
+        seconds, cpu, begin = [], [], time.perf_counter()
         while len(seconds) < 5 or time.perf_counter() - begin < budget:
             given = [x if isinstance(x, torch.nn.Parameter) else x.detach().requires_grad_(what == "both") for x in inputs]
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             with torch.set_grad_enabled(what == "both"):
                 y = compute(*given)
                 if what == "both":
                     torch.autograd.grad(y, given, dy)
             seconds.append(time.perf_counter() - start)
+            cpu.append(time.process_time() - cpu_start)
             dy = torch.rand_like(y).detach() if dy is None else dy
-        result[what] = {"ms": statistics.median(seconds[2:]) * 1e3}
+        result[what] = {"ms": statistics.median(seconds[2:]) * 1e3, "cpu_ms": statistics.median(cpu[2:]) * 1e3}
     return result
 
 
