@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -40,7 +40,8 @@ class Verdict {
         parts_(parts),
         start_(Clock::now()) {}
 
-  /// Examines these parts in a process of their own. Several threads may call it.
+  /// Examines these parts in a process of their own, until something is wrong in any. Several threads may
+  /// call it.
   void ask(const std::vector<std::string>& parts) {
     std::string part = "the driver was loaded", error;
     bool answered = false;
@@ -49,6 +50,7 @@ class Verdict {
       if (!said.is_object()) return;  // a driver talks
       const std::scoped_lock lock(mutex_);
       if (said.contains("part")) {
+        if (!verdict_.right()) throw RefusedAlready();
         part = "it computed " + said["part"].get<std::string>();
         doing_.say(said["part"], fmt::format("{} of {}", ++begun_, parts_));
       }
@@ -61,18 +63,17 @@ class Verdict {
     std::vector<std::string> words{os::own_program(), "examine-device", to_string(device_)};
     words.insert(words.end(), parts.begin(), parts.end());
     os::Child child = os::Child::of_program(std::move(words));
-    const os::ChildAnswer answer = child.wait(patience, heard);
+    os::ChildAnswer answer;
+    try {
+      answer = child.wait(patience, heard);
+    } catch (const RefusedAlready&) {
+      return;  // the child ends here
+    }
     if (answered) return;
     // What the program itself says is no word on the device: too little memory, say.
     if (!error.empty()) throw Error(ErrorCode::device, error);
     const std::scoped_lock lock(mutex_);
     verdict_.wrong.push_back(fmt::format("the program that examined it {} while {}", answer.problem, part));
-  }
-
-  /// Whether nothing was found wrong so far.
-  bool right() {
-    const std::scoped_lock lock(mutex_);
-    return verdict_.right();
   }
 
   Examination take() {
@@ -81,6 +82,7 @@ class Verdict {
   }
 
  private:
+  struct RefusedAlready {};
   Device device_;
   Doing doing_;
   size_t parts_, begun_ = 0;
@@ -89,40 +91,34 @@ class Verdict {
   Examination verdict_;
 };
 
-// Calls ask for each group, in as many threads as there are cores, until one throws or `over` says so.
+// Calls ask for each group, in a thread each.
 void side_by_side(const std::vector<std::vector<std::string>>& groups,
-                  const std::function<void(const std::vector<std::string>&)>& ask,
-                  const std::function<bool()>& over) {
-  std::atomic<size_t> next{0};
+                  const std::function<void(const std::vector<std::string>&)>& ask) {
   std::exception_ptr failure;
   std::mutex mutex;
-  const auto work = [&] {
-    for (size_t i = next++; i < groups.size() && !over(); i = next++) try {
-        ask(groups[i]);
-      } catch (...) {
-        const std::scoped_lock lock(mutex);
-        if (!failure) failure = std::current_exception();
-        next = groups.size();
-      }
+  const auto work = [&](const std::vector<std::string>& group) {
+    try {
+      ask(group);
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
   };
   std::vector<std::jthread> threads;
-  const size_t count = std::min<size_t>(groups.size(), std::thread::hardware_concurrency());
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
+  for (size_t i = 1; i < groups.size(); ++i) threads.emplace_back(work, std::cref(groups[i]));
+  work(groups.front());
   threads.clear();  // waits for them
   if (failure) std::rethrow_exception(failure);
 }
 
 // Where a process compiles one kernel at a time, one for each core examines some of the parts.
 Examination verdict_of_children(Device device) {
-  auto groups = examination_groups();
+  const bool one = backend_of(device).compiles_side_by_side(device.index);
+  const auto groups = examination_groups(one ? 1 : std::thread::hardware_concurrency());
   size_t parts = 0;
   for (const auto& group : groups) parts += group.size();
-  if (backend_of(device).compiles_side_by_side(device.index)) groups = {{}};
   Verdict verdict(device, parts);
-  side_by_side(
-      groups, [&](const std::vector<std::string>& group) { verdict.ask(group); },
-      [&] { return !verdict.right(); });
+  side_by_side(groups, [&](const std::vector<std::string>& group) { verdict.ask(group); });
   return verdict.take();
 }
 

@@ -14,6 +14,7 @@
 #include "athanor/kernels/check_loop.h"
 #include "athanor/kernels/contest.h"
 #include "athanor/kernels/guess.h"
+#include "athanor/kernels/trust.h"
 #include "athanor/kernels/tuner.h"
 #include "athanor/kernels/waiting.h"
 
@@ -162,8 +163,19 @@ class KernelChooser {
       else
         kernels.push_back(kernel), steps.push_back(decision.steps.front());
     }
+    if (examining()) compile_together(kernels, steps);
     prepare(kernels, guesses,
             [&](size_t kernel, const Error& error) { return named(plan_.steps[steps[kernel]], error); });
+  }
+
+  // What is examined runs once: its binaries are not kept.
+  void compile_together(const std::vector<const Kernel*>& kernels, const std::vector<size_t>& steps) const {
+    for (const Device device : plan_.devices) {
+      std::vector<const Kernel*> own;
+      for (size_t i = 0; i < kernels.size(); ++i)
+        if (plan_.steps[steps[i]].device == device) own.push_back(kernels[i]);
+      backend_of(device).compile_together(device.index, own);
+    }
   }
 
   // As the tuner checks the kernels that it times.

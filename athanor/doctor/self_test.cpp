@@ -4,11 +4,17 @@
 
 #include <algorithm>
 #include <charconv>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <sstream>
+#include <thread>
 
 #include "athanor/base/os/child.h"
 #include "athanor/base/text.h"
 #include "athanor/doctor/tested_devices.h"
 #include "athanor/examine/examine.h"
+#include "athanor/kernels/kernel.h"
 
 namespace athanor::doctor {
 namespace {
@@ -17,48 +23,94 @@ constexpr double list_seconds = 20;
 // Without a word: kernels are compiled on the way.
 constexpr double device_seconds = 300;
 
-// How many results were compared, then a line for each that was wrong.
-std::string test(const std::string& id, const os::Say& say) {
-  const Device device = parse_device(id);
-  ExamineOptions options{.whole = true};
-  options.progress = [&](const std::string& part, size_t number, size_t of) {
-    say(fmt::format("{}, {} of {}", part, number, of));
-  };
-  const Examination verdict = examine(device, options);
-  if (device != Device{}) remember_verdict(device, verdict);
+// How many results of these parts were compared, then a line for each that was wrong.
+std::string test(const std::string& id, const std::vector<std::string>& parts, const os::Say& say) {
+  ExamineOptions options{.whole = true, .only = parts};
+  options.progress = [&](const std::string& part, size_t, size_t) { say(part); };
+  const Examination verdict = examine(parse_device(id), options);
   std::string text = std::to_string(verdict.checks);
   for (const std::string& wrong : verdict.wrong) text += '\n' + wrong;
   return text;
 }
 
-// A driver that ends the program is not to be loaded into this one: a child writes that down, too.
-void remember_crash(const std::string& id, const std::string& what) {
+// In a child: a driver that ends the program is not to be loaded into this one.
+void remember(const std::string& id, const Examination& verdict) {
   os::Child writer([&] {
     const Device device = parse_device(id);
-    if (device != Device{}) remember_verdict(device, {{what}, 0, 0});
+    if (device != Device{}) remember_verdict(device, verdict);
     return std::string();
   });
   writer.wait(list_seconds);
 }
 
-SelfTested ask(const std::string& id, const std::string& name, const SelfTestProgress& progress) {
-  SelfTested tested{.device = id, .name = name};
-  std::string part;
-  os::Child tester([id](const os::Say& say) { return test(id, say); });
-  const os::ChildAnswer answer = tester.wait(device_seconds, [&](const std::string& said) {
-    part = said;
-    if (progress) progress(id, said);
-  });
-  tested.late = answer.late;
-  if (!answer.problem.empty()) {
-    tested.wrong = {part.empty() ? answer.problem : fmt::format("{}: {}", part, answer.problem)};
-    if (!answer.late) remember_crash(id, tested.wrong.front());
-    return tested;
+// One process asks a device for some parts.
+struct Asking {
+  std::vector<std::string> parts;
+  os::Child child;
+  os::ChildAnswer answer = {};
+  std::string part = {};  // that it is at
+};
+
+struct Listed {
+  std::string id, name;
+  size_t processes = 1;
+};
+
+SelfTested ask(const Listed& device, const SelfTestProgress& progress) {
+  const auto groups = examination_groups(device.processes, true);
+  std::vector<Asking> all;
+  size_t parts = 0, begun = 0;
+  for (const auto& group : groups) {
+    parts += group.size();
+    // All are started by this thread: a copy that is made meanwhile would keep another's pipe open.
+    all.push_back(
+        {group, os::Child([id = device.id, group](const os::Say& say) { return test(id, group, say); })});
   }
-  const std::vector<std::string> lines = split(answer.text, '\n');
-  std::from_chars(lines[0].data(), lines[0].data() + lines[0].size(), tested.results);
-  tested.wrong.assign(lines.begin() + 1, lines.end());
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto wait = [&](Asking& one) {
+    try {
+      one.answer = one.child.wait(device_seconds, [&](const std::string& said) {
+        const std::scoped_lock lock(mutex);
+        one.part = said;
+        ++begun;
+        if (progress) progress(device.id, fmt::format("{}, {} of {}", said, begun, parts));
+      });
+    } catch (...) {  // Interrupted
+      const std::scoped_lock lock(mutex);
+      failure = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < all.size(); ++i) threads.emplace_back(wait, std::ref(all[i]));
+    wait(all.front());
+  }
+  if (failure) std::rethrow_exception(failure);
+  SelfTested tested{.device = device.id, .name = device.name};
+  for (const Asking& one : all) {
+    tested.late = tested.late || one.answer.late;
+    if (!one.answer.problem.empty()) {
+      tested.wrong.push_back(one.part.empty() ? one.answer.problem
+                                              : fmt::format("{}: {}", one.part, one.answer.problem));
+      continue;
+    }
+    const std::vector<std::string> lines = split(one.answer.text, '\n');
+    int64_t results = 0;
+    std::from_chars(lines[0].data(), lines[0].data() + lines[0].size(), results);
+    tested.results += results;
+    tested.wrong.insert(tested.wrong.end(), lines.begin() + 1, lines.end());
+  }
+  if (!tested.late) remember(device.id, {tested.wrong, tested.results, 0});
   return tested;
+}
+
+// As many as compile at the same time; one that does that by itself still waits for the device between parts.
+size_t processes_for(Device device) {
+  if (device == Device{}) return 1;
+  constexpr size_t most = 16, most_by_itself = 4;  // each has a driver's memory
+  return std::clamp<size_t>(std::thread::hardware_concurrency(), 1,
+                            backend_of(device).compiles_side_by_side(device.index) ? most_by_itself : most);
 }
 
 }  // namespace
@@ -68,7 +120,7 @@ Finding device_self_test(const SelfTestProgress& progress) {
   os::Child lister([] {
     std::string lines;
     for (const DeviceInfo& info : list_devices())
-      lines += fmt::format("{} {}\n", to_string(info.device), info.name);
+      lines += fmt::format("{} {} {}\n", to_string(info.device), processes_for(info.device), info.name);
     return lines;
   });
   const os::ChildAnswer devices = lister.wait(list_seconds);
@@ -78,9 +130,13 @@ Finding device_self_test(const SelfTestProgress& progress) {
         .with("device", "athanor detect")
         .with("what", devices.problem);
   std::vector<SelfTested> tested;
-  for (const std::string& line : split(devices.text, '\n'))
-    if (const size_t space = line.find(' '); space != std::string::npos)
-      tested.push_back(ask(line.substr(0, space), line.substr(space + 1), progress));
+  for (const std::string& line : split(devices.text, '\n')) {
+    Listed device;
+    std::istringstream words(line);
+    if (!(words >> device.id >> device.processes)) continue;
+    std::getline(words >> std::ws, device.name);
+    tested.push_back(ask(device, progress));
+  }
   return finding_of(tested);
 }
 

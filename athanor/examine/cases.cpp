@@ -211,13 +211,13 @@ bool has_gpu_kernel(const Asked& asked) {
 }
 
 std::vector<AskedPart> short_cases() {
-  std::vector<AskedPart> parts{{"convolutions and pooling", convolutions()},
-                               {"primitives", primitives()},
-                               {"fused loops", loops()},
-                               {"products of matrices", products()},
-                               {"gradients for images", gradients_for_images()},
-                               {"attention", attention()}};
-  AskedPart further{"other kernels", further_kernels(parts)};
+  std::vector<AskedPart> parts{{"convolutions and pooling", convolutions(), 10},
+                               {"primitives", primitives(), 4},
+                               {"fused loops", loops(), 2},
+                               {"products of matrices", products(), 4},
+                               {"gradients for images", gradients_for_images(), 4},
+                               {"attention", attention(), 2}};
+  AskedPart further{"other kernels", further_kernels(parts), 8};
   parts.insert(parts.begin() + 2, std::move(further));
   return parts;
 }

@@ -25,6 +25,7 @@ bool has_gpu_kernel(const Asked& asked);
 struct AskedPart {
   std::string name;
   std::vector<Asked> asked;
+  double work = 0;  // see ExaminationPart
 };
 
 /// Each primitive, loops of each shape, products, convolutions, pooling and attention in sizes that training

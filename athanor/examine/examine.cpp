@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <thread>
 
 #include "athanor/base/clock.h"
@@ -110,18 +111,30 @@ Examination examine(Device device, const ExamineOptions& options) {
   return verdict;
 }
 
-std::vector<std::vector<std::string>> examination_groups() {
-  std::vector<std::vector<std::string>> groups;
-  for (const ExaminationPart& part : examination_parts(false)) {
-    const auto with = std::ranges::find_if(groups, [&](const std::vector<std::string>& group) {
-      return std::ranges::find(group, part.shares_kernels_with) != group.end();
+std::vector<std::vector<std::string>> examination_groups(size_t most, bool whole) {
+  struct Group {
+    std::vector<std::string> parts;
+    double work = 0;
+  };
+  std::vector<Group> together;  // by shared kernels
+  for (const ExaminationPart& part : examination_parts(whole)) {
+    const auto with = std::ranges::find_if(together, [&](const Group& group) {
+      return std::ranges::find(group.parts, part.shares_kernels_with) != group.parts.end();
     });
-    if (with == groups.end())
-      groups.push_back({part.name});
-    else
-      with->push_back(part.name);
+    Group& group = with == together.end() ? together.emplace_back() : *with;
+    group.parts.push_back(part.name);
+    group.work += part.work > 0 ? part.work : 1;
   }
-  return groups;
+  std::ranges::stable_sort(together, std::greater<>(), &Group::work);
+  std::vector<Group> groups(std::min(std::max<size_t>(most, 1), together.size()));
+  for (const Group& one : together) {
+    Group& least = *std::ranges::min_element(groups, {}, &Group::work);
+    least.parts.insert(least.parts.end(), one.parts.begin(), one.parts.end());
+    least.work += one.work;
+  }
+  std::vector<std::vector<std::string>> names;
+  for (Group& group : groups) names.push_back(std::move(group.parts));
+  return names;
 }
 
 }  // namespace athanor

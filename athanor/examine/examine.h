@@ -26,8 +26,8 @@ struct ExamineOptions {
 /// verdict.
 Examination examine(Device device, const ExamineOptions& options = {});
 
-/// The names of the selection's parts, in as many groups as processes can examine side by side without
-/// compiling a kernel twice. The groups that take longest come first.
-std::vector<std::vector<std::string>> examination_groups();
+/// The names of an examination's parts, in at most so many groups that processes can examine side by side in
+/// about the same time. No kernel is compiled twice.
+std::vector<std::vector<std::string>> examination_groups(size_t most, bool whole = false);
 
 }  // namespace athanor

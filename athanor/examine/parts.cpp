@@ -89,10 +89,12 @@ void check(Device device, const std::vector<Asked>& asked, Examination& verdict)
 std::vector<ExaminationPart> examination_parts(bool all) {
   std::vector<ExaminationPart> parts;
   for (AskedPart& part : all ? whole_cases() : short_cases())
-    parts.push_back({part.name, [asked = std::move(part.asked)](Device device, Examination& verdict) {
+    parts.push_back({part.name,
+                     [asked = std::move(part.asked)](Device device, Examination& verdict) {
                        check(device, asked, verdict);
-                     }});
-  parts.push_back({"a training step", examine_training_step, "convolutions and pooling"});
+                     },
+                     part.work});
+  parts.push_back({"a training step", examine_training_step, 4, "convolutions and pooling"});
   return parts;
 }
 

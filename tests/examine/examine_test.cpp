@@ -12,6 +12,8 @@
 #include "athanor/examine/cases.h"
 #include "athanor/examine/parts.h"
 #include "athanor/graph/op.h"
+#include "athanor/kernels/cache.h"
+#include "athanor/kernels/kernel.h"
 #include "athanor/ops/op_case.h"
 #include "athanor/ops/ops.h"
 
@@ -36,7 +38,7 @@ TEST(Examine, FindsTheHostRight) {
 TEST(Examine, GroupsHaveEachPartOnce) {
   std::vector<std::string> grouped, all;
   int64_t checks = 0;
-  for (const auto& group : examination_groups()) {
+  for (const auto& group : examination_groups(3)) {
     grouped.insert(grouped.end(), group.begin(), group.end());
     const Examination verdict = examine(Device{}, {.only = group});
     EXPECT_THAT(verdict.wrong, ::testing::IsEmpty()) << ::testing::PrintToString(group);
@@ -48,9 +50,26 @@ TEST(Examine, GroupsHaveEachPartOnce) {
 }
 
 TEST(Examine, GroupsKeepTogetherWhatSharesKernels) {
-  for (const auto& group : examination_groups())
+  EXPECT_EQ(examination_groups(1).size(), 1U);
+  EXPECT_EQ(examination_groups(1).front().size(), examination_parts(false).size());
+  EXPECT_EQ(examination_groups(2).size(), 2U);
+  EXPECT_EQ(examination_groups(5, true).size(), 5U);
+  for (const auto& group : examination_groups(100))
     EXPECT_EQ(std::ranges::count(group, "a training step"),
               std::ranges::count(group, "convolutions and pooling"));
+}
+
+// PoCL takes 0.3 s to read the header of each program.
+TEST(Examine, CompilesThePartsKernelsInOneProgram) {
+  for (const DeviceInfo& info : list_devices()) {
+    if (backend_of(info.device).compiles_side_by_side(info.device.index)) continue;
+    const int64_t before = compilations();
+    const Examination verdict = examine(info.device, {.only = {"fused loops"}});
+    EXPECT_THAT(verdict.wrong, ::testing::IsEmpty()) << info.name;
+    EXPECT_EQ(compilations() - before, 1) << info.name;
+    return;  // one is enough
+  }
+  GTEST_SKIP() << "no device here compiles one kernel at a time";
 }
 
 TEST(Examine, RefusesAPartThatDoesNotExist) {

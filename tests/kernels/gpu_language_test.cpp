@@ -8,7 +8,9 @@
 #include <regex>
 #include <set>
 
+#include "athanor/backends/gpu/program.h"
 #include "athanor/base/embedded.h"
+#include "athanor/kernels/cache.h"
 #include "gpu_kernels.h"
 
 namespace athanor::testing {
@@ -53,6 +55,53 @@ TEST(GpuLanguage, KernelsDefineNoWordOfTheLanguage) {
       EXPECT_FALSE(words.contains(name)) << file.path << " defines " << name;
   }
   EXPECT_GT(kernels, 20U);
+}
+
+// Sources that declare the same names, as those of one template do.
+TEST(GpuLanguage, SourcesTogetherKeepTheirNamesApart) {
+  ATHANOR_NEEDS_GPU();
+  std::vector<GpuCandidate> candidates;
+  for (const int factor : {3, 5}) {
+    GpuCandidate candidate{.name = "scaled"};
+    candidate.launches.push_back({.name = "scaled",
+                                  .source = fmt::format(R"(#define FACTOR {0}
+#define TIMES_FACTOR(x) ((x) * FACTOR)
+typedef f32 number;
+typedef struct {{
+  number value;
+}} Scaled;
+CONSTANT i32 table[1] = {{{0}}};
+DEVICE Scaled scaled_by(number x) {{
+  Scaled result;
+  result.value = TIMES_FACTOR(x) + table[0];
+  return result;
+}}
+KERNEL void scaled(BUFFER(const f32, x), BUFFER(f32, y)) {{
+  BIND(const f32, x);
+  BIND(f32, y);
+  y[LOCAL_ID(0)] = scaled_by(x[LOCAL_ID(0)]).value;
+}}
+)",
+                                                        factor),
+                                  .group_size = {factor, 1, 1},
+                                  .arguments = {{0}, {1}}});
+    candidates.push_back(std::move(candidate));
+  }
+  for (const DeviceInfo& info : gpu_devices()) {
+    gpu::GpuDevice& device = gpu::gpu_device(info.device);
+    const int64_t before = compilations();
+    gpu::compile_together(device, {&candidates[0].launches[0], &candidates[1].launches[0]});
+    EXPECT_EQ(compilations() - before, 1) << info.name;
+    for (const GpuCandidate& candidate : candidates) {
+      const int64_t factor = candidate.launches[0].group_size[0];
+      std::vector<TestOperand> inputs{random_value(DType::f32, {factor}, 1)};
+      std::vector<double> expected;
+      for (const double x : inputs[0].values) expected.push_back((x + 1) * static_cast<double>(factor));
+      const auto got = run_on(device, candidate, inputs, {DType::f32, {factor}, {}, {1}});
+      for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-4) << factor;
+    }
+    EXPECT_EQ(compilations() - before, 1) << info.name << ": they are there";
+  }
 }
 
 TEST(GpuLanguage, LanesOfVectors) {

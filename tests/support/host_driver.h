@@ -105,7 +105,7 @@ class HostDriver final : public gpu::Driver {
   }
   gpu::Module load(const std::string&) override { return nullptr; }
   gpu::Function find(gpu::Module, const GpuLaunch& launch) override { no("find " + launch.name); }
-  void unload(gpu::Module, gpu::Function) noexcept override {}
+  void unload(gpu::Module, std::span<const gpu::Function>) noexcept override {}
 
  private:
   void work() const {

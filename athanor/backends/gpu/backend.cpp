@@ -94,6 +94,16 @@ Queue& GpuBackend::queue(int device) { return at(device).kernels(); }
 Queue& GpuBackend::transfers(int device) { return at(device).uploads(); }
 std::optional<uint64_t> GpuBackend::free_memory(int device) { return at(device).driver().free_bytes(); }
 
+void GpuBackend::compile_together(int index, std::span<const Kernel* const> kernels) {
+  GpuDevice& device = at(index);
+  if (device.facts().compiles_side_by_side) return;
+  std::vector<const GpuLaunch*> launches;
+  for (const Kernel* kernel : kernels)
+    if (const GpuCandidate* const generated = kernel->generated())
+      for (const GpuLaunch& launch : generated->launches) launches.push_back(&launch);
+  gpu::compile_together(device, launches);
+}
+
 GpuAccess GpuBackend::access(int index) {
   GpuDevice& device = at(index);
   const Facts& facts = device.facts();

@@ -37,6 +37,7 @@ class GpuBackend final : public KernelLanguageBackend {
   std::optional<uint64_t> free_memory(int device) override;
   bool has_unified_memory(int device) override { return at(device).facts().unified_memory; }
   bool compiles_side_by_side(int device) override { return at(device).facts().compiles_side_by_side; }
+  void compile_together(int device, std::span<const Kernel* const> kernels) override;
   GpuAccess access(int device) override;
 
   GpuDevice& at(int index);

@@ -146,7 +146,7 @@ class Driver {
   virtual Module load(const std::string& binary) = 0;
   /// The launch's kernel, which may then have the local memory that it needs.
   virtual Function find(Module module, const GpuLaunch& launch) = 0;
-  virtual void unload(Module module, Function function) noexcept = 0;
+  virtual void unload(Module module, std::span<const Function> functions) noexcept = 0;
   /// Of a kernel as it is launched.
   virtual KernelResources resources(Function, const GpuLaunch&) { return {}; }
 

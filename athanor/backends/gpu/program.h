@@ -2,25 +2,38 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "athanor/backends/gpu/device.h"
 
 namespace athanor::gpu {
 
-/// A compiled launch.
-class Program {
+/// A module on the device, with the functions that were found in it.
+class LoadedModule {
  public:
-  Program(GpuDevice& device, const GpuLaunch& launch, const std::string& source);
-  ~Program();
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
-
-  Function function() const { return function_; }
+  LoadedModule(GpuDevice& device, Module module) : device_(device), module_(module) {}
+  ~LoadedModule();
+  LoadedModule(const LoadedModule&) = delete;
+  LoadedModule& operator=(const LoadedModule&) = delete;
+  Function find(const GpuLaunch& launch);
 
  private:
   GpuDevice& device_;
-  Module module_ = nullptr;
-  Function function_ = nullptr;
+  Module module_;
+  std::vector<Function> functions_;
+};
+
+/// A compiled launch.
+class Program {
+ public:
+  Program(std::shared_ptr<const LoadedModule> module, Function function)
+      : module_(std::move(module)), function_(function) {}
+  Function function() const { return function_; }
+
+ private:
+  std::shared_ptr<const LoadedModule> module_;
+  Function function_;
 };
 
 /// The program of a launch: compiled once a process, and once a machine where binaries can be kept. May be
@@ -28,5 +41,9 @@ class Program {
 std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& launch);
 /// Unloads the programs that no kernel holds, when the device has done all that it was given.
 void unload_unused_programs(GpuDevice& device);
+
+/// Compiles these launches in one module, for this process only; those that it has already are left out. If
+/// the compiler refuses them, nothing happens: program_for() will say why.
+void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches);
 
 }  // namespace athanor::gpu

@@ -79,7 +79,7 @@ Function StreamDriver::find(Module module, const GpuLaunch& launch) {
   return function;
 }
 
-void StreamDriver::unload(Module module, Function) noexcept {
+void StreamDriver::unload(Module module, std::span<const Function>) noexcept {
   quietly([&] { api_.module_unload(module); });
 }
 

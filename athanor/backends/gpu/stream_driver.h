@@ -48,7 +48,7 @@ class StreamDriver final : public Driver {
   Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) override;
   Module load(const std::string& binary) override;
   Function find(Module module, const GpuLaunch& launch) override;
-  void unload(Module module, Function function) noexcept override;
+  void unload(Module module, std::span<const Function> functions) noexcept override;
   KernelResources resources(Function function, const GpuLaunch& launch) override;
 
  private:

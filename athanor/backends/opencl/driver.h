@@ -43,7 +43,7 @@ class OpenClDriver final : public gpu::Driver {
   gpu::Module compile(const std::string& source, const GpuLaunch& launch, std::string* binary) override;
   gpu::Module load(const std::string& binary) override;
   gpu::Function find(gpu::Module module, const GpuLaunch& launch) override;
-  void unload(gpu::Module module, gpu::Function function) noexcept override;
+  void unload(gpu::Module module, std::span<const gpu::Function> functions) noexcept override;
 
  private:
   void check(cl_int code, std::string_view doing) const;

@@ -69,8 +69,8 @@ gpu::Function OpenClDriver::find(gpu::Module module, const GpuLaunch& launch) {
   return kernel;
 }
 
-void OpenClDriver::unload(gpu::Module module, gpu::Function function) noexcept {
-  if (function != nullptr) api().ReleaseKernel(static_cast<cl_kernel>(function));
+void OpenClDriver::unload(gpu::Module module, std::span<const gpu::Function> functions) noexcept {
+  for (const gpu::Function function : functions) api().ReleaseKernel(static_cast<cl_kernel>(function));
   api().ReleaseProgram(static_cast<cl_program>(module));
 }
 

@@ -125,6 +125,10 @@ std::string_view to_string(GpuTarget target);
 /// The whole source of a launch for a target's compiler: the group's extents, the target's header, the part
 /// that all targets share, and the launch's own source.
 std::string render(const GpuLaunch& launch, GpuTarget target);
+/// One source for several launches, which a compiler reads the header of once. Names that a launch's source
+/// declares are followed by its number there: "gemm_3" is the entry point of launch 3.
+std::string render_together(std::span<const GpuLaunch* const> launches, GpuTarget target);
+std::string name_together(const GpuLaunch& launch, size_t number);
 /// The text of a template of athanor/kernels/gpu/templates: template_text("gemm"). Throws Error(internal).
 std::string_view template_text(std::string_view name);
 

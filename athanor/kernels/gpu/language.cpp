@@ -1,14 +1,49 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
+#include <set>
 
 #include "athanor/base/embedded.h"
+#include "athanor/base/text.h"
 #include "athanor/kernels/gpu/gpu_kernel.h"
 
 namespace athanor {
 namespace {
 
 std::string_view text_of(const std::string& file) { return embedded_file("athanor/kernels/gpu/" + file); }
+
+std::string extents_of(const GpuLaunch& launch) {
+  std::string text;
+  for (size_t d = 0; d < launch.group_size.size(); ++d)
+    text += fmt::format("#define GROUP_EXTENT_{} {}\n", d, launch.group_size[d]);
+  return text;
+}
+
+std::string header_of(GpuTarget target) {
+  std::string text(text_of(fmt::format("language/{}.kernel", to_string(target))));
+  return text += text_of("language/common.kernel");
+}
+
+// What a launch's source declares for the whole file. Templates begin these lines in the first column.
+struct Declared {
+  std::set<std::string> names;   // functions, types, tables
+  std::set<std::string> macros;  // also those of its extents
+};
+Declared declared_in(const std::string& source) {
+  static const std::regex macro(R"(\s*#\s*define (\w+).*)"),
+      function(R"((?:DEVICE|KERNEL) .*?\b([a-z]\w*)\(.*)"), type(R"((?:typedef\b.*|\}) (\w+);.*)"),
+      table(R"(CONSTANT \w+ (\w+)\[.*)");
+  Declared declared;
+  std::smatch found;
+  for (const std::string& line : split(source, '\n'))
+    if (std::regex_match(line, found, macro))
+      declared.macros.insert(found[1]);
+    else if (std::regex_match(line, found, function) || std::regex_match(line, found, type) ||
+             std::regex_match(line, found, table))
+      declared.names.insert(found[1]);
+  return declared;
+}
 
 }  // namespace
 
@@ -26,12 +61,24 @@ const GpuTargetName& name_of(GpuTarget target) {
 std::string_view to_string(GpuTarget target) { return name_of(target).name; }
 
 std::string render(const GpuLaunch& launch, GpuTarget target) {
-  std::string source;
-  for (size_t d = 0; d < launch.group_size.size(); ++d)
-    source += fmt::format("#define GROUP_EXTENT_{} {}\n", d, launch.group_size[d]);
-  source += text_of(fmt::format("language/{}.kernel", to_string(target)));
-  source += text_of("language/common.kernel");
-  return source + launch.source;
+  return extents_of(launch) + header_of(target) + launch.source;
+}
+
+std::string name_together(const GpuLaunch& launch, size_t number) {
+  return fmt::format("{}_{}", launch.name, number);
+}
+
+std::string render_together(std::span<const GpuLaunch* const> launches, GpuTarget target) {
+  std::string source = header_of(target);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const std::string own = extents_of(*launches[i]) + launches[i]->source;
+    const Declared declared = declared_in(own);
+    for (const std::string& name : declared.names) source += fmt::format("#define {0} {0}_{1}\n", name, i);
+    source += own + '\n';
+    for (const std::string& name : declared.names) source += fmt::format("#undef {}\n", name);
+    for (const std::string& name : declared.macros) source += fmt::format("#undef {}\n", name);
+  }
+  return source;
 }
 
 std::string_view template_text(std::string_view name) {
