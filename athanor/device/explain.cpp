@@ -15,9 +15,9 @@ namespace {
 
 // GPUs that share the processor's memory.
 bool is_apu(const std::string& arch) {
-  static const std::set<std::string> apus = {"gfx801",  "gfx902",  "gfx909",  "gfx90c",  "gfx1013",
-                                             "gfx1033", "gfx1035", "gfx1036", "gfx1103", "gfx1150",
-                                             "gfx1151", "gfx1152", "gfx1153"};
+  static const std::set<std::string> apus = {"gfx700",  "gfx703",  "gfx801",  "gfx810",  "gfx902",  "gfx909",
+                                             "gfx90c",  "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1103",
+                                             "gfx1150", "gfx1151", "gfx1152", "gfx1153"};
   return apus.contains(arch);
 }
 

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A Tesla K80 and driver 595, which says that 470 is the last: that runs CUDA 11 (from 450 on), and not 12
+// A Kepler and driver 595, which says that 470 is the last: that runs CUDA 11 (from 450 on), and not 12
 // (from 525 on).
 TEST(PlansForGpus, AreForTheLastDriverOfACardThatWasDropped) {
   const InstallPlan torch = plan_on("trap-kepler", "pytorch");
@@ -29,6 +29,16 @@ TEST(PlansForGpus, AreForTheLastDriverOfACardThatWasDropped) {
   EXPECT_THAT(link_of(torch, "PyTorch").reason.en, HasSubstr("is not known"));  // which Kepler it is
   EXPECT_THAT(link_of(torch, "PyTorch").newer.en, HasSubstr("2.4 and newer have no wheel"));
   EXPECT_THAT(plan_as(torch, "script"), HasSubstr("of branch 470 at most"));
+  {
+    const UnpackedMachine k80("doctor/trap-kepler");
+    write_text(k80.root() / "sys/bus/pci/devices/0000:01:00.0/device", "0x102d\n");
+    const Facts facts(*k80);
+    const InstallPlan known = make_plan(facts, "pytorch");
+    ASSERT_EQ(known.broken(), nullptr);
+    EXPECT_THAT(known.packages, ElementsAre("torch==2.3.*"));
+    EXPECT_THAT(link_of(known, "CUDA").newer.en, HasSubstr("CUDA 12.0 and newer do not support sm_37"));
+    EXPECT_THAT(link_of(known, "PyTorch").reason.en, HasSubstr("wheels run on this GPU and driver"));
+  }
   EXPECT_THAT(plan_on("trap-kepler", "tensorflow").packages, ElementsAre("tensorflow[and-cuda]==2.14.*"));
   const InstallPlan jax = plan_on("trap-kepler", "jax");
   ASSERT_NE(jax.broken(), nullptr);
@@ -71,7 +81,7 @@ TEST(PlansForGpus, LeaveOutACardThatTheDriverIgnores) {
   EXPECT_THAT(other(later).en, AllOf(HasSubstr("595.58.03 is too new"), HasSubstr("/whl/cu126")));
   // Of a chip that the data does not have, the log alone tells.
   const UnpackedMachine kepler("doctor/trap-driver-ignores-old-card");
-  write_text(kepler.root() / "sys/bus/pci/devices/0000:02:00.0/device", "0x102d\n");
+  write_text(kepler.root() / "sys/bus/pci/devices/0000:02:00.0/device", "0x10ff\n");
   std::filesystem::create_directories(kepler.root() / "var/log");
   write_text(kepler.root() / "var/log/dmesg",
              "[    6.1] NVRM:  supported through the NVIDIA 470.xx Legacy drivers. Please\n");
