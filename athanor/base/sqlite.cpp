@@ -3,7 +3,10 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <optional>
 #include <system_error>
+
+#include "athanor/base/os/file.h"
 
 namespace athanor {
 namespace {
@@ -15,6 +18,18 @@ int stepped(sqlite3_stmt* statement) {
   const int code = sqlite3_step(statement);
   if (code == SQLITE_BUSY) sqlite3_busy_timeout(sqlite3_db_handle(statement), 0);
   return code;
+}
+
+// SQLite tries to read what it may not write, and then says that a file is missing which cannot be made.
+std::optional<std::string> why_not_made(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (std::filesystem::exists(file, unknown) || unknown) return {};
+  try {
+    os::File(file, os::Open::write);
+  } catch (const std::system_error& error) {
+    return "its folder takes no new file: " + error.code().message();
+  }
+  return {};
 }
 
 }  // namespace
@@ -29,7 +44,7 @@ sqlite3* open_database(const std::filesystem::path& file, std::string* why) {
     const std::error_code said(sqlite3_system_errno(database), std::generic_category());
     if (why != nullptr)
       *why = made   ? file.parent_path().string() + ": " + made.message()
-             : said ? said.message()
+             : said ? why_not_made(file).value_or(said.message())
                     : sqlite3_errmsg(database);
     sqlite3_close(database);
     return nullptr;

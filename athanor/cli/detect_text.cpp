@@ -23,6 +23,12 @@ class DetectStyle {
   std::string row(const std::string& title, const std::string& text) const {
     return fmt::format("  {:<{}} {}\n", title, name_width, wrapped(text, columns_ - behind, behind));
   }
+  /// A name and where it is; that in a line of its own where both do not fit.
+  std::string head(const std::string& name, const std::string& where) const {
+    const bool fits = text_columns(name) + 2 + text_columns(where) <= columns_;
+    return fmt::format("{}{}{}\n", bold(wrapped(name, columns_, 0)), fits ? "  " : "\n  ", where);
+  }
+  std::string entry(const std::string& text) const { return "  " + wrapped(text, columns_ - 2, 2) + "\n"; }
   /// A line of a list below a title.
   std::string item(const std::string& text) const { return "      " + wrapped(text, columns_ - 6, 6) + "\n"; }
 
@@ -109,8 +115,7 @@ void add_device(std::string& text, const FoundDevice& device, const DetectStyle&
   const std::string place = device.text("pci_address");
   const std::string part =
       device.number("partition") > 0 ? fmt::format(", part {}", device.number("partition")) : "";
-  text += style.bold(device.name) +
-          fmt::format("  {}{}{}\n", device.kind, place.empty() ? "" : " at " + place, part);
+  text += style.head(device.name, device.kind + (place.empty() ? "" : " at " + place) + part);
   std::vector<std::string> usable;
   bool not_known = false;
   for (const BackendUse& use : device.backends) {
@@ -146,8 +151,8 @@ std::string describe(const Detection& detection, const Screen& screen, int colum
   }
   if (!detection.dangers.empty()) text += "\n" + style.bold("Settings to look at") + "\n";
   for (const Danger& danger : detection.dangers)
-    text += fmt::format("  {}\n", style.bad(danger.setting)) + style.item(danger.what) +
-            style.item("fix:  " + danger.fix);
+    text +=
+        style.entry(style.bad(danger.setting)) + style.item(danger.what) + style.item("fix:  " + danger.fix);
   bool first = true;
   for (const RuntimeState& state : detection.runtimes) {
     if (!all && (state.problem.starts_with("no ") || state.name == "drm"))
@@ -167,7 +172,7 @@ std::string describe(const std::vector<FailedExamination>& failed, const Screen&
   const DetectStyle style(screen, columns);
   std::string text = "\n" + style.bold("Refused: failed their examinations") + "\n";
   for (const FailedExamination& one : failed)
-    text += fmt::format("  {}\n", style.bad(one.device)) + style.item(one.driver) + style.item(one.what);
+    text += style.entry(style.bad(one.device)) + style.item(one.driver) + style.item(one.what);
   return text + style.item("--trust uses such a device all the same, and every summary says so.");
 }
 

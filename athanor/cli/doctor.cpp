@@ -43,7 +43,7 @@ Style style_of(const DoctorOptions& options) {
   const Screen screen = screen_of_stdout();
   style.color = screen.color;
   style.unicode = screen.unicode;
-  style.columns = std::min(screen.interactive || columns_asked() ? screen.columns : 100, 110);
+  style.columns = report_columns();
   std::string locale = options.language;
   for (const char* name : {"LC_ALL", "LC_MESSAGES", "LANG"})
     if (const char* value = std::getenv(name); locale.empty() && value != nullptr) locale = value;

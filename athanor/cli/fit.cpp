@@ -14,12 +14,14 @@
 #include "athanor/base/os/memory.h"
 #include "athanor/base/text.h"
 #include "athanor/base/threads.h"
+#include "athanor/base/wrap.h"
 #include "athanor/base/writable.h"
 #include "athanor/cli/commands.h"
 #include "athanor/cli/examine.h"
 #include "athanor/cli/fit_command.h"
 #include "athanor/cli/model_step.h"
 #include "athanor/cli/numbers.h"
+#include "athanor/cli/terminal.h"
 #include "athanor/cli/trained_model.h"
 #include "athanor/data/open_dataset.h"
 #include "athanor/kernels/kernel.h"
@@ -277,34 +279,34 @@ int fit(const FitOptions& options, bool precision_was_given) {
     std::cout << json.dump() << '\n';
     return 0;
   }
-  std::cout << fmt::format("{}; {}.\n\n", what, room)
-            << table_of(result.points, result.advised, unit, fitter.knows_times());
+  const auto say = [](const std::string& line) { std::cout << wrapped(line, report_columns(), 0) << '\n'; };
+  say(fmt::format("{}; {}.", what, room));
+  std::cout << '\n' << table_of(result.points, result.advised, unit, fitter.knows_times());
   if (!result.advised) {
     std::cout << fmt::format("\nA batch of {} does not fit in any way.\n", config.batch_size);
     return 1;
   }
   std::cout << fmt::format("\n* {}\n", train_command(options.step, examples.spec, *result.advised, limit));
   if (const auto batch = as_fast(result); batch && fitter.knows_times() && !options.batch_was_given)
-    std::cout << fmt::format(
-        "A batch of {} is predicted to compute as many {} a second (within 5 %); larger ones only make steps "
-        "longer.\n",
-        *batch, unit.many);
+    say(fmt::format(
+        "A batch of {} is predicted to compute as many {} a second (within 5 %); larger ones only "
+        "make steps longer.",
+        *batch, unit.many));
   if (!fitter.knows_times())
-    std::cout << "How long steps take is not known: no kernel was timed on this device. --check runs some.\n";
+    say("How long steps take is not known: no kernel was timed on this device. --check runs some.");
   else if (!looks.runs)
-    std::cout << "Step times are by the best rates that kernels reached on this device: the least possible. "
-                 "--check runs steps.\n";
+    say("Step times are by the best rates that kernels reached on this device: the least possible. --check "
+        "runs steps.");
   if (measured) {
-    std::cout << fmt::format(
-        "Checked with {} steps: {} planned, {} measured ({:+.1f} %), {} a step.\n", checked_steps,
+    say(fmt::format(
+        "Checked with {} steps: {} planned, {} measured ({:+.1f} %), {} a step.", checked_steps,
         format_bytes(static_cast<uint64_t>(result.advised->bytes)),
         format_bytes(static_cast<uint64_t>(measured->peak)),
         100 * (static_cast<double>(measured->peak) / static_cast<double>(result.advised->bytes) - 1),
-        format_duration(measured->seconds));
+        format_duration(measured->seconds)));
     if (measured->resident)
-      std::cout << fmt::format(
-          "The process grew by {}, with what libraries and threads take beside the plan.\n",
-          format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, *measured->resident))));
+      say(fmt::format("The process grew by {}, with what libraries and threads take beside the plan.",
+                      format_bytes(static_cast<uint64_t>(std::max<int64_t>(0, *measured->resident)))));
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -22,8 +23,7 @@ bool locale_is_utf8() {
   return false;
 }
 
-}  // namespace
-
+// What COLUMNS asks for, if it is a number above 0.
 std::optional<int> columns_asked() {
   const std::string_view text = environment("COLUMNS");
   int columns = 0;
@@ -31,6 +31,8 @@ std::optional<int> columns_asked() {
   const bool whole = failed == std::errc() && end == text.data() + text.size() && columns > 0;
   return whole ? std::optional(columns) : std::nullopt;
 }
+
+}  // namespace
 
 int report_columns() {
   constexpr int without_terminal = 120;

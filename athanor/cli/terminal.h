@@ -1,7 +1,5 @@
 // What standard output can display.
 #pragma once
-#include <optional>
-
 #include "athanor/train/progress.h"
 
 namespace athanor::cli {
@@ -10,10 +8,7 @@ namespace athanor::cli {
 /// shows Unicode (by the locale) and colours (unless NO_COLOR is set, see no-color.org).
 Screen screen_of_stdout();
 
-/// What COLUMNS asks for, if it is a number above 0.
-std::optional<int> columns_asked();
-
-/// How wide a table may be: as COLUMNS or the terminal says; in a file or a pipe, what most windows show.
+/// How wide reports may be: as COLUMNS or the terminal says; in a file or a pipe, what most windows show.
 int report_columns();
 
 /// Whether TERM says that the terminal cannot overwrite a line.

@@ -229,7 +229,9 @@ int train(const CLI::App& command, TrainOptions options) {
   if (!options.find_lr.empty()) return find_lr(options);
   const RunFolder folder = choose_run(given, options);
 
-  Progress progress(std::cout, screen_of_stdout());
+  Screen screen = screen_of_stdout();
+  screen.columns = report_columns();
+  Progress progress(std::cout, screen);
   KeepSummary silent;
   Reporter& reporter = options.json || options.quiet ? static_cast<Reporter&>(silent) : progress;
   const InterruptScope interrupts;
@@ -258,6 +260,12 @@ void add_train(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<TrainOptions>();
   add_options(*command, *options);
   command->footer(
+      "Examples:\n"
+      "  athanor train               cnn on fashion-mnist\n"
+      "  athanor train --data pics/  images, in a folder for each class\n"
+      "  athanor train --data a.csv  a table\n"
+      "  athanor train --data a.txt  a language model of a text\n"
+      "  athanor train --resume --out runs/NAME\n\n"
       "Ctrl-C, SIGTERM, a closed terminal and a closed output pipe save the run after its last whole step "
       "and exit with 128 + the signal's number (Ctrl-C: 130). A second signal ends it at once.");
   command->callback([command, options, &exit_code] { exit_code = train(*command, *options); });

@@ -23,6 +23,15 @@ bool is_step_command(const CLI::App& command) {
   return command.get_name() != "train" && command.get_option_no_throw("--accumulate") != nullptr;
 }
 
+/// An option that takes one value and was given several.
+const CLI::Option* repeated(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw &&
+        option->get_items_expected_max() == 1 && option->results().size() > 1)
+      return option;
+  return nullptr;
+}
+
 Error unknown_word(const CLI::App& program, const CLI::App& command) {
   const std::vector<std::string> unknown = program.remaining(true);
   const std::string word = unknown.front().substr(0, unknown.front().find('='));
@@ -62,8 +71,9 @@ Error usage_error(const CLI::App& program, const CLI::ParseError& error) {
   const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if ((extra || missing) && !program.remaining(true).empty()) return unknown_word(program, command);
   std::string what = error.what();
-  if (const size_t end = what.find(": At Most 1 required"); end != std::string::npos) {
-    const std::string name = what.substr(0, end);
+  const CLI::Option* const again = repeated(command);
+  if (again != nullptr && dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const std::string name = again->get_name();
     what = fmt::format(
         fmt::runtime(name.starts_with('-') ? "{} is given more than once" : "only one {} can be given"),
         name);

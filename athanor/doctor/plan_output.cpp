@@ -144,9 +144,10 @@ std::string plan_text(const InstallPlan& plan, Language language, int columns) {
     part = std::max(part, link.part.size()), value = std::max(value, link.value.size());
   std::string text;
   for (const Link& link : plan.links) {
-    text += fmt::format("{} {:<{}}  {}\n", link.broken ? "x" : " ", link.part, part, link.value);
     const std::string indent(part + 4, ' ');
     const int width = columns - static_cast<int>(indent.size());
+    text += fmt::format("{} {:<{}}  {}\n", link.broken ? "x" : " ", link.part, part,
+                        wrapped(link.value, width, static_cast<int>(indent.size())));
     text += indent + wrapped(link.reason.in(language), width, static_cast<int>(indent.size())) + "\n";
     if (link.newer.en.empty()) continue;
     const bool zh = language == Language::zh;

@@ -67,9 +67,14 @@ void add_problem(Writer& writer, const Diagnosis& diagnosis, const Result& resul
                  const Record& record) {
   const Language language = writer.style().language;
   const bool error = result.verdict == Verdict::problem;
-  writer.out += fmt::format("{} {}  {}\n", writer.in(error ? "1;31" : "1;33", head),
-                            writer.in("1", result.text(result.check->title, language)),
-                            writer.in("2", "[" + result.check->id + "]"));
+  const int behind = text_columns(head) + 1;
+  const int columns = writer.style().columns - behind;
+  const std::string title = result.text(result.check->title, language), id = "[" + result.check->id + "]";
+  const bool fits = text_columns(title) + 2 + text_columns(id) <= columns;
+  writer.out +=
+      fmt::format("{} {}{}{}\n", writer.in(error ? "1;31" : "1;33", head),
+                  writer.in("1", wrapped(title, columns, behind)),
+                  fits ? "  " : "\n" + std::string(static_cast<size_t>(behind), ' '), writer.in("2", id));
   std::string label = writer.word("seen");
   for (const Evidence& evidence : result.finding.evidence) {
     writer.row(label, fmt::format("{}: {}", evidence.source, evidence.said));
@@ -138,8 +143,8 @@ void add_self_test(Writer& writer, const Diagnosis& diagnosis) {
   if (result == nullptr || result->verdict != Verdict::ok || result->finding.evidence.empty()) return;
   writer.out += writer.word("computed") + "\n";
   for (const Evidence& one : result->finding.evidence)
-    writer.out +=
-        fmt::format("  {} {}: {}\n", writer.in("32", writer.mark(Verdict::ok)), one.source, one.said);
+    writer.out += fmt::format("  {} {}\n", writer.in("32", writer.mark(Verdict::ok)),
+                              wrapped(one.source + ": " + one.said, writer.style().columns - 4, 4));
   writer.out += "\n";
 }
 

@@ -211,7 +211,8 @@ void KernelCache::look_for_trouble(bool writing) {
 void KernelCache::give_up(const std::string& why) {
   close_database(std::exchange(database_, nullptr));
   trouble_ = why;
-  note(why + ": nothing is remembered by this process");
+  note(fmt::format("{}: nothing is remembered by this process{}", why,
+                   file_.empty() ? "" : " (ATHANOR_CACHE names another folder)"));
 }
 
 namespace {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
 #include "athanor/train/confusion_svg.h"
 #include "athanor/train/sampling.h"
 
@@ -60,6 +61,13 @@ void Progress::line(const std::string& text) {
   out_ << text << '\n' << std::flush;
 }
 
+void Progress::row(const std::string& title, const std::string& text) {
+  const int indent = text_columns(title) + 2;
+  line(fmt::format("{}  {}", strong(title), wrapped(text, screen_.columns - indent, indent)));
+}
+
+void Progress::remark(const std::string& text) { line(faint(wrapped(text, screen_.columns, 0))); }
+
 bool Progress::is_time(double interval) {
   const auto now = Clock::now();
   if (std::chrono::duration<double>(now - shown_at_).count() < interval) return false;
@@ -101,25 +109,24 @@ void Progress::started(const RunFacts& facts) {
   facts_ = facts;
   shown_at_ = Clock::now();
   const TrainConfig& config = facts.config;
-  line(fmt::format("{}  {}, {} parameters", strong("model "), config.model, grouped(facts.parameters)));
-  if (!facts.init_note.empty()) line(fmt::format("{}  {}", strong("init  "), facts.init_note));
-  if (!facts.adapter_note.empty()) line(fmt::format("{}  {}", strong("lora  "), facts.adapter_note));
-  line(fmt::format("{}  {}, {}", strong("data  "), config.data, facts.data));
-  line(fmt::format("{}  {}: {}, {} thread{} ({})", strong("device"), to_string(facts.device.device),
-                   facts.device.name, facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
-  if (!facts.trust.empty()) line(fmt::format("{}  the device is {}", strong("trust "), facts.trust));
-  line(fmt::format("{}  {} epoch{} of {} step{}, batch {}{}, {} with learning rate {:g}, {} schedule",
-                   strong("train "), config.epochs, config.epochs == 1 ? "" : "s",
-                   grouped(facts.steps_in_epoch), facts.steps_in_epoch == 1 ? "" : "s", config.batch_size,
-                   facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note), config.optimizer,
-                   config.learning_rate(), config.schedule));
+  row("model ", fmt::format("{}, {} parameters", config.model, grouped(facts.parameters)));
+  if (!facts.init_note.empty()) row("init  ", facts.init_note);
+  if (!facts.adapter_note.empty()) row("lora  ", facts.adapter_note);
+  row("data  ", fmt::format("{}, {}", config.data, facts.data));
+  row("device", fmt::format("{}: {}, {} thread{} ({})", to_string(facts.device.device), facts.device.name,
+                            facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
+  if (!facts.trust.empty()) row("trust ", fmt::format("the device is {}", facts.trust));
+  row("train ", fmt::format("{} epoch{} of {} step{}, batch {}{}, {} with learning rate {:g}, {} schedule",
+                            config.epochs, config.epochs == 1 ? "" : "s", grouped(facts.steps_in_epoch),
+                            facts.steps_in_epoch == 1 ? "" : "s", config.batch_size,
+                            facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note),
+                            config.optimizer, config.learning_rate(), config.schedule));
   if (config.precision != "f32")
-    line(fmt::format("{}  {}{}", strong("types "), types_of(config.precision),
-                     facts.precision_note.empty() ? "" : "; " + facts.precision_note));
+    row("types ", fmt::format("{}{}", types_of(config.precision),
+                              facts.precision_note.empty() ? "" : "; " + facts.precision_note));
   line(fmt::format("{}  {}", strong("run   "), facts.folder.path.string()));
   if (facts.steps_before > 0)
-    line(fmt::format("{}  step {} of {}", strong("resume"), grouped(facts.steps_before),
-                     grouped(facts.steps_in_all)));
+    row("resume", fmt::format("step {} of {}", grouped(facts.steps_before), grouped(facts.steps_in_all)));
   line("");
   if (facts.steps_before >= facts.steps_in_all) return;
   const std::string next = facts.config.tune == "full" && !facts.config.deterministic
@@ -132,17 +139,17 @@ void Progress::started(const RunFacts& facts) {
 
 void Progress::compiled(const StepFacts& facts) {
   if (steps_ > 0) return;  // a plan that differs only in the order of its inputs: nothing new
-  line(faint(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
-                         format_duration(facts.compile_seconds), facts.kernels,
-                         format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes)))));
+  remark(fmt::format("Compiled the step in {}: {} kernels, {} of memory ('athanor explain' shows them)",
+                     format_duration(facts.compile_seconds), facts.kernels,
+                     format_bytes(static_cast<uint64_t>(facts.planned_memory_bytes))));
 }
 
 void Progress::tuned(const TuningFacts& facts) {
   tuning_ = facts.state.over ? "" : fmt::format("  tuning {}/{}", facts.state.timed, facts.state.problems);
   for (const KernelChange& change : facts.changes)
-    line(faint(fmt::format("from step {} on: {} by {}, {:.2f} times as fast ({} of {} problems timed)",
-                           grouped(facts.step), change.request.substr(0, change.request.find(' ')),
-                           change.now, change.speedup, facts.state.timed, facts.state.problems)));
+    remark(fmt::format("from step {} on: {} by {}, {:.2f} times as fast ({} of {} problems timed)",
+                       grouped(facts.step), change.request.substr(0, change.request.find(' ')), change.now,
+                       change.speedup, facts.state.timed, facts.state.problems));
 }
 
 void Progress::threads_changed(const ThreadFacts& facts) {
@@ -151,7 +158,7 @@ void Progress::threads_changed(const ThreadFacts& facts) {
                               ? fmt::format(" of {}: other programs use the cores (--threads {} keeps all)",
                                             facts.most, facts.most)
                               : std::string();
-  line(faint(fmt::format("from step {} on: {}{}", grouped(facts.step), count, why)));
+  remark(fmt::format("from step {} on: {}{}", grouped(facts.step), count, why));
 }
 
 void Progress::stepped(const StepMetrics& metrics, double seconds) {
@@ -229,49 +236,50 @@ void Progress::ended(const Summary& summary) {
   std::string rest = words.rest;
   if (!summary.classes)
     for (const Measure& measure : summary.more) rest += ", " + measure.text;
-  line(fmt::format("{}  {}{}", strong("result "), strong(words.figure), rest));
+  row("result ", fmt::format("{}{}", strong(words.figure), rest));
   if (summary.classes) {
     std::string text;
     for (const Measure& measure : summary.more) text += measure.text + ", ";
     const std::string mistake = worst_mistake(*summary.classes, summary.class_names);
-    line(fmt::format("{}  {}{}", strong("classes"), text, mistake.empty() ? "no mistakes" : mistake));
+    row("classes", fmt::format("{}{}", text, mistake.empty() ? "no mistakes" : mistake));
     if (by_name(summary.more).contains("mean_iou"))
-      line(fmt::format("{}  {}", strong("IoU    "), iou_of_classes(*summary.classes, summary.class_names)));
+      row("IoU    ", iou_of_classes(*summary.classes, summary.class_names));
   }
   if (summary.stopped_early)
-    line(fmt::format("{}  after epoch {}: epoch {} was the best (best.safetensors)", strong("stopped"),
-                     summary.epochs.size(), summary.best_epoch));
-  if (!summary.trust.empty())
-    line(fmt::format("{}  {} is {}", strong("trust  "), summary.device, summary.trust));
+    row("stopped", fmt::format("after epoch {}: epoch {} was the best (best.safetensors)",
+                               summary.epochs.size(), summary.best_epoch));
+  if (!summary.trust.empty()) row("trust  ", fmt::format("{} is {}", summary.device, summary.trust));
   if (summary.per_second > 0)
-    line(fmt::format("{}  {:.2f} ms a step (median), {} {} a second", strong("speed  "),
-                     summary.step_ms_median, grouped(static_cast<int64_t>(summary.per_second)),
-                     summary.unit.rated));
+    row("speed  ", fmt::format("{:.2f} ms a step (median), {} {} a second", summary.step_ms_median,
+                               grouped(static_cast<int64_t>(summary.per_second)), summary.unit.rated));
   if (summary.config.precision != "f32")
-    line(fmt::format("{}  {}{}", strong("types  "), types_of(summary.config.precision), scaling_of(summary)));
-  line(fmt::format("{}  {} for {} step{}{}", strong("time   "), format_duration(summary.train_seconds),
-                   grouped(summary.steps), summary.steps == 1 ? "" : "s", where_time_went(summary)));
+    row("types  ", fmt::format("{}{}", types_of(summary.config.precision), scaling_of(summary)));
+  row("time   ",
+      fmt::format("{} for {} step{}{}", format_duration(summary.train_seconds), grouped(summary.steps),
+                  summary.steps == 1 ? "" : "s", where_time_went(summary)));
   if (!summary.broken.empty())
-    line(fmt::format("{}  {} {} could not be read, and others took their place: {}{}", strong("broken "),
-                     summary.broken.size(), summary.broken.size() == 1 ? "image" : "images",
-                     summary.broken.front(), summary.broken.size() > 1 ? "; summary.json has all" : ""));
+    row("broken ",
+        fmt::format("{} {} could not be read, and others took their place: {}{}", summary.broken.size(),
+                    summary.broken.size() == 1 ? "image" : "images", summary.broken.front(),
+                    summary.broken.size() > 1 ? "; summary.json has all" : ""));
   if (summary.loader_wait_share >= most_loader_wait && summary.loader_wait_seconds >= least_loader_wait)
-    line(fmt::format("{}  {:.0f} % of the time was spent waiting for batches: {}", strong("loader "),
-                     100 * summary.loader_wait_share, loader_advice(summary.config)));
+    row("loader ", fmt::format("{:.0f} % of the time was spent waiting for batches: {}",
+                               100 * summary.loader_wait_share, loader_advice(summary.config)));
   if (summary.tuned + summary.left_to_be_tuned > 0)
-    line(fmt::format(
-        "{}  {} of {} problems were timed between steps, in {}{}", strong("tuning "), summary.tuned,
-        summary.tuned + summary.left_to_be_tuned, format_duration(summary.tuning_seconds),
-        summary.left_to_be_tuned > 0 ? "; the next run goes on ('athanor tune' times all)" : ""));
-  line(fmt::format("{}  {} at most; {} of {} kernels off the device", strong("memory "),
-                   format_bytes(summary.peak_memory_bytes), summary.kernels_off_device,
-                   summary.kernels_total));
+    row("tuning ",
+        fmt::format("{} of {} problems were timed between steps, in {}{}", summary.tuned,
+                    summary.tuned + summary.left_to_be_tuned, format_duration(summary.tuning_seconds),
+                    summary.left_to_be_tuned > 0 ? "; the next run goes on ('athanor tune' times all)" : ""));
+  row("memory ",
+      fmt::format("{} at most; {} of {} kernels off the device", format_bytes(summary.peak_memory_bytes),
+                  summary.kernels_off_device, summary.kernels_total));
   line(fmt::format("{}  {}/", strong("files  "), folder.path.string()));
-  line(fmt::format(
-      "         loss.svg (curves{}, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
-      "plan.json",
-      summary.classes && summary.classes->classes() <= most_drawn_classes ? "; confusion.svg: mistakes"
-                                                                          : ""));
+  row("       ",
+      fmt::format("loss.svg (curves{}, for a browser), checkpoint.safetensors, metrics.jsonl, summary.json, "
+                  "plan.json",
+                  summary.classes && summary.classes->classes() <= most_drawn_classes
+                      ? "; confusion.svg: mistakes"
+                      : ""));
   line(fmt::format("{}  athanor {} --checkpoint {}", strong("next   "), facts_.scoring->use(),
                    folder.path.string()));
 }

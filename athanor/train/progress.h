@@ -37,6 +37,10 @@ class Progress : public Reporter {
 
  private:
   void line(const std::string& text);
+  /// A title and its text, in lines of the screen's width. Paths and commands are not for this: people copy
+  /// them.
+  void row(const std::string& title, const std::string& text);
+  void remark(const std::string& text);
   void show(const std::string& head, double share, const std::string& tail);
   std::string result(double loss, double accuracy, const TestMeasures* test) const;
   std::string where_time_went(const Summary& summary) const;

@@ -253,6 +253,24 @@ TEST_F(Doctor, GoesByNewerData) {
   EXPECT_THAT(on("row26-cpu-wheel", {}).out, Not(HasSubstr("2031-02-03")));
 }
 
+// All but commands, which people copy.
+TEST_F(Doctor, WrapsTitlesToo) {
+  set_variable("COLUMNS", "80");
+  const auto widest_line = [&](const char* machine, const char* language) {
+    int widest = 0;
+    for (const std::string& line : split(on(machine, {"--lang", language}).out, '\n'))
+      if (!line.starts_with("            ")) widest = std::max(widest, text_columns(line));
+    return widest;
+  };
+  for (const char* machine : {"row01-invalid-device-function", "row21-driver-mismatch", "trap-kepler"})
+    for (const char* language : {"en", "zh"}) EXPECT_LE(widest_line(machine, language), 80) << machine;
+  // As wide as other reports where there is no terminal.
+  unsetenv("COLUMNS");
+  const int widest = widest_line("row21-driver-mismatch", "en");
+  EXPECT_GT(widest, 100);
+  EXPECT_LE(widest, 120);
+}
+
 TEST_F(Doctor, FitsTheTerminal) {
   set_variable("COLUMNS", "80");
   for (const Outcome& shown : {on("row22-nouveau", {"--plan", "pytorch"}),

@@ -240,6 +240,13 @@ TEST_F(Safety, ACacheOfALaterVersionIsLeftAlone) {
   close_database(database);
 }
 
+// SQLite calls the file missing.
+TEST_F(Safety, ACacheFolderThatTakesNoFileIsSaid) {
+  std::filesystem::create_symlink("/sys/kernel", folder_ / "cache");
+  expect_says(run({"cache", "ls"}), {"athanor.db cannot be used (its folder takes no new file: ",
+                                     "nothing is remembered by this process (ATHANOR_CACHE names another"});
+}
+
 TEST_F(Safety, ACacheThatCannotBeUsedIsSaid) {
   const std::filesystem::path place = folder_ / "cache";
   struct Place {

@@ -5,15 +5,18 @@
 
 #include <sstream>
 
+#include "athanor/base/text.h"
+#include "athanor/base/wrap.h"
+
 namespace athanor {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string lines_at_end(const Summary& summary, int64_t steps_before) {
+std::string lines_at_end(const Summary& summary, int64_t steps_before, int columns = 120) {
   std::ostringstream out;
-  Progress progress(out, {});
+  Progress progress(out, {.columns = columns});
   RunFacts facts;
   facts.steps_before = steps_before;
   progress.started(facts);
@@ -37,6 +40,20 @@ TEST(RunEnd, TimeAndSpeedDoNotContradict) {
   EXPECT_THAT(lines_at_end(summary, 90), HasSubstr("1m 42s for 100 steps, over all parts of the run"));
   summary.first_steps_seconds = 0.5;
   EXPECT_THAT(lines_at_end(summary, 0), HasSubstr("1m 42s for 100 steps\n"));
+}
+
+// All but paths and commands, which people copy.
+TEST(RunEnd, FitsTheTerminal) {
+  Summary summary;
+  summary.steps = 100;
+  summary.per_second = 2604;
+  summary.train_seconds = 102;
+  summary.first_steps_seconds = 97;
+  const std::string text = lines_at_end(summary, 0, 60);
+  for (const std::string& line : split(text, '\n')) EXPECT_LE(text_columns(line), 60) << line;
+  EXPECT_THAT(text, HasSubstr("kernels\n"));
+  EXPECT_THAT(text, HasSubstr("\n         ")) << "further lines begin below the text";
+  EXPECT_THAT(text, HasSubstr("plan.json\n"));
 }
 
 TEST(RunEnd, OfASingleStepHasNoSpeed) {
