@@ -42,6 +42,17 @@ std::string whole_seconds(double seconds) {
   return seconds < 60 ? fmt::format("{:.0f} s", seconds) : format_duration(seconds);
 }
 
+/// "4 epochs of 468 steps", or how many --max-steps leaves.
+std::string length_of_run(const RunFacts& facts) {
+  const auto steps = [](int64_t count) {
+    return fmt::format("{} step{}", grouped(count), count == 1 ? "" : "s");
+  };
+  const int64_t epochs = facts.config.epochs;
+  if (facts.steps_in_all < epochs * facts.steps_in_epoch)
+    return fmt::format("{} (an epoch has {})", steps(facts.steps_in_all), grouped(facts.steps_in_epoch));
+  return fmt::format("{} epoch{} of {}", epochs, epochs == 1 ? "" : "s", steps(facts.steps_in_epoch));
+}
+
 }  // namespace
 
 std::string Progress::strong(const std::string& text) const {
@@ -116,11 +127,10 @@ void Progress::started(const RunFacts& facts) {
   row("device", fmt::format("{}: {}, {} thread{} ({})", to_string(facts.device.device), facts.device.name,
                             facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
   if (!facts.trust.empty()) row("trust ", fmt::format("the device is {}", facts.trust));
-  row("train ", fmt::format("{} epoch{} of {} step{}, batch {}{}, {} with learning rate {:g}, {} schedule",
-                            config.epochs, config.epochs == 1 ? "" : "s", grouped(facts.steps_in_epoch),
-                            facts.steps_in_epoch == 1 ? "" : "s", config.batch_size,
-                            facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note),
-                            config.optimizer, config.learning_rate(), config.schedule));
+  row("train ",
+      fmt::format("{}, batch {}{}, {} with learning rate {:g}, {} schedule", length_of_run(facts),
+                  config.batch_size, facts.batch_note.empty() ? "" : fmt::format(" ({})", facts.batch_note),
+                  config.optimizer, config.learning_rate(), config.schedule));
   if (config.precision != "f32")
     row("types ", fmt::format("{}{}", types_of(config.precision),
                               facts.precision_note.empty() ? "" : "; " + facts.precision_note));

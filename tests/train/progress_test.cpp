@@ -41,6 +41,20 @@ TEST(Progress, SaysOffATerminalThatItCompilesAndNotEachKernel) {
   EXPECT_THAT(out.str(), Not(HasSubstr("20 of")));
 }
 
+TEST(Progress, SaysHowLongTheRunIs) {
+  const auto said = [](const RunFacts& run) {
+    std::ostringstream out;
+    Progress(out, {.interactive = false}).started(run);
+    return out.str();
+  };
+  RunFacts run = facts();
+  run.config.epochs = 2;
+  run.steps_in_epoch = 5;
+  EXPECT_THAT(said(run), HasSubstr("2 epochs of 5 steps,"));
+  run.steps_in_all = 7;  // --max-steps 7
+  EXPECT_THAT(said(run), HasSubstr("7 steps (an epoch has 5),"));
+}
+
 TEST(Progress, ShowsHowFarTestingIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});
