@@ -214,6 +214,41 @@ TEST(Recompute, KeepsAPlanThatFits) {
   EXPECT_EQ(plan->recomputed, Recomputation());
 }
 
+// Of two products that take as much memory while others are computed: whichever takes less time.
+TEST(Recompute, ComputesAgainWhatIsCheapByMeasuredTime) {
+  const Limited deterministic(0);
+  const auto given = [](const Shape& shape) { return Tensor::placeholder({DType::f32, shape, {}}); };
+  const Tensor x = given({256, 64}), first = given({64, 1024}), second = given({64, 1024});
+  const auto result = [&] {  // holds nothing in between
+    const Tensor a = matmul(x, first), b = matmul(x, second);
+    const Tensor scale = mean(square(a)) + mean(square(b));
+    const Tensor between = mean(matmul(matmul(x * scale, given({64, 4096})), given({4096, 8})));
+    return mean(square(a + between)) + mean(square(b - between));
+  };
+  const Plan whole = *plan_for({result()});
+  constexpr int64_t bytes = 256 * 1024 * 4;
+  CompileOptions options = compile_options();
+  options.memory_limit = whole.planned_memory_bytes() - bytes / 2;
+  std::vector<size_t> products;
+  for (size_t s = 0; s < whole.steps.size(); ++s)
+    if (whole.steps[s].flops == int64_t{2} * 256 * 64 * 1024) products.push_back(s);
+  ASSERT_EQ(products.size(), 2U) << explain(whole);
+  for (const size_t cheap : {0, 1}) {
+    Plan timed = whole;
+    for (const size_t p : {0, 1}) {
+      PlanStep& step = timed.steps[products[p]];
+      step.measured = {{step.kernel.name, p == cheap ? 1e-3 : 1.0}};
+    }
+    const Plan less = recompute(timed, options);
+    expect_fits(less, options.memory_limit);
+    std::vector<std::vector<int>> again;
+    for (const PlanStep& step : less.steps)
+      if (step.again) again.push_back(step.reads);
+    EXPECT_EQ(again, std::vector<std::vector<int>>{whole.steps[products[cheap]].reads}) << explain(less);
+    EXPECT_LT(less.recomputed.share, 0.01);
+  }
+}
+
 TEST(Checkpoint, ComputesAgainWhatLiesBetweenResults) {
   const Limited deterministic(0);
   const Tensor x = pictures(4, 16), y = labels({4});
