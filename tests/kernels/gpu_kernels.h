@@ -126,7 +126,9 @@ inline std::vector<GpuCandidate> reduced(std::vector<GpuCandidate> candidates) {
 inline void check_candidates(const std::string& op, const Attrs& attrs, std::vector<TestOperand> inputs,
                              const Shape& shape, double tolerance, const Epilogue& epilogue = {},
                              std::string_view only = {}) {
-  const DType dtype = inputs[0].desc.dtype;
+  const auto value =  // indices may come first
+      std::ranges::find_if(inputs, [](const TestOperand& input) { return is_float(input.desc.dtype); });
+  const DType dtype = (value == inputs.end() ? inputs[0] : *value).desc.dtype;
   const KernelRequest request = request_of(find_op(op), attrs, inputs, dtype, shape, {}, epilogue);
   const std::vector<double> want = reference_of(request, inputs);
   for (const DeviceInfo& info : gpu_devices()) {

@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "athanor/ops/interpolate.h"
 #include "gpu_kernels.h"
 
@@ -63,6 +66,108 @@ TEST(GpuRegions, OddBoxes) {
   check_regions({2, 1, 5, 3}, boxes, pictures, {1, 4}, 0.5, 3, true);
   for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
     check_regions({2, 2, 6, 8}, boxes, pictures, {2, 2}, 1, 1, false, dtype);
+}
+
+Attrs sampling_attrs(const std::string& mode, const std::string& border, bool corners) {
+  return {{"mode", mode}, {"border", border}, {"align_corners", corners}};
+}
+
+void check_sampling(const std::string& mode, const std::string& border, bool corners,
+                    DType dtype = DType::f32, const Ints& strides = {}) {
+  const double tolerance = dtype == DType::f32 ? 2e-5 : 8 * tolerance_of(dtype);
+  const Shape x{2, 11, 5, 7}, y{2, 11, 3, 4}, at{2, 3, 4, 2};  // more channels than an item does
+  std::vector<double> places;
+  for (int i = 0; i < 48; ++i) places.push_back(i * 37 % 48 / 15.0 - 1.58);
+  const TestOperand grid = make_value(dtype, at, places);
+  Attrs attrs = sampling_attrs(mode, border, corners);
+  check_candidates("grid_sample", attrs, {view(dtype, x, 1, strides), grid}, y, tolerance);
+  if (mode != "nearest")
+    check_candidates("grid_sample_grid_grad", attrs, {view(dtype, x, 1, strides), grid, view(dtype, y, 2)},
+                     at, 32 * tolerance);
+  if (size_of(dtype) < 4) return;
+  attrs.set("input_size", Ints{5, 7});
+  check_candidates("grid_sample_input_grad", attrs, {grid, view(dtype, y, 2)}, x, 4 * tolerance);
+}
+
+TEST(GpuGridSample, EveryModeAndBorder) {
+  ATHANOR_NEEDS_GPU();
+  for (const std::string border : {"zeros", "border", "reflection"})
+    for (const std::string mode : {"linear", "nearest"}) check_sampling(mode, border, border == "border");
+  check_sampling("linear", "reflection", true);
+}
+
+TEST(GpuGridSample, PlacesThatAreNone) {
+  ATHANOR_NEEDS_GPU();
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const TestOperand grid =
+      make_value(DType::f32, {1, 1, 5, 2}, {inf, 0, 0, -inf, std::nan(""), 0, 1e30, 0.1, 0.2, 0.3});
+  for (const std::string mode : {"linear", "nearest"}) {
+    Attrs attrs = sampling_attrs(mode, "zeros", false);
+    check_candidates("grid_sample", attrs, {view(DType::f32, {1, 2, 4, 3}, 1), grid}, {1, 2, 1, 5}, 1e-5);
+    attrs.set("input_size", Ints{4, 3});
+    check_candidates("grid_sample_input_grad", attrs, {grid, view(DType::f32, {1, 2, 1, 5}, 2)}, {1, 2, 4, 3},
+                     1e-5);
+  }
+}
+
+TEST(GpuGridSample, OtherTypesAndStrides) {
+  ATHANOR_NEEDS_GPU();
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64})
+    check_sampling("linear", "zeros", false, dtype);
+  check_sampling("linear", "zeros", false, DType::f32, {1, 2, 22, 110});
+}
+
+void check_sparse(const std::vector<double>& starts, DType dtype, const Ints& strides = {}) {
+  const double tolerance = dtype == DType::f32 ? 1e-5 : 4 * tolerance_of(dtype);
+  const auto rows = static_cast<int64_t>(starts.size()) - 1;
+  constexpr int64_t elements = 11, columns = 7, n = 3;
+  std::vector<double> where;
+  for (int64_t e = 0; e < elements; ++e) where.push_back(static_cast<double>(e * 5 % columns));
+  const TestOperand begin = make_value(DType::i64, {rows + 1}, starts),
+                    column = make_value(DType::i64, {elements}, where);
+  const TestOperand values = view(dtype, {elements}, 1), dense = view(dtype, {columns, n}, 2, strides),
+                    dy = view(dtype, {rows, n}, 3);
+  check_candidates("csr_matmul", {}, {begin, column, values, dense}, {rows, n}, tolerance);
+  check_candidates("csr_matmul_values_grad", {}, {begin, column, dense, dy}, {elements}, tolerance);
+  if (size_of(dtype) < 4) return;
+  check_candidates("csr_matmul_dense_grad", {{"columns", columns}}, {begin, column, values, dy}, {columns, n},
+                   tolerance);
+}
+
+TEST(GpuSparse, EmptyRowsAndStartsThatDoNotAscend) {
+  ATHANOR_NEEDS_GPU();
+  check_sparse({0, 2, 2, 7, 11, 11}, DType::f32);
+  check_sparse({0, 9, 4, 2, 7, 11}, DType::f32);
+  check_sparse({0, 11}, DType::f32);
+  check_sparse({0, 3, 5, 11}, DType::f32, {1, 7});
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f64}) check_sparse({0, 2, 2, 7, 11, 11}, dtype);
+}
+
+// Sums of f64 by several work-items need atomics of 64 bits.
+TEST(GpuAtomics, GradientsInF64NeedThem) {
+  for (const bool atomics : {false, true}) {
+    GpuTraits traits;
+    traits.f64 = true;
+    traits.atomics_64 = atomics;
+    const auto has_kernel = [&](const char* op, const Attrs& attrs, const std::vector<TensorType>& given,
+                                const Shape& result) {
+      return gpu_has_kernel(find_op(op), given, {given.back().dtype, result, {}}, attrs, traits);
+    };
+    const auto has_both = [&](DType dtype) {
+      Attrs attrs = sampling_attrs("linear", "zeros", false);
+      attrs.set("input_size", Ints{5, 7});
+      const bool sampling = has_kernel("grid_sample_input_grad", attrs,
+                                       {{dtype, {2, 3, 4, 2}, {}}, {dtype, {2, 1, 3, 4}, {}}}, {2, 1, 5, 7});
+      const bool sparse = has_kernel(
+          "csr_matmul_dense_grad", {{"columns", int64_t{7}}},
+          {{DType::i64, {4}, {}}, {DType::i64, {9}, {}}, {dtype, {9}, {}}, {dtype, {3, 2}, {}}}, {7, 2});
+      EXPECT_EQ(sampling, sparse);
+      return sampling;
+    };
+    EXPECT_TRUE(has_both(DType::f32));
+    EXPECT_EQ(has_both(DType::f64), atomics);
+    EXPECT_FALSE(has_both(DType::f16));
+  }
 }
 
 }  // namespace

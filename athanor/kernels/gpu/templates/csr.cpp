@@ -1,0 +1,88 @@
+// csr_matmul and its gradients.
+#include <algorithm>
+
+#include "athanor/base/ceil_div.h"
+#include "athanor/kernels/gpu/templates.h"
+
+namespace athanor::gpu {
+namespace {
+
+enum CsrKind : int { csr_begin, csr_look, csr_bounds, csr_product, csr_values, csr_zero, csr_dense };
+
+bool serves_csr(std::span<const TensorType> inputs, const TensorType& output, const Attrs& attrs,
+                const GpuTraits& traits) {
+  constexpr int64_t most = int64_t{1} << 31;
+  if (!serves_floats(inputs, output, attrs, traits) || output.shape.size() == 0 ||
+      std::ranges::any_of(
+          inputs, [](const TensorType& in) { return in.shape.size() == 0 || in.shape.size() >= most; }))
+    return false;
+  // Of zero rows nothing has a row.
+  if (inputs[0].shape[0] < 2) return false;
+  const bool adds = attrs.has("columns");  // the gradient by the dense matrix
+  return !adds || output.dtype == DType::f32 || (output.dtype == DType::f64 && traits.atomics_64);
+}
+
+}  // namespace
+
+static std::vector<GpuCandidate> csr_kernels(const KernelRequest& request, const GpuTraits& traits) {
+  const std::string& op = request.op->name;
+  const bool by_values = op == "csr_matmul_values_grad", by_dense = op == "csr_matmul_dense_grad";
+  const OperandDesc &starts = request.inputs[0], &columns = request.inputs[1], &last = request.inputs[3];
+  const DType dtype = request.output().dtype;
+  const bool wide = dtype == DType::f64;
+  const int64_t rows = starts.shape[0] - 1, elements = columns.shape[0], width = last.shape[1];
+  const OperandDesc& dense = by_values ? request.inputs[2] : last;
+  const int64_t total = by_dense ? request.output().shape[0] : dense.shape[0];
+  const int64_t count = by_dense ? elements * width : by_values ? elements : rows * width;
+  Defines defines;
+  defines.set_dtype("DTYPE", dtype)
+      .set("REAL", wide ? "f64" : "f32")
+      .set("ATOMIC_ADD", wide ? "atomic_add_f64" : "atomic_add_f32")
+      .set("ROWS", rows)
+      .set("ELEMENTS", elements)
+      .set("TOTAL", total)
+      .set("WIDTH", width)
+      .set("COUNT", count)
+      .set("STARTS_0", starts.strides[0])
+      .set("COLUMNS_0", columns.strides[0])
+      .set("VALUES_0", request.inputs[2].strides[0])
+      .set("MATRIX_0", dense.strides[0])
+      .set("MATRIX_1", dense.strides[1])
+      .set("DY_0", last.strides[0])
+      .set("DY_1", last.strides[1]);
+  const int64_t items = std::min(traits.grain->element_items, traits.max_group_size);
+  GpuCandidate candidate{.name = "csr", .scratch_bytes = static_cast<size_t>(rows + 2) * 4};
+  const auto add = [&](const std::string& name, CsrKind kind, int64_t work,
+                       std::vector<GpuLaunch::Argument> arguments, bool can_fault = false) {
+    Defines own = defines;
+    own.set("KIND", kind);
+    candidate.launches.push_back({.name = name,
+                                  .source = own.text() + std::string(template_text("csr")),
+                                  .groups = {ceil_div(work, items), 1, 1},
+                                  .group_size = {items, 1, 1},
+                                  .arguments = std::move(arguments),
+                                  .can_fault = can_fault});
+  };
+  const GpuLaunch::Argument unsorted{5, 0}, bounds{5, 4};  // in scratch memory
+  add("csr_begin", csr_begin, 1, {unsorted});
+  if (rows > 2) add("csr_look", csr_look, rows - 2, {{0}, unsorted});
+  add("csr_bounds", csr_bounds, rows + 1, {{0}, unsorted, bounds});
+  if (by_dense) add("csr_zero", csr_zero, total * width, {{4}});
+  add(by_dense    ? "csr_dense"
+      : by_values ? "csr_values"
+                  : "csr_matmul",
+      by_dense    ? csr_dense
+      : by_values ? csr_values
+                  : csr_product,
+      count, {bounds, {1}, {2}, {3}, {4}}, true);
+  return {std::move(candidate)};
+}
+
+namespace {
+
+[[maybe_unused]] const bool csr_registered = register_template(
+    {{"csr_matmul", "csr_matmul_values_grad", "csr_matmul_dense_grad"}, csr_kernels, serves_csr});
+
+}  // namespace
+
+}  // namespace athanor::gpu
