@@ -41,6 +41,28 @@ TEST(GpuResize, OtherRanksTypesAndStrides) {
   check_resize({2, 3, 4, 6}, {8, 3}, "cubic", false, false, DType::f32, {1, -2, 6, 24});
 }
 
+// The decomposition of a larger result is faster on CPUs.
+TEST(GpuResize, LargerResultsOnGpus) {
+  const auto has_kernel = [](const Grain& grain, bool gradient, int64_t in, int64_t out) {
+    GpuTraits traits;
+    traits.grain = &grain;
+    Attrs attrs = resize_attrs({out, out}, "linear", false, false);
+    const TensorType x{DType::f32, {1, 2, in, in}, {}}, y{DType::f32, {1, 2, out, out}, {}};
+    if (gradient) attrs.set("input_size", Ints{in, in});
+    const TensorType given[] = {gradient ? y : x};
+    return gpu_has_kernel(find_op(gradient ? "interpolate_grad" : "interpolate"), given, gradient ? x : y,
+                          attrs, traits);
+  };
+  for (const bool gradient : {false, true}) {
+    EXPECT_TRUE(has_kernel(fine_grain, gradient, 7, 13));
+    EXPECT_FALSE(has_kernel(coarse_grain, gradient, 7, 13));
+    EXPECT_TRUE(has_kernel(coarse_grain, gradient, 13, 7));
+  }
+  // An element of the gradient would be a long sum in one work-item.
+  EXPECT_TRUE(has_kernel(fine_grain, false, 2, 128));
+  EXPECT_FALSE(has_kernel(fine_grain, true, 2, 128));
+}
+
 void check_regions(const Shape& x, const std::vector<double>& boxes, const std::vector<double>& pictures,
                    const Ints& output, double scale, int64_t samples, bool aligned,
                    DType dtype = DType::f32) {

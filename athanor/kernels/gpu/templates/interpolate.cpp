@@ -14,6 +14,8 @@ namespace {
 
 // Of all tables; devices have 64 KiB of constant memory.
 constexpr int64_t most_table_bytes = 48 * 1024;
+// Of an element of the gradient of a much larger result: one work-item sums them all.
+constexpr int64_t most_taps_up = 1024;
 
 /// The elements that each element along an axis sums: `taps` neighbours, from `first` on.
 struct AxisTable {
@@ -63,17 +65,20 @@ bool serves_resizing(std::span<const TensorType> inputs, const TensorType& outpu
   if (!serves_floats(inputs, output, attrs, traits) || output.shape.size() == 0 ||
       inputs[0].shape.size() == 0)
     return false;
-  // Of a larger result and of whole steps the decomposition is faster (PoCL): small products, or a view.
+  // Of whole steps the decomposition is a view. Of a larger result it is small products, which are faster on
+  // CPUs; on GPUs the bytes between them count.
   const bool gradient = attrs.has("input_size");
   const Shape &x = gradient ? output.shape : inputs[0].shape, &y = gradient ? inputs[0].shape : output.shape;
-  if (x.size() <= y.size()) return false;
+  if (x.size() <= y.size() && traits.grain->side_by_side == 1) return false;
   bool whole_steps = attrs.text("mode").starts_with("nearest");
   for (int axis = 2; axis < x.rank(); ++axis) whole_steps = whole_steps && x[axis] % y[axis] == 0;
   if (whole_steps) return false;
-  int64_t bytes = 0;
-  for (const AxisTable& table : tables_of(inputs[0].shape, output.shape, attrs, gradient))
+  int64_t bytes = 0, taps = 1;
+  for (const AxisTable& table : tables_of(inputs[0].shape, output.shape, attrs, gradient)) {
     bytes += table.bytes(output.dtype);
-  return bytes <= most_table_bytes;
+    taps *= table.taps;
+  }
+  return bytes <= most_table_bytes && (x.size() > y.size() || taps <= most_taps_up);
 }
 
 std::string table_text(const AxisTable& table, DType dtype) {
