@@ -7,7 +7,6 @@
 #include "athanor/ops/creation.h"
 #include "athanor/ops/define.h"
 #include "athanor/ops/elementwise.h"
-#include "athanor/ops/indexing.h"
 #include "athanor/ops/movement.h"
 
 namespace athanor {
@@ -34,22 +33,20 @@ Tensor rotary_decompose(const std::vector<Tensor>& in, const Attrs& attrs) {
   const Tensor frequency =
       exp(pair * (-std::log(attrs.number("base")) / static_cast<double>(std::max<int64_t>(1, half))));
   const Tensor angle = reshape(cast(in[1], x.dtype()), {t, 1}) * frequency;
-  const Tensor c = cos(angle), s = sin(angle);
-  const auto turned = [&](const Tensor& a, const Tensor& b) {
-    return std::vector{a * c - b * s, b * c + a * s};
-  };
-  Tensor y;
-  if (attrs.flag("interleaved")) {
-    Ints split = x.shape().to_ints();
-    split.back() = half;
-    split.push_back(2);
-    const Tensor pairs = reshape(x, split);
-    y = reshape(stack(turned(slice(pairs, {Index::ellipsis, 0}), slice(pairs, {Index::ellipsis, 1})), -1),
-                x.shape().to_ints());
-  } else {
-    y = concat(turned(slice(x, -1, 0, half), slice(x, -1, half, 2 * half)), -1);
+  // One loop: an element times the cosine, and the other one of its pair times the sine.
+  const int axis = attrs.flag("interleaved") ? -1 : -2;
+  Ints split = x.shape().to_ints();
+  split.back() = axis == -1 ? half : 2;
+  split.push_back(axis == -1 ? 2 : half);
+  if (x.rank() == max_rank) {  // no room for another axis: the first two become one
+    split[1] *= split[0];
+    split.erase(split.begin());
   }
-  return cast(y, in[0].dtype());
+  const Tensor pairs = reshape(x, split);
+  const Tensor sign = cast(iota({2}, 0, x.device()), x.dtype()) * 2 - 1;
+  const Tensor other = flip(pairs, {axis}) * (axis == -1 ? sign : unsqueeze(sign, 1));
+  const Tensor y = pairs * unsqueeze(cos(angle), axis) + other * unsqueeze(sin(angle), axis);
+  return cast(reshape(y, x.shape().to_ints()), in[0].dtype());
 }
 
 RefArray rotary_reference(std::span<const RefArray> in, const Attrs& attrs) {
@@ -89,7 +86,8 @@ ATHANOR_OPS(rotary) {
        .reference = rotary_reference,
        .cases = {{{{{5, 6}}, five}, rotary_attrs({})},
                  {{{{2, 3, 5, 4}}, five}, rotary_attrs({.base = 500, .interleaved = true})},
-                 {{{{5, 0}}, five}, rotary_attrs({})}},
+                 {{{{5, 0}}, five}, rotary_attrs({})},
+                 {{{{2, 2, 1, 1, 1, 1, 5, 4}}, five}, rotary_attrs({})}},
        .flops = [](auto, const TensorType& y, const auto&) { return 3 * y.shape.size(); },
        // An angle of 40 has 40 times the rounding error of 1.
        .tolerance = 40});

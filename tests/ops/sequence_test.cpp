@@ -2,6 +2,7 @@
 // what PyTorch's results (torch_test.cpp) do not cover.
 #include <gtest/gtest.h>
 
+#include "athanor/compile/plan.h"
 #include "athanor/runtime/evaluate.h"
 #include "tests/ops/values.h"
 #include "tests/support/expect_error.h"
@@ -26,6 +27,14 @@ TEST(Rotary, ProductsDependOnDistance) {
   for (const bool interleaved : {false, true}) {
     EXPECT_NEAR(product(3, 1, interleaved), product(102, 100, interleaved), 1e-10);
     EXPECT_NEAR(product(7, 7, interleaved), sum(q * k).item(), 1e-12);
+  }
+}
+
+TEST(Rotary, StoresNoHalves) {
+  const Tensor x = Tensor::placeholder({DType::f32, {4, 8, 64, 64}, {}});
+  for (const bool interleaved : {false, true}) {
+    const auto plan = plan_for({rotary_embedding(x, {}, {.interleaved = interleaved})});
+    EXPECT_LT(plan->planned_memory_bytes(), 2.2 * 4 * static_cast<double>(x.size()));
   }
 }
 
