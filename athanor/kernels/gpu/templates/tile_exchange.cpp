@@ -190,7 +190,8 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   const bool sums_first = !splits && !further && !vectors_.empty();
   if (!splits && !sums_first) vectors_ = p_.epilogue.vectors(pair);
   LaneLayout wide = unit_.c;  // behind an exchange
-  for (int bit = 0; 1 << bit < pairs; ++bit) wide.lane[static_cast<size_t>(bit)].column = eight << bit;
+  for (int bit = 0; 1 << bit < pairs; ++bit)
+    wide.lane[static_cast<size_t>(bit)].column = static_cast<int>(eight << bit);
   const std::string wave = fmt::format("wave_n * {}", wave_n());
   code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = {} + {};", wave_m(),
                          lane_part(unit_.c, &LaneLayout::Cell::row), wave,
