@@ -21,6 +21,7 @@ class FakeCuda : public ProgramTest {
   void SetUp() override {
     set_variable("LD_LIBRARY_PATH", ATHANOR_FAKE_CUDA);
     set_variable("ATHANOR_FAKE_CARDS", "1");
+    show_whole_lines();
   }
   /// What detect says of CUDA and a card.
   json cuda_of(const std::string& name) {

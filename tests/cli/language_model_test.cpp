@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 class LanguageModelProgram : public testing::ProgramTest {
  protected:
   LanguageModelProgram() {
+    show_whole_lines();
     std::string text;
     for (int i = 0; i < 400; ++i) text += "one two three, four five.\n";
     write_file_atomically(folder_ / "text.txt", text);

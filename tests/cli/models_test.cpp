@@ -15,7 +15,10 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-class ModelsProgram : public testing::ProgramTest {};
+class ModelsProgram : public testing::ProgramTest {
+ protected:
+  ModelsProgram() { show_whole_lines(); }
+};
 
 TEST_F(ModelsProgram, ExplainShowsEveryKind) {
   for (const char* name : {"vit-tiny", "inception_v3", "bert-tiny"}) {

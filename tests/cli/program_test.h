@@ -30,6 +30,8 @@ class ProgramTest : public ::testing::Test {
     return run_program(folder_.path(), words, out);
   }
   std::string text(const std::string& file) const { return read_text_file(folder_ / file); }
+  /// Lines are not broken, wherever the temporary folder is.
+  void show_whole_lines() { set_variable("COLUMNS", "1000"); }
   /// Until the test ends.
   void set_variable(const std::string& name, const std::string& value) {
     const char* const old = std::getenv(name.c_str());
