@@ -1,3 +1,4 @@
+#include <array>
 #include <set>
 
 #include "athanor/base/threads.h"
@@ -77,6 +78,18 @@ TEST(CpuMatmul, LargerThanABlock) {
     check({random_value(dtype, {1, 251, 523}, 1), random_value(dtype, {1, 523, 601}, 2)});
 }
 
+// More columns and k than are packed at a time.
+TEST(CpuMatmul, LargerThanWhatIsPackedAtATime) {
+  for (const bool transposed : {false, true}) {
+    const int64_t m = 19, k = 2603, n = 531;
+    check({random_value(DType::f32, {1, m, k}, 1, {}, transposed ? Ints{0, 1, m} : Ints{0, k, 1}),
+           random_value(DType::f32, {1, k, n}, 2, {}, transposed ? Ints{0, 1, k} : Ints{0, n, 1}),
+           random_value(DType::f32, {n}, 3)},
+          {.bias = true, .activation = "relu"});
+  }
+  check({random_value(DType::bf16, {1, 7, 2603}, 1), random_value(DType::bf16, {1, 2603, 531}, 2)});
+}
+
 TEST(CpuMatmul, Strides) {
   for (const DType dtype : {DType::f32, DType::f64, DType::bf16, DType::i32}) {
     const int64_t b = 3, m = 17, k = 19, n = 23;
@@ -134,6 +147,26 @@ TEST(CpuMatmul, AnyNumberOfThreads) {
   }
   set_cpu_threads(0);
   EXPECT_THROW(set_cpu_threads(-1), std::exception);
+}
+
+// How many threads share the work does not change in which order an element's products are added.
+TEST(CpuMatmul, ManyThreadsGiveTheSameBits) {
+  for (const auto& [b, m, k, n] :
+       std::vector<std::array<int64_t, 4>>{{1, 10, 700, 300}, {1, 300, 700, 50}, {8, 40, 300, 60}}) {
+    std::vector<TestOperand> inputs = {random_value(DType::f32, {b, m, k}, 1),
+                                       random_value(DType::f32, {b, k, n}, 2)};
+    std::vector<double> first;
+    for (const int threads : {1, 2, 7}) {
+      set_cpu_threads(threads);
+      for (const auto& run : run_all(matmul, {}, inputs, DType::f32, Shape{b, m, n})) {
+        if (run.candidate != "generic gemm") continue;
+        if (first.empty()) first = run.values;
+        EXPECT_EQ(run.values, first) << threads << " threads, " << m << " x " << k << " x " << n;
+      }
+    }
+    EXPECT_FALSE(first.empty());
+  }
+  set_cpu_threads(0);
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 // Matrix multiplication by packed blocks.
 #pragma once
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "athanor/backends/cpu/generic/gemm_micro.h"
+#include "athanor/backends/cpu/generic/gemm_pack.h"
 #include "athanor/backends/cpu/generic/gemm_shape.h"
 #include "athanor/backends/cpu/generic/numeric.h"
 #include "athanor/backends/cpu/generic/strided.h"
@@ -13,103 +14,187 @@ namespace athanor::cpu {
 
 /// C = activation(A B + bias), for matrices of T.
 ///
-/// C is cut into blocks, which threads share. A thread computes its block in the accumulation type and packs
-/// the panels of A and B that it needs: it reads them once, with any strides, and then from the cache. (Goto,
-/// van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008; here the innermost two levels.)
+/// As many columns of B as the last cache holds are packed for all threads. Then each thread takes blocks of
+/// A's rows, packs them for its second cache, and multiplies them with one panel of B after the other, which
+/// stays in its first. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008.) In which
+/// order an element's products are added depends on k alone.
 template <class T>
 class Gemm {
  public:
-  Gemm(const GemmShape& shape, int threads)
-      : shape_(shape), threads_(threads), micro_(micro_kernel<Acc<T>>()) {
-    block_m_ = std::min<int64_t>(round_up(std::max<int64_t>(shape.m, 1), micro_.rows), 240);
-    block_n_ = std::min<int64_t>(round_up(std::max<int64_t>(shape.n, 1), micro_.columns), 512);
-    block_k_ = std::min<int64_t>(std::max<int64_t>(shape.k, 1), 256);
-    while (blocks() < 2 * threads && shape.m * shape.n * shape.k > worth_splitting) {
-      if (block_n_ >= block_m_ && block_n_ > micro_.columns)
-        block_n_ = round_up(block_n_ / 2, micro_.columns);
-      else if (block_m_ > micro_.rows)
-        block_m_ = round_up(block_m_ / 2, micro_.rows);
+  Gemm(const GemmShape& shape, int threads) : shape_(shape), threads_(threads), micro_(micro_kernel<A>()) {
+    k_blocks_ = std::max<int64_t>(1, divide_up(shape.k, most_depth));
+    depth_ = divide_up(shape.k, k_blocks_);
+    // Sums of other types than T are kept until the last product is added, so all of k is one chunk.
+    chunk_k_blocks_ = in_place ? std::min<int64_t>(k_blocks_, 8) : k_blocks_;
+    const int64_t span = std::max<int64_t>(1, chunk_k_blocks_ * depth_);
+    const int64_t panels = std::max<int64_t>(1, divide_up(shape.n, micro_.columns));
+    const int64_t most_panels = std::clamp<int64_t>(packed_elements / span / micro_.columns, 4, panels);
+    const int64_t chunks = divide_up(panels, std::max<int64_t>(1, most_panels));
+    chunk_panels_ = divide_up(panels, chunks);
+
+    const double work =
+        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+    by_item_ = shape.batch > 1 && (shape.batch >= 4 * threads || shape.batch % threads == 0 || work < 2e6);
+    int64_t row_blocks = std::max<int64_t>(1, divide_up(shape.m, most_rows));
+    if (!by_item_ && threads > 1 && work > worth_splitting) {
+      if (shape.m >= int64_t{4} * threads * micro_.rows)
+        row_blocks = divide_up(row_blocks, threads) * threads;
       else
-        break;
+        column_groups_ = std::min(chunk_panels_, divide_up(threads, row_blocks));
     }
+    block_rows_ = divide_up(divide_up(std::max<int64_t>(shape.m, 1), row_blocks), micro_.rows) * micro_.rows;
+    row_blocks_ = divide_up(shape.m, block_rows_);
   }
 
-  size_t scratch_bytes() const { return static_cast<size_t>(threads_) * thread_bytes(); }
+  size_t scratch_bytes() const {
+    return static_cast<size_t>(threads_) * thread_bytes() + (by_item_ ? 0 : b_bytes());
+  }
 
   void run(const T* a, const T* b, const T* bias, T* c, void* scratch) const {
-    const int64_t work = shape_.batch * shape_.m * shape_.n * std::max<int64_t>(shape_.k / 8, 1);
-    parallel_for(
-        blocks(), work,
-        [&](int64_t begin, int64_t end, int thread) {
-          auto* memory = static_cast<std::byte*>(scratch) + static_cast<size_t>(thread) * thread_bytes();
-          for (int64_t block = begin; block < end; ++block) run_block(block, a, b, bias, c, memory);
-        },
-        threads_);
+    auto* memory = static_cast<std::byte*>(scratch);
+    const auto item = [&](int64_t i, const auto& each, std::byte* threads, A* packed_b) {
+      multiply({a + i * shape_.a.batch, b + i * shape_.b.batch, bias, c + i * shape_.m * shape_.n}, each,
+               threads, packed_b);
+    };
+    if (by_item_) {
+      const auto alone = [](int64_t count, int64_t, const auto& body) { body(int64_t{0}, count, 0); };
+      const auto items = [&](int64_t begin, int64_t end, int thread) {
+        std::byte* own = memory + static_cast<size_t>(thread) * thread_bytes();
+        for (int64_t i = begin; i < end; ++i)
+          item(i, alone, own, reinterpret_cast<A*>(own + a_bytes() + tile_bytes()));
+      };
+      parallel_for(shape_.batch, shape_.batch * shape_.m * shape_.n * std::max<int64_t>(shape_.k / 8, 1),
+                   items, threads_);
+      return;
+    }
+    const auto together = [&](int64_t count, int64_t work, const auto& body) {
+      parallel_for(count, work, body, threads_);
+    };
+    auto* packed_b = reinterpret_cast<A*>(memory + static_cast<size_t>(threads_) * thread_bytes());
+    for (int64_t i = 0; i < shape_.batch; ++i) item(i, together, memory, packed_b);
   }
 
  private:
   using A = Acc<T>;
-  static constexpr int64_t worth_splitting = 64 * 64 * 64;
+  // Whether sums are kept in C itself.
+  static constexpr bool in_place = std::is_same_v<A, T>;
+  static constexpr int64_t most_depth = 256, most_rows = 144, packed_elements = 1 << 20;
+  static constexpr double worth_splitting = 64 * 64 * 64;
 
-  static int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-  int64_t blocks_m() const { return (shape_.m + block_m_ - 1) / block_m_; }
-  int64_t blocks_n() const { return (shape_.n + block_n_ - 1) / block_n_; }
-  int64_t blocks() const { return shape_.batch * blocks_m() * blocks_n(); }
-  size_t tile_bytes() const { return aligned(static_cast<size_t>(block_m_ * block_n_) * sizeof(A)); }
-  size_t a_bytes() const { return aligned(static_cast<size_t>(block_m_ * block_k_) * sizeof(A)); }
-  size_t b_bytes() const { return aligned(static_cast<size_t>(block_n_ * block_k_) * sizeof(A)); }
-  size_t thread_bytes() const { return tile_bytes() + a_bytes() + b_bytes(); }
+  struct Operands {
+    const T *a, *b, *bias;
+    T* c;
+  };
+  // The columns and the part of k that are packed at a time.
+  struct Chunk {
+    int64_t first_panel, panels, first_k_block, k_blocks;
+  };
 
-  // Packs `count` x `depth` elements as panels of `width`, each [depth, width], with zeros beyond count.
-  static void pack(const T* from, int64_t count, int64_t stride, int64_t depth, int64_t depth_stride,
-                   int64_t width, A* to) {
-    for (int64_t first = 0; first < count; first += width, to += depth * width) {
-      const int64_t used = std::min(width, count - first);
-      const T* panel = from + first * stride;
-      if (used < width) std::fill(to, to + depth * width, A{0});
-      if (stride == 1) {
-        for (int64_t p = 0; p < depth; ++p)
-          for (int64_t i = 0; i < used; ++i) to[p * width + i] = load(panel[p * depth_stride + i]);
-      } else {
-        for (int64_t i = 0; i < used; ++i)
-          for (int64_t p = 0; p < depth; ++p) to[p * width + i] = load(panel[i * stride + p * depth_stride]);
+  static int64_t divide_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
+  size_t a_bytes() const { return aligned(static_cast<size_t>(block_rows_ * depth_) * sizeof(A)); }
+  size_t b_bytes() const {
+    return aligned(static_cast<size_t>(chunk_panels_ * micro_.columns * chunk_k_blocks_ * depth_) *
+                   sizeof(A));
+  }
+  size_t tile_bytes() const {
+    return in_place ? 0
+                    : aligned(static_cast<size_t>(block_rows_ * chunk_panels_ * micro_.columns) * sizeof(A));
+  }
+  size_t thread_bytes() const { return a_bytes() + tile_bytes() + (by_item_ ? b_bytes() : 0); }
+
+  // `each` calls a body with ranges, as parallel_for does. Thread i has its memory at `threads` + i * thread_bytes().
+  template <class Each>
+  void multiply(const Operands& operands, const Each& each, std::byte* threads, A* packed_b) const {
+    const int64_t panels = divide_up(shape_.n, micro_.columns);
+    for (int64_t first = 0; first < panels; first += chunk_panels_)
+      for (int64_t k_block = 0; k_block < k_blocks_; k_block += chunk_k_blocks_) {
+        const Chunk chunk{first, std::min(chunk_panels_, panels - first), k_block,
+                          std::min(chunk_k_blocks_, k_blocks_ - k_block)};
+        const int64_t elements = chunk.panels * micro_.columns * chunk.k_blocks * depth_;
+        // Eight panels are packed faster together than alone.
+        const int64_t groups = divide_up(chunk.panels, 8);
+        each(groups * chunk.k_blocks, elements, [&](int64_t begin, int64_t end, int) {
+          for (int64_t i = begin; i < end; ++i) pack_b(operands, chunk, i / groups, i % groups * 8, packed_b);
+        });
+        each(row_blocks_ * column_groups_, elements / 8 * shape_.m,
+             [&](int64_t begin, int64_t end, int thread) {
+               std::byte* own = threads + static_cast<size_t>(thread) * thread_bytes();
+               for (int64_t i = begin; i < end; ++i)
+                 run_block(operands, chunk, i / column_groups_ * block_rows_, i % column_groups_, packed_b,
+                           own);
+             });
+      }
+  }
+
+  // Where a block of k ends that begins at `begin`.
+  int64_t depth_at(int64_t begin) const { return std::min(depth_, shape_.k - begin); }
+
+  void pack_b(const Operands& operands, const Chunk& chunk, int64_t k_block, int64_t panel, A* packed) const {
+    const int64_t p = (chunk.first_k_block + k_block) * depth_;
+    const int64_t column = (chunk.first_panel + panel) * micro_.columns;
+    const int64_t panels = std::min<int64_t>(8, chunk.panels - panel);
+    pack(Vectors<T>{operands.b + p * shape_.b.row + column * shape_.b.column,
+                    std::min(panels * micro_.columns, shape_.n - column), shape_.b.column, depth_at(p),
+                    shape_.b.row},
+         micro_.columns, packed + (k_block * depth_ * chunk.panels + panel * depth_at(p)) * micro_.columns);
+  }
+
+  // Rows from `row` on, and of the chunk's columns the group `group`.
+  void run_block(const Operands& operands, const Chunk& chunk, int64_t row, int64_t group, const A* packed_b,
+                 std::byte* memory) const {
+    const int64_t rows = std::min(block_rows_, shape_.m - row);
+    const int64_t begin = chunk.panels * group / column_groups_,
+                  end = chunk.panels * (group + 1) / column_groups_;
+    const int64_t column = (chunk.first_panel + begin) * micro_.columns;
+    A* packed_a = reinterpret_cast<A*>(memory);
+    T* c = operands.c + row * shape_.n + column;
+    const int64_t stride = in_place ? shape_.n : (end - begin) * micro_.columns;
+    A* sums;
+    if constexpr (in_place)
+      sums = c;
+    else
+      sums = reinterpret_cast<A*>(memory + a_bytes());
+    for (int64_t k_block = 0; k_block < chunk.k_blocks; ++k_block) {
+      const int64_t p = (chunk.first_k_block + k_block) * depth_, depth = depth_at(p);
+      pack(Vectors<T>{operands.a + row * shape_.a.row + p * shape_.a.column, rows, shape_.a.row, depth,
+                      shape_.a.column},
+           micro_.rows, packed_a);
+      const bool last = chunk.first_k_block + k_block + 1 == k_blocks_;
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t x = (panel - begin) * micro_.columns,
+                      columns = std::min<int64_t>(micro_.columns, shape_.n - column - x);
+        const A* b = packed_b + (k_block * depth_ * chunk.panels + panel * depth) * micro_.columns;
+        for (int64_t i = 0; i < rows; i += micro_.rows)
+          add_tile(depth, packed_a + i * depth, b, sums + i * stride + x, stride,
+                   std::min<int64_t>(micro_.rows, rows - i), columns, p > 0);
+        if (last)
+          finish(sums + x, stride, rows, columns,
+                 operands.bias == nullptr ? nullptr : operands.bias + column + x, c + x);
       }
     }
   }
 
-  void run_block(int64_t index, const T* a, const T* b, const T* bias, T* c, std::byte* memory) const {
-    const int64_t batch = index / (blocks_m() * blocks_n());
-    const int64_t row = index / blocks_n() % blocks_m() * block_m_, column = index % blocks_n() * block_n_;
-    const int64_t rows = std::min(block_m_, shape_.m - row), columns = std::min(block_n_, shape_.n - column);
-    A* tile = reinterpret_cast<A*>(memory);
-    A* packed_a = reinterpret_cast<A*>(memory + tile_bytes());
-    A* packed_b = reinterpret_cast<A*>(memory + tile_bytes() + a_bytes());
-    std::memset(tile, 0, tile_bytes());
-    a += batch * shape_.a.batch + row * shape_.a.row;
-    b += batch * shape_.b.batch + column * shape_.b.column;
-    for (int64_t p = 0; p < shape_.k; p += block_k_) {
-      const int64_t depth = std::min(block_k_, shape_.k - p);
-      pack(a + p * shape_.a.column, rows, shape_.a.row, depth, shape_.a.column, micro_.rows, packed_a);
-      pack(b + p * shape_.b.row, columns, shape_.b.column, depth, shape_.b.row, micro_.columns, packed_b);
-      for (int64_t j = 0; j < columns; j += micro_.columns)
-        for (int64_t i = 0; i < rows; i += micro_.rows)
-          micro_.run(depth, packed_a + i * depth, packed_b + j * depth, tile + i * block_n_ + j, block_n_);
-    }
-    finish(tile, rows, columns, bias == nullptr ? nullptr : bias + column,
-           c + (batch * shape_.m + row) * shape_.n + column);
+  void add_tile(int64_t depth, const A* a, const A* b, A* sums, int64_t stride, int64_t rows, int64_t columns,
+                bool add) const {
+    if (rows == micro_.rows && columns == micro_.columns) return micro_.run(depth, a, b, sums, stride, add);
+    A tile[MicroKernel<A>::most_elements];
+    micro_.run(depth, a, b, tile, micro_.columns, false);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < columns; ++j)
+        sums[i * stride + j] =
+            add ? sums[i * stride + j] + tile[i * micro_.columns + j] : tile[i * micro_.columns + j];
   }
 
-  void finish(const A* tile, int64_t rows, int64_t columns, const T* bias, T* c) const {
-    for (int64_t i = 0; i < rows; ++i) {
-      const A* from = tile + i * block_n_;
-      T* to = c + i * shape_.n;
+  void finish(const A* sums, int64_t stride, int64_t rows, int64_t columns, const T* bias, T* c) const {
+    if (in_place && bias == nullptr && shape_.activation == Activation::none) return;
+    for (int64_t i = 0; i < rows; ++i, sums += stride, c += shape_.n) {
       if (bias == nullptr && shape_.activation == Activation::none) {
-        for (int64_t j = 0; j < columns; ++j) to[j] = store<T>(from[j]);
+        for (int64_t j = 0; j < columns; ++j) c[j] = store<T>(sums[j]);
         continue;
       }
       for (int64_t j = 0; j < columns; ++j) {
-        const A sum = bias == nullptr ? from[j] : from[j] + load(bias[j]);
-        to[j] = store<T>(activate(shape_.activation, sum));
+        const A sum = bias == nullptr ? sums[j] : sums[j] + load(bias[j]);
+        c[j] = store<T>(activate(shape_.activation, sum));
       }
     }
   }
@@ -117,7 +202,9 @@ class Gemm {
   GemmShape shape_;
   int threads_;
   MicroKernel<A> micro_;
-  int64_t block_m_, block_n_, block_k_;
+  int64_t depth_, k_blocks_, chunk_k_blocks_, chunk_panels_;
+  int64_t block_rows_, row_blocks_, column_groups_ = 1;
+  bool by_item_;  // each thread computes whole products of the batch
 };
 
 }  // namespace athanor::cpu

@@ -1,5 +1,7 @@
 #include "athanor/backends/cpu/generic/gemm_micro.h"
 
+#include <algorithm>
+
 // Of x86's older instruction sets, only the baseline is worth its compile time. Sizeless vectors cannot be
 // elements of arrays.
 #ifndef HWY_DISABLED_TARGETS
@@ -26,15 +28,16 @@ constexpr int tile_rows = 12;
 #endif
 
 template <class T>
-void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT c, int64_t ldc) {
+void run_tile(int64_t k, const T* HWY_RESTRICT a, const T* HWY_RESTRICT b, T* HWY_RESTRICT c, int64_t ldc,
+              bool add) {
   const hn::ScalableTag<T> d;
   using Vector = hn::Vec<decltype(d)>;
   constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
   Vector left[tile_rows], right[tile_rows];
 #pragma GCC unroll 16
   for (int i = 0; i < tile_rows; ++i) {
-    left[i] = hn::LoadU(d, c + i * ldc);
-    right[i] = hn::LoadU(d, c + i * ldc + lanes);
+    left[i] = add ? hn::LoadU(d, c + i * ldc) : hn::Zero(d);
+    right[i] = add ? hn::LoadU(d, c + i * ldc + lanes) : hn::Zero(d);
   }
   for (int64_t p = 0; p < k; ++p, a += tile_rows, b += 2 * lanes) {
     const Vector b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + lanes);
@@ -80,8 +83,10 @@ MicroKernel<double> micro_kernel() {
 namespace {
 
 template <class T>
-void run_plain_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc) {
+void run_plain_tile(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add) {
   constexpr int rows = 4, columns = 16;
+  if (!add)
+    for (int i = 0; i < rows; ++i) std::fill_n(c + i * ldc, columns, T{0});
   for (int64_t p = 0; p < k; ++p, a += rows, b += columns)
     for (int i = 0; i < rows; ++i)
       for (int j = 0; j < columns; ++j) c[i * ldc + j] += a[i] * b[j];

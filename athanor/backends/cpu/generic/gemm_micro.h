@@ -4,12 +4,13 @@
 
 namespace athanor::cpu {
 
-/// Adds a product of two packed panels to a tile: for i < rows, j < columns
-/// c[i * ldc + j] += sum over p < k of a[p * rows + i] * b[p * columns + j].
+/// The product of two packed panels: for i < rows, j < columns
+/// c[i * ldc + j] = sum over p < k of a[p * rows + i] * b[p * columns + j], plus what was there if `add`.
 template <class T>
 struct MicroKernel {
+  static constexpr int most_elements = 12 * 32;  // of a tile: rows * columns
   int rows, columns;
-  void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t ldc);
+  void (*run)(int64_t k, const T* a, const T* b, T* c, int64_t ldc, bool add);
 };
 
 /// The fastest kernel for this processor: vector code for float and double, plain loops for uint32_t and

@@ -1,0 +1,133 @@
+// Copies of a matrix's rows or columns, in the order in which the innermost loop of a product reads them.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "athanor/backends/cpu/generic/numeric.h"
+
+namespace athanor::cpu {
+
+/// A part of a matrix as packing sees it: `count` vectors of `depth` elements. Element p of vector i is at
+/// from[i * stride + p * depth_stride].
+template <class T>
+struct Vectors {
+  const T* from;
+  int64_t count, stride, depth, depth_stride;
+};
+
+namespace packing {
+
+// Calls body with a constant that is equal to width, a width of the micro kernels' tiles.
+template <class Body>
+void with_constant(int64_t width, Body&& body) {
+  switch (width) {
+    case 4:
+      return body(std::integral_constant<int64_t, 4>());
+    case 6:
+      return body(std::integral_constant<int64_t, 6>());
+    case 8:
+      return body(std::integral_constant<int64_t, 8>());
+    case 12:
+      return body(std::integral_constant<int64_t, 12>());
+    case 16:
+      return body(std::integral_constant<int64_t, 16>());
+    case 32:
+      return body(std::integral_constant<int64_t, 32>());
+    default:
+      return body(width);
+  }
+}
+
+// 4 vectors, contiguous along their depth, to 4 rows of a panel.
+inline void transpose4(const float* from, int64_t stride, float* to, int64_t width) {
+  using Four = float __attribute__((vector_size(16)));
+  Four v[4];
+  for (int64_t i = 0; i < 4; ++i) std::memcpy(&v[i], from + i * stride, sizeof(Four));
+  const Four low01 = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5),
+             low23 = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5),
+             high01 = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7),
+             high23 = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+  const Four rows[] = {__builtin_shufflevector(low01, low23, 0, 1, 4, 5),
+                       __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+                       __builtin_shufflevector(high01, high23, 0, 1, 4, 5),
+                       __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+  for (int64_t p = 0; p < 4; ++p) std::memcpy(to + p * width, &rows[p], sizeof(Four));
+}
+
+// Vectors that are contiguous along their depth: a panel after the other.
+template <class Width>
+void along_depth(const Vectors<float>& v, int64_t panels, Width width, float* to) {
+  for (int64_t panel = 0; panel < panels; ++panel) {
+    const float* from = v.from + panel * width * v.stride;
+    int64_t p = 0;
+    for (; p + 4 <= v.depth; p += 4, from += 4, to += 4 * width) {
+      int64_t i = 0;
+      for (; i + 4 <= width; i += 4) transpose4(from + i * v.stride, v.stride, to + i, width);
+      for (; i < width; ++i)
+        for (int64_t q = 0; q < 4; ++q) to[q * width + i] = from[i * v.stride + q];
+    }
+    for (; p < v.depth; ++p, ++from, to += width)
+      for (int64_t i = 0; i < width; ++i) to[i] = from[i * v.stride];
+  }
+}
+
+// Vectors that lie side by side: some panels at a time, so that longer runs of memory are read. What is read
+// next is a stride away, mostly in another page, which processors do not fetch ahead by themselves.
+template <class T, class Width>
+void side_by_side(const Vectors<T>& v, int64_t panels, Width width, T* to) {
+  constexpr int64_t together = 8, ahead = 8, line = 64 / sizeof(T);
+  for (int64_t first = 0; first < panels; first += together) {
+    const int64_t some = std::min(together, panels - first);
+    for (int64_t p = 0; p < v.depth; ++p) {
+      const T* from = v.from + p * v.depth_stride + first * width;
+      T* row = to + (first * v.depth + p) * width;
+      if (p + ahead < v.depth)
+        for (int64_t i = 0; i < some * width; i += line)
+          __builtin_prefetch(from + ahead * v.depth_stride + i);
+      for (int64_t panel = 0; panel < some; ++panel, from += width, row += v.depth * width)
+        std::memcpy(row, from, static_cast<size_t>(width) * sizeof(T));
+    }
+  }
+}
+
+template <class T>
+void one_by_one(const Vectors<T>& v, int64_t width, Acc<T>* to) {
+  for (int64_t first = 0; first < v.count; first += width, to += v.depth * width) {
+    const int64_t used = std::min(width, v.count - first);
+    const T* from = v.from + first * v.stride;
+    if (used < width) std::fill(to, to + v.depth * width, Acc<T>{0});
+    if (v.stride == 1) {
+      for (int64_t p = 0; p < v.depth; ++p)
+        for (int64_t i = 0; i < used; ++i) to[p * width + i] = load(from[p * v.depth_stride + i]);
+    } else {
+      for (int64_t i = 0; i < used; ++i)
+        for (int64_t p = 0; p < v.depth; ++p)
+          to[p * width + i] = load(from[i * v.stride + p * v.depth_stride]);
+    }
+  }
+}
+
+}  // namespace packing
+
+/// Copies the vectors as panels of `width` vectors, each [depth, width], with zeros beyond the last vector.
+template <class T>
+void pack(Vectors<T> v, int64_t width, Acc<T>* to) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    const int64_t panels = v.count / width;
+    const bool columns = v.stride == 1, rows = v.depth_stride == 1 && std::is_same_v<T, float>;
+    if (columns || rows) {
+      packing::with_constant(width, [&](auto constant) {
+        if (columns) return packing::side_by_side(v, panels, constant, to);
+        if constexpr (std::is_same_v<T, float>) packing::along_depth(v, panels, constant, to);
+      });
+      v.from += panels * width * v.stride;
+      v.count -= panels * width;
+      to += panels * width * v.depth;
+    }
+  }
+  packing::one_by_one(v, width, to);
+}
+
+}  // namespace athanor::cpu
