@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <exception>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -14,6 +11,7 @@
 
 #include "athanor/base/clock.h"
 #include "athanor/base/error.h"
+#include "athanor/base/in_threads.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/cli/doing.h"
@@ -91,26 +89,6 @@ class Verdict {
   Examination verdict_;
 };
 
-// Calls ask for each group, in a thread each.
-void side_by_side(const std::vector<std::vector<std::string>>& groups,
-                  const std::function<void(const std::vector<std::string>&)>& ask) {
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto work = [&](const std::vector<std::string>& group) {
-    try {
-      ask(group);
-    } catch (...) {
-      const std::scoped_lock lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (size_t i = 1; i < groups.size(); ++i) threads.emplace_back(work, std::cref(groups[i]));
-  work(groups.front());
-  threads.clear();  // waits for them
-  if (failure) std::rethrow_exception(failure);
-}
-
 // Where a process compiles one kernel at a time, one for each core examines some of the parts.
 Examination verdict_of_children(Device device) {
   const bool one = backend_of(device).compiles_side_by_side(device.index);
@@ -118,7 +96,7 @@ Examination verdict_of_children(Device device) {
   size_t parts = 0;
   for (const auto& group : groups) parts += group.size();
   Verdict verdict(device, parts);
-  side_by_side(groups, [&](const std::vector<std::string>& group) { verdict.ask(group); });
+  in_threads(groups.size(), groups.size(), [&](size_t i) { verdict.ask(groups[i]); });
   return verdict.take();
 }
 

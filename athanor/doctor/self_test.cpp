@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <exception>
-#include <functional>
 #include <mutex>
 #include <sstream>
 #include <thread>
 
+#include "athanor/base/in_threads.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/text.h"
 #include "athanor/doctor/tested_devices.h"
@@ -67,26 +66,15 @@ SelfTested ask(const Listed& device, const SelfTestProgress& progress) {
         {group, os::Child([id = device.id, group](const os::Say& say) { return test(id, group, say); })});
   }
   std::mutex mutex;
-  std::exception_ptr failure;
-  const auto wait = [&](Asking& one) {
-    try {
-      one.answer = one.child.wait(device_seconds, [&](const std::string& said) {
-        const std::scoped_lock lock(mutex);
-        one.part = said;
-        ++begun;
-        if (progress) progress(device.id, fmt::format("{}, {} of {}", said, begun, parts));
-      });
-    } catch (...) {  // Interrupted
+  in_threads(all.size(), all.size(), [&](size_t i) {
+    Asking& one = all[i];
+    one.answer = one.child.wait(device_seconds, [&](const std::string& said) {
       const std::scoped_lock lock(mutex);
-      failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (size_t i = 1; i < all.size(); ++i) threads.emplace_back(wait, std::ref(all[i]));
-    wait(all.front());
-  }
-  if (failure) std::rethrow_exception(failure);
+      one.part = said;
+      ++begun;
+      if (progress) progress(device.id, fmt::format("{}, {} of {}", said, begun, parts));
+    });
+  });
   SelfTested tested{.device = device.id, .name = device.name};
   for (const Asking& one : all) {
     tested.late = tested.late || one.answer.late;

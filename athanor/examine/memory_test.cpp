@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <thread>
 
 #include "athanor/base/clock.h"
 #include "athanor/base/embedded.h"
 #include "athanor/base/error.h"
+#include "athanor/base/in_threads.h"
 #include "athanor/base/threads.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
@@ -89,13 +89,9 @@ class CpuWorker final : public Worker {
     const auto threads = static_cast<size_t>(cpu_threads());
     const size_t words = block.bytes() / 4;
     std::vector<std::vector<uint64_t>> wrong(threads);
-    std::vector<std::thread> all;
-    for (size_t t = 0; t < threads; ++t)
-      all.emplace_back([&, t] {
-        work(static_cast<uint32_t*>(block.address()), words * t / threads, words * (t + 1) / threads,
-             wrong[t]);
-      });
-    for (std::thread& thread : all) thread.join();
+    in_threads(threads, threads, [&](size_t t) {
+      work(static_cast<uint32_t*>(block.address()), words * t / threads, words * (t + 1) / threads, wrong[t]);
+    });
     std::vector<uint64_t> together;
     for (const auto& part : wrong) together.insert(together.end(), part.begin(), part.end());
     return together;

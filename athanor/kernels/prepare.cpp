@@ -1,7 +1,6 @@
 // Compiling the kernels of a plan, several at once.
+#include <algorithm>
 #include <atomic>
-#include <exception>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -10,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "athanor/base/error.h"
+#include "athanor/base/in_threads.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/compile_apart.h"
@@ -42,34 +42,29 @@ struct Entry {
   std::optional<size_t> number;  // among those that must be right; none for a guess
 };
 
+// A guess may be refused.
+void prepare_one(const Entry& entry, const NamedError& named) try {
+  entry.kernel->prepare();
+} catch (const Error& error) {
+  if (!entry.number) return;
+  if (named) throw named(*entry.number, error);
+  throw;
+}
+
 void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
   std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto work = [&, examines = examining()] {
+  const size_t threads =
+      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, std::max<size_t>(1, kernels.size()));
+  in_threads(threads, threads, [&, examines = examining()](size_t) {
     const ExaminationScope scope(examines);
     const CompileApartScope apart;
-    for (size_t i = next++; i < kernels.size(); i = next++) try {
-        throw_if_interrupted();
-        tell_wait("compiling kernels",
-                  fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
-        kernels[i].kernel->prepare();
-      } catch (const Error& error) {
-        const std::scoped_lock lock(mutex);
-        if (!failure && kernels[i].number)
-          failure =
-              named ? std::make_exception_ptr(named(*kernels[i].number, error)) : std::current_exception();
-      } catch (...) {
-        const std::scoped_lock lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-  };
-  std::vector<std::thread> threads;
-  const size_t count = std::min<size_t>(kernels.size(), std::thread::hardware_concurrency());
-  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
-  work();
-  for (auto& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+    for (size_t i = next++; i < kernels.size(); i = next++) {
+      throw_if_interrupted();
+      tell_wait("compiling kernels",
+                fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
+      prepare_one(kernels[i], named);
+    }
+  });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "athanor/base/in_threads.h"
 #include "athanor/base/philox.h"
 #include "athanor/kernels/epilogue.h"
 #include "athanor/kernels/finish_by_loop.h"
@@ -99,14 +100,10 @@ Distance distance_of(const HostArray& a, const HostArray& b) {
         std::clamp<size_t>(x.size() / of_a_thread, 1,
                            std::min<size_t>(most_threads, std::max(1U, std::thread::hardware_concurrency())));
     std::vector<Distance> parts(count);
-    const auto work = [&](size_t i) {
+    in_threads(count, count, [&](size_t i) {
       const size_t from = x.size() * i / count, to = x.size() * (i + 1) / count;
       parts[i] = distance_of(x.subspan(from, to - from), y.subspan(from, to - from));
-    };
-    std::vector<std::thread> threads;
-    for (size_t i = 1; i < count; ++i) threads.emplace_back(work, i);
-    work(0);
-    for (std::thread& thread : threads) thread.join();
+    });
     Distance all;
     for (const Distance& part : parts) {
       all.largest = std::max(all.largest, part.largest);
