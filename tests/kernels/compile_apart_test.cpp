@@ -14,11 +14,11 @@
 #include <thread>
 #include <vector>
 
-#include "../support/expect_error.h"
 #include "athanor/base/clock.h"
-#include "athanor/base/os/child.h"
 #include "athanor/kernels/kernel.h"
 #include "athanor/kernels/tuner.h"
+#include "tests/support/compiler_program.h"
+#include "tests/support/expect_error.h"
 
 namespace athanor::testing {
 namespace {
@@ -36,15 +36,9 @@ std::string fake_compile(const std::string& target, const std::string& source, c
 
 const bool fake_registered = register_compiler("fake", fake_compile);
 
-class CompileApart : public ::testing::Test {
+class CompileApart : public CompilerProgramTest {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(fake_registered);
-    if (os::own_program().empty()) GTEST_SKIP() << "the path of this program cannot be told";
-    set_compiler_program({os::own_program(), "--gtest_also_run_disabled_tests",
-                          "--gtest_filter=CompilerProcess.DISABLED_Serves"});
-  }
-  ~CompileApart() override { set_compiler_program({}); }
+  CompileApart() : CompilerProgramTest("CompilerProcess.DISABLED_Serves") { EXPECT_TRUE(fake_registered); }
 
   static std::optional<std::string> compile(const std::string& source, const std::string& name = "add") {
     return compile_apart("fake", "chip1", source, name);

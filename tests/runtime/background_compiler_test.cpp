@@ -13,10 +13,10 @@
 #include <thread>
 
 #include "athanor/base/clock.h"
-#include "athanor/base/os/child.h"
 #include "athanor/base/os/interrupt.h"
 #include "athanor/kernels/cache.h"
 #include "athanor/kernels/compile_apart.h"
+#include "tests/support/compiler_program.h"
 
 namespace athanor {
 namespace {
@@ -65,15 +65,9 @@ TEST(BackgroundCompilers, KeepNoThreadsThatHaveEnded) {
   EXPECT_LE(compiler.threads(), 2U);
 }
 
-class StuckCompiler : public ::testing::Test {
+class StuckCompiler : public testing::CompilerProgramTest {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(hang_registered);
-    if (os::own_program().empty()) GTEST_SKIP() << "the path of this program cannot be told";
-    set_compiler_program({os::own_program(), "--gtest_also_run_disabled_tests",
-                          "--gtest_filter=HangingCompiler.DISABLED_Serves"});
-  }
-  ~StuckCompiler() override { set_compiler_program({}); }
+  StuckCompiler() : CompilerProgramTest("HangingCompiler.DISABLED_Serves") { EXPECT_TRUE(hang_registered); }
 
   /// Seconds that it takes to end.
   double end(std::optional<BackgroundCompiler>& compiler) {
