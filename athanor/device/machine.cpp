@@ -302,6 +302,17 @@ Access Machine::access(std::string_view path) const {
   return read ? (write ? Access::read_write : Access::read) : write ? Access::write : Access::none;
 }
 
+std::string Machine::refusal_of_files(std::string_view folder) const {
+  const auto place = follow(folder, true);
+  if (!place || status(*place).kind != FileStatus::Kind::folder) return "not a folder";
+  if (!record_) {
+    const std::error_code refusal = os::refusal_of_files(on_disk(*place));
+    return refusal ? refusal.message() : "";
+  }
+  const Access allowed = access(*place);
+  return allowed == Access::write || allowed == Access::read_write ? "" : "not writable";
+}
+
 std::optional<DiskSpace> Machine::disk(std::string_view path) const {
   const auto place = follow(path, true);
   if (!place) return std::nullopt;

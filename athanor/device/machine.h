@@ -105,6 +105,9 @@ class Machine {
   FileStatus status(std::string_view path) const;
   /// From mode, owner and groups; on the live machine by asking the system (access(2)).
   Access access(std::string_view path) const;
+  /// Why a folder takes no new file of this user; "" if it does. From access(), and on the live machine by
+  /// making a file and removing it.
+  std::string refusal_of_files(std::string_view folder) const;
   std::optional<DiskSpace> disk(std::string_view path) const;
 
   std::optional<std::string> environment(const std::string& name) const;

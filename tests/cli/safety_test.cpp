@@ -245,6 +245,11 @@ TEST_F(Safety, ACacheFolderThatTakesNoFileIsSaid) {
   std::filesystem::create_symlink("/sys/kernel", folder_ / "cache");
   expect_says(run({"cache", "ls"}), {"athanor.db cannot be used (its folder takes no new file: ",
                                      "nothing is remembered by this process (ATHANOR_CACHE names another"});
+  // Root may write there by its mode, and cannot.
+  const Outcome doctor = run({"doctor", "--only", "environment.cache", "--json"});
+  EXPECT_EQ(doctor.exit_code, 1) << doctor.out;
+  EXPECT_EQ(doctor.out.find("chown"), std::string::npos) << doctor.out;
+  EXPECT_NE(doctor.out.find("export ATHANOR_CACHE="), std::string::npos) << doctor.out;
 }
 
 TEST_F(Safety, ACacheThatCannotBeUsedIsSaid) {

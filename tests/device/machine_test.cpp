@@ -171,6 +171,23 @@ TEST(LiveMachine, IsTheOneWeRunOn) {
 #endif
 }
 
+// Modes do not tell: root may write to the kernel's folders by them.
+TEST_F(MachineTest, KnowsWhichFoldersTakeFiles) {
+  const Machine live;
+  const std::filesystem::path folder = folder_ / "empty";
+  std::filesystem::create_directory(folder);
+  EXPECT_EQ(live.refusal_of_files(folder.string()), "");
+  EXPECT_TRUE(std::filesystem::is_empty(folder)) << "nothing is left";
+  EXPECT_EQ(live.refusal_of_files((folder_ / "gone").string()), "not a folder");
+#ifdef __linux__
+  EXPECT_NE(live.refusal_of_files("/proc"), "");
+  EXPECT_NE(live.refusal_of_files("/sys/kernel"), "");
+#endif
+  const std::string ada = "== /proc/self/status\nUid:\t1000\t1000\t1000\t1000\n== /etc/hosts\nlocalhost\n";
+  EXPECT_EQ(machine(ada).refusal_of_files("/etc"), "not writable");
+  EXPECT_EQ(machine("== /etc/hosts\nlocalhost\n").refusal_of_files("/etc"), "");  // as root
+}
+
 TEST_F(MachineTest, FixturesIncludeReplaceAddAndRemove) {
   write_file_atomically(folder_ / "gpu.machine",
                         "# one card\n== /sys/{{SLOT}}/id\n{{ID}}\n== /sys/{{SLOT}}/x\n");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace athanor::os {
@@ -25,6 +26,9 @@ std::optional<std::string> read_some(const std::filesystem::path& path, size_t l
 /// Whether this process may read, or write, an existing file (access(2) for the effective user).
 bool may_read(const std::filesystem::path& path);
 bool may_write(const std::filesystem::path& path);
+/// Why a folder takes no new file, found by making one and removing it; no error if it does. Permissions do
+/// not tell: file systems of the kernel, quotas and immutable folders refuse files, to root too.
+std::error_code refusal_of_files(const std::filesystem::path& folder);
 
 struct Space {
   uint64_t total_bytes = 0, free_bytes = 0;

@@ -82,6 +82,22 @@ bool may_write(const std::filesystem::path& path) {
   return faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
 
+std::error_code refusal_of_files(const std::filesystem::path& folder) {
+#ifdef O_TMPFILE
+  // Without a name: another process never sees it. Not every file system can do that.
+  if (const int file = open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600); file >= 0) {
+    close(file);
+    return {};
+  }
+#endif
+  std::string name = (folder / "athanor-trial-XXXXXX").string();
+  const int file = mkstemp(name.data());
+  if (file < 0) return {errno, std::generic_category()};
+  close(file);
+  unlink(name.c_str());
+  return {};
+}
+
 std::optional<Space> space(const std::filesystem::path& path) {
   struct statvfs facts {};
   if (statvfs(path.c_str(), &facts) != 0) return std::nullopt;

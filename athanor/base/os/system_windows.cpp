@@ -1,4 +1,6 @@
 #ifdef _WIN32
+#include <process.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -40,6 +42,14 @@ bool may_write(const std::filesystem::path& path) {
   const auto status = std::filesystem::status(path, failed);
   return !failed &&
          (status.permissions() & std::filesystem::perms::owner_write) != std::filesystem::perms::none;
+}
+
+std::error_code refusal_of_files(const std::filesystem::path& folder) {
+  const std::filesystem::path name = folder / ("athanor-trial-" + std::to_string(_getpid()));
+  if (!std::ofstream(name)) return std::make_error_code(std::errc::permission_denied);
+  std::error_code ignored;
+  std::filesystem::remove(name, ignored);
+  return {};
 }
 
 std::optional<Space> space(const std::filesystem::path& path) {

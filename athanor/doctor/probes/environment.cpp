@@ -132,16 +132,14 @@ const AddProbe library_path("environment.library_path", [](const Facts& f) {
   return pass();
 });
 
-bool writable(Access access) { return access == Access::write || access == Access::read_write; }
-
 const AddProbe tmp("environment.tmp", [](const Facts& f) {
   const auto folder = f.variable("TMPDIR");
   if (!folder || folder->empty()) return skip();
-  if (f.machine().status(*folder).kind == FileStatus::Kind::folder && writable(f.machine().access(*folder)))
-    return pass();
+  const std::string refusal = f.machine().refusal_of_files(*folder);
+  if (refusal.empty()) return pass();
   return fail()
       .seen("$TMPDIR", shortened(*folder))
-      .seen(*folder, f.machine().exists(*folder) ? "not writable" : "-")
+      .seen(*folder, f.machine().exists(*folder) ? refusal : "-")
       .with("path", shortened(*folder))
       .with("variable", "TMPDIR");
 });
@@ -192,13 +190,19 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
   const bool file_refused = machine.exists(database) && machine.access(database) != Access::read_write;
   const auto version = version_of_database(machine, database);
   const bool later = version && *version > static_cast<uint32_t>(KernelCache::schema);
-  const bool refused = file_refused || !writable(machine.access(folder));
+  const std::string refusal = no_folder ? "" : machine.refusal_of_files(folder);
+  const bool refused = file_refused || !refusal.empty();
   if (!no_folder && !full && !read_only && !refused && !later) return pass();
+  // What another owner or mode would mend.
+  const Access allowed = machine.access(folder);
+  const bool by_mode = file_refused || (allowed != Access::write && allowed != Access::read_write);
   Finding finding = fail();
   if (no_folder)
     finding.seen(folder, status.kind != FileStatus::Kind::folder ? "not a folder" : "made by the kernel");
   else if (read_only || full)
     finding.seen(folder, read_only ? "ro" : fmt::format("{} B free", space->free_bytes));
+  else if (refused && !by_mode)
+    finding.seen(folder, fmt::format("takes no new file: {}", refusal));
   else if (refused)
     finding.seen(file_refused ? database : folder,
                  fmt::format("uid {}, gid {}, mode {:04o}", (file_refused ? file : status).uid,
@@ -208,7 +212,7 @@ const AddProbe cache("environment.cache", [](const Facts& f) {
                                        KernelCache::schema));
   // Only what is there is given back to the user; what is not is made for them.
   const std::string own = own_files(f).cache;
-  const bool mended = refused && !no_folder && !full && !read_only && !own.empty();
+  const bool mended = refused && by_mode && !no_folder && !full && !read_only && !own.empty();
   return finding.with("path", whole)
       .with("kind", !mended               ? "other"
                     : machine.exists(own) ? "own"
