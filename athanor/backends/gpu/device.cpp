@@ -27,7 +27,7 @@ const GpuTraits& GpuDevice::traits() {
       for (MatrixUnit& unit : units_that_work(*this, traits_, facts().units_to_try))
         (unit.of_lanes() ? lane_units_ : matrix_units_).push_back(unit);
     } catch (const Error&) {
-      return;  // it cannot be opened, which whoever uses it will hear
+      return;  // it cannot be opened: its first use says why
     }
     traits_.lane_units = lane_units_;
     traits_.matrix_units = matrix_units_;

@@ -74,7 +74,7 @@ void Pool::give_back(Block block) noexcept {
 void Pool::trim() {
   while (!free_.empty()) {
     const Block& block = free_.begin()->second;
-    // Whoever waits for results is told of indices out of range, not who needs memory.
+    // Indices out of range are reported to the thread that waits for results, not to one that needs memory.
     if (const auto* const own = dynamic_cast<const GpuEvent*>(block.released.get()))
       own->await();
     else if (block.released != nullptr)
