@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "athanor/base/os/load.h"
+
 namespace athanor {
 namespace {
 
@@ -20,10 +22,12 @@ Watchdog::Pause::~Pause() { --pauses; }
 Watchdog::Watchdog(std::string what, std::chrono::milliseconds patience)
     : thread_([this, what = std::move(what), patience] {
         std::unique_lock lock(mutex_);
-        const std::chrono::milliseconds turn = patience / 60;
-        for (std::chrono::milliseconds passed{0}; passed < patience;) {
+        const std::chrono::duration<double> turn = patience / 60., all = patience;
+        os::FairTime fair;  // what is compiled on a busy machine does not hang
+        for (double passed = 0; passed < all.count();) {
           if (over_.wait_for(lock, turn, [this] { return called_off_; })) return;
-          if (pauses == 0) passed += turn;
+          const double counts = fair.of(turn.count());
+          if (pauses == 0) passed += counts;
         }
         fmt::print(
             stderr,

@@ -9,7 +9,7 @@
 namespace athanor {
 
 /// If one lives longer than `patience`, the program ends with a message about `what`: "trying the kernel
-/// 'b'".
+/// 'b'". Time that this process waits for cores does not count in full (os::FairTime).
 class Watchdog {
  public:
   explicit Watchdog(std::string what, std::chrono::milliseconds patience = std::chrono::minutes(1));

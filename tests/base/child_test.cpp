@@ -11,11 +11,13 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "athanor/base/os/interrupt.h"
+#include "tests/support/crowded_core.h"
 
 namespace athanor::os {
 namespace {
@@ -47,6 +49,18 @@ TEST(Child, MayBeAnotherProgram) {
   EXPECT_TRUE(Child::of_program({"/bin/sleep", "20"}).wait(0.1).late);
   EXPECT_THAT(own_program(), HasSubstr("test_base"));
 }
+
+#ifdef __linux__
+TEST(Child, IsNotLateBecauseOthersHaveTheCore) {
+  const testing::CrowdedCore crowded;
+  Child busy([] {
+    const std::clock_t begin = std::clock();
+    while (std::clock() - begin < CLOCKS_PER_SEC / 5) continue;
+    return std::string("done");
+  });
+  EXPECT_EQ(busy.wait(0.5).text, "done") << "0.2 s of work, for which it needs about 1.4 s";
+}
+#endif
 
 TEST(Child, MayDie) {
   const auto answer = Child([]() -> std::string {

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/crowded_core.h"
+
 namespace athanor {
 namespace {
 
@@ -25,6 +27,15 @@ TEST(Watchdog, DoesNotCountWaitingForAnotherProcess) {
   const Watchdog::Pause waits;
   std::this_thread::sleep_for(milliseconds(900));
 }
+
+#ifdef __linux__
+// As a compiler on a busy machine.
+TEST(Watchdog, CountsLittleOfTheTimeWithoutACore) {
+  const testing::CrowdedCore crowded;
+  const Watchdog watchdog("compiling the kernel 'b'", milliseconds(300));
+  std::this_thread::sleep_for(milliseconds(900));
+}
+#endif
 
 }  // namespace
 }  // namespace athanor

@@ -34,8 +34,9 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   /// Waits until the answer, or until `seconds` after the child started or said its last line; then ends the
-  /// child. Passes each line that it says to `heard`. Throws Interrupted when somebody asks to stop
-  /// (interrupt.h); the child ends with this object.
+  /// child. Of time that the child waits for cores only a tenth counts (FairTime in load.h). Passes each line
+  /// that it says to `heard`. Throws Interrupted when somebody asks to stop (interrupt.h); the child ends
+  /// with this object.
   ChildAnswer wait(double seconds, const Say& heard = {});
 
  private:

@@ -17,6 +17,7 @@
 #include "athanor/base/os/begin_child.h"
 #include "athanor/base/os/child.h"
 #include "athanor/base/os/interrupt.h"
+#include "athanor/base/os/load.h"
 
 namespace athanor::os {
 namespace {
@@ -157,6 +158,7 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
   // silence.
   constexpr double turn = 0.25, longest_turn = 1;
   double quiet = seconds_since(state_->start);
+  FairTime fair(state_->process);
   std::array<std::string, 3> texts;
   bool late = false, spoke = false;
   const auto hear = [&] {
@@ -177,7 +179,7 @@ ChildAnswer Child::wait(double seconds, const Say& heard) {
     const double left = std::min(seconds - quiet, turn);
     const int ready = left <= 0 ? 0 : poll(waiting.data(), waiting.size(), static_cast<int>(left * 1000) + 1);
     if (left > 0) throw_if_interrupted();  // the destructor ends the child
-    quiet += std::min(seconds_since(begin), longest_turn);
+    quiet += fair.of(std::min(seconds_since(begin), longest_turn));
     if (ready == 0) {
       late = quiet >= seconds;
       continue;

@@ -8,10 +8,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <utility>
 #endif
 
 namespace athanor::os {
@@ -30,17 +32,18 @@ std::optional<double> waited_in(const std::filesystem::path& thread) {
   return 1e-9 * waited;
 }
 
-}  // namespace
-
-std::optional<double> waited_for_cores() {
+std::optional<double> waited_by_threads_in(const std::string& folder) {
   namespace fs = std::filesystem;
   std::optional<double> sum;
   std::error_code gone;  // threads end meanwhile
-  for (fs::directory_iterator thread(threads_folder, gone), end; !gone && thread != end;
-       thread.increment(gone))
+  for (fs::directory_iterator thread(folder, gone), end; !gone && thread != end; thread.increment(gone))
     if (const auto waited = waited_in(thread->path())) sum = sum.value_or(0) + *waited;
   return sum;
 }
+
+}  // namespace
+
+std::optional<double> waited_for_cores() { return waited_by_threads_in(threads_folder); }
 
 std::optional<double> waited_for_cores(int64_t thread) {
   return waited_in(std::filesystem::path(threads_folder) / std::to_string(thread));
@@ -73,12 +76,24 @@ std::optional<CoreTime> core_time() {
   return time;
 }
 
+FairTime::FairTime(int64_t process)
+    : threads_(process == 0 ? threads_folder : "/proc/" + std::to_string(process) + "/task"),
+      waited_(waited_by_threads_in(threads_).value_or(0)) {}
+
+double FairTime::of(double seconds) {
+  constexpr double least = 0.1;
+  const double before = std::exchange(waited_, waited_by_threads_in(threads_).value_or(0));
+  return std::clamp(seconds - (waited_ - before), least * seconds, seconds);
+}
+
 int64_t thread_id() { return syscall(SYS_gettid); }
 
 #else
 
 std::optional<double> waited_for_cores() { return std::nullopt; }
 std::optional<double> waited_for_cores(int64_t) { return std::nullopt; }
+FairTime::FairTime(int64_t) : waited_(0) {}
+double FairTime::of(double seconds) { return seconds; }
 std::optional<CoreTime> core_time() { return std::nullopt; }
 int64_t thread_id() { return 0; }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace athanor::os {
 
@@ -11,6 +12,21 @@ std::optional<double> waited_for_cores();
 
 /// The same of one of them, by its thread_id().
 std::optional<double> waited_for_cores(int64_t thread);
+
+/// Time in which a process may be silent, as if it had its cores to itself: time that its threads wait for
+/// cores does not count, except a tenth, so that what hangs is found on a busy machine too.
+class FairTime {
+ public:
+  /// `process`: its number; 0 for this one.
+  explicit FairTime(int64_t process = 0);
+  /// How much of these seconds, which have passed since the last call or since this began, counts.
+  double of(double seconds);
+
+ private:
+  std::string threads_;
+  double waited_;
+};
+
 /// Seconds that cores have worked since the system began.
 struct CoreTime {
   double all = 0;  // of the cores that this process may use, for whatever program
