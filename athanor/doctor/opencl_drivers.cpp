@@ -62,9 +62,15 @@ std::vector<OpenclDriver> opencl_drivers(const Facts& facts) {
   return all;
 }
 
+bool predates_opencl_drivers(const Gpu& gpu) {
+  return gpu.vendor == Vendor::intel && (gpu.arch == "ivb" || gpu.arch == "hsw");
+}
+
+// The kernel's radeon runs the first chips of GCN too, Mesa's radeonsi all of them.
 std::string rusticl_driver(const Gpu& gpu) {
-  if (gpu.vendor == Vendor::amd) return gpu.driver == "radeon" ? "r600" : "radeonsi";
-  return gpu.vendor == Vendor::intel ? "iris" : "";
+  if (gpu.vendor == Vendor::amd)
+    return gpu.driver == "radeon" && !gpu.arch.starts_with("gfx") ? "r600" : "radeonsi";
+  return gpu.vendor == Vendor::intel && !predates_opencl_drivers(gpu) ? "iris" : "";
 }
 
 std::string rusticl_enable_with(const Facts& facts, const std::string& driver) {
@@ -100,7 +106,8 @@ OpenclUse opencl_use(const Facts& facts, const Gpu& gpu) {
   if (use.state == State::hidden) use.variable = enable, use.value = rusticl_enable_with(facts, rusticl);
   if (!gpu.opencl.empty())
     use = {State::listed, use.driver, {}, {}};  // some builds of Mesa show it anyway
-  else if (gpu.driver == "dxg" && (gpu.vendor == Vendor::nvidia || gpu.vendor == Vendor::amd))
+  else if (predates_opencl_drivers(gpu) ||
+           (gpu.driver == "dxg" && (gpu.vendor == Vendor::nvidia || gpu.vendor == Vendor::amd)))
     use = {State::impossible, {}, {}, {}};
   return use;
 }

@@ -29,13 +29,15 @@ struct OpenclUse {
     served,      // a driver for it is installed
     hidden,      // only Mesa's Rusticl is, which shows devices of the drivers that RUSTICL_ENABLE names
     none,        // no driver for it is installed
-    impossible,  // no such driver exists: NVIDIA's and AMD's GPUs in WSL
+    impossible,  // no such driver exists: NVIDIA's and AMD's GPUs in WSL, Intel's that are too old
   } state = State::none;
   std::string driver;           // "intel.icd", where one serves it
   std::string variable, value;  // of hidden: RUSTICL_ENABLE, and what it has to be
 };
 OpenclUse opencl_use(const Facts& facts, const Gpu& gpu);
 
+/// Whether it is one of Intel's from before Broadwell, where Intel's OpenCL driver and Rusticl's iris begin.
+bool predates_opencl_drivers(const Gpu& gpu);
 /// What Rusticl calls a GPU's driver: "radeonsi", "iris"; "" for one that it has none for.
 std::string rusticl_driver(const Gpu& gpu);
 /// RUSTICL_ENABLE with `driver` in it.

@@ -181,6 +181,10 @@ InstallPlan plan_athanor(const Facts& facts, const PlanChoice& choice) {
     } else if (std::find(kept.begin(), kept.end(), &gpu) == kept.end()) {
       const Text why_not = left_behind_reason(facts, *last_driver(facts, gpu));
       planned.reason = {"not used: " + why_not.en, "不使用：" + why_not.zh};
+    } else if (predates_opencl_drivers(gpu) && gpu.device.empty()) {
+      planned.reason = {
+          "not used: no OpenCL driver serves Intel's GPUs from before Broadwell; Athanor uses the CPU",
+          "不使用：没有支持 Broadwell 之前的 Intel GPU 的 OpenCL 驱动；Athanor 使用 CPU"};
     } else if (gpu.device.empty() && gpu.without_compiler.empty() &&
                opencl_use(facts, gpu).state == State::impossible) {
       planned.reason = own_runtime_asked(facts, gpu)

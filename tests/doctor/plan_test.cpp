@@ -259,6 +259,24 @@ TEST(AthanorPlans, TakeTheOpenclDriverThatIsThere) {
   EXPECT_TRUE(plan_on("healthy-rusticl", "athanor").variables.empty());
 }
 
+TEST(AthanorPlans, AskForNoOpenclDriverThatThereIsNot) {
+  const UnpackedMachine machine("doctor/healthy-haswell");
+  const InstallPlan haswell = make_plan(Facts(*machine), "athanor");
+  EXPECT_THAT(haswell.packages, ::testing::Not(::testing::Contains("intel-opencl-icd")));
+  EXPECT_THAT(haswell.gpus.at(0).reason.en, HasSubstr("before Broadwell"));
+  EXPECT_EQ(link_of(haswell, "backend").value, "CPU");
+  // The kernel's driver "radeon" runs chips of two of Mesa's drivers.
+  const std::filesystem::path device = machine.root() / "sys/bus/pci/devices/0000:00:02.0";
+  write_text(device / "vendor", "0x1002\n");
+  std::filesystem::remove(device / "driver");
+  std::filesystem::create_symlink("../../../../bus/pci/drivers/radeon", device / "driver");
+  for (const auto& [id, driver] : {std::pair("0x6718\n", "r600"), {"0x6798\n", "radeonsi"}}) {
+    write_text(device / "device", id);
+    EXPECT_THAT(make_plan(Facts(*machine), "athanor").variables,
+                ElementsAre(::testing::Pair("RUSTICL_ENABLE", driver)));
+  }
+}
+
 // What doctor finds and no package mends stands beside the GPU; what a package mends is to be installed.
 TEST(AthanorPlans, SayWhatKeepsAGpuFromWorking) {
   ATHANOR_NEEDS_BACKENDS();
