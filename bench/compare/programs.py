@@ -21,6 +21,10 @@ def environment_of(threads):
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "ATHANOR_CACHE": str(ROOT / "build" / "compare-cache")}
 
 
+# The versions that docs/performance.md compares with.
+PACKAGES = ["torch==2.15.0", "numpy==2.4.6"]
+
+
 def python_with_torch():
     given = os.environ.get("ATHANOR_COMPARE_PYTHON")
     if given:
@@ -32,7 +36,7 @@ def python_with_torch():
         made = subprocess.run([sys.executable, "-m", "venv", folder])
         if made.returncode:
             sys.exit("No virtual environment could be made: install python3-venv, or set ATHANOR_COMPARE_PYTHON.")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "torch", "numpy"], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
     return str(python)
 
 

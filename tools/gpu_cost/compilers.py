@@ -160,7 +160,7 @@ def hiprtc():
 
 @functools.cache
 def nvidia_tool(name):
-    """The path of nvdisasm or cuobjdump, or None. `pip install nvidia-cuda-nvdisasm` into build/python brings it."""
+    """The path of nvdisasm or cuobjdump, or None. `build/python/bin/pip install -r tools/python/nvdisasm.txt` brings it."""
     folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin",
                *sorted(glob.glob(str(ROOT / "build/python/lib/python*/site-packages/nvidia/*/bin")), reverse=True)]
     for path in filter(None, [shutil.which(name), *(f"{folder}/{name}" for folder in folders)]):
@@ -174,7 +174,7 @@ def nvidia_tool(name):
 def disassembled(cubin, kernel=None):
     """The only kernel of a cubin, or the one of that name. Throws ValueError if nvdisasm cannot, or there is none."""
     if not nvidia_tool("nvdisasm"):
-        raise ValueError("nvdisasm is missing: build/python/bin/pip install nvidia-cuda-nvdisasm")
+        raise ValueError("nvdisasm is missing: build/python/bin/pip install -r tools/python/nvdisasm.txt")
     only = ["-fun", str(symbol_number(cubin, kernel))] if kernel else []
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
