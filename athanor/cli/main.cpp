@@ -2,6 +2,7 @@
 // Ctrl-C (128 + the number of whatever signal ended it).
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "athanor/cli/output.h"
 #include "athanor/cli/terminal.h"
 #include "athanor/cli/usage.h"
+#include "athanor/runtime/background_compiler.h"
 
 namespace {
 
@@ -78,5 +80,8 @@ int main(int argc, char** argv) {
   athanor::cli::CheckedOutput output;
   // doctor's 1 says that the machine has problems.
   const bool is_doctor = argc > 1 && std::string_view(argv[1]) == "doctor";
-  return output.finish(run_safely(argc, argv), is_doctor ? 3 : 1);
+  const int exit_code = output.finish(run_safely(argc, argv), is_doctor ? 3 : 1);
+  // A driver's compiler that hangs cannot be stopped, and all that matters is written.
+  if (athanor::compilers_left_behind() > 0) std::_Exit(exit_code);
+  return exit_code;
 }

@@ -3,8 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <optional>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "athanor/base/clock.h"
@@ -18,94 +25,13 @@
 namespace athanor {
 namespace {
 
-std::string name_of(const std::string& problem, const Candidate& candidate) {
-  return problem + '\n' + candidate.name;
-}
+struct Job {
+  std::string problem;
+  Candidate candidate;
+  std::string name() const { return problem + '\n' + candidate.name; }
+};
 
-}  // namespace
-
-BackgroundCompiler::~BackgroundCompiler() {
-  std::optional<Watchdog> watchdog;
-  stop_.request_stop();
-  {
-    const std::scoped_lock lock(mutex_);
-    jobs_.clear();
-    if (!under_way_.empty()) watchdog.emplace("compiling " + *under_way_.begin());
-  }
-  more_.notify_all();
-  for (auto& [id, thread] : threads_) thread.join();
-  if (ended_.joinable()) ended_.join();
-}
-
-void BackgroundCompiler::add(const std::string& problem, const Candidate& candidate) {
-  {
-    const std::scoped_lock lock(mutex_);
-    jobs_.push_back({problem, candidate});
-    if (threads_.size() < std::min<size_t>(allowed_, jobs_.size() + under_way_.size())) {
-      std::thread fresh([this] { work(); });  // waits for the lock
-      threads_.emplace(fresh.get_id(), std::move(fresh));
-    }
-  }
-  more_.notify_all();
-}
-
-bool BackgroundCompiler::is_done(const std::string& problem, const Candidate& candidate) {
-  const std::scoped_lock lock(mutex_);
-  return done_.contains(name_of(problem, candidate));
-}
-
-size_t BackgroundCompiler::waiting() {
-  const std::scoped_lock lock(mutex_);
-  return jobs_.size() + under_way_.size();
-}
-
-void BackgroundCompiler::drop(const std::string& problem) {
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(jobs_, [&](const Job& job) { return job.problem == problem; });
-}
-
-double BackgroundCompiler::seconds() {
-  const std::scoped_lock lock(mutex_);
-  return seconds_;
-}
-
-size_t BackgroundCompiler::threads() {
-  const std::scoped_lock lock(mutex_);
-  return threads_.size() + (ended_.joinable() ? 1 : 0);
-}
-
-void BackgroundCompiler::work() {
-  os::yield_to_others();
-  const FinishScope finishing;  // a request to stop is the run's, and ends it with all it has
-  const std::stop_token stop = stop_.get_token();
-  const CompileApartScope apart(stop);
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const bool in_time =
-        more_.wait_for(lock, patience_, [&] { return stop.stop_requested() || !jobs_.empty(); });
-    if (stop.stop_requested()) return;  // the destructor joins this thread
-    if (!in_time) {
-      std::thread before =
-          std::exchange(ended_, std::move(threads_.extract(std::this_thread::get_id()).mapped()));
-      lock.unlock();
-      if (before.joinable()) before.join();
-      return;
-    }
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
-    const auto mine = under_way_.insert(fmt::format("the kernel '{}'", job.candidate.name));
-    lock.unlock();
-    const auto start = Clock::now();
-    compile(job);
-    const double passed = seconds_since(start);
-    lock.lock();
-    seconds_ += passed;
-    under_way_.erase(mine);
-    done_.insert(name_of(job.problem, job.candidate));
-  }
-}
-
-void BackgroundCompiler::compile(const Job& job) {
+void compile(const Job& job) {
   KernelCache& cache = KernelCache::instance();
   const std::string key = "background|" + job.problem;
   if (cache.is_marked(key, job.candidate.name)) return cache.unmark(key, job.candidate.name);
@@ -119,5 +45,159 @@ void BackgroundCompiler::compile(const Job& job) {
   }
   cache.unmark(key, job.candidate.name);
 }
+
+// Threads that compile for nobody any more.
+class LeftBehind {
+ public:
+  // It is never destroyed: they may still be there when the program ends.
+  static LeftBehind& instance() {
+    static LeftBehind& all = *new LeftBehind;
+    return all;
+  }
+
+  void add(std::thread thread, const std::string& what) {
+    // What they use would otherwise be destroyed around them.
+    static const int waits = std::atexit([] { instance().wait(); });
+    static_cast<void>(waits);
+    const std::scoped_lock lock(mutex_);
+    names_[thread.get_id()] = what;
+    thread.detach();
+  }
+  void come_back() {
+    const std::scoped_lock lock(mutex_);
+    names_.erase(std::this_thread::get_id());
+    gone_.notify_all();
+  }
+  size_t count() {
+    const std::scoped_lock lock(mutex_);
+    return names_.size();
+  }
+
+ private:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    if (names_.empty()) return;
+    const Watchdog watchdog(names_.begin()->second);
+    gone_.wait(lock, [this] { return names_.empty(); });
+  }
+
+  std::mutex mutex_;
+  std::condition_variable gone_;
+  std::map<std::thread::id, std::string> names_;
+};
+
+constexpr std::chrono::seconds grace{2};
+
+}  // namespace
+
+struct BackgroundCompiler::Shared {
+  const std::chrono::milliseconds patience;
+  std::stop_source stop = {};
+  std::mutex mutex = {};
+  std::condition_variable more = {}, fewer = {};
+  std::deque<Job> jobs = {};
+  std::set<std::string> done = {};
+  std::map<std::thread::id, std::string> under_way = {};  // what each thread compiles, for messages
+  double seconds = 0;
+  std::atomic<size_t> allowed = 1;
+  std::map<std::thread::id, std::thread> threads = {};
+  std::thread ended = {};  // the last that did; it has joined the one before
+};
+
+BackgroundCompiler::BackgroundCompiler(std::chrono::milliseconds patience)
+    : shared_(new Shared{.patience = patience}) {}
+
+BackgroundCompiler::~BackgroundCompiler() {
+  Shared& all = *shared_;
+  all.stop.request_stop();
+  std::unique_lock lock(all.mutex);
+  all.jobs.clear();
+  all.more.notify_all();
+  all.fewer.wait_for(lock, grace, [&all] { return all.under_way.empty(); });
+  for (const auto& [id, name] : all.under_way)
+    LeftBehind::instance().add(std::move(all.threads.extract(id).mapped()), "compiling " + name);
+  auto threads = std::exchange(all.threads, {});
+  std::thread ended = std::move(all.ended);
+  lock.unlock();
+  for (auto& [id, thread] : threads) thread.join();
+  if (ended.joinable()) ended.join();
+}
+
+void BackgroundCompiler::allow(size_t threads) { shared_->allowed = threads; }
+
+void BackgroundCompiler::add(const std::string& problem, const Candidate& candidate) {
+  Shared& all = *shared_;
+  {
+    const std::scoped_lock lock(all.mutex);
+    all.jobs.push_back({problem, candidate});
+    if (all.threads.size() < std::min<size_t>(all.allowed, all.jobs.size() + all.under_way.size())) {
+      std::thread fresh([shared = shared_] {  // waits for the lock
+        if (work(*shared)) LeftBehind::instance().come_back();
+      });
+      all.threads.emplace(fresh.get_id(), std::move(fresh));
+    }
+  }
+  all.more.notify_all();
+}
+
+bool BackgroundCompiler::is_done(const std::string& problem, const Candidate& candidate) {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->done.contains(Job{problem, candidate}.name());
+}
+
+size_t BackgroundCompiler::waiting() {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->jobs.size() + shared_->under_way.size();
+}
+
+void BackgroundCompiler::drop(const std::string& problem) {
+  const std::scoped_lock lock(shared_->mutex);
+  std::erase_if(shared_->jobs, [&](const Job& job) { return job.problem == problem; });
+}
+
+double BackgroundCompiler::seconds() {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->seconds;
+}
+
+size_t BackgroundCompiler::threads() {
+  const std::scoped_lock lock(shared_->mutex);
+  return shared_->threads.size() + (shared_->ended.joinable() ? 1 : 0);
+}
+
+bool BackgroundCompiler::work(Shared& all) {
+  const auto me = std::this_thread::get_id();
+  os::yield_to_others();
+  const FinishScope finishing;  // a request to stop is the run's, and ends it with all it has
+  const std::stop_token stop = all.stop.get_token();
+  const CompileApartScope apart(stop);
+  std::unique_lock lock(all.mutex);
+  for (;;) {
+    const bool in_time =
+        all.more.wait_for(lock, all.patience, [&] { return stop.stop_requested() || !all.jobs.empty(); });
+    if (stop.stop_requested()) return false;  // the destructor joins this thread
+    if (!in_time) {
+      std::thread before = std::exchange(all.ended, std::move(all.threads.extract(me).mapped()));
+      lock.unlock();
+      if (before.joinable()) before.join();
+      return false;
+    }
+    const Job job = std::move(all.jobs.front());
+    all.jobs.pop_front();
+    all.under_way[me] = fmt::format("the kernel '{}'", job.candidate.name);
+    lock.unlock();
+    const auto start = Clock::now();
+    compile(job);
+    const double passed = seconds_since(start);
+    lock.lock();
+    all.under_way.erase(me);
+    if (!all.threads.contains(me)) return true;
+    all.seconds += passed;
+    all.done.insert(job.name());
+    all.fewer.notify_all();
+  }
+}
+
+size_t compilers_left_behind() { return LeftBehind::instance().count(); }
 
 }  // namespace athanor

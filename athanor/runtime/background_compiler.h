@@ -1,15 +1,9 @@
 // Compiles kernels on separate threads, while others run.
 #pragma once
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <map>
-#include <mutex>
-#include <set>
-#include <stop_token>
+#include <cstddef>
+#include <memory>
 #include <string>
-#include <thread>
 
 #include "athanor/kernels/kernel.h"
 
@@ -22,16 +16,15 @@ namespace athanor {
 class BackgroundCompiler {
  public:
   /// A thread ends after so long without work, and the process with it that compiles for it.
-  explicit BackgroundCompiler(std::chrono::milliseconds patience = std::chrono::seconds(5))
-      : patience_(patience) {}
-  /// Drops the kernels that are not begun, and ends the processes that compile others. For what is compiled
-  /// in this process it waits, for at most a minute; then it ends the program.
+  explicit BackgroundCompiler(std::chrono::milliseconds patience = std::chrono::seconds(5));
+  /// Drops the kernels that are not begun, and ends the processes that compile others. What is compiled in
+  /// this process cannot be stopped: after two seconds it is left behind, see compilers_left_behind().
   ~BackgroundCompiler();
   BackgroundCompiler(const BackgroundCompiler&) = delete;
   BackgroundCompiler& operator=(const BackgroundCompiler&) = delete;
 
   /// From now on so many may compile at once.
-  void allow(size_t threads) { allowed_ = threads; }
+  void allow(size_t threads);
   /// `problem`: its key.
   void add(const std::string& problem, const Candidate& candidate);
   bool is_done(const std::string& problem, const Candidate& candidate);
@@ -46,25 +39,15 @@ class BackgroundCompiler {
   size_t threads();
 
  private:
-  struct Job {
-    std::string problem;
-    Candidate candidate;
-  };
-  void work();
-  static void compile(const Job& job);
+  struct Shared;
+  /// Of a thread, until it has nothing to do. Returns whether it was left behind.
+  static bool work(Shared& all);
 
-  const std::chrono::milliseconds patience_;
-  std::stop_source stop_;
-
-  std::mutex mutex_;
-  std::condition_variable more_;
-  std::deque<Job> jobs_;
-  std::set<std::string> done_;
-  std::multiset<std::string> under_way_;
-  double seconds_ = 0;
-  std::atomic<size_t> allowed_ = 1;
-  std::map<std::thread::id, std::thread> threads_;
-  std::thread ended_;  // the last that did; it has joined the one before
+  std::shared_ptr<Shared> shared_;  // with threads that may outlive this
 };
+
+/// How many kernels are still being compiled for compilers that are gone. A program that ends by exit() waits
+/// for them, for at most a minute; std::_Exit() does not.
+size_t compilers_left_behind();
 
 }  // namespace athanor

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "athanor/device/device.h"
 #include "tests/cli/program.h"
@@ -211,6 +215,28 @@ TEST_F(OpenClProgram, CtrlCWhileTuningMarksNothing) {
   const Outcome list = run_program(folder_.path(), {"cache", "ls"});
   EXPECT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out, HasSubstr(" 0 kernels marked as unusable")) << list.out;
+}
+
+TEST_F(OpenClProgram, EndsAlthoughADriversCompilerHangs) {
+  if (getpriority(PRIO_PROCESS, 0) == 19) GTEST_SKIP() << "no thread can yield more than this one";
+  setenv("ATHANOR_FAULT", "behind", 1);
+  Program run(folder_.path(),
+              {"train",    "--model",      "mlp",  "--data",      "fashion-mnist", "--device",
+               "opencl:0", "--batch-size", "16",   "--max-steps", "2000",          "--eval-examples",
+               "16",       "--seed",       "1",    "--out",       "run",           "--quiet",
+               "--tune",   "quick",        "--lr", "0.01"});
+  const auto state = [&] {
+    const auto file = folder_.path() / "run/state.json";
+    return std::filesystem::exists(file) ? nlohmann::json::parse(read_text_file(file))["state"] : "";
+  };
+  while (run.running() && state() != "finished") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto saved = std::chrono::steady_clock::now();
+  const Outcome end = run.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - saved, std::chrono::seconds(20))
+      << "it does not wait for a minute";
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("the compiler hangs"));
+  EXPECT_EQ(summary()["steps"], 2000);
 }
 
 TEST_F(OpenClProgram, AutoTakesTheFastestDeviceAndNoProcessorThroughOpenCl) {

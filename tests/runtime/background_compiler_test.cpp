@@ -42,6 +42,18 @@ struct KernelOfCompiler : Kernel {
   void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
 };
 
+// One that a driver compiles in this process.
+struct KernelOfDriver : Kernel {
+  mutable std::atomic<bool> begun = false;
+  std::atomic<bool> goes_on = false;
+  void prepare() const override {
+    begun = true;
+    begun.notify_all();
+    goes_on.wait(false);
+  }
+  void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
+};
+
 struct QuickKernel : Kernel {
   void enqueue(Queue&, std::span<const Binding>, const CommandSite*) const override {}
 };
@@ -63,6 +75,42 @@ TEST(BackgroundCompilers, KeepNoThreadsThatHaveEnded) {
     std::this_thread::sleep_for(5ms);  // it has nothing to do
   }
   EXPECT_LE(compiler.threads(), 2U);
+}
+
+TEST(BackgroundCompilers, LeaveADriversCompilerBehind) {
+  const auto stuck = std::make_shared<KernelOfDriver>();
+  std::optional<BackgroundCompiler> compiler(std::in_place);
+  compiler->allow(2);
+  compiler->add("driver", {"stuck", 0, stuck});
+  stuck->begun.wait(false);
+  compiler->add("driver", quick(0));
+  wait_until([&] { return compiler->is_done("driver", quick(0)); });
+  EXPECT_EQ(compilers_left_behind(), 0U);
+  const auto start = Clock::now();
+  compiler.reset();
+  EXPECT_LT(seconds_since(start), 10) << "it does not wait for a minute";
+  EXPECT_EQ(compilers_left_behind(), 1U);
+  EXPECT_TRUE(KernelCache::instance().is_marked("background|driver", "stuck")) << "it may end the program";
+  stuck->goes_on = true;
+  stuck->goes_on.notify_all();
+  wait_until([] { return compilers_left_behind() == 0; });
+  EXPECT_FALSE(KernelCache::instance().is_marked("background|driver", "stuck"));
+}
+
+TEST(BackgroundCompilersDeathTest, LetAProgramEndThatDoesNotWait) {
+  const auto run = [] {
+    const auto stuck = std::make_shared<KernelOfDriver>();
+    {
+      BackgroundCompiler compiler;
+      compiler.add("left", {"stuck", 0, stuck});
+      stuck->begun.wait(false);
+    }
+    std::_Exit(compilers_left_behind() == 1 ? 7 : 1);
+  };
+  const auto forget = [] { KernelCache::instance().unmark("background|left", "stuck"); };
+  forget();
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(7), "");
+  forget();
 }
 
 class StuckCompiler : public testing::CompilerProgramTest {

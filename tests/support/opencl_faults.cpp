@@ -2,6 +2,7 @@
 // and spoils what ATHANOR_FAULT says; several faults have a ';' between them:
 //   alloc:BYTES   no buffer larger than BYTES in all can be had
 //   build         nothing compiles
+//   behind        building in a thread that yields to others, behind a run, says so and never returns
 //   lost:N        the device is lost after N launches
 //   units:N       CL_DEVICE_MAX_COMPUTE_UNITS is N
 //   say:WHAT=N    that query of a device (a number of cl.h, 0x4043) gives N, in as many bytes as asked for
@@ -15,6 +16,8 @@
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <dlfcn.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +72,11 @@ bool is_named(cl_kernel kernel, const char* start) {
 std::atomic<size_t> allocated{0};
 std::atomic<long> launches{0};
 
+bool yields_to_others() {
+  const auto thread = static_cast<id_t>(::syscall(SYS_gettid));
+  return ::getpriority(PRIO_PROCESS, thread) > ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid()));
+}
+
 bool lost() {
   const char* after = fault("lost");
   return after != nullptr && launches >= std::atol(after);
@@ -99,6 +107,10 @@ cl_int clReleaseMemObject(cl_mem buffer) {
 cl_int clBuildProgram(cl_program program, cl_uint count, const cl_device_id* devices, const char* options,
                       void(CL_CALLBACK* notify)(cl_program, void*), void* data) {
   if (fault("build") != nullptr) return CL_BUILD_PROGRAM_FAILURE;
+  if (fault("behind") != nullptr && yields_to_others()) {
+    std::fputs("the compiler hangs\n", stderr);
+    for (;;) pause();
+  }
   return real<decltype(clBuildProgram)>("clBuildProgram")(program, count, devices, options, notify, data);
 }
 
