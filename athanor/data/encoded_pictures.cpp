@@ -136,7 +136,7 @@ HostArray EncodedPictures::picture(int64_t index, int64_t& label_out) const {
       label_out = source_->label(here);
       return result;
     } catch (const Error& error) {
-      note_broken(here, error.what());
+      note_broken(here, broken_text(error));
     }
   }
   throw Error(ErrorCode::format, "none of the images can be read", source_->name(index));
@@ -149,6 +149,10 @@ void EncodedPictures::read(int64_t index, float* image_out, int64_t& label_out) 
             spec_.normalization, image_out);
 }
 
+std::string broken_text(const Error& error) {
+  return error.where().empty() ? error.problem() : fmt::format("{}: {}", error.where(), error.problem());
+}
+
 Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most) {
   constexpr size_t most_named = 10;
   std::vector<std::string> names;
@@ -159,7 +163,7 @@ Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most
       ErrorCode::format,
       fmt::format("{} images cannot be read, and {} are allowed: {}", broken.size(), most, join(names, "; ")),
       {},
-      "Remove or replace them ('athanor data' lists them all), or allow more with --max-broken"};
+      "Replace or remove them ('athanor data DIR --whole' lists them all), or allow more with --max-broken"};
 }
 
 void EncodedPictures::note_broken(int64_t index, const std::string& why) const {

@@ -26,6 +26,9 @@ class PictureSource {
   virtual std::vector<std::byte> bytes(int64_t index) const = 0;
 };
 
+/// Of an unreadable example: where and what, without a hint, which would be the same for many.
+std::string broken_text(const Error& error);
+
 /// The Error(format) that names the unreadable examples if there are more than allowed.
 Error too_many_broken(const std::map<int64_t, std::string>& broken, int64_t most);
 

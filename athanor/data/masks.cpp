@@ -54,7 +54,7 @@ PictureAndMask MaskedPictures::picture_and_mask(int64_t index) const {
     try {
       return decode(here);
     } catch (const Error& error) {
-      note_broken(here, error.what());
+      note_broken(here, broken_text(error));
     }
   }
   throw Error(ErrorCode::format, "none of the images can be read",

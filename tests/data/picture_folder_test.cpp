@@ -126,7 +126,8 @@ TEST(PictureFolder, BrokenPicturesArePassedOverUpToALimit) {
   const std::vector<double> expected = {0, 0, 0, 0, 0, 0, 0, 1, 1};
   EXPECT_EQ(all_labels(2, 0, &broken), expected);
   ASSERT_EQ(broken.size(), 2U);
-  EXPECT_NE(broken[0].find("3.png"), std::string::npos) << broken[0];
+  EXPECT_NE(broken[0].find("3.png, byte 0: "), std::string::npos) << broken[0];
+  EXPECT_EQ(broken[1].find("fetch or write it again"), std::string::npos) << "said once, for all";
   EXPECT_EQ(all_labels(2, 3, nullptr), expected);
   for (const int workers : {0, 2})
     expect_error(ErrorCode::format,
