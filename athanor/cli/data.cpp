@@ -265,7 +265,7 @@ int show_data(const DataCommandOptions& options) {
     throw Error(ErrorCode::usage, fmt::format("'{}' is neither a PNG nor an SVG", options.sheet), "--sheet",
                 "Give a name that ends in .png or .svg");
   const InterruptScope interrupts;
-  if (is_text_file(options.path) || !options.tokenizer.empty()) {
+  if (kind_of_data(options.path) == DataKind::text || !options.tokenizer.empty()) {
     if (!options.sheet.empty())
       throw Error(ErrorCode::usage, "it is a text, and has no pictures", "--sheet", "Leave it out");
     return show_text_data({.path = options.path,

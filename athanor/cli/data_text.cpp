@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "athanor/base/text.h"
 #include "athanor/data/text.h"
@@ -100,18 +96,6 @@ void print_text_data(const SplitText& text, const std::vector<TokenCount>& token
 }
 
 }  // namespace
-
-bool is_text_file(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  const std::string ending = std::filesystem::path(path).extension().string();
-  static const std::set<std::string> others{".npz", ".npy", ".safetensors", ".csv", ".tsv", ".tar"};
-  if (others.contains(ending)) return false;
-  std::ifstream file(path, std::ios::binary);
-  std::array<char, 4096> start{};
-  file.read(start.data(), start.size());
-  return std::find(start.begin(), start.begin() + file.gcount(), '\0') == start.begin() + file.gcount();
-}
 
 int show_text_data(const TextDataOptions& options) {
   const auto tokenizer = options.tokenizer.empty() ? byte_tokenizer() : read_tokenizer(options.tokenizer);

@@ -10,9 +10,6 @@ struct TextDataOptions {
   bool json = false;
 };
 
-/// Whether `path` is a file that holds text and is no dataset of another kind.
-bool is_text_file(const std::string& path);
-
 /// Prints how much text there is, its tokens and how it begins. Returns the exit code.
 int show_text_data(const TextDataOptions& options);
 

@@ -4,9 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -86,6 +89,19 @@ constexpr const char* folder_hint =
     "WebDataset's .tar files, or train.csv and test.csv";
 
 bool is_table_file(const fs::path& file) { return file.extension() == ".csv" || file.extension() == ".tsv"; }
+
+/// Whether it has no known form and begins without zero bytes.
+bool is_text_file(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return false;
+  static const std::set<std::string> others{".npz", ".npy", ".safetensors", ".csv",  ".tsv", ".tar",
+                                            ".png", ".jpg", ".jpeg",        ".webp", ".gz",  ".zip"};
+  if (others.contains(file.extension().string())) return false;
+  std::ifstream stream(file, std::ios::binary);
+  std::array<char, 4096> start{};
+  stream.read(start.data(), start.size());
+  return std::find(start.begin(), start.begin() + stream.gcount(), '\0') == start.begin() + stream.gcount();
+}
 
 /// A dataset in a file, or the error that says what was seen.
 std::shared_ptr<const Dataset> open_file(const fs::path& file, Split split, const DataOptions& options) {
@@ -202,7 +218,7 @@ DataKind kind_of_data(const std::string& name_or_folder) {
                                        : DataKind::images;
   }
   if (is_table_file(name_or_folder)) return DataKind::table;
-  return fs::path(name_or_folder).extension() == ".txt" ? DataKind::text : DataKind::images;
+  return is_text_file(name_or_folder) ? DataKind::text : DataKind::images;
 }
 
 std::vector<std::string> dataset_names() {
@@ -227,6 +243,9 @@ std::shared_ptr<const Dataset> open_any(const std::string& name_or_folder, Split
       std::vector<std::string> looked;
       looked.reserve(places.size());
       for (const fs::path& place : places) looked.push_back(place.string());
+      if (is_folder(dataset.name))
+        throw Error(ErrorCode::io, fmt::format("the dataset '{}' is not installed", dataset.name),
+                    join(looked), fmt::format("For the folder here, write ./{}", dataset.name));
       throw Error(ErrorCode::io, fmt::format("the dataset '{}' is not installed", dataset.name), join(looked),
                   std::string(dataset.how_to_get));
     }

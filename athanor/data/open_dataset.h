@@ -39,7 +39,7 @@ std::shared_ptr<const Dataset> open_dataset(const std::string& name_or_folder, S
 /// folder or file. Anything else stays as it is.
 std::string from_any_folder(const std::string& name_or_folder);
 
-/// What the name or path says that the examples are. Opens no file. `images`: they, or not known.
+/// What the name, path or beginning of a file says that the examples are. `images`: they, or not known.
 enum class DataKind { images, masks, table, text };
 DataKind kind_of_data(const std::string& name_or_folder);
 

@@ -320,7 +320,7 @@ void TrainConfig::validate() const {
     refuse(context > 0  ? "context"
            : sample > 0 ? "sample"
                         : "tokenizer",
-           fmt::format("{} learns from images", model), "It is for language models, such as gpt2-nano");
+           fmt::format("{} does not learn from text", model), "It is for language models, such as gpt2-nano");
   if (sample > 0 && nn::objective_of(model) == nn::Objective::masked_tokens)
     refuse("sample", fmt::format("{} predicts hidden tokens and generates no text", model),
            "It is for models that generate text, such as gpt2-nano");

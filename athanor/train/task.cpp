@@ -61,8 +61,9 @@ void check_kind_of_data(const TrainConfig& config) {
                 "--data", "Give one: --data FILE.txt");
   }
   if (!text && is_file && kind_of_data(config.data) == DataKind::text)
-    throw Error(ErrorCode::usage, fmt::format("{} learns from images, and the data is text", config.model),
-                "--data", "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
+    throw Error(ErrorCode::usage,
+                fmt::format("{} does not learn from text, and the data is text", config.model), "--data",
+                "Models of text: --model gpt2-nano ... gpt2-small, bert-tiny ... bert-base");
 }
 
 namespace {

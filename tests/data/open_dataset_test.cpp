@@ -179,6 +179,19 @@ TEST(OpenDataset, AMissingNamedDatasetSaysHowToGetIt) {
                [] { open_dataset("mnist", Split::train); });
 }
 
+TEST(OpenDataset, AFileWithoutZeroBytesIsText) {
+  const testing::TempFolder folder;
+  const auto kind = [&](const std::string& name, const std::string& content) {
+    write_file_atomically(folder / name, content);
+    return kind_of_data((folder / name).string());
+  };
+  for (const char* name : {"a.txt", "a.md", "LICENSE"})
+    EXPECT_EQ(kind(name, "To be"), DataKind::text) << name;
+  EXPECT_EQ(kind("b.txt", std::string("a\0b", 3)), DataKind::images);
+  EXPECT_EQ(kind("c.csv", "a,b"), DataKind::table);
+  EXPECT_EQ(kind("d.png", "rubbish"), DataKind::images);
+}
+
 TEST(OpenDataset, FashionMnist) {
   if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
     GTEST_SKIP() << "dataset-fashion-mnist is not installed";
