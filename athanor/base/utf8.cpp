@@ -32,4 +32,14 @@ void append_utf8(char32_t character, std::string& text) {
   }
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string result;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Character found = utf8_at(text, at);
+    append_utf8(found.value, result);
+    at += found.bytes;
+  }
+  return result;
+}
+
 }  // namespace athanor

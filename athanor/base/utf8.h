@@ -18,4 +18,7 @@ Utf8Character utf8_at(std::string_view text, size_t at);
 
 void append_utf8(char32_t character, std::string& text);
 
+/// The text with U+FFFD for each byte that is not UTF-8.
+std::string valid_utf8(std::string_view text);
+
 }  // namespace athanor

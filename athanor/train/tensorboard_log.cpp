@@ -7,6 +7,7 @@
 
 #include "athanor/base/error.h"
 #include "athanor/base/file.h"
+#include "athanor/base/utf8.h"
 
 namespace athanor {
 namespace {
@@ -62,6 +63,8 @@ void TensorBoardLog::add(const EpochMetrics& epoch, const std::vector<Measure>& 
   write(epoch.step, values);
 }
 
-void TensorBoardLog::add_text(int64_t step, const std::string& text) { write(step, {{"sample", 0, text}}); }
+void TensorBoardLog::add_text(int64_t step, const std::string& text) {
+  write(step, {{"sample", 0, valid_utf8(text)}});  // TensorBoard shows nothing else
+}
 
 }  // namespace athanor

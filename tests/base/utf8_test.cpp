@@ -28,5 +28,13 @@ TEST(Utf8, IllFormedBytesAreNoCharacters) {
   EXPECT_TRUE(utf8_at("\xED\x9F\xBF", 0).valid && utf8_at("\xEE\x80\x80", 0).valid);
 }
 
+TEST(Utf8, OtherBytesAreReplaced) {
+  EXPECT_EQ(valid_utf8("caf\xC3\xA9 \xE2\x82\xAC"), "caf\xC3\xA9 \xE2\x82\xAC");
+  EXPECT_EQ(valid_utf8("a\xF8"
+                       "b\xC3"),
+            "a\xEF\xBF\xBD"
+            "b\xEF\xBF\xBD");
+}
+
 }  // namespace
 }  // namespace athanor

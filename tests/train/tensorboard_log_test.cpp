@@ -155,5 +155,13 @@ TEST_F(TensorBoardRun, GoesOnInAnotherFile) {
   EXPECT_TRUE(event_files(run_folder("b")).empty());
 }
 
+// TensorBoard shows no text at all where a byte of it is not UTF-8.
+TEST_F(TensorBoardRun, TextIsUtf8) {
+  train("a");
+  TensorBoardLog(run_folder("a")).add_text(1, "a\xF8");
+  const Scalars scalars = read_events(event_files(run_folder("a")).front());
+  EXPECT_EQ(scalars.at("sample").at(1), std::string("a\xEF\xBF\xBD").size());
+}
+
 }  // namespace
 }  // namespace athanor
