@@ -17,7 +17,7 @@ p { margin: 4px 0 } .soft { color: var(--soft) } .error { color: var(--red) } co
 .figures div { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px 14px }
 .figures b { display: block; font-size: 20px; font-weight: 600 } .figures span { color: var(--soft); font-size: 13px }
 .picture { background: var(--card); border: 1px solid var(--line); border-radius: 10px; overflow-x: auto; padding: 4px }
-.picture img { display: block; width: 100%; min-width: 600px; max-width: 920px; margin: 0 auto }
+.picture img { display: block; min-width: 600px; max-width: min(100%, 920px); margin: 0 auto }
 @media (max-width: 640px) { .picture::before { content: "\2190  swipe sideways \2192"; position: sticky; left: 0; display: block; padding: 6px 10px; font-size: 13px; color: var(--soft) } }
 .examples { display: grid; grid-template-columns: repeat(auto-fill, minmax(120px, 1fr)); gap: 10px }
 .examples figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 10px; font-size: 13px; line-height: 1.35 }
