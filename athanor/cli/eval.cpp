@@ -77,13 +77,16 @@ void write_confusion(const std::string& file, const TrainedModel& trained, const
                 *test.classes, trained.data.class_names,
                 fmt::format("{} on {}: what is taken for what", trained.config.model, dataset_title(data)),
                 fmt::format("{} test {} after {} steps", grouped(test.classes->total()),
-                            trained.data.pixels ? "pixels" : "images", grouped(trained.steps))));
+                            trained.data.pixels            ? "pixels"
+                            : trained.data.columns.empty() ? "images"
+                                                           : "examples",
+                            grouped(trained.steps))));
 }
 
 std::string result_line(const Task& task, const std::string& data, const TestResult& sum) {
   if (dynamic_cast<const Classification*>(&task) != nullptr)
-    return fmt::format("{:.2f} % of {} test images of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
-                       sum.count, data, sum.mean_loss()) +
+    return fmt::format("{:.2f} % of {} test {} of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
+                       sum.count, task.scoring()->unit().many, data, sum.mean_loss()) +
            classes_line(sum, task.spec().class_names);
   if (dynamic_cast<const Segmentation*>(&task) != nullptr)
     return fmt::format("{:.2f} % of {} test pixels of {} are right, mean loss {:.4f}\n", 100 * sum.accuracy(),
@@ -155,8 +158,8 @@ int evaluate(const EvalOptions& options) {
     add_trust_note(result, trained.device);
     std::cout << result.dump() << '\n';
   } else {
-    std::cout << fmt::format("{} after {} steps ({})\n", trained.config.model, trained.steps,
-                             trained.path.string())
+    std::cout << fmt::format("{} after {} step{} ({})\n", trained.config.model, grouped(trained.steps),
+                             trained.steps == 1 ? "" : "s", trained.path.string())
               << fmt::format("on {}\n", device_line(trained)) << result_line(*task, data, sum);
   }
   return 0;

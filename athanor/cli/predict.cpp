@@ -138,7 +138,7 @@ void print_json(const std::vector<Predicted>& pictures, const TrainedModel& trai
     for (const size_t label : ranked(picture.results, top))
       classes.push_back(
           {{"class", label}, {"name", name_of_class(spec, label)}, {"probability", picture.results[label]}});
-    result.push_back({{"image", picture.file}, {"predictions", classes}});
+    result.push_back({{spec.columns.empty() ? "image" : "example", picture.file}, {"predictions", classes}});
   }
   for (auto& one : result)
     if (!one.contains("error")) add_trust_note(one, trained.device);

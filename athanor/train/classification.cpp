@@ -23,17 +23,17 @@ Classification::Classification(ClassificationOptions options) : DatasetTask(std:
     throw Error(ErrorCode::usage, "the data has masks, which classification does not learn from",
                 options_.data_name, "For segmentation: --model unet-small");
   if (options_.train)
-    check_splits(*options_.train, *options_.test, options_.batch_size, "images", options_.data_name);
+    check_splits(*options_.train, *options_.test, options_.batch_size, scoring()->unit().many,
+                 options_.data_name);
 }
 
 std::string Classification::describe() const {
-  const Shape& input = spec().input;
   std::string changes;
   if (options_.augmentation && !options_.augmentation->empty()) changes = options_.augmentation->to_string();
   if (options_.on_device) changes = options_.on_device->to_string() + " on the device";
-  return fmt::format("{} training and {} test images of {}x{}x{}, {} classes{}",
-                     grouped(options_.train->size()), grouped(options_.test->size()), input[0], input[1],
-                     input[2], spec().classes, changes.empty() ? "" : ", augmented by " + changes);
+  return fmt::format("{} training and {} test {}, {} classes{}", grouped(options_.train->size()),
+                     grouped(options_.test->size()), inputs_text(spec()), spec().classes,
+                     changes.empty() ? "" : ", augmented by " + changes);
 }
 
 Forward Classification::forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const {

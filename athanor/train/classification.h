@@ -38,7 +38,9 @@ class Classification final : public DatasetTask<ClassificationOptions> {
   explicit Classification(const TrainConfig& config);
 
   std::string describe() const override;
-  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PictureScoring>(); }
+  std::shared_ptr<const Scoring> scoring() const override {
+    return std::make_shared<ClassScoring>(spec().columns.empty());
+  }
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override;
   TensorType target_type(int64_t batch_size) const override;
 };

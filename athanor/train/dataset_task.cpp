@@ -35,6 +35,11 @@ Splits open_both_splits(const TrainConfig& config, DataOptions data) {
   return splits;
 }
 
+std::string inputs_text(const ExampleSpec& spec) {
+  if (!spec.columns.empty()) return fmt::format("examples of {} numbers", spec.input[2]);
+  return fmt::format("images of {}x{}x{}", spec.input[0], spec.input[1], spec.input[2]);
+}
+
 void check_splits(const Dataset& train, const Dataset& test, int64_t batch_size, const std::string& many,
                   const std::string& place) {
   if (test.spec().input != train.spec().input)

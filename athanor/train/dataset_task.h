@@ -36,6 +36,9 @@ Options dataset_options(const TrainConfig& config, const Splits& splits) {
   return options;
 }
 
+/// "images of 3x32x32", or "examples of 7 numbers".
+std::string inputs_text(const ExampleSpec& spec);
+
 /// Throws Error(shape) if the splits differ in shape, Error(usage) if there is less than a batch.
 /// `many`: "images".
 void check_splits(const Dataset& train, const Dataset& test, int64_t batch_size, const std::string& many,

@@ -50,6 +50,12 @@ Learner::Learner(const Task& task, const TrainConfig& config, Device device)
                 average_ ? average_->variables() : std::vector<nn::Variable>());
 }
 
+int64_t Learner::trained_count() const {
+  int64_t count = 0;
+  for (const nn::Parameter& one : optimizer_->parameters()) count += one.size();
+  return count;
+}
+
 PendingStep Learner::build(const std::vector<BatchPart>& parts) {
   const StepOptions options{.loss = [this](nn::Module& model, const Tensor& x,
                                            const Tensor& wanted) { return task_.forward(model, x, wanted); },

@@ -34,6 +34,8 @@ class Learner {
   const std::string& init_note() const { return init_note_; }
   /// What add_adapters() says; "" without --lora.
   const std::string& adapter_note() const { return adapter_note_; }
+  /// How many numbers are trained.
+  int64_t trained_count() const;
   bool scales_loss() const { return scaler_.has_value(); }
 
   /// Builds a step and has it computed. When interrupted before it has changed anything, all is as before;

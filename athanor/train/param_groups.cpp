@@ -8,7 +8,6 @@
 #include "athanor/base/error.h"
 #include "athanor/base/text.h"
 #include "athanor/nn/lora.h"
-#include "athanor/train/scoring.h"
 
 namespace athanor {
 namespace {
@@ -57,13 +56,8 @@ std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
 std::string add_adapters(nn::Module& model, const TrainConfig& config) {
   if (config.lora == 0) return {};
   try {
-    if (const int64_t layers = nn::add_lora(model, {.rank = config.lora, .alpha = config.lora_alpha})) {
-      int64_t trained = 0;
-      for (const nn::Parameter& one : model.parameters())
-        if (is_trained_with_adapters(one)) trained += one.size();
-      return fmt::format("adapters of rank {} beside {} layers; {} of {} parameters are trained", config.lora,
-                         layers, grouped(trained), grouped(model.parameter_count()));
-    }
+    if (const int64_t layers = nn::add_lora(model, {.rank = config.lora, .alpha = config.lora_alpha}))
+      return fmt::format("adapters of rank {} beside {} layers", config.lora, layers);
   } catch (const Error& error) {
     throw Error(ErrorCode::usage, error.problem(), "--lora", error.hint());
   }

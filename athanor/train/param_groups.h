@@ -14,9 +14,9 @@ namespace athanor {
 std::vector<optim::ParamGroup> param_groups(const TrainConfig& config,
                                             const std::vector<nn::Parameter>& parameters);
 
-/// Gives the model adapters where `config.lora` asks for them, and says what is trained then: "adapters of
-/// rank 8 beside 12 layers; 13,824 of 117,168 parameters are trained". "" where it does not. Throws
-/// Error(usage) where there are no layers for them, or the rank is too large.
+/// Gives the model adapters where `config.lora` asks for them, and says which: "adapters of rank 8 beside 12
+/// layers". "" where it does not. Throws Error(usage) where there are no layers for them, or the rank is too
+/// large.
 std::string add_adapters(nn::Module& model, const TrainConfig& config);
 
 /// Drops the gradients of other parameters, so that they are not computed.

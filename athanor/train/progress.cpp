@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "athanor/base/text.h"
+#include "athanor/base/utf8.h"
 #include "athanor/base/wrap.h"
 #include "athanor/train/confusion_svg.h"
 #include "athanor/train/sampling.h"
@@ -120,9 +121,13 @@ void Progress::started(const RunFacts& facts) {
   facts_ = facts;
   shown_at_ = Clock::now();
   const TrainConfig& config = facts.config;
-  row("model ", fmt::format("{}, {} parameters", config.model, grouped(facts.parameters)));
+  row("model ", fmt::format("{}, {} parameters{}", config.model, grouped(facts.parameters),
+                            facts.trained == 0 || facts.trained == facts.parameters
+                                ? ""
+                                : fmt::format(", {} of them trained", grouped(facts.trained))));
   if (!facts.init_note.empty()) row("init  ", facts.init_note);
   if (!facts.adapter_note.empty()) row("lora  ", facts.adapter_note);
+  if (!config.freeze.empty()) row("frozen", config.freeze);
   row("data  ", fmt::format("{}, {}", config.data, facts.data));
   row("device", fmt::format("{}: {}, {} thread{} ({})", to_string(facts.device.device), facts.device.name,
                             facts.threads, facts.threads == 1 ? "" : "s", facts.device_why));
@@ -225,7 +230,7 @@ void Progress::epoch_ended(const EpochMetrics& epoch) {
 }
 
 void Progress::sampled(int64_t /*step*/, const std::string& text) {
-  std::string shown = without_controls(text);
+  std::string shown = without_controls(valid_utf8(text));
   for (size_t at = 0; (at = shown.find('\n', at)) != std::string::npos; at += 5) shown.insert(at + 1, "    ");
   line(faint("    " + shown));
 }

@@ -92,15 +92,6 @@ RegressionOptions regression_options(const TrainConfig& config, const Splits& sp
   return options;
 }
 
-Unit NumberScoring::unit() const {
-  if (pictures_) return {};
-  return {.one = "example",
-          .many = "examples",
-          .rate = "examples/s",
-          .rate_field = "examples_per_second",
-          .rated = "examples"};
-}
-
 std::vector<Measure> NumberScoring::measures(double /*mean_loss*/, double r2) const {
   return {{"r2", r2, fmt::format("R² {:.4f}", r2)}};
 }
@@ -121,18 +112,14 @@ Regression::Regression(const TrainConfig& config)
 
 Regression::Regression(RegressionOptions options) : DatasetTask(std::move(options)) {
   if (options_.train)
-    check_splits(*options_.train, *options_.test, options_.batch_size,
-                 spec().columns.empty() ? "images" : "examples", options_.data_name);
+    check_splits(*options_.train, *options_.test, options_.batch_size, scoring()->unit().many,
+                 options_.data_name);
   test_variance_ = variances_of(*options_.test);
 }
 
 std::string Regression::describe() const {
-  const Shape& input = spec().input;
-  const std::string inputs = spec().columns.empty()
-                                 ? fmt::format("images of {}x{}x{}", input[0], input[1], input[2])
-                                 : fmt::format("examples of {} numbers", input[2]);
   return fmt::format("{} training and {} test {}, to predict {}", grouped(options_.train->size()),
-                     grouped(options_.test->size()), inputs, join(spec().class_names));
+                     grouped(options_.test->size()), inputs_text(spec()), join(spec().class_names));
 }
 
 std::shared_ptr<const Scoring> Regression::scoring() const {

@@ -16,7 +16,7 @@ namespace athanor {
 class NumberScoring final : public Scoring {
  public:
   explicit NumberScoring(bool pictures) : pictures_(pictures) {}
-  Unit unit() const override;
+  Unit unit() const override { return pictures_ ? Unit{} : examples_unit(); }
   Quality quality() const override { return {.field = "r2", .title = "R²"}; }
   std::vector<Measure> measures(double mean_loss, double r2) const override;
   std::string bar(double mean_loss, double r2) const override;

@@ -94,10 +94,12 @@ std::string figures_of(const RunInfo& run, const json& summary) {
       "test_perplexity", [](double value) { return fmt::format("{:.2f}", value); }, "perplexity");
   const auto short_form = [](double value) { return fmt::format("{:.5g}", value); };
   number("test_mean_iou", percent, "mean IoU over classes");
+  const auto has = [&](const char* name) { return summary.is_object() && summary.contains(name); };
   if (!text)
     number("test_accuracy", percent,
-           summary.is_object() && summary.contains("test_mean_iou") ? "of test pixels right"
-                                                                    : "of test images right");
+           has("test_mean_iou")         ? "of test pixels right"
+           : has("examples_per_second") ? "of test examples right"
+                                        : "of test images right");
   number("test_r2", plain, "R\u00b2 of test examples");
   number("test_rmse", short_form, "RMSE");
   number("test_mae", short_form, "mean absolute error");

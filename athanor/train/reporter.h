@@ -25,11 +25,12 @@ struct RunFacts {
   std::string batch_note = {};      // why the batch is smaller than its default; "" where it is not
   std::string trust;                // why the device's numbers may be wrong; "" where they are not
   int64_t threads = 0, parameters = 0;
+  int64_t trained = 0;            // of the parameters
   std::string init_note = {};     // where the first values are from; "" where they are drawn
   std::string adapter_note = {};  // of --lora, as Learner says it
   std::string data;               // "60,000 training and 10,000 test images of 1x28x28, 10 classes"
   int64_t test_count = 0;         // images, or tokens
-  std::shared_ptr<const Scoring> scoring = std::make_shared<PictureScoring>();
+  std::shared_ptr<const Scoring> scoring = std::make_shared<ClassScoring>();
   int64_t steps_before = 0;  // made earlier by the run that is resumed
   int64_t steps_in_epoch = 0;
   int64_t steps_in_all = 0;  // when nothing stops it

@@ -11,17 +11,25 @@ std::string grouped(int64_t number) {
   return text;
 }
 
-std::vector<Measure> PictureScoring::measures(double /*mean_loss*/, double accuracy) const {
+Unit examples_unit() {
+  return {.one = "example",
+          .many = "examples",
+          .rate = "examples/s",
+          .rate_field = "examples_per_second",
+          .rated = "examples"};
+}
+
+std::vector<Measure> ClassScoring::measures(double /*mean_loss*/, double accuracy) const {
   return {{"accuracy", accuracy, fmt::format("accuracy {:.1f} %", 100 * accuracy)}};
 }
 
-std::string PictureScoring::bar(double /*mean_loss*/, double accuracy) const {
+std::string ClassScoring::bar(double /*mean_loss*/, double accuracy) const {
   return fmt::format("acc {:4.1f} %", 100 * accuracy);
 }
 
-ResultText PictureScoring::in_words(double /*mean_loss*/, double accuracy, int64_t count) const {
+ResultText ClassScoring::in_words(double /*mean_loss*/, double accuracy, int64_t count) const {
   return {fmt::format("{:.1f} %", 100 * accuracy),
-          fmt::format(" of {} test images are right", grouped(count))};
+          fmt::format(" of {} test {} are right", grouped(count), unit().many)};
 }
 
 }  // namespace athanor

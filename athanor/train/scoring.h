@@ -63,17 +63,24 @@ class Scoring {
   virtual std::string use() const = 0;
 };
 
+/// Of rows of a table and the like, which are no images.
+Unit examples_unit();
+
 /// Classification: accuracy.
-class PictureScoring final : public Scoring {
+class ClassScoring final : public Scoring {
  public:
-  Unit unit() const override { return {}; }
+  explicit ClassScoring(bool pictures = true) : pictures_(pictures) {}
+  Unit unit() const override { return pictures_ ? Unit{} : examples_unit(); }
   std::vector<Measure> measures(double mean_loss, double accuracy) const override;
   std::string bar(double mean_loss, double accuracy) const override;
   ResultText in_words(double mean_loss, double accuracy, int64_t count) const override;
   double score(double /*mean_loss*/, double accuracy, const TestMeasures& /*more*/) const override {
     return accuracy;
   }
-  std::string use() const override { return "predict IMAGE"; }
+  std::string use() const override { return pictures_ ? "predict IMAGE" : "predict FILE.csv"; }
+
+ private:
+  bool pictures_;
 };
 
 }  // namespace athanor

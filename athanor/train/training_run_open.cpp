@@ -139,6 +139,7 @@ RunFacts TrainingRun::facts() const {
           .trust = trust_note(device_.device),
           .threads = cpu_threads(),
           .parameters = learner_ ? learner_->model().parameter_count() : 0,
+          .trained = learner_ ? learner_->trained_count() : 0,
           .init_note = learner_ ? learner_->init_note() : "",
           .adapter_note = learner_ ? learner_->adapter_note() : "",
           .data = task_->describe(),

@@ -120,6 +120,11 @@ TEST_F(Data, RefusesWhatIsNoDataset) {
   const Outcome missing = run({"data", "nowhere"});
   EXPECT_EQ(missing.exit_code, 1);
   EXPECT_THAT(missing.err, HasSubstr("nowhere"));
+  if (!std::filesystem::exists("/usr/share/datasets/emnist")) {
+    std::filesystem::create_directory(folder_ / "emnist-letters");
+    EXPECT_THAT(run({"data", "emnist-letters"}).err,
+                HasSubstr("For the folder here, write ./emnist-letters"));
+  }
   const Outcome augment = run({"data", "fashion-mnist", "--augment", "flp"});
   EXPECT_EQ(augment.exit_code, 2);
   EXPECT_THAT(augment.err, HasSubstr("Did you mean 'flip'?"));
@@ -171,6 +176,10 @@ TEST_F(Data, AModelLearnsATable) {
                                "0.02", "--out", "r", "--threads", "1"});
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.out, HasSubstr("100.0 %"));
+  for (const char* said : {"test examples of 3 numbers, 2 classes", "test examples are right",
+                           "examples a second", "predict FILE.csv"})
+    EXPECT_THAT(trained.out, HasSubstr(said));
+  EXPECT_EQ(trained.out.find("image"), std::string::npos) << trained.out;
   const Outcome tested = run({"eval", "r", "--json"});
   EXPECT_EQ(json::parse(tested.out).at("test_accuracy"), 1.0) << "by the encoding in the checkpoint";
   write_file_atomically(folder_ / "new.csv", std::string("kind,width\na,55\n,11\n"));  // without the class
@@ -178,7 +187,7 @@ TEST_F(Data, AModelLearnsATable) {
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const json rows = json::parse(predicted.out);
   ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0].at("image"), "new.csv, example 1");
+  EXPECT_EQ(rows[0].at("example"), "new.csv, example 1");
   EXPECT_EQ(rows[0].at("predictions").at(0).at("name"), "large");
   EXPECT_EQ(rows[1].at("predictions").at(0).at("name"), "small");
   const Outcome wrong = run({"predict", "t.png", "--checkpoint", "r"});

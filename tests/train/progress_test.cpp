@@ -55,6 +55,19 @@ TEST(Progress, SaysHowLongTheRunIs) {
   EXPECT_THAT(said(run), HasSubstr("7 steps (an epoch has 5),"));
 }
 
+TEST(Progress, SaysWhatIsTrained) {
+  const auto said = [](int64_t trained, const std::string& freeze) {
+    RunFacts run = facts();
+    run.parameters = 5000, run.trained = trained, run.config.freeze = freeze;
+    std::ostringstream out;
+    Progress(out, {.interactive = false}).started(run);
+    return out.str();
+  };
+  EXPECT_THAT(said(1200, "conv1.*"),
+              AllOf(HasSubstr("5,000 parameters, 1,200 of them trained\n"), HasSubstr("frozen  conv1.*\n")));
+  EXPECT_THAT(said(5000, ""), AllOf(HasSubstr("5,000 parameters\n"), Not(HasSubstr("frozen"))));
+}
+
 TEST(Progress, ShowsHowFarTestingIs) {
   std::ostringstream out;
   Progress progress(out, {.interactive = true});

@@ -86,6 +86,10 @@ TEST_F(RunOptions, FrozenParametersStay) {
     EXPECT_EQ(after.model.at(name).bytes == array.bytes, frozen) << name;
     EXPECT_EQ(after.optimizer.contains(name + ".momentum_buffer"), !frozen) << name;
   }
+  const Classification task(config_);
+  const Learner learner(task, config_, Device{});
+  EXPECT_EQ(learner.trained_count(), learner.model().parameter_count() - before.at("fc1.weight").size() -
+                                         before.at("fc1.bias").size() - before.at("fc2.bias").size());
   config_.freeze = "conv9.*";
   expect_error(ErrorCode::usage, {"conv9", "--freeze", "fc1.weight"}, [&] { train("b"); });
   config_.freeze = "*";

@@ -127,7 +127,7 @@ class Autoencoding final : public Task {
  public:
   const ExampleSpec& spec() const override { return spec_; }
   std::string describe() const override { return "one batch"; }
-  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<PictureScoring>(); }
+  std::shared_ptr<const Scoring> scoring() const override { return std::make_shared<ClassScoring>(); }
   std::unique_ptr<nn::Module> make_model() const override { return std::make_unique<nn::Linear>(4, 4); }
   Forward forward(nn::Module& model, const Tensor& inputs, const Tensor& targets) const override {
     return {mse_loss(model(inputs), targets), Tensor::scalar(int64_t{0}, DType::i64)};
