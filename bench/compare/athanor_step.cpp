@@ -58,12 +58,11 @@ Workload make_workload(const std::string& name) {
   if (name == "transformer")
     return gpt2({.vocabulary = 256, .positions = 128, .layers = 6, .dimensions = 256, .heads = 4}, 128);
   if (name == "gpt2-small") return gpt2({}, 1024);
-  if (name == "bert-small")
-    return {std::make_unique<nn::BertForMaskedLM>(
-                nn::BertOptions{.layers = 4, .dimensions = 512, .heads = 8, .pooler = false}),
-            {128},
-            30522,
-            true};
+  const auto bert = [](const nn::BertOptions& options) {
+    return Workload{std::make_unique<nn::BertForMaskedLM>(options), {128}, 30522, true};
+  };
+  if (name == "bert-small") return bert({.layers = 4, .dimensions = 512, .heads = 8, .pooler = false});
+  if (name == "bert-base") return bert({.layers = 12, .dimensions = 768, .heads = 12, .pooler = false});
   const Shape picture = name == "resnet50"           ? Shape{3, 224, 224}
                         : name.starts_with("resnet") ? Shape{3, 32, 32}
                                                      : Shape{1, 28, 28};
@@ -207,7 +206,7 @@ int main(int argc, char** argv) {
   Settings settings;
   CLI::App app("Times whole training steps on random pictures or tokens.");
   app.add_option("--model", settings.model,
-                 "mlp, cnn, resnet18, resnet34, resnet50, transformer, gpt2-small or bert-small");
+                 "mlp, cnn, resnet18, resnet34, resnet50, transformer, gpt2-small, bert-small or bert-base");
   app.add_option("--optimizer", settings.optimizer, "sgd (with momentum 0.9, the default), adam or adamw");
   app.add_option("--precision", settings.precision, "f32, tf32, bf16 or f16");
   app.add_option("--device", settings.device, "cpu, opencl:0, ...");

@@ -171,6 +171,11 @@ const std::map<std::string, std::function<Problem()>>& problems() {
        [] {
          return Problem{{numbers({8, 16, 128, 64})}, [](const auto& in) { return rotary_embedding(in[0]); }};
        }},
+      {"rotary interleaved",
+       [] {
+         return Problem{{numbers({8, 16, 128, 64})},
+                        [](const auto& in) { return rotary_embedding(in[0], {}, {.interleaved = true}); }};
+       }},
       {"attention grouped",
        [] {
          return Problem{{numbers({8, 16, 128, 64}), numbers({8, 4, 128, 64}), numbers({8, 4, 128, 64})},

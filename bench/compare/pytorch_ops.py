@@ -51,13 +51,14 @@ def roi():
     return [numbers(2, 64, 50, 50)], lambda x: roi_align(x, boxes, 7, 0.0625, 2)
 
 
-def rotary():
+def rotary(interleaved):
     angle = torch.arange(128)[:, None] * 10000 ** (-torch.arange(32) / 32)
     c, s = torch.cos(angle), torch.sin(angle)
 
     def turned(x):
-        a, b = x.chunk(2, -1)
-        return torch.cat([a * c - b * s, b * c + a * s], -1)
+        a, b = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+        both = a * c - b * s, b * c + a * s
+        return torch.stack(both, -1).flatten(-2) if interleaved else torch.cat(both, -1)
     return [numbers(8, 16, 128, 64)], turned
 
 
@@ -97,7 +98,8 @@ PROBLEMS = {
                        lambda x, w: F.conv3d(x, w, padding=1)),
     "rms_norm": lambda: ([numbers(8, 128, 1024), numbers(1024)], lambda x, w: F.rms_norm(x, [1024], w, 1e-5)),
     "swiglu": lambda: ([numbers(8, 128, 1024), numbers(8, 128, 1024)], lambda a, b: F.silu(a) * b),
-    "rotary_embedding": rotary,
+    "rotary_embedding": lambda: rotary(False),
+    "rotary interleaved": lambda: rotary(True),
     "attention grouped": lambda: ([numbers(8, 16, 128, 64), numbers(8, 4, 128, 64), numbers(8, 4, 128, 64)],
                                   lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True,
                                                                                  enable_gqa=True)),

@@ -20,7 +20,7 @@ def memory_of_process(name):
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "resnet18", "resnet34", "resnet50", "transformer", "gpt2-small",
-                                                            "bert-small"])
+                                                            "bert-small", "bert-base"])
 parser.add_argument("--batch", type=int, default=128)
 parser.add_argument("--steps", type=int, default=50)
 parser.add_argument("--warmup", type=int, default=10)
@@ -153,7 +153,7 @@ PICTURES = {"mlp": (mlp, (1, 28, 28), 10), "cnn": (cnn, (1, 28, 28), 10), "resne
             "resnet34": (lambda: small_resnet((3, 4, 6, 3)), (3, 32, 32), 10),
             "resnet50": (resnet50, (3, 224, 224), 1000)}
 TEXTS = {"transformer": (Gpt2, 128, (256, 128, 6, 256, 4)), "gpt2-small": (Gpt2, 1024, (50257, 1024, 12, 768, 12)),
-         "bert-small": (Bert, 128, (30522, 512, 4, 512, 8))}
+         "bert-small": (Bert, 128, (30522, 512, 4, 512, 8)), "bert-base": (Bert, 128, (30522, 512, 12, 768, 12))}
 
 
 def workload():
