@@ -71,6 +71,22 @@ class Chooser {
     return fits(placed(selection), limit) ? std::optional(selection) : std::nullopt;
   }
 
+  /// Without what the plan, as it is placed, can keep after all, the dearest first.
+  Selection trimmed(Selection selection, int64_t limit) const {
+    constexpr size_t most_tried = 32;
+    std::vector<int> chosen = dearest(selection);
+    if (chosen.size() > most_tried) chosen.resize(most_tried);
+    for (const int v : chosen) {
+      Selection without = without_value(selection, v);
+      const Device device = plan_.values[static_cast<size_t>(v)].type.device;
+      const Reruns::Outcome then = reruns_.outcome(without, device);
+      if (then.possible && then.seconds < reruns_.outcome(selection, device).seconds &&
+          fits(placed(without), limit))
+        selection = std::move(without);
+    }
+    return selection;
+  }
+
   struct Least {
     Selection selection;
     int64_t bytes;
@@ -146,16 +162,25 @@ class Chooser {
     return true;
   }
 
-  // Keeps what need not be computed again after all, the dearest first.
-  void take_back(Selection& selection, Device device, int64_t target) const {
+  // What was chosen, the dearest first.
+  std::vector<int> dearest(const Selection& selection) const {
     std::vector<int> chosen;
     for (const int v : reruns_.candidates())
       if (selection[static_cast<size_t>(v)] != by_hand_[static_cast<size_t>(v)]) chosen.push_back(v);
     std::ranges::stable_sort(chosen, std::greater(), [&](int v) { return reruns_.rerun_seconds(v); });
+    return chosen;
+  }
+
+  Selection without_value(Selection selection, int v) const {
+    selection[static_cast<size_t>(v)] = by_hand_[static_cast<size_t>(v)];
+    return selection;
+  }
+
+  // Keeps what need not be computed again after all, the dearest first.
+  void take_back(Selection& selection, Device device, int64_t target) const {
     double seconds = reruns_.outcome(selection, device).seconds;
-    for (const int v : chosen) {
-      Selection without = selection;
-      without[static_cast<size_t>(v)] = by_hand_[static_cast<size_t>(v)];
+    for (const int v : dearest(selection)) {
+      Selection without = without_value(selection, v);
       const Reruns::Outcome then = reruns_.outcome(without, device);
       if (then.possible && then.excess(target) == 0 && then.seconds <= seconds)
         selection = std::move(without), seconds = then.seconds;
@@ -224,6 +249,7 @@ Plan recompute(Plan plan, const CompileOptions& options) {
       if (least.bytes > limit) refuse(plan, options, least.bytes, true);
       selection = std::move(least.selection);
     }
+    selection = chooser.trimmed(std::move(selection), limit);
   }
   Plan result = chooser.placed(selection);
   result.recomputed = account_for(plan, result, chooser.reruns());

@@ -249,6 +249,35 @@ TEST(Recompute, ComputesAgainWhatIsCheapByMeasuredTime) {
   }
 }
 
+// What is alive at one time takes less than what its places take, so a target is first set too low.
+TEST(Recompute, AHigherLimitCostsNoMoreTime) {
+  const Limited deterministic(0);
+  const auto model = nn::make_model("resnet18", {3, 32, 32}, 10);
+  const Tensor x = Tensor::placeholder({DType::f32, {64, 3, 32, 32}, {}}),
+               y = Tensor::placeholder({DType::i64, {64}, {}});
+  const Tensor loss = cross_entropy((*model)(x), y);
+  loss.backward();
+  std::vector<Tensor> results{loss};
+  for (const nn::Parameter& one : model->parameters()) results.push_back(one.take_grad());
+  const Plan whole = *plan_for(results);
+  CompileOptions options = compile_options();
+  double higher = 0;
+  int limits = 0;
+  for (int percent = 96; percent > 0; percent -= 2, ++limits) {
+    options.memory_limit = whole.planned_memory_bytes() * percent / 100;
+    Plan less;
+    try {
+      less = recompute(whole, options);
+    } catch (const Error&) {
+      break;  // below the least
+    }
+    expect_fits(less, options.memory_limit);
+    EXPECT_GE(less.recomputed.share + 0.005, higher) << percent;
+    higher = less.recomputed.share;
+  }
+  EXPECT_GE(limits, 10);
+}
+
 TEST(Checkpoint, ComputesAgainWhatLiesBetweenResults) {
   const Limited deterministic(0);
   const Tensor x = pictures(4, 16), y = labels({4});
