@@ -46,6 +46,7 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
   KernelRequest request{
       &find_op("batch_matmul"), {}, {}, {{dtype, shape, {}, contiguous_strides(shape)}}, {}};
   for (const TestOperand& input : inputs) request.inputs.push_back(input.desc);
+  const bool along_k = inputs[0].desc.strides[2] == 1 && inputs[1].desc.strides[1] == 1;
   std::vector<double> want;
   int tried = 0;
   for (const DeviceInfo& info : gpu_devices()) {
@@ -56,18 +57,19 @@ int check_local(const std::vector<TestOperand>& inputs, bool boxes_only = false,
     for (const MatrixUnit& unit : traits_of(device).matrix_units) {
       if (!unit.reads_local() || unit.input != dtype) continue;
       traits.matrix_units = {&unit, 1};
+      request.tf32 = unit.tf32;
       auto candidates = gpu_candidates(request, traits);
       std::erase_if(candidates, [](const GpuCandidate& one) { return !is_tiled(one); });
       if (boxes_only)
         std::erase_if(candidates, [](const GpuCandidate& one) { return !one.parameters.contains("boxes"); });
-      EXPECT_TRUE(!candidates.empty() || (boxes_only && !traits.box_copies))
-          << unit.name << ": " << request.key();
+      const bool boxes = traits.box_copies && (unit.turns_local() || along_k);
+      EXPECT_TRUE(!candidates.empty() || (boxes_only && !boxes)) << unit.name << ": " << request.key();
       for (const GpuCandidate& candidate : reduced(std::move(candidates)))
         runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
     }
     if (runs.empty()) continue;
     if (want.empty()) want = reference_of(request, inputs);
-    expect_all_near(runs, want, tolerance_of(dtype), request.key());
+    expect_all_near(runs, want, request.tf32 ? request.rounding() : tolerance_of(dtype), request.key());
     tried += static_cast<int>(runs.size());
   }
   return tried;
@@ -195,6 +197,8 @@ TEST_P(GpuTiles, CopiesOfBoxes) {
   tried += check(operands({2, 128, 200}, {25600, 1, 128}, {2, 200, 192}, {38400, 192, 1}));
   tried += check(operands({2, 24, 1024}, {24576, 1, 24}, {2, 1024, 32}, {32768, 32, 1}), 8);
   tried += check(operands({1, 40, 1000}, {40000, 1000, 1}, {1, 1000, 48}, {48000, 48, 1}));
+  tried += check(operands({1, 200, 136}, {27200, 136, 1}, {1, 136, 264}, {35904, 1, 136}));
+  tried += check(operands({2, 24, 1032}, {24768, 1032, 1}, {2, 1032, 32}, {0, 1, 1032}), 8);
   std::vector<TestOperand> inputs = operands({1, 40, 48}, {1920, 48, 1}, {1, 48, 56}, {2688, 56, 1});
   for (TestOperand& input : inputs) {
     input.memory.insert(input.memory.begin(), 48, std::byte{0xff});
@@ -202,6 +206,66 @@ TEST_P(GpuTiles, CopiesOfBoxes) {
   }
   tried += check(inputs);
   if (tried == 0) GTEST_SKIP() << "no device here copies boxes";
+}
+
+// Units that read local memory, with each way in which matrices get there, and those that read registers.
+TEST(GpuTf32Tiles, UnitsRoundFactorsAlike) {
+  ATHANOR_NEEDS_GPU();
+  const int64_t m = 72, k = 136, n = 72;
+  int tried = 0;
+  for (const Ints& b_strides : {Ints{k * n, n, 1}, Ints{k * n, 1, k}}) {
+    const std::vector<TestOperand> inputs = {
+        view(DType::f32, {1, m, k}, 1), view(DType::f32, {1, k, n}, 2, b_strides), view(DType::f32, {n}, 3),
+        view(DType::f32, {1}, 4), view(DType::f32, {1, m, n}, 5)};
+    KernelRequest request =
+        request_of(find_op("batch_matmul"), {}, inputs, DType::f32, {1, m, n}, {}, {.chain = true});
+    request.tf32 = true;
+    const std::vector<double> want = reference_of(request, inputs);
+    for (const DeviceInfo& info : gpu_devices()) {
+      gpu::GpuDevice& device = gpu::gpu_device(info.device);
+      GpuTraits traits = traits_of(device);
+      traits.compute_units = 1;
+      std::vector<testing::Run> runs;
+      for (const MatrixUnit& unit : traits_of(device).matrix_units) {
+        if (!unit.tf32) continue;
+        traits.matrix_units = {&unit, 1};
+        const GpuCandidate candidate = gpu_candidates(request, traits).front();
+        runs.push_back({candidate.name, run_on(device, candidate, inputs, request.output())});
+      }
+      if (runs.empty()) continue;
+      expect_all_near(runs, want, request.rounding(), request.key());
+      expect_all_near(runs, runs.front().values, tolerance_of(DType::f32), request.key());
+      tried += static_cast<int>(runs.size());
+    }
+  }
+  if (tried == 0) GTEST_SKIP() << "no device here multiplies in tf32";
+}
+
+/// The first guess of a product in tf32 on sm_90a.
+GpuCandidate tf32_on_sm_90a(const Ints& a_strides, const Ints& b_strides) {
+  const auto matrix = [](const Ints& strides) {
+    return OperandDesc{DType::f32, {1, 4096, 4096}, {}, strides};
+  };
+  KernelRequest request{&find_op("batch_matmul"),
+                        {},
+                        {matrix(a_strides), matrix(b_strides)},
+                        {matrix({4096 * 4096, 4096, 1})},
+                        {}};
+  request.tf32 = true;
+  GpuTraits traits;
+  add_architecture(traits, GpuTarget::cuda, "sm_90a");
+  set_driver_facts(traits, GpuTarget::cuda, "sm_90a");
+  return gpu_candidates(request, traits).front();
+}
+
+// Matrices that lie along k are copied as they are; others are turned on their way.
+TEST(GpuTf32Tiles, LocalMatricesLead) {
+  const Ints rows{4096 * 4096, 4096, 1}, columns{4096 * 4096, 1, 4096};
+  for (const auto& [a, b] : {std::pair{rows, rows}, {rows, columns}, {columns, rows}, {columns, columns}}) {
+    const GpuCandidate candidate = tf32_on_sm_90a(a, b);
+    EXPECT_TRUE(candidate.name.starts_with("tf32 wgmma")) << candidate.name;
+    EXPECT_EQ(candidate.parameters.contains("boxes"), a == rows && b == columns) << candidate.name;
+  }
 }
 
 /// Whole numbers, whose sums are exact in i32 and in f32.

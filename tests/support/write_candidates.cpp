@@ -5,8 +5,8 @@
 // ("gfx1100", "sm_86") candidates for its matrix units are among them; `opencl` with 8 or 16 has those for
 // Intel's units of as many lanes, or with an architecture its own. A plan for a GPU that is not there has the
 // first candidate of each op only. launches.json says what each needs. `products`: only the first candidate,
-// and the first that copies boxes, of products of 4096 x 4096 and, where there are matrix units, of GPT-2
-// small's attention; `convolutions`: of ResNet-50's, in f16 where the chip has matrix units, else in f32.
+// and the first that copies boxes or not, of products of 4096 x 4096 and, where there are matrix units, of
+// GPT-2 small's attention; `convolutions`: of ResNet-50's, in f16 where the chip has matrix units, else f32.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -85,14 +85,17 @@ class Writer {
     }
     const bool all_memory = request.op->name.ends_with("batch_matmul") ||
                             request.op->name.find("attention") != std::string::npos || !title.empty();
-    auto candidates = gpu_candidates(request, all_memory ? own_ : traits_);
-    if (first_only_) {
-      const auto boxes = std::ranges::find_if(
-          candidates, [](const GpuCandidate& one) { return one.parameters.contains("boxes"); });
-      if (boxes != candidates.end()) candidates[1] = *boxes;
-      candidates.resize(boxes == candidates.end() ? 1 : 2);
-    }
-    for (const GpuCandidate& candidate : candidates) write(candidate, op, dtype, title);
+    add(request, all_memory ? own_ : traits_, to_string(dtype), title);
+  }
+
+  /// A product of square matrices whose factors are rounded to tf32, where the chip multiplies these.
+  void add_tf32(int64_t n, bool b_along_k) {
+    if (std::ranges::none_of(own_.matrix_units, &MatrixUnit::tf32)) return;
+    const OperandDesc matrix{DType::f32, {1, n, n}, {}, {n * n, n, 1}};
+    KernelRequest request{&find_op("batch_matmul"), {}, {matrix, matrix}, {matrix}, {}};
+    request.tf32 = true;
+    if (b_along_k) request.inputs[1].strides = {n * n, 1, n};
+    add(request, own_, "tf32", b_along_k ? "B along k: " : "");
   }
 
   /// The first candidate of each kind for an op's own cases, in one dtype of each kind. Throws
@@ -110,7 +113,8 @@ class Writer {
         for (const TensorType& type : types) request.inputs.push_back(whole(type));
         for (const GpuCandidate& candidate : gpu_candidates(request, own_)) {
           any = true;
-          if (testing::is_first_of_kind(op.name, dtype, candidate.name)) write(candidate, op.name, dtype, {});
+          if (testing::is_first_of_kind(op.name, dtype, candidate.name))
+            write(candidate, op.name, to_string(dtype), {});
         }
       }
     if (!any)
@@ -124,7 +128,22 @@ class Writer {
     return {type.dtype, type.shape, {}, contiguous_strides(type.shape)};
   }
 
-  void write(const GpuCandidate& candidate, const std::string& op, DType dtype, const std::string& title) {
+  void add(const KernelRequest& request, const GpuTraits& traits, std::string_view type,
+           const std::string& title) {
+    auto candidates = gpu_candidates(request, traits);
+    if (first_only_) {
+      const auto by_boxes = [](const GpuCandidate& one) { return one.parameters.contains("boxes"); };
+      const auto other = std::ranges::find(candidates, !by_boxes(candidates.front()), by_boxes);
+      const bool several = other != candidates.end() && std::ranges::any_of(candidates, by_boxes);
+      if (several) candidates[1] = *other;
+      candidates.resize(several ? 2 : 1);
+    }
+    for (const GpuCandidate& candidate : candidates)
+      write(candidate, std::string(request.op->name), type, title);
+  }
+
+  void write(const GpuCandidate& candidate, const std::string& op, std::string_view type,
+             const std::string& title) {
     for (const GpuLaunch& launch : candidate.launches) {
       std::string source = render(launch, target_);
       if (!seen_.insert(source).second) continue;
@@ -134,7 +153,7 @@ class Writer {
       list_.push_back({{"file", name},
                        {"op", op},
                        {"kernel", title + candidate.name},
-                       {"dtype", to_string(dtype)},
+                       {"dtype", type},
                        {"group_size", launch.group_size},
                        {"local_bytes", launch.local_bytes}});
     }
@@ -185,6 +204,7 @@ void write_products(const char* folder, GpuTarget target, std::string_view archi
   const Shape matrix{1, 4096, 4096};
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {matrix, matrix}, matrix);
+  for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
   // GPT-2 small's, of 8 texts.
   if (!matrix_units(target, architecture).empty()) add_attention(writer, DType::f16, {8, 12, 1024, 64}, true);
   writer.finish();
@@ -214,6 +234,7 @@ void write(const char* folder, GpuTarget target, std::string_view architecture) 
   Writer writer(folder, target, architecture, false);
   for (const DType dtype : {DType::f16, DType::bf16})
     writer.add("batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
+  for (const bool b_along_k : {false, true}) writer.add_tf32(4096, b_along_k);
   for (const DType dtype : {DType::i8, DType::f8e4m3, DType::f8e5m2})
     writer.add("wide_batch_matmul", {}, dtype, {{1, 4096, 4096}, {1, 4096, 4096}}, {1, 4096, 4096});
   for (const DType dtype : {DType::f32, DType::bf16})

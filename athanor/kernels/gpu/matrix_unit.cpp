@@ -114,7 +114,8 @@ constexpr MatrixUnit mma(std::string_view name, std::string_view instruction, in
 
 constexpr MatrixUnit wgmma(std::string_view name, std::string_view instruction, int n, DType in) {
   const LaneLayout none{.elements = 0};
-  return {name, instruction, Form::wgmma, 64, n, 16, 128, in, f32, "", none, none, wgmma_out(n)};
+  const int k = 32 / static_cast<int>(size_of(in));
+  return {name, instruction, Form::wgmma, 64, n, k, 128, in, f32, "", none, none, wgmma_out(n)};
 }
 
 constexpr MatrixUnit gfx11[] = {rdna3("__builtin_amdgcn_wmma_f32_16x16x16_f16_w32", f16, f32, "_Float16"),
@@ -180,7 +181,10 @@ constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x128x16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16", 128, f16),
     wgmma("wgmma 64x128x16", "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", 128, bf16),
     wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16", 64, f16),
-    wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16)};
+    wgmma("wgmma 64x64x16", "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", 64, bf16),
+    tf32(wgmma("tf32 wgmma 64x256x8", "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32", 256, f32)),
+    tf32(wgmma("tf32 wgmma 64x128x8", "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32", 128, f32)),
+    tf32(wgmma("tf32 wgmma 64x64x8", "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32", 64, f32))};
 constexpr auto sm_90a = joined(sm_90_wgmma, sm_89);
 
 /// The sum of two products of f16, or four of i8. A lane's rows and columns lie apart, so that lanes read
@@ -290,15 +294,16 @@ std::string local_ptx_text(const MatrixUnit& unit) {
     results += fmt::format("{}%{}", e > 0 ? ", " : "", e);
     outputs += fmt::format("{}\"+f\"(c[{}])", e > 0 ? ", " : "", e);
   }
+  const std::string along = unit.turns_local() ? fmt::format(", %{}, %{}", count + 3, count + 4) : "";
   return fmt::format(
       "template <int ALONG_ROWS, int ALONG_COLUMNS>\n"
       "DEVICE void MULTIPLY_ADD({} &c, u64 a, u64 b) {{\n"
       "  asm volatile(\"{{ .reg .pred add; setp.ne.b32 add, %{}, 0;\"\n"
-      "      \"{} {{{}}}, %{}, %{}, add, 1, 1, %{}, %{}; }}\"\n"
+      "      \"{} {{{}}}, %{}, %{}, add, 1, 1{}; }}\"\n"
       "      : {}\n"
-      "      : \"l\"(a), \"l\"(b), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS), \"r\"(1));\n"
+      "      : \"l\"(a), \"l\"(b), \"r\"(1), \"n\"(ALONG_ROWS), \"n\"(ALONG_COLUMNS));\n"
       "}}\n",
-      sums_type(unit), count + 4, unit.instruction, results, count, count + 1, count + 2, count + 3, outputs);
+      sums_type(unit), count + 2, unit.instruction, results, count, count + 1, along, outputs);
 }
 
 }  // namespace

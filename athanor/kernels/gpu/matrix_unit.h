@@ -51,6 +51,8 @@ struct MatrixUnit {
   /// Whether A and B are not in registers but in local memory, in rows of 128 bytes whose chunks of 16 bytes
   /// are permuted (LOCAL_MATRIX in the kernel language); `a` and `b` have no elements then.
   bool reads_local() const { return form == Form::wgmma; }
+  /// Whether A may lie there along its rows and B along its columns, or only along k.
+  bool turns_local() const { return reads_local() && size_of(input) == 2; }
   /// Whether a lane holds all rows of A at some steps along k, and not one row.
   bool a_by_steps() const { return form == Form::dpas; }
   /// Whether each lane multiplies alone.

@@ -40,7 +40,13 @@ int64_t TileKernel::local_bytes() const {
 
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
-  if (unit_.reads_local() && (!point_.async || point_.stages < 3 || wave_n() != unit_.n)) return false;
+  if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
+  // Through registers, those of a tile wait there beside the sums; elements of two bytes would take one each.
+  constexpr int64_t most_beside_local = 200;
+  if (unit_.reads_local() && !point_.async &&
+      (!a_.reads_registers() || !b_.reads_registers() ||
+       wave_m() * wave_n() / unit_.wave + a_.load_registers() + b_.load_registers() > most_beside_local))
+    return false;
   if (point_.boxes && (!traits.box_copies || !a_.has_boxes() || !b_.has_boxes())) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
@@ -168,7 +174,7 @@ GpuLaunch TileKernel::launch(GpuLaunch::Argument c, const GpuTraits& traits, Gpu
   if (point_.boxes)
     loop_of_boxes();
   else if (unit_.reads_local())
-    loop_of_local_matrices();
+    point_.async ? loop_of_local_matrices() : loop_of_written_matrices();
   else if (point_.async)
     loop_of_copies();
   else

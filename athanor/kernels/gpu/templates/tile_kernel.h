@@ -62,6 +62,7 @@ class TileKernel {
   void loop_of_local_matrices();
   void loop_of_boxes();
   void multiply_local_matrices(const std::string& at);
+  void loop_of_written_matrices();
   void await_local_matrices();
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                  const std::vector<std::string>& values);

@@ -61,4 +61,36 @@ void TileKernel::loop_of_local_matrices() {
   await_local_matrices();
 }
 
+// The same through registers, for what is turned on its way: a stage is read from memory while the one before
+// is multiplied, and written meanwhile. Of three stages one is multiplied, one may still be by other waves,
+// and one is written.
+void TileKernel::loop_of_written_matrices() {
+  const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
+  a_.declare_held(code_);
+  b_.declare_held(code_);
+  const auto store = [&](const std::string& at) {
+    a_.store(code_, at);
+    b_.store(code_, plus(at, a_.elements()));
+  };
+  const auto publish = [&] {
+    code_.line("LOCAL_MATRICES_WRITTEN();");
+    code_.line("LOCAL_BARRIER();");
+  };
+  code_.line(fmt::format("int k_next = k_begin, read_at = 0, write_at = {};", stage));
+  fetch("");
+  store("0");
+  code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
+  publish();
+  fetch("");
+  multiply_local_matrices("read_at");
+  code_.line("MULTIPLY_WAIT(1);");
+  store("write_at");
+  for (const char* at : {"read_at", "write_at"})
+    code_.line(fmt::format("{0} = {0} == {1} ? 0 : {0} + {2};", at, all - stage, stage));
+  code_.close();
+  publish();
+  multiply_local_matrices("read_at");
+  await_local_matrices();
+}
+
 }  // namespace athanor::gpu

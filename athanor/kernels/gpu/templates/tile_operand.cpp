@@ -29,8 +29,8 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
   from_along_k_ = source_.outer.stride() != 1 || source_.k.stride() == 1;
   // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes, and units
   // that read local memory do.
-  const bool unit_turns = is_mma(unit) || unit.reads_local();
-  along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns || size_ != 2);
+  const bool unit_turns = (is_mma(unit) && size_ == 2) || unit.turns_local();
+  along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns);
   if (along().stride() != 1) return;
   const TileAxis& across = from_along_k_ ? source_.outer : source_.k;
   vector_ = chunk_;
@@ -203,7 +203,7 @@ void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, b
       need(fmt::format("{} < {}_left", plus(outer, e), n));
     return text;
   };
-  if (vector_ * from_size_ >= 4) {
+  if (reads_registers()) {
     const int64_t registers = vector_ * from_size_ / 4;
     for (int64_t e = 0; e < chunk_; e += vector_) {
       const Address from = address(code, row, e);
@@ -269,6 +269,18 @@ void TileOperand::store(Code& code, const std::string& at) const {
       chunk += fmt::format(" ^ {} % {}", divided("(" + outer_of("i") + ")", rows_together()), permutations());
     code.line(fmt::format("const int chunk = {};", chunk));
     for (int64_t e = 0; e < chunk_; ++e) {
+      const int64_t permuted = e / rows_together() % permutations();
+      const std::string place =
+          fmt::format("{} + {} * {}", plus(to, e * pitch() + e / bank_chunks * extra()),
+                      permuted == 0 ? "chunk" : fmt::format("(chunk ^ {})", permuted), chunk_);
+      if (turns() * size_ == chunk_bytes) {
+        code.line(fmt::format("u32x4 turned{};", e));
+        for (int64_t row = 0; row < turns(); ++row)
+          code.line(
+              fmt::format("turned{}[{}] = {}_held[{}][{}];", e, row, n, plus(times("i", turns()), row), e));
+        code.line(fmt::format("WRITE_REGISTERS(4, {}, turned{});", place, e));
+        continue;
+      }
       std::string value = fmt::format("{}_held[i][{}]", n, e);
       const char* const half = e % 2 == 0 ? "LOW" : "HIGH";
       if (turns() == 2)
@@ -281,10 +293,7 @@ void TileOperand::store(Code& code, const std::string& at) const {
         };
         value = fmt::format("{}_HALVES({}, {})", half, zipped(0), zipped(2));
       }
-      const int64_t permuted = e / rows_together() % permutations();
-      code.line(fmt::format("WRITE_REGISTERS(1, {} + {} * {}, {});",
-                            plus(to, e * pitch() + e / bank_chunks * extra()),
-                            permuted == 0 ? "chunk" : fmt::format("(chunk ^ {})", permuted), chunk_, value));
+      code.line(fmt::format("WRITE_REGISTERS(1, {}, {});", place, value));
     }
   }
   code.close();

@@ -31,8 +31,10 @@ class TileOperand {
 
   /// Whether the group's items can fill a tile in equal parts, and offsets within it fit 32 bits.
   bool fits() const;
-  /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory, by at least 4 bytes.
-  bool copies() const { return !turned() && !widens() && vector_ * size_ >= 4; }
+  /// Whether memory is read by at least 4 bytes.
+  bool reads_registers() const { return vector_ * from_size_ >= 4; }
+  /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory.
+  bool copies() const { return !turned() && !widens() && reads_registers(); }
   /// Elements of the tile in local memory.
   int64_t elements() const;
 
@@ -46,7 +48,7 @@ class TileOperand {
   /// How many registers an item's loads of a tile take while they wait for memory: elements that are loaded
   /// by themselves have one each.
   int64_t load_registers() const {
-    return share() * loads() * (vector_ * from_size_ >= 4 ? held_registers() : chunk_);
+    return share() * loads() * (reads_registers() ? held_registers() : chunk_);
   }
   /// Reads the item's chunks into its registers. `edge`: zeros from step k_left on.
   void load(Code& code, bool edge) const;
@@ -106,7 +108,7 @@ class TileOperand {
                   const std::string& at) const;
   // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
   int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
-  int64_t extra() const { return turned() && along_k_ ? chunk_ : 0; }
+  int64_t extra() const { return turned() && along_k_ && !unit_.reads_local() ? chunk_ : 0; }
   // Of the swizzle: how many rows share a permutation, and how many permutations there are.
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;
@@ -116,7 +118,8 @@ class TileOperand {
   int64_t held_registers() const { return chunk_ * from_size_ / 4; }  // of a chunk as it was read
   std::string held_element(int64_t element) const;                    // of chunk i, for local memory
   bool turned() const { return along_k_ != from_along_k_; }
-  int64_t turns() const { return 4 / size_; }                           // steps along k in a register
+  // Steps along k that an item turns: those of a register, or, where rows lie without padding, of a chunk.
+  int64_t turns() const { return unit_.reads_local() ? chunk_ : 4 / size_; }
   int64_t loads() const { return turned() && along_k_ ? turns() : 1; }  // for a chunk
   int64_t work() const;                                                 // chunks, or those turned together
   int64_t share() const { return work() / tile_.items; }                // of an item

@@ -51,11 +51,12 @@ constexpr TileShape tf32_shapes[] = {{128, 256, 16, 2, 4, 4}, {128, 128, 16, 2, 
                                      {64, 128, 16, 2, 2, 4},  {64, 64, 32, 2, 2, 3},   {64, 64, 16, 2, 2, 4},
                                      {32, 32, 32, 2, 2, 4}};
 
-// Groups of four waves, of which each has all columns of the tile. Two stages are multiplied at a time. A
-// multiprocessor has room for two groups or three, but for one of 128 x 256 or 64 x 256.
-constexpr TileShape local_shapes[] = {{128, 256, 64, 2, 1, 4}, {128, 128, 64, 2, 1, 3},
-                                      {64, 256, 64, 1, 1, 4},  {128, 64, 64, 2, 1, 4},
-                                      {64, 128, 64, 1, 1, 4},  {64, 64, 64, 1, 1, 4}};
+// Groups of four waves, of which each has all columns of the tile, in steps of 128 bytes. Two stages are
+// multiplied at a time. A multiprocessor has room for two groups or three, but for one of 128 x 256 or
+// 64 x 256.
+constexpr TileShape local_shapes[] = {{128, 256, 128, 2, 1, 4}, {128, 128, 128, 2, 1, 3},
+                                      {64, 256, 128, 1, 1, 4},  {128, 64, 128, 2, 1, 4},
+                                      {64, 128, 128, 1, 1, 4},  {64, 64, 128, 1, 1, 4}};
 
 std::span<const TileShape> shapes_for(const MatrixUnit& unit) {
   if (unit.reads_local()) return local_shapes;
@@ -89,7 +90,8 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
   // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
   // barriers; of two groups one goes on (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
-  if (point.unit->form == MatrixUnit::Form::mma && !point.async && work > 128.0 * 128) waiting *= 1.2;
+  const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
+  if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // CDNA's waves wait at barriers unless their unit holds other groups: gfx942 reaches 52, 85 and 97 % of its
   // peak with one, two and three (tools/check-gpu-kernels --cost).
   if (point.unit->form == MatrixUnit::Form::mfma && rounds > 1) {
@@ -98,13 +100,13 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
     const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
     waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
   }
-  // Before and after its loop a group of 128 x 256 takes as long as 16 steps of 64 on an H100, where it has
-  // the multiprocessor to itself (docs/predicted-speed.md). Others compute meanwhile if there are some.
+  // Before and after its loop a group of 128 x 256 takes as long as 16 steps of 128 bytes on an H100, where
+  // it has the multiprocessor to itself (docs/predicted-speed.md). If there are others, these go on.
   double outside = 0;
   if (point.unit->reads_local()) {
     const int64_t bytes =
         point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
-    outside = traits.most_local_bytes() / bytes > 1 ? 512 : 1024;
+    outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 8 : 16));
   }
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
@@ -172,7 +174,7 @@ std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, c
     while (point.stages > 2 && !TileKernel(p, point).fits(traits)) --point.stages;
     if (!TileKernel(p, point).fits(traits)) point.async = false;
   }
-  if (!point.async) point.stages = std::min<int64_t>(point.stages, 2);
+  if (!point.async) point.stages = std::min(stages, least);
   if (!TileKernel(p, point).fits(traits)) return {};
   return point;
 }
@@ -201,7 +203,9 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       const bool bytes = size_of(unit->input) == 1;
       const bool longer = bytes && unit->form != MatrixUnit::Form::dpas &&
                           (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
-      auto point = fitting(p, *unit, shape, bytes ? 2 * shape.k : shape.k, shape.stages, traits);
+      const int64_t k = unit->reads_local() ? shape.k / static_cast<int64_t>(size_of(unit->input))
+                                            : (bytes ? 2 : 1) * shape.k;
+      auto point = fitting(p, *unit, shape, k, shape.stages, traits);
       if (!point && longer) point = fitting(p, *unit, shape, 4 * shape.k, 1, traits);
       if (!point) continue;
       TilePoint boxes = *point;
