@@ -79,9 +79,9 @@ void TileOperand::declare_parts(Code& code, int sets, int64_t count) const {
                         source_.name, sets, count));
 }
 
-void TileOperand::read_fragments(Code& code, int64_t set, int64_t count, const std::string& step,
+void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std::string& step,
                                  const std::string& at) const {
-  if (by_steps()) return read_steps(code, set, count, step, at);
+  if (by_steps()) return read_steps(code, set, some, step, at);
   const std::string n = source_.name, part = fmt::format("{}_part[{}][i]", n, set);
   const std::string start = plus("tiles", at) + " + " + n + "_at";
   const auto permuted = [&](const std::string& chunk) {
@@ -95,7 +95,7 @@ void TileOperand::read_fragments(Code& code, int64_t set, int64_t count, const s
     return fmt::format("{} + {} * {} + {} * {}", start, step, fragment_k() * pitch(),
                        permuted(fmt::format("{}_chunk + i * {}", n, fragment_outer() / chunk_)), chunk_);
   };
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
+  code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));
   if (unit_.form == MatrixUnit::Form::dot) {
     // The lane's rows or columns; the eight before the first in whole eights share its permutation.
     const int64_t apart = fragment_outer() / pieces();

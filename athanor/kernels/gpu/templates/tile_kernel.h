@@ -52,17 +52,19 @@ class TileKernel {
   void load(bool edge);
   void copy(const std::string& at, bool edge);
   void fetch(const std::string& at);
-  void declare_parts(int sets);
+  void declare_parts(int sets_of_a, int sets_of_b);
   void read(int64_t set, const std::string& step, const std::string& at);
-  void multiply(int64_t set);
+  TileOperand::Range all_columns() const { return {0, wave_n() / unit_.n}; }
+  void multiply(int64_t set, int64_t set_of_b, TileOperand::Range columns);
   int64_t fragment_registers() const;  // of a set of them
   void read_and_multiply(const std::string& at, bool is_last);
+  void read_and_multiply_by_columns(const std::string& at);
   void loop_of_copies();
   void loop_of_registers();
   void loop_of_local_matrices();
+  void loop_of_written_matrices();
   void loop_of_boxes();
   void multiply_local_matrices(const std::string& at);
-  void loop_of_written_matrices();
   void await_local_matrices();
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                  const std::vector<std::string>& values);

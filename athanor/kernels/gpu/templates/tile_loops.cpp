@@ -42,34 +42,35 @@ void TileKernel::fetch(const std::string& at) {
   b_.advance(code_);
 }
 
-void TileKernel::declare_parts(int sets) {
-  a_.declare_parts(code_, sets, wave_m() / fragment_m());
-  b_.declare_parts(code_, sets, wave_n() / fragment_n());
+void TileKernel::declare_parts(int sets_of_a, int sets_of_b) {
+  a_.declare_parts(code_, sets_of_a, wave_m() / fragment_m());
+  b_.declare_parts(code_, sets_of_b, wave_n() / fragment_n());
 }
 
 /// Reads the fragments of one step into registers: set `set` of them.
 void TileKernel::read(int64_t set, const std::string& step, const std::string& at) {
-  a_.read_fragments(code_, set, wave_m() / fragment_m(), step, at);
-  b_.read_fragments(code_, set, wave_n() / fragment_n(), step, plus(at, a_.elements()));
+  a_.read_fragments(code_, set, {0, wave_m() / fragment_m()}, step, at);
+  b_.read_fragments(code_, set, {0, wave_n() / fragment_n()}, step, plus(at, a_.elements()));
 }
 
-void TileKernel::multiply(int64_t set) {
+/// A set of fragments of A by those of one of B, of which some columns of units.
+void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range columns) {
   const int64_t units = a_.units();
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
-  code_.open(fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n));
+  code_.open(fmt::format("UNROLL for (int j = {}; j < {}; ++j)", columns.first, columns.end));
   if (unit_.form == MatrixUnit::Form::fma) {
     code_.open("UNROLL for (int e = 0; e < 16; ++e)");
     code_.line(
-        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{0}][i][e / 4]), "
-                    "F32_OF_BITS(b_part[{0}][j][e % 4]), sums[i][j][e]);",
-                    set));
+        fmt::format("sums[i][j][e] = FMA(F32_OF_BITS(a_part[{}][i][e / 4]), "
+                    "F32_OF_BITS(b_part[{}][j][e % 4]), sums[i][j][e]);",
+                    set, set_of_b));
     code_.close();
   }
   if (unit_.form == MatrixUnit::Form::dot) {
     code_.open("UNROLL for (int p = 0; p < 4; ++p)");
     code_.open("UNROLL for (int e = 0; e < 16; ++e)");
-    code_.line(
-        fmt::format("MULTIPLY_ADD(sums[i][j][e], a_part[{0}][i][e / 4][p], b_part[{0}][j][e % 4][p]);", set));
+    code_.line(fmt::format("MULTIPLY_ADD(sums[i][j][e], a_part[{}][i][e / 4][p], b_part[{}][j][e % 4][p]);",
+                           set, set_of_b));
     code_.close();
     code_.close();
   }
@@ -79,11 +80,12 @@ void TileKernel::multiply(int64_t set) {
       for (int r = 0; r < unit_.a_registers(); ++r)
         arguments += fmt::format(", a_part[{}][i][{}]", set, u * unit_.a_registers() + r);
       for (int r = 0; r < unit_.b_registers(); ++r)
-        arguments += fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set, u * unit_.b_registers() + r);
+        arguments +=
+            fmt::format(", b_part[{}][j / 2][j % 2 * 2 + {}]", set_of_b, u * unit_.b_registers() + r);
     } else {
       const char* const halves[] = {".lo", ".hi"};
       const std::string part = units == 1 ? "" : units == 2 ? halves[u] : fmt::format("[{}]", u);
-      arguments = fmt::format(", a_part[{0}][i]{1}, b_part[{0}][j]{1}", set, part);
+      arguments = fmt::format(", a_part[{0}][i]{2}, b_part[{1}][j]{2}", set, set_of_b, part);
     }
     code_.line(fmt::format("MULTIPLY_ADD(sums[i][j]{});", arguments));
   }
@@ -99,23 +101,57 @@ int64_t TileKernel::fragment_registers() const {
 void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
   const int64_t steps = point_.k / a_.fragment_k();
   const int64_t sums = wave_m() * wave_n() / unit_.wave;
-  if (steps % 2 != 0 || sums + 2 * fragment_registers() > 160) {
+  const int64_t of_a = a_.part_registers(wave_m() / fragment_m());
+  const bool two_sets = steps % 2 == 0 && sums + 2 * fragment_registers() <= 160;
+  if (!two_sets && unit_.form == MatrixUnit::Form::dot && wave_n() > unit_.n &&
+      sums + of_a + fragment_registers() <= 160)
+    return read_and_multiply_by_columns(at);
+  if (!two_sets) {
     code_.open(fmt::format("UNROLL for (int f = 0; f < {}; ++f)", steps));
-    declare_parts(1);
+    declare_parts(1, 1);
     read(0, "f", at);
-    multiply(0);
+    multiply(0, 0, all_columns());
     // In the last tile nothing else holds the compiler back from reading all steps ahead, and it spills.
     if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
     code_.close();
     return;
   }
-  declare_parts(2);
+  declare_parts(2, 2);
   read(0, "0", at);
   for (int64_t f = 0; f < steps; ++f) {
     if (f + 1 < steps) read((f + 1) % 2, std::to_string(f + 1), at);
     if (f + 1 < steps) code_.line("SCHEDULE_FENCE();");
-    multiply(f % 2);
+    multiply(f % 2, f % 2, all_columns());
   }
+}
+
+/// The same where registers are left for a second set of A alone: while a column of units is multiplied, the
+/// next one's part of B is read, and beside a step's last column the next step's part of A. A SIMD of gfx906
+/// has one such wave, and nothing else to hide its reads (docs/predicted-speed.md).
+void TileKernel::read_and_multiply_by_columns(const std::string& at) {
+  const int64_t steps = point_.k / a_.fragment_k(), columns = wave_n() / unit_.n;
+  const std::string at_b = plus(at, a_.elements());
+  const auto read_a = [&](int64_t f) {
+    a_.read_fragments(code_, f % 2, {0, wave_m() / fragment_m()}, std::to_string(f), at);
+  };
+  const auto read_b = [&](int64_t f, int64_t j) {
+    b_.read_fragments(code_, 0, {j, j + 1}, std::to_string(f), at_b);
+  };
+  declare_parts(2, 1);
+  read_a(0);
+  read_b(0, 0);
+  for (int64_t f = 0; f < steps; ++f)
+    for (int64_t j = 0; j < columns; ++j) {
+      const bool is_last = j + 1 == columns;
+      if (!is_last) read_b(f, j + 1);
+      if (is_last && f + 1 < steps) {
+        read_a(f + 1);
+        read_b(f + 1, 0);
+      }
+      code_.line("SCHEDULE_FENCE();");
+      multiply(f % 2, 0, {j, j + 1});
+      if (!is_last || f + 1 < steps) code_.line("SCHEDULE_FENCE();");
+    }
 }
 
 // While a step is multiplied, the next one is read; while the last of a tile is, the first of the next tile.
@@ -135,7 +171,7 @@ void TileKernel::loop_of_copies() {
     code_.line("LOCAL_BARRIER();");
   };
   code_.line(fmt::format("int read_at = 0, write_at = {};", (point_.stages - 1) * stage));
-  declare_parts(2);
+  declare_parts(2, 2);
   await_tile();
   read(0, "0", "read_at");
   code_.open(fmt::format("for (int k = k_begin; k < k_end; k += {})", point_.k));
@@ -154,7 +190,7 @@ void TileKernel::loop_of_copies() {
       await_tile();
       read(0, "0", "read_at");  // of the next tile, or, after the last, values that are never used
     }
-    multiply(f % 2);
+    multiply(f % 2, f % 2, all_columns());
   }
   code_.close();
 }

@@ -75,8 +75,12 @@ class TileOperand {
   /// unit's.
   void declare_parts(Code& code, int sets, int64_t count) const;
   int64_t part_registers(int64_t count) const { return count * 4 * pieces(); }  // of a set
-  /// Reads the fragments of step `step` along k into one of the sets.
-  void read_fragments(Code& code, int64_t set, int64_t count, const std::string& step,
+  /// From the first to the one before the end.
+  struct Range {
+    int64_t first = 0, end = 0;
+  };
+  /// Reads some fragments of step `step` along k into one of the sets.
+  void read_fragments(Code& code, int64_t set, Range some, const std::string& step,
                       const std::string& at) const;
   /// Steps along k of a fragment, and units that multiply it one after another.
   int64_t fragment_k() const { return unit_.k * units(); }
@@ -104,8 +108,7 @@ class TileOperand {
   bool by_steps() const { return unit_.a_by_steps() && source_.name == "a"; }
   int64_t step_bytes() const { return unit_.k * size_ / unit_.wave; }
   void declare_steps(Code& code, const std::string& first) const;
-  void read_steps(Code& code, int64_t set, int64_t count, const std::string& step,
-                  const std::string& at) const;
+  void read_steps(Code& code, int64_t set, Range some, const std::string& step, const std::string& at) const;
   // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
   int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
   int64_t extra() const { return turned() && along_k_ && !unit_.reads_local() ? chunk_ : 0; }

@@ -17,10 +17,10 @@ void TileOperand::declare_steps(Code& code, const std::string& first) const {
                         step_bytes() / size_));
 }
 
-void TileOperand::read_steps(Code& code, int64_t set, int64_t count, const std::string& step,
+void TileOperand::read_steps(Code& code, int64_t set, Range some, const std::string& step,
                              const std::string& at) const {
   const std::string n = source_.name, start = plus("tiles", at) + " + " + n + "_at";
-  code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", count));
+  code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));
   for (int64_t row = 0; row < unit_.m; ++row) {
     std::string chunk = plus(times(step, fragment_k() / chunk_) + " + " + n + "_chunk", 0);
     const int64_t permuted = row / rows_together() % permutations();
