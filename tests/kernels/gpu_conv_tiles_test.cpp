@@ -111,6 +111,26 @@ TEST_P(GpuConvTiles, OneByOne) {
   check_directions(GetParam(), {{3, 24, 7, 7}, {20, 24, 1, 1}});
   check_directions(GetParam(), {{3, 24, 2, 6}, {40, 24, 1, 1}});
   check_directions(GetParam(), {{2, 20, 9, 7}, {24, 20, 1, 1}, {.stride = 2}});
+  check_directions(GetParam(), {{40, 72, 1, 1}, {48, 72, 1, 1}});
+}
+
+// Results of images of one pixel lie column by column: these are what is stored at once.
+TEST(ConvTileStores, AreOfSixteenBytes) {
+  const Shape x{256, 1024, 1, 1}, w{512, 1024, 1, 1}, y{256, 512, 1, 1};
+  const auto desc = [](const Shape& shape) {
+    return OperandDesc{DType::bf16, shape, {}, contiguous_strides(shape)};
+  };
+  const KernelRequest request{&find_op("conv2d"), conv_attrs({}), {desc(x), desc(w)}, {desc(y)}, {}};
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::cuda, architecture);
+    for (const GpuCandidate& candidate : gpu_candidates(request, traits)) {
+      if (!candidate.parameters.contains("tile_m") || candidate.parameters.at("splits") > 1) continue;
+      const std::string& source = candidate.launches.back().source;
+      EXPECT_NE(source.find("WRITE_EXCHANGED(4, c"), std::string::npos) << candidate.name;
+      EXPECT_EQ(source.find("STORE(bf16, c"), std::string::npos) << candidate.name;
+    }
+  }
 }
 
 TEST_P(GpuConvTiles, SplitsALongK) {

@@ -115,6 +115,7 @@ TEST_P(GpuFlash, OddLengths) {
 
 TEST_P(GpuFlash, OtherFeatures) {
   check_flash(GetParam(), {{}, 40, 50, 128, 128});
+  check_flash(GetParam(), {{}, 20, 40, 48, 16});
   check_flash(GetParam(), {{}, 20, 40, 20, 12});
   check_flash(GetParam(), {{}, 20, 40, 7, 35});
 }
@@ -134,6 +135,26 @@ TEST_P(GpuFlash, Strides) {
   check_flash(GetParam(), {{2, 2}, 30, 30, 32, 32}, {30 * 192, 32, 192, 1});
   check_flash(GetParam(), {{2, 2}, 30, 30, 6, 6}, {30 * 37, 6, 37, 1});
   check_flash(GetParam(), {{}, 30, 30, 32, 32}, {1, 30});
+}
+
+// Lanes that share a row exchange what they have of it.
+TEST(GpuFlashStores, AreOfSixteenBytes) {
+  const Shape x{8, 12, 1024, 64};
+  const OperandDesc desc{DType::bf16, x, {}, contiguous_strides(x)};
+  const KernelRequest request{&find_op("scaled_dot_product_attention"),
+                              {{"causal", true}, {"scale", 0.125}},
+                              {desc, desc, desc},
+                              {desc},
+                              {}};
+  for (const char* architecture : {"sm_80", "sm_90a"}) {
+    GpuTraits traits;
+    add_architecture(traits, GpuTarget::cuda, architecture);
+    const GpuCandidate candidate = gpu_candidates(request, traits).front();
+    ASSERT_TRUE(is_flash(candidate)) << candidate.name;
+    const std::string& source = candidate.launches.front().source;
+    EXPECT_NE(source.find("WRITE_EXCHANGED(4, row"), std::string::npos) << architecture;
+    EXPECT_EQ(source.find("WRITE_GLOBAL(1, row"), std::string::npos) << architecture;
+  }
 }
 
 // Of GPT-2 small, 8 texts of 1024 tokens: a single wave of a SIMD would wait for its own loads and softmax.

@@ -301,7 +301,7 @@ TEST(TileStores, AreOfSixteenBytes) {
       add_architecture(traits, GpuTarget::cuda, architecture);
       const std::string source = gpu_candidates(request, traits).front().launches.front().source;
       const auto has = [&](const char* text) { return source.find(text) != std::string::npos; };
-      EXPECT_TRUE(has("WRITE_GLOBAL(4, c")) << architecture;
+      EXPECT_TRUE(has("WRITE_EXCHANGED(4, c")) << architecture;
       EXPECT_FALSE(has("WRITE_GLOBAL(1, c") || has("STORE(bf16, c")) << architecture;
       for (const char* read : {"READ_ALIGNED(4, in1_", "READ_ALIGNED(4, in3_"})  // the bias and the residual
         EXPECT_EQ(has(read), chain) << architecture;

@@ -91,7 +91,10 @@ class FlashKernel {
            const std::string& at, int64_t features);
   void pack(const std::string& weights, const std::string& step);
   void finish_rows();
+  std::string result_scale(const std::string& sums, int slot);
   void store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features, int64_t padded);
+  void store_exchanged(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
+                       int64_t pairs);
   void store_lse(const char* out);
 
   Code code_;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/templates/flash_kernel.h"
+#include "athanor/kernels/gpu/templates/lane_exchange.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
 namespace athanor::gpu {
@@ -30,9 +31,49 @@ void FlashKernel::store_lse(const char* out) {
   });
 }
 
+/// By what results are multiplied before they go to memory; declares it.
+std::string FlashKernel::result_scale(const std::string& sums, int slot) {
+  if (!softmax()) return sums == "sums_1" ? fmt::format(" * {:.9e}f", p_.scale) : "";
+  code_.line(fmt::format("const f32 share = 1.0f / total[i][{}];", slot));
+  return " * share";
+}
+
+/// Runs of 8 or 4 features: lanes exchange what they have of several of the unit's tiles.
+void FlashKernel::store_exchanged(const AttentionProblem::Matrix& out, const std::string& sums,
+                                  int64_t features, int64_t pairs) {
+  const std::string type(language_name(p_.dtype));
+  const std::string feature = lane_part(behind_exchange(u_.unit->c, pairs), u_.other());
+  each_tile("i", point_.tiles, [&] {
+    for (int s = 0; s < slots(); ++s) {
+      code_.open("");
+      const std::string scale = result_scale(sums, s);
+      code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + {} + ({}) * (i64){};", type, out.name,
+                             out.start, own_row("i", s), out.row));
+      for (int64_t f = 0; f < features / u_.tile(); f += pairs) {
+        code_.open("");
+        code_.line(fmt::format("u32x{} together;", pairs));
+        for (int64_t p = 0; p < pairs; ++p) {
+          const auto value = [&](int e) {
+            return fmt::format("{}[i][{}][{}]{}", sums, f + p, 2 * s + e, scale);
+          };
+          code_.line(fmt::format("together[{}] = PACKED({}, {}, {});", p, type, value(0), value(1)));
+        }
+        exchange_pairs(code_, "together", pairs, 1);
+        code_.line(fmt::format("if ({} < {}) WRITE_EXCHANGED({}, row + {}, together);", own_row("i", s),
+                               p_.own(), pairs, plus(feature, f * u_.tile())));
+        code_.close();
+      }
+      code_.close();
+    }
+  });
+}
+
 /// [own row][feature]; a row's features lie together.
 void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
                         int64_t padded) {
+  for (const int64_t pairs : {4, 2})
+    if (u_.mma() && features % (8 * pairs) == 0 && out.vector % (2 * pairs) == 0)
+      return store_exchanged(out, sums, features, pairs);
   const std::string type(language_name(p_.dtype));
   // Features that a lane has one after another.
   int64_t run = 1;
@@ -44,13 +85,7 @@ void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& 
       code_.open(fmt::format("if ({} < {})", own_row("i", s), p_.own()));
       code_.line(fmt::format("GLOBAL STORED({}) *const row = {} + {} + ({}) * (i64){};", type, out.name,
                              out.start, own_row("i", s), out.row));
-      std::string scale;
-      if (softmax()) {
-        code_.line(fmt::format("const f32 share = 1.0f / total[i][{}];", s));
-        scale = " * share";
-      } else if (sums == "sums_1") {
-        scale = fmt::format(" * {:.9e}f", p_.scale);
-      }
+      const std::string scale = result_scale(sums, s);
       each_tile("f", padded / u_.tile(), [&] {
         for (int e = 0; e < elements(); e += static_cast<int>(run)) {
           if (slot_of(e) != s) continue;

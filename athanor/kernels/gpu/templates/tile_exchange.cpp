@@ -1,12 +1,12 @@
-// From the registers of NVIDIA's matrix units to memory. Four lanes share eight columns of a row, and each
-// has two of them. They exchange what they have of several eights, so that each has longer runs: it stores
-// up to 16 bytes at once, and reads as many of what the epilogue reads.
+// From the registers of NVIDIA's matrix units to memory, by lanes that exchange elements (lane_exchange.h):
+// each stores up to 16 bytes at once, and reads as many of what the epilogue reads.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <span>
 
+#include "athanor/kernels/gpu/templates/lane_exchange.h"
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
 #include "athanor/kernels/gpu/templates/tile_text.h"
 
@@ -74,15 +74,6 @@ std::string TileKernel::if_inside(const std::string& row, const std::string& col
   return inside.empty() ? "" : fmt::format("if ({})", inside);
 }
 
-/// Exchanges `registers` of each pair, so that a lane has those of one eight.
-void TileKernel::exchange(const std::string& values, int64_t pairs, int64_t registers) {
-  for (int64_t step = 1; step < pairs; step *= 2)
-    for (int64_t f = 0; f < pairs; ++f)
-      for (int64_t r = 0; (f & step) == 0 && r < registers; ++r)
-        code_.line(fmt::format("EXCHANGE({0}[{1}], {0}[{2}], lane, {3});", values, f * registers + r,
-                               (f + step) * registers + r, step));
-}
-
 void TileKernel::read_vectors(const Chunk& chunk, int64_t part, const std::string& row,
                               const std::string& column) {
   for (const ResultEpilogue::Vector& v : vectors_) {
@@ -128,7 +119,7 @@ void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType t
       list += fmt::format("{}{}({})", list.empty() ? "" : ", ",
                           unit_.output == DType::i32 ? "(u32)" : "BITS_OF_F32", sum_of(chunk, f, r));
   code_.line(fmt::format("u32 {}[{}] = {{{}}};", values, pairs * pair, list));
-  exchange(values, pairs, pair);
+  exchange_pairs(code_, values, pairs, pair);
   const std::string row = "row_" + chunk.id, column = fmt::format("column_{}_0", chunk.id);
   std::vector<std::string> results;
   for (int64_t r = 0; r < pairs * pair; ++r)
@@ -138,7 +129,7 @@ void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType t
                  row, column));
   const std::string inside = if_inside(row, column, false);
   if (!inside.empty()) code_.open(inside);
-  store_run("out_" + chunk.id, "c", type, place_of(row, column), results);
+  store_run("out_" + chunk.id, "c", type, place_of(row, column), results, true);
   if (!inside.empty()) code_.close();
 }
 
@@ -173,12 +164,12 @@ void TileKernel::store_exchanged_results(const Chunk& chunk, int64_t pairs, bool
     }
     code_.close();
   }
-  for (size_t k = 0; k < types.size(); ++k) exchange(out(k), pairs, registers_of(types[k]));
+  for (size_t k = 0; k < types.size(); ++k) exchange_pairs(code_, out(k), pairs, registers_of(types[k]));
   const std::string column = "wide_" + chunk.id;
   const std::string inside = if_inside(row, column, splits);
   if (!inside.empty()) code_.open(inside);
   for (size_t k = 0; k < types.size(); ++k)
-    code_.line(fmt::format("WRITE_GLOBAL({}, {} + {}, {});", pairs * registers_of(types[k]),
+    code_.line(fmt::format("WRITE_EXCHANGED({}, {} + {}, {});", pairs * registers_of(types[k]),
                            further ? p_.epilogue.outputs()[k].name + " + c_first" : "c",
                            place_of(row, column), out(k)));
   if (!inside.empty()) code_.close();
@@ -189,9 +180,7 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   if (!splits) vectors_ = p_.epilogue.vectors(pairs * pair);
   const bool sums_first = !splits && !further && !vectors_.empty();
   if (!splits && !sums_first) vectors_ = p_.epilogue.vectors(pair);
-  LaneLayout wide = unit_.c;  // behind an exchange
-  for (int bit = 0; 1 << bit < pairs; ++bit)
-    wide.lane[static_cast<size_t>(bit)].column = static_cast<int>(eight << bit);
+  const LaneLayout wide = behind_exchange(unit_.c, pairs);
   const std::string wave = fmt::format("wave_n * {}", wave_n());
   code_.line(fmt::format("int row_begin = wave_m * {} + {}, column_begin = {} + {};", wave_m(),
                          lane_part(unit_.c, &LaneLayout::Cell::row), wave,

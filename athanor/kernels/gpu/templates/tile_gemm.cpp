@@ -35,7 +35,10 @@ TileProblem TileProblem::transposed() const {
 }
 
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit) {
-  return unit_stores_rows(unit) && problem.c.column.stride() == 1 ? problem.transposed() : problem;
+  const TileAxis &row = problem.c.row, &column = problem.c.column;
+  const bool turns =
+      unit_stores_rows(unit) ? column.stride() == 1 : row.stride() == 1 && column.stride() != 1;
+  return turns ? problem.transposed() : problem;
 }
 
 bool tiles_lead(DType input, const GpuTraits& traits) {

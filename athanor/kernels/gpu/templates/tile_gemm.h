@@ -22,8 +22,8 @@ struct TilePoint {
   int64_t items() const { return waves_m * waves_n * unit->wave; }
 };
 
-/// The product as a unit computes it. Lanes of some units hold runs of rows of C; where what lies together in
-/// memory is C's columns, they compute C' = B' A'.
+/// The product as a unit computes it. Lanes of some units hold runs of rows of C, those of others lie along
+/// its columns; where what lies together in memory is the other of the two, they compute C' = B' A'.
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 
 /// The points worth timing for the problem, best guess first; {} where no unit multiplies its type, or where

@@ -67,7 +67,7 @@ class TileKernel {
   void multiply_local_matrices(const std::string& at);
   void await_local_matrices();
   void store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
-                 const std::vector<std::string>& values);
+                 const std::vector<std::string>& values, bool exchanged = false);
   void store_further(int64_t element, int64_t run, const std::string& at,
                      const std::vector<std::string>& values);
   void store_result(bool as_parts);
@@ -83,7 +83,6 @@ class TileKernel {
   std::string column_of(const Chunk& chunk, const char* begin, int64_t eights) const;
   std::string place_of(const std::string& row, const std::string& column) const;
   std::string if_inside(const std::string& row, const std::string& column, bool as_parts) const;
-  void exchange(const std::string& values, int64_t pairs, int64_t registers);
   void read_vectors(const Chunk& chunk, int64_t part, const std::string& row, const std::string& column);
   std::string finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
                        const std::string& row, const std::string& column) const;

@@ -57,14 +57,15 @@ bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
 
 /// Several results of a lane that lie together in memory, at once.
 void TileKernel::store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
-                           const std::vector<std::string>& values) {
+                           const std::vector<std::string>& values, bool exchanged) {
   const auto size = static_cast<int64_t>(size_of(type)), registers = std::ssize(values) * size / 4;
   code_.line(fmt::format("{} {};", registers == 1 ? "u32" : fmt::format("u32x{}", registers), out));
   for (int64_t r = 0; r < registers; ++r) {
     code_.line(fmt::format("{} = {};", registers == 1 ? out : fmt::format("{}[{}]", out, r),
                            register_of(type, values, r)));
   }
-  code_.line(fmt::format("WRITE_GLOBAL({}, {} + {}, {});", registers, to, at, out));
+  code_.line(fmt::format("{}({}, {} + {}, {});", exchanged ? "WRITE_EXCHANGED" : "WRITE_GLOBAL", registers,
+                         to, at, out));
 }
 
 /// A run of elements with further results: what is stored of each, and what is reduced.
