@@ -304,9 +304,11 @@ bool is_of_few_rows(const GemmProblem& p, const GpuTraits& traits) {
 
 GpuCandidate few_rows_candidate(const GemmProblem& p, const GpuTraits& traits) {
   const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
-  // Rows of whole lines of memory, or of less where there would be too few groups.
-  int64_t beside = 8, items = 256;
+  // Rows of whole lines of memory, or of less where there would be too few groups. An item has 128 bytes on
+  // their way; fewer groups than compute units have more items, so that as much is.
+  int64_t beside = 8;
   while (beside > 2 && 4 * ceil_div(p.n, beside * vector) * p.batch < 3 * traits.compute_units) beside /= 2;
+  int64_t items = ceil_div(p.n, beside * vector) * p.batch < traits.compute_units ? 512 : 256;
   while (items > traits.max_group_size || items * p.m * vector * 4 > traits.local_bytes) items /= 2;
   const int64_t groups = ceil_div(p.n, beside * vector) * p.batch;
   const Defines defines = Defines().set("VECTOR", vector).set("COLUMNS_BESIDE", beside);
