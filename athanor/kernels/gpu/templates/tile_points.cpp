@@ -100,13 +100,14 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
     const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
     waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
   }
-  // Before and after its loop a group of 128 x 256 takes as long as 16 steps of 128 bytes on an H100, where
-  // it has the multiprocessor to itself (docs/predicted-speed.md). If there are others, these go on.
+  // Before and after its loop a group of 128 x 256 took as long as 16 steps of 128 bytes on an H100, where it
+  // has the multiprocessor to itself. Since then half of the instructions behind the loop are left
+  // (docs/predicted-speed.md). Where there are other groups, these go on.
   double outside = 0;
   if (point.unit->reads_local()) {
     const int64_t bytes =
         point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
-    outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 8 : 16));
+    outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 6 : 12));
   }
   // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
