@@ -16,8 +16,8 @@ namespace athanor::cpu {
 ///
 /// As many columns of B as the last cache holds are packed for all threads. Then each thread takes blocks of
 /// A's rows, packs them for its second cache, and multiplies them with one panel of B after the other, which
-/// stays in its first. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008.) In which
-/// order an element's products are added depends on k alone.
+/// stays in its first. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008.) The
+/// order in which the products of an element are added depends on k alone.
 template <class T>
 class Gemm {
  public:
@@ -102,7 +102,7 @@ class Gemm {
   }
   size_t thread_bytes() const { return a_bytes() + tile_bytes() + (by_item_ ? b_bytes() : 0); }
 
-  // `each` calls a body with ranges, as parallel_for does. Thread i has its memory at `threads` + i * thread_bytes().
+  // `each` calls a body with ranges, as parallel_for does. Each thread has thread_bytes() at `threads`.
   template <class Each>
   void multiply(const Operands& operands, const Each& each, std::byte* threads, A* packed_b) const {
     const int64_t panels = divide_up(shape_.n, micro_.columns);
