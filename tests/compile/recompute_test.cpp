@@ -263,7 +263,7 @@ TEST(Recompute, AHigherLimitCostsNoMoreTime) {
   CompileOptions options = compile_options();
   double higher = 0;
   int limits = 0;
-  for (int percent = 96; percent > 0; percent -= 2, ++limits) {
+  for (int percent = 99; percent > 0; --percent, ++limits) {
     options.memory_limit = whole.planned_memory_bytes() * percent / 100;
     Plan less;
     try {
