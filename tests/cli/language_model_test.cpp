@@ -160,7 +160,7 @@ TEST_F(LanguageModelProgram, MistakesAreExplained) {
     for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
   };
   refused({"train", "--model", "gpt2-nano", "--device", "cpu"}, {"text file", "--data FILE.txt"});
-  refused({"train", "--model", "cnn", "--context", "5"}, {"--context", "images"});
+  refused({"train", "--model", "cnn", "--context", "5"}, {"--context", "cnn does not learn from text"});
   refused({"train", "--config", "none.toml"}, {"none.toml"});
   write_file_atomically(folder_ / "bad.toml", "epoch = 3\n");
   refused({"train", "--config", "bad.toml"}, {"'epoch'", "bad.toml", "'epochs'"});

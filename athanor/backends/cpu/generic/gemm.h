@@ -22,19 +22,19 @@ template <class T>
 class Gemm {
  public:
   Gemm(const GemmShape& shape, int threads) : shape_(shape), threads_(threads), micro_(micro_kernel<A>()) {
+    const double work =
+        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+    by_item_ = shape.batch > 1 && (shape.batch >= 4 * threads || shape.batch % threads == 0 || work < 2e6);
+
     k_blocks_ = std::max<int64_t>(1, divide_up(shape.k, most_depth));
     depth_ = divide_up(shape.k, k_blocks_);
     // Sums of other types than T are kept until the last product is added, so all of k is one chunk.
     chunk_k_blocks_ = in_place ? std::min<int64_t>(k_blocks_, 8) : k_blocks_;
     const int64_t span = std::max<int64_t>(1, chunk_k_blocks_ * depth_);
     const int64_t panels = std::max<int64_t>(1, divide_up(shape.n, micro_.columns));
-    const int64_t most_panels = std::clamp<int64_t>(packed_elements / span / micro_.columns, 4, panels);
-    const int64_t chunks = divide_up(panels, std::max<int64_t>(1, most_panels));
-    chunk_panels_ = divide_up(panels, chunks);
+    const int64_t most_panels = (by_item_ ? packed_elements / 4 : packed_elements) / span / micro_.columns;
+    chunk_panels_ = divide_up(panels, divide_up(panels, std::max<int64_t>(4, most_panels)));
 
-    const double work =
-        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
-    by_item_ = shape.batch > 1 && (shape.batch >= 4 * threads || shape.batch % threads == 0 || work < 2e6);
     int64_t row_blocks = std::max<int64_t>(1, divide_up(shape.m, most_rows));
     if (!by_item_ && threads > 1 && work > worth_splitting) {
       if (shape.m >= int64_t{4} * threads * micro_.rows)
