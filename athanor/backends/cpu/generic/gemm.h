@@ -111,10 +111,10 @@ class Gemm {
         const Chunk chunk{first, std::min(chunk_panels_, panels - first), k_block,
                           std::min(chunk_k_blocks_, k_blocks_ - k_block)};
         const int64_t elements = chunk.panels * micro_.columns * chunk.k_blocks * depth_;
-        // Eight panels are packed faster together than alone.
-        const int64_t groups = divide_up(chunk.panels, 8);
+        const int64_t groups = divide_up(chunk.panels, packing::panels_together);
         each(groups * chunk.k_blocks, elements, [&](int64_t begin, int64_t end, int) {
-          for (int64_t i = begin; i < end; ++i) pack_b(operands, chunk, i / groups, i % groups * 8, packed_b);
+          for (int64_t i = begin; i < end; ++i)
+            pack_b(operands, chunk, i / groups, i % groups * packing::panels_together, packed_b);
         });
         each(row_blocks_ * column_groups_, elements / 8 * shape_.m,
              [&](int64_t begin, int64_t end, int thread) {
@@ -132,7 +132,7 @@ class Gemm {
   void pack_b(const Operands& operands, const Chunk& chunk, int64_t k_block, int64_t panel, A* packed) const {
     const int64_t p = (chunk.first_k_block + k_block) * depth_;
     const int64_t column = (chunk.first_panel + panel) * micro_.columns;
-    const int64_t panels = std::min<int64_t>(8, chunk.panels - panel);
+    const int64_t panels = std::min(packing::panels_together, chunk.panels - panel);
     pack(Vectors<T>{operands.b + p * shape_.b.row + column * shape_.b.column,
                     std::min(panels * micro_.columns, shape_.n - column), shape_.b.column, depth_at(p),
                     shape_.b.row},

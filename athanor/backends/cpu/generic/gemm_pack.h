@@ -19,25 +19,18 @@ struct Vectors {
 
 namespace packing {
 
-// Calls body with a constant that is equal to width, a width of the micro kernels' tiles.
-template <class Body>
+// So many panels are packed at a time where their vectors lie side by side.
+constexpr int64_t panels_together = 8;
+
+// Calls body with a constant that is equal to width if it is one of `widths`, else with width.
+template <int64_t... widths, class Body>
 void with_constant(int64_t width, Body&& body) {
-  switch (width) {
-    case 4:
-      return body(std::integral_constant<int64_t, 4>());
-    case 6:
-      return body(std::integral_constant<int64_t, 6>());
-    case 8:
-      return body(std::integral_constant<int64_t, 8>());
-    case 12:
-      return body(std::integral_constant<int64_t, 12>());
-    case 16:
-      return body(std::integral_constant<int64_t, 16>());
-    case 32:
-      return body(std::integral_constant<int64_t, 32>());
-    default:
-      return body(width);
-  }
+  const auto is = [&](auto constant) {
+    if (width != constant) return false;
+    body(constant);
+    return true;
+  };
+  if (!(is(std::integral_constant<int64_t, widths>()) || ...)) body(width);
 }
 
 // 4 vectors, contiguous along their depth, to 4 rows of a panel.
@@ -77,9 +70,9 @@ void along_depth(const Vectors<float>& v, int64_t panels, Width width, float* to
 // next is a stride away, mostly in another page, which processors do not fetch ahead by themselves.
 template <class T, class Width>
 void side_by_side(const Vectors<T>& v, int64_t panels, Width width, T* to) {
-  constexpr int64_t together = 8, ahead = 8, line = 64 / sizeof(T);
-  for (int64_t first = 0; first < panels; first += together) {
-    const int64_t some = std::min(together, panels - first);
+  constexpr int64_t ahead = 8, line = 64 / sizeof(T);
+  for (int64_t first = 0; first < panels; first += panels_together) {
+    const int64_t some = std::min(panels_together, panels - first);
     for (int64_t p = 0; p < v.depth; ++p) {
       const T* from = v.from + p * v.depth_stride + first * width;
       T* row = to + (first * v.depth + p) * width;
@@ -118,10 +111,13 @@ void pack(Vectors<T> v, int64_t width, Acc<T>* to) {
     const int64_t panels = v.count / width;
     const bool columns = v.stride == 1, rows = v.depth_stride == 1 && std::is_same_v<T, float>;
     if (columns || rows) {
-      packing::with_constant(width, [&](auto constant) {
-        if (columns) return packing::side_by_side(v, panels, constant, to);
-        if constexpr (std::is_same_v<T, float>) packing::along_depth(v, panels, constant, to);
-      });
+      packing::with_constant<4, 6, 8, 12, 16, 32>(width,  // of micro kernels' tiles
+                                                  [&](auto constant) {
+                                                    if (columns)
+                                                      return packing::side_by_side(v, panels, constant, to);
+                                                    if constexpr (std::is_same_v<T, float>)
+                                                      packing::along_depth(v, panels, constant, to);
+                                                  });
       v.from += panels * width * v.stride;
       v.count -= panels * width;
       to += panels * width * v.depth;
