@@ -111,13 +111,11 @@ void pack(Vectors<T> v, int64_t width, Acc<T>* to) {
     const int64_t panels = v.count / width;
     const bool columns = v.stride == 1, rows = v.depth_stride == 1 && std::is_same_v<T, float>;
     if (columns || rows) {
-      packing::with_constant<4, 6, 8, 12, 16, 32>(width,  // of micro kernels' tiles
-                                                  [&](auto constant) {
-                                                    if (columns)
-                                                      return packing::side_by_side(v, panels, constant, to);
-                                                    if constexpr (std::is_same_v<T, float>)
-                                                      packing::along_depth(v, panels, constant, to);
-                                                  });
+      const auto pack_panels = [&](auto constant) {
+        if (columns) return packing::side_by_side(v, panels, constant, to);
+        if constexpr (std::is_same_v<T, float>) packing::along_depth(v, panels, constant, to);
+      };
+      packing::with_constant<4, 6, 8, 12, 16, 32>(width, pack_panels);  // of micro kernels' tiles
       v.from += panels * width * v.stride;
       v.count -= panels * width;
       to += panels * width * v.depth;
