@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
 
@@ -43,24 +44,27 @@ Property processor_name() {
   return {"CPU", "unknown"};
 }
 
-void add_caches(DeviceInfo& info) {
+std::map<std::string, Property> caches() {
+  std::map<std::string, Property> all;
   for (int index = 0;; ++index) {
     const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
     std::string level, type, size;
     std::ifstream(folder + "level") >> level;
     std::ifstream(folder + "type") >> type;
     std::ifstream(folder + "size") >> size;
-    if (level.empty() || size.empty()) return;
+    if (level.empty() || size.empty()) return all;
     if (size.back() == 'K') size = format_bytes(std::stoull(size) << 10);
-    if (type != "Instruction") info.properties["L" + level + " cache"] = {size, "sysfs"};
+    if (type != "Instruction") all["L" + level + " cache"] = {size, "sysfs"};
   }
 }
 
 }  // namespace
 
 DeviceInfo describe_cpu(Device device) {
-  DeviceInfo info{device, {}, "cpu", 0, {}};
-  const Property name = processor_name();
+  // Read once: each op that is compiled asks for the device.
+  static const Property name = processor_name();
+  static const std::map<std::string, Property> sizes = caches();
+  DeviceInfo info{device, {}, "cpu", 0, sizes};
   const unsigned cores = std::thread::hardware_concurrency();
   info.name = fmt::format("{}, {} core{}", name.value, cores, cores == 1 ? "" : "s");
   info.properties["processor"] = name;
@@ -70,7 +74,6 @@ DeviceInfo describe_cpu(Device device) {
   const os::MemorySize memory = os::memory_size();
   info.memory_bytes = memory.total;
   if (memory.total > 0) info.properties["memory"] = {format_bytes(memory.total), memory.source};
-  add_caches(info);
 #if ATHANOR_ONEDNN
   info.properties["oneDNN"] = {onednn_version(), "dnnl_version"};
 #else
