@@ -27,16 +27,17 @@ struct Pattern {
   uint32_t value;
 };
 
-// Every bit is 0 and 1 at least once, neighbouring bits differ and agree, and every word has a value of its
-// own.
+// Every bit is 0 and 1 at least once, and neighbouring bits differ and agree. In the last three, words whose
+// addresses differ in one bit have different values, so that a broken address line is found.
 constexpr Pattern patterns[] = {{"all zeros", 0, 0},           {"all ones", 0, 0xffffffff},
                                 {"0x55555555", 0, 0x55555555}, {"0xaaaaaaaa", 0, 0xaaaaaaaa},
                                 {"own address", 1, 0},         {"random", 2, 1},
                                 {"random, inverted", 3, 1}};
 
 // The same as in memory_test.kernel.
-uint32_t word_of(const Pattern& pattern, uint32_t i) {
+uint32_t word_of(const Pattern& pattern, uint64_t number) {
   if (pattern.kind == 0) return pattern.value;
+  const uint32_t i = static_cast<uint32_t>(number) + static_cast<uint32_t>(number >> 32) * 0x9E3779B9U;
   if (pattern.kind == 1) return i;
   uint32_t x = i * 0x9E3779B1U + pattern.value;
   x = (x ^ (x >> 16)) * 0x85EBCA6BU;
@@ -50,8 +51,8 @@ class Worker {
  public:
   virtual ~Worker() = default;
   /// `first`: the number of the block's first word.
-  virtual void fill(Storage& block, const Pattern& pattern, uint32_t first) = 0;
-  virtual void check(Storage& block, const Pattern& pattern, uint32_t first, uint64_t number,
+  virtual void fill(Storage& block, const Pattern& pattern, uint64_t first) = 0;
+  virtual void check(Storage& block, const Pattern& pattern, uint64_t first, uint64_t number,
                      MemoryReport& report) = 0;
 };
 
@@ -64,22 +65,22 @@ void add_error(MemoryReport& report, const Storage& block, uint64_t number, uint
 
 class CpuWorker final : public Worker {
  public:
-  void fill(Storage& block, const Pattern& pattern, uint32_t first) override {
+  void fill(Storage& block, const Pattern& pattern, uint64_t first) override {
     in_parts(block, [&](uint32_t* words, size_t from, size_t to, std::vector<uint64_t>&) {
-      for (size_t i = from; i < to; ++i) words[i] = word_of(pattern, first + static_cast<uint32_t>(i));
+      for (size_t i = from; i < to; ++i) words[i] = word_of(pattern, first + i);
     });
   }
 
-  void check(Storage& block, const Pattern& pattern, uint32_t first, uint64_t number,
+  void check(Storage& block, const Pattern& pattern, uint64_t first, uint64_t number,
              MemoryReport& report) override {
     const auto wrong =
         in_parts(block, [&](const uint32_t* words, size_t from, size_t to, std::vector<uint64_t>& bad) {
           for (size_t i = from; i < to; ++i)
-            if (words[i] != word_of(pattern, first + static_cast<uint32_t>(i))) bad.push_back(i);
+            if (words[i] != word_of(pattern, first + i)) bad.push_back(i);
         });
     report.wrong_words += wrong.size();
     for (const uint64_t i : wrong)
-      add_error(report, block, number, i, word_of(pattern, first + static_cast<uint32_t>(i)),
+      add_error(report, block, number, i, word_of(pattern, first + i),
                 static_cast<const uint32_t*>(block.address())[i], pattern);
   }
 
@@ -105,13 +106,13 @@ class GpuWorker final : public Worker {
         queue_(queue_of(device)),
         report_(allocate(device, (4 * most_errors + 1) * sizeof(int32_t))) {}
 
-  void fill(Storage& block, const Pattern& pattern, uint32_t first) override {
+  void fill(Storage& block, const Pattern& pattern, uint64_t first) override {
     const std::vector<Binding> buffers{{&block, 0}};
     kernel("memory_fill", block, pattern, first, 1).kernel->enqueue(queue_, buffers);
     queue_.finish();
   }
 
-  void check(Storage& block, const Pattern& pattern, uint32_t first, uint64_t number,
+  void check(Storage& block, const Pattern& pattern, uint64_t first, uint64_t number,
              MemoryReport& report) override {
     std::vector<int32_t> said(4 * most_errors + 1);
     report_->write(said.data(), 0, said.size() * sizeof(int32_t));
@@ -129,7 +130,7 @@ class GpuWorker final : public Worker {
   }
 
  private:
-  Candidate kernel(const std::string& name, const Storage& block, const Pattern& pattern, uint32_t first,
+  Candidate kernel(const std::string& name, const Storage& block, const Pattern& pattern, uint64_t first,
                    int buffers) {
     const int64_t group = std::min(access_.traits.grain->side_by_side, access_.traits.max_group_size);
     const auto words = static_cast<int64_t>(block.bytes() / 4);
@@ -138,7 +139,7 @@ class GpuWorker final : public Worker {
     defines.set("FILL", int64_t{name == "memory_fill" ? 1 : 0});
     defines.set("KIND", int64_t{pattern.kind})
         .set("PATTERN", fmt::format("{}u", pattern.value))
-        .set("FIRST", fmt::format("{}u", first))
+        .set("FIRST", static_cast<int64_t>(first))
         .set("COUNT", words)
         .set("MOST", int64_t{most_errors});
     const int64_t groups = std::clamp<int64_t>(words / group, 1, int64_t{access_.traits.compute_units} * 32);
@@ -197,18 +198,18 @@ MemoryReport test_memory(Device device, const MemoryTestOptions& options) {
     // memory.
     const Pattern& pattern = patterns[static_cast<size_t>(report.passes) % std::size(patterns)];
     const auto each = [&](auto work) {
-      uint32_t first = 0;
+      uint64_t first = options.first_word;
       for (uint64_t i = 0; i < blocks.size(); ++i) {
         if (options.progress)
           options.progress(fmt::format("pass {}, {}", report.passes + 1, pattern.name), seconds());
         work(*blocks[i], first, i);
-        first += static_cast<uint32_t>(blocks[i]->bytes() / 4);
+        first += blocks[i]->bytes() / 4;
       }
     };
-    each([&](Storage& block, uint32_t first, uint64_t) { worker->fill(block, pattern, first); });
+    each([&](Storage& block, uint64_t first, uint64_t) { worker->fill(block, pattern, first); });
     if (options.disturb) options.disturb(blocks);
     each(
-        [&](Storage& block, uint32_t first, uint64_t i) { worker->check(block, pattern, first, i, report); });
+        [&](Storage& block, uint64_t first, uint64_t i) { worker->check(block, pattern, first, i, report); });
     report.bytes_checked += report.bytes;
     ++report.passes;
   } while (seconds() < options.seconds);

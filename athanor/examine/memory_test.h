@@ -30,6 +30,7 @@ struct MemoryTestOptions {
   double seconds = 10;
   double share = 0.8;       // of the free memory, if that is known
   uint64_t most_bytes = 0;  // 0: no limit
+  uint64_t first_word = 0;  // the number that the first word has in patterns; for tests
   /// Called before each block is written or read, with the current work ("pass 3, random") and the seconds so
   /// far.
   std::function<void(const std::string& what, double seconds)> progress;

@@ -66,7 +66,8 @@ void merge_lora(Module& model) {
 }
 
 bool is_lora(const std::string& parameter) {
-  return parameter.ends_with(".lora_A") || parameter.ends_with(".lora_B");
+  const std::string name = parameter.substr(parameter.rfind('.') + 1);
+  return name == "lora_A" || name == "lora_B";
 }
 
 bool is_of_classes(const std::string& parameter) {

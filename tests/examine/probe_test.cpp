@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "athanor/base/error.h"
 #include "athanor/examine/memory_test.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 
@@ -137,6 +138,28 @@ TEST(MemoryTest, FindsABitThatFlips) {
     EXPECT_EQ(report.errors[0].offset, place);
     EXPECT_EQ(report.errors[0].expected ^ report.errors[0].found, 1U << 13);
     EXPECT_NE(report.errors[0].address, 0U);
+  }
+}
+
+// A word's number has more bits than its value: 16 GiB apart, values were the same.
+TEST(MemoryTest, FindsBrokenAddressLinesOfLargeMemories) {
+  for (const Device device : all_devices()) {
+    const auto first_values = [&](uint64_t first) {
+      std::vector<uint32_t> values;
+      MemoryTestOptions options{.seconds = 60, .most_bytes = 4096, .first_word = first};
+      options.disturb = [&](const auto& blocks) { blocks.at(0)->read(&values.emplace_back(), 0, 4); };
+      options.progress = [&](const std::string&, double) {
+        if (values.size() == 7) throw Error(ErrorCode::value, "each pattern was written");
+      };
+      EXPECT_THROW(test_memory(device, options), Error);
+      return values;
+    };
+    const auto zero = first_values(0);
+    for (const int bit : {20, 31, 32, 35, 40}) {
+      const auto apart = first_values(uint64_t{1} << bit);
+      for (size_t pattern = 4; pattern < 7; ++pattern)
+        EXPECT_NE(apart.at(pattern), zero.at(pattern)) << to_string(device) << ", bit " << bit;
+    }
   }
 }
 

@@ -60,6 +60,7 @@ TEST(Lora, ComputesAsWritten) {
   layer.weight.assign(Tensor::from(std::vector<float>(6, 0), {2, 3}));
   layer.add_adapter({.rank = 1, .alpha = 4});
   const auto state = layer.state_dict();
+  for (const auto& [name, parameter] : layer.named_parameters()) EXPECT_EQ(is_lora(name), name != "weight");
   EXPECT_EQ(to_string(state.at("lora_A").shape), "[1, 3]");
   EXPECT_EQ(to_string(state.at("lora_B").shape), "[2, 1]");
   layer.load_state_dict({{"weight", state.at("weight")},
