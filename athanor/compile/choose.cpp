@@ -151,31 +151,23 @@ class KernelChooser {
   }
 
   void compile() const {
-    std::vector<const Kernel*> kernels, guesses;
+    std::vector<Uncompiled> kernels, guesses;
     std::vector<size_t> steps;  // of `kernels`
+    const auto add = [&](const Kernel* kernel, size_t s) {
+      kernels.push_back({kernel, plan_.steps[s].device});
+      steps.push_back(s);
+    };
     for (const size_t s : fresh_)
-      if (plan_.steps[s].kernel.kernel)
-        kernels.push_back(plan_.steps[s].kernel.kernel.get()), steps.push_back(s);
+      if (const Kernel* const kernel = plan_.steps[s].kernel.kernel.get()) add(kernel, s);
     for (const Decision& decision : decisions_) {
       const Kernel* const kernel = decision.candidates[decision.choice.index].kernel.get();
       if (decision.choice.unchecked)
-        guesses.push_back(kernel);
+        guesses.push_back({kernel, plan_.steps[decision.steps.front()].device});
       else
-        kernels.push_back(kernel), steps.push_back(decision.steps.front());
+        add(kernel, decision.steps.front());
     }
-    if (examining()) compile_together(kernels, steps);
     prepare(kernels, guesses,
             [&](size_t kernel, const Error& error) { return named(plan_.steps[steps[kernel]], error); });
-  }
-
-  // What is examined runs once: its binaries are not kept.
-  void compile_together(const std::vector<const Kernel*>& kernels, const std::vector<size_t>& steps) const {
-    for (const Device device : plan_.devices) {
-      std::vector<const Kernel*> own;
-      for (size_t i = 0; i < kernels.size(); ++i)
-        if (plan_.steps[steps[i]].device == device) own.push_back(kernels[i]);
-      backend_of(device).compile_together(device.index, own);
-    }
   }
 
   // As the tuner checks the kernels that it times.

@@ -234,6 +234,33 @@ void KernelCache::store_binary(const std::string& key, const std::string& device
               .run());
 }
 
+std::optional<KernelCache::Part> KernelCache::find_part(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  if (!open()) return {};
+  SqlStatement statement(database_, "SELECT program, name FROM parts WHERE key=?");
+  if (!statement.bind_bytes(key).step()) return look_for_trouble(false), std::nullopt;
+  return Part{statement.text(0), statement.text(1)};
+}
+
+void KernelCache::store_part(const std::string& key, const Part& part) {
+  const std::scoped_lock lock(mutex_);
+  if (open_for_writing())
+    wrote(SqlStatement(database_, "INSERT OR REPLACE INTO parts VALUES(?, ?, ?)")
+              .bind_bytes(key)
+              .bind_bytes(part.program)
+              .bind_bytes(part.name)
+              .run());
+}
+
+bool KernelCache::has_binary(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  return open() && SqlStatement(database_,
+                                "SELECT 1 FROM binaries WHERE key=?1 OR key=(SELECT program FROM parts "
+                                "WHERE parts.key=?1)")
+                       .bind_bytes(key)
+                       .step();
+}
+
 std::vector<KernelCache::Entry> KernelCache::entries() {
   const std::scoped_lock lock(mutex_);
   std::vector<Entry> all;

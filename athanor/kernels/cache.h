@@ -27,7 +27,7 @@ class KernelCache {
   static KernelCache& instance();
   /// Of what the tables hold, of how candidates are checked, and of what generated sources rely on; a file of
   /// an earlier version starts afresh. It is SQLite's user_version.
-  static constexpr int schema = 6;
+  static constexpr int schema = 7;
 
   /// The result of timing a problem's candidates.
   struct Winner {
@@ -89,6 +89,15 @@ class KernelCache {
   std::string find_binary(const std::string& key);
   void store_binary(const std::string& key, const std::string& device, const std::string& kernel,
                     const std::string& binary);
+  /// A kernel that was compiled in one program with others.
+  struct Part {
+    std::string program;  // the key of the program's binary
+    std::string name;     // of the kernel in the program
+  };
+  std::optional<Part> find_part(const std::string& key);
+  void store_part(const std::string& key, const Part& part);
+  /// Whether the kernel is here, alone or in a program with others.
+  bool has_binary(const std::string& key);
   /// Waits until no other process of the user compiles the kernel with this key. Hold the lock until the
   /// kernel is stored. Otherwise a driver's own cache may return what another process has only begun to write
   /// (PoCL 3.1: the binary is then empty inside, and the process that loads it aborts).

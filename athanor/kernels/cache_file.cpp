@@ -60,6 +60,7 @@ std::string make_tables() {
       "BEGIN IMMEDIATE;"
       "DROP TABLE IF EXISTS winners; DROP TABLE IF EXISTS marks; DROP TABLE IF EXISTS binaries;"
       "DROP TABLE IF EXISTS peaks; DROP TABLE IF EXISTS examinations; DROP TABLE IF EXISTS checked_loops;"
+      "DROP TABLE IF EXISTS parts;"
       "CREATE TABLE winners(key BLOB PRIMARY KEY, winner BLOB, seconds REAL, candidates BLOB, times BLOB, "
       "spread REAL, disturbed INTEGER, bucket BLOB, work REAL);"
       "CREATE INDEX alike ON winners(bucket);"
@@ -68,6 +69,7 @@ std::string make_tables() {
       "CREATE TABLE examinations(key BLOB PRIMARY KEY, wrong BLOB, checks INTEGER, seconds REAL);"
       "CREATE TABLE checked_loops(key BLOB PRIMARY KEY);"
       "CREATE TABLE binaries(key BLOB PRIMARY KEY, device BLOB, kernel BLOB, content BLOB, sum BLOB);"
+      "CREATE TABLE parts(key BLOB PRIMARY KEY, program BLOB, name BLOB);"
       "PRAGMA user_version={}; COMMIT;",
       KernelCache::schema);
 }
@@ -253,7 +255,7 @@ void KernelCache::clear() {
   if (!open()) throw Error(ErrorCode::io, "the cache cannot be cleared: it " + trouble_, file_.string());
   if (!run_sql(database_,
                "DELETE FROM winners; DELETE FROM marks; DELETE FROM binaries; DELETE FROM peaks;"
-               "DELETE FROM examinations; DELETE FROM checked_loops; VACUUM;"))
+               "DELETE FROM examinations; DELETE FROM checked_loops; DELETE FROM parts; VACUUM;"))
     throw Error(ErrorCode::io, fmt::format("the cache cannot be cleared: {}", trouble_of(database_).reason),
                 file_.string());
 }
@@ -291,7 +293,8 @@ void KernelCache::import_from(const std::filesystem::path& path) {
                         run_sql(database_,
                                 "BEGIN; INSERT OR REPLACE INTO winners SELECT * FROM other.winners;"
                                 "INSERT OR REPLACE INTO marks SELECT * FROM other.marks;"
-                                "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries; COMMIT;");
+                                "INSERT OR REPLACE INTO binaries SELECT * FROM other.binaries;"
+                                "INSERT OR REPLACE INTO parts SELECT * FROM other.parts; COMMIT;");
   if (!imported) run_sql(database_, "ROLLBACK");
   run_sql(database_, "DETACH other");
   if (!imported)

@@ -1,7 +1,9 @@
 // Compiling the kernels of a plan, several at once.
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,13 +40,28 @@ class GuessesMark {
 };
 
 struct Entry {
-  const Kernel* kernel;
+  Uncompiled of;
   std::optional<size_t> number;  // among those that must be right; none for a guess
 };
 
+// After so many kernels a program ends: Ctrl-C waits for the one that is being compiled.
+constexpr size_t most_in_a_program = 8;
+
+// In programs of several kernels, where a device's compiler is quicker with those.
+void prepare_together(const std::vector<Entry>& all) {
+  std::map<Device, std::vector<const Kernel*>> by_device;
+  for (const Entry& entry : all) by_device[entry.of.device].push_back(entry.of.kernel);
+  for (const auto& [device, kernels] : by_device)
+    for (size_t i = 0; i < kernels.size(); i += most_in_a_program) {
+      throw_if_interrupted();
+      const auto some = std::span(kernels).subspan(i, std::min(most_in_a_program, kernels.size() - i));
+      backend_of(device).compile_together(device.index, some);
+    }
+}
+
 // A guess may be refused.
 void prepare_one(const Entry& entry, const NamedError& named) try {
-  entry.kernel->prepare();
+  entry.of.kernel->prepare();
 } catch (const Error& error) {
   if (!entry.number) return;
   if (named) throw named(*entry.number, error);
@@ -69,14 +86,15 @@ void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
 
 }  // namespace
 
-void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses,
+void prepare(const std::vector<Uncompiled>& kernels, const std::vector<Uncompiled>& guesses,
              const NamedError& named) {
   std::vector<Entry> all;
-  for (const Kernel* kernel : guesses) all.push_back({kernel, {}});  // the largest kernels
+  for (const Uncompiled& guess : guesses) all.push_back({guess, {}});  // the largest kernels
   for (size_t i = 0; i < kernels.size(); ++i) all.push_back({kernels[i], i});
-  if (guesses.empty()) return prepare_all(all, named);
-  const GuessesMark mark;
-  if (!mark.set()) all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(guesses.size()));
+  std::optional<GuessesMark> mark;
+  if (!guesses.empty() && !mark.emplace().set())
+    all.erase(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(guesses.size()));
+  prepare_together(all);
   prepare_all(all, named);
 }
 

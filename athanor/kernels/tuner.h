@@ -62,11 +62,17 @@ Measured measure(Device device, const KernelRequest& request);
 std::string environment_key(Device device);
 std::string environment_key(const DeviceInfo& info);
 
-/// Prepares kernels, several at once. Faults of `guesses` are not reported here, but when these are checked
-/// (guess.h). If the program once ended here, they are also left for that check.
+/// A kernel to compile, and the device that it is for.
+struct Uncompiled {
+  const Kernel* kernel;
+  Device device;
+};
+/// Compiles kernels: several at once, or several in one program, as each device's compiler takes less time.
+/// Faults of `guesses` are not reported here, but when these are checked (guess.h). If the program once ended
+/// here, they are also left for that check.
 /// `named` adds to an error what the kernel of this number is for.
 using NamedError = std::function<Error(size_t kernel, const Error& error)>;
-void prepare(const std::vector<const Kernel*>& kernels, const std::vector<const Kernel*>& guesses = {},
+void prepare(const std::vector<Uncompiled>& kernels, const std::vector<Uncompiled>& guesses = {},
              const NamedError& named = {});
 
 }  // namespace athanor

@@ -1,10 +1,16 @@
 // Programs on a GPU: what no kernel holds any more is unloaded, and loaded again when it is asked for.
 #include "athanor/backends/gpu/program.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <memory>
+#include <vector>
 
 #include "athanor/backends/gpu/backend.h"
+#include "athanor/base/error.h"
 #include "athanor/compile/plan.h"
+#include "athanor/kernels/cache.h"
 #include "athanor/kernels/gpu/gpu_access.h"
 #include "athanor/ops/ops.h"
 #include "athanor/runtime/evaluate.h"
@@ -47,6 +53,59 @@ TEST(GpuPrograms, AreUnloadedWhenNothingHoldsThem) {
   kernel->enqueue(queue_of(device), buffers);
   queue_of(device).finish();  // which x does not wait for
   EXPECT_EQ(x.to_vector<float>(), (std::vector<float>{4, 8, 12, 16}));
+}
+
+// Kernels that no earlier run left in a cache.
+std::vector<GpuCandidate> fresh_kernels(size_t count) {
+  std::vector<GpuCandidate> all;
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  for (size_t i = 0; i < count; ++i) {
+    GpuCandidate candidate = doubling();
+    candidate.launches.front().source += fmt::format("// {} {}\n", now, i);
+    all.push_back(std::move(candidate));
+  }
+  return all;
+}
+
+std::vector<float> doubled_by(Device device, const GpuCandidate& candidate) {
+  const Tensor x = Tensor::from<float>({1, 2, 3, 4}, {4}, device);
+  const std::vector<Binding> buffers{{x.node()->value.get(), 0}, {}};
+  gpu_access(device)->make(candidate).kernel->enqueue(queue_of(device), buffers);
+  queue_of(device).finish();
+  return x.to_vector<float>();
+}
+
+TEST(GpuPrograms, OfSeveralKernelsAreCompiledAndKeptOnce) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  gpu::GpuDevice& gpu = gpu::gpu_device(device);
+  const auto kernels = fresh_kernels(3);
+  const std::vector<const GpuLaunch*> two{&kernels[0].launches.front(), &kernels[1].launches.front()};
+  const std::vector<float> doubled{2, 4, 6, 8};
+  const int64_t before = compilations();
+  compile_together(gpu, two);
+  EXPECT_EQ(compilations(), before + 1);
+  compile_together(gpu, two);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(doubled_by(device, kernels[i]), doubled);
+  EXPECT_EQ(compilations(), before + 1);
+  EXPECT_EQ(doubled_by(device, kernels[2]), doubled);
+  EXPECT_EQ(compilations(), before + 2);
+  if (!KernelCache::instance().why_unused().empty()) GTEST_SKIP() << "there is no cache";
+  unload_unused_programs(gpu);
+  for (const GpuCandidate& kernel : kernels) EXPECT_EQ(doubled_by(device, kernel), doubled);
+  compile_together(gpu, two);
+  EXPECT_EQ(compilations(), before + 2) << "the cache has all three";
+}
+
+TEST(GpuPrograms, OfSeveralKernelsAreLeftWhereOneIsRefused) {
+  ATHANOR_NEEDS_GPU();
+  const Device device = testing::gpu_devices().front().device;
+  gpu::GpuDevice& gpu = gpu::gpu_device(device);
+  auto kernels = fresh_kernels(2);
+  kernels[1].launches.front().source += "this is no kernel\n";
+  compile_together(gpu, {&kernels[0].launches.front(), &kernels[1].launches.front()});
+  EXPECT_EQ(doubled_by(device, kernels[0]), (std::vector<float>{2, 4, 6, 8}));
+  EXPECT_THROW(doubled_by(device, kernels[1]), Error);
 }
 
 TEST(GpuPrograms, OfCandidatesThatLostAreUnloaded) {

@@ -106,8 +106,8 @@ TEST_F(CompileApart, CompilesAPlansKernelsAtTheSameTime) {
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "there is one core";
   constexpr size_t count = 8;
   std::vector<SlowKernel> kernels(count);
-  std::vector<const Kernel*> all;
-  for (const SlowKernel& kernel : kernels) all.push_back(&kernel);
+  std::vector<Uncompiled> all;
+  for (const SlowKernel& kernel : kernels) all.push_back({&kernel, Device{}});
   const auto start = Clock::now();
   prepare(all);
   const double seconds = seconds_since(start);

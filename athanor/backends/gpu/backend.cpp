@@ -97,6 +97,9 @@ std::optional<uint64_t> GpuBackend::free_memory(int device) { return at(device).
 void GpuBackend::compile_together(int index, std::span<const Kernel* const> kernels) {
   GpuDevice& device = at(index);
   if (device.facts().compiles_side_by_side) return;
+  // Measured with PoCL, which takes 0.3 s to begin a program. A GPU's driver may let threads compile kernels
+  // of different programs at the same time.
+  if (!device.facts().shares_host_memory && !examining()) return;
   std::vector<const GpuLaunch*> launches;
   for (const Kernel* kernel : kernels)
     if (const GpuCandidate* const generated = kernel->generated())

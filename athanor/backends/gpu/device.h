@@ -16,6 +16,7 @@
 
 namespace athanor::gpu {
 
+class LoadedModule;
 class Program;
 
 /// Opened when it is first used. Shared by all threads.
@@ -49,6 +50,9 @@ class GpuDevice {
   /// driver must be called while the program ends: see unload_unused_programs().
   std::map<std::string, std::shared_ptr<const Program>> programs;
   std::mutex programs_mutex;
+  /// Programs of several kernels that were loaded from the cache, by their keys there.
+  std::map<std::string, std::weak_ptr<LoadedModule>> modules;
+  std::mutex modules_mutex;
 
  private:
   void open();

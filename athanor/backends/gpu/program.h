@@ -1,6 +1,7 @@
 // Programs: kernels compiled for a device, from source or from a binary that an earlier process left.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,23 +17,25 @@ class LoadedModule {
   ~LoadedModule();
   LoadedModule(const LoadedModule&) = delete;
   LoadedModule& operator=(const LoadedModule&) = delete;
-  Function find(const GpuLaunch& launch);
+  /// The launch's function, under this name. May be called from several threads.
+  Function find(const GpuLaunch& launch, const std::string& name);
 
  private:
   GpuDevice& device_;
   Module module_;
+  std::mutex mutex_;
   std::vector<Function> functions_;
 };
 
 /// A compiled launch.
 class Program {
  public:
-  Program(std::shared_ptr<const LoadedModule> module, Function function)
+  Program(std::shared_ptr<LoadedModule> module, Function function)
       : module_(std::move(module)), function_(function) {}
   Function function() const { return function_; }
 
  private:
-  std::shared_ptr<const LoadedModule> module_;
+  std::shared_ptr<LoadedModule> module_;
   Function function_;
 };
 
@@ -42,8 +45,9 @@ std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& l
 /// Unloads the programs that no kernel holds, when the device has done all that it was given.
 void unload_unused_programs(GpuDevice& device);
 
-/// Compiles these launches in one module, for this process only; those that it has already are left out. If
-/// the compiler refuses them, nothing happens: program_for() will say why.
+/// Compiles these launches in one module, and keeps its binary unless the device is being examined. Launches
+/// that are compiled already are left out. If the compiler refuses the module, nothing happens: program_for()
+/// will say why.
 void compile_together(GpuDevice& device, const std::vector<const GpuLaunch*>& launches);
 
 }  // namespace athanor::gpu
