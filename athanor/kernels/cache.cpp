@@ -214,7 +214,7 @@ std::string KernelCache::find_binary(const std::string& key) {
       damaged = true;
     }
   }
-  // SQLite does not see a flipped bit, and a driver may run into anything with it.
+  // SQLite does not detect a flipped bit, and a driver may do anything with a damaged kernel.
   if (damaged && SqlStatement(database_, "DELETE FROM binaries WHERE key=?").bind_bytes(key).run())
     note("held a damaged kernel: it is compiled anew");
   look_for_trouble(false);

@@ -25,24 +25,24 @@ namespace athanor {
 class KernelCache {
  public:
   static KernelCache& instance();
-  /// Of what the tables hold, of how candidates are checked, and of what generated sources rely on; a file of
-  /// an earlier version starts afresh. It is SQLite's user_version.
+  /// The version of what the tables hold, of how candidates are checked, and of what generated sources rely
+  /// on. A file of an earlier version is emptied. Stored as SQLite's user_version.
   static constexpr int schema = 7;
 
   /// The result of timing a problem's candidates.
   struct Winner {
     std::string name;
     double seconds = 0;
-    /// Identifies the candidates and their sources: a winner among others does not count here.
+    /// Identifies the candidates and their sources: a winner among other candidates does not count.
     std::string candidates;
-    std::vector<std::pair<std::string, double>> times;  // of all that were timed, names and seconds
+    std::vector<std::pair<std::string, double>> times;  // names and seconds of all that were timed
     double spread = 0;                                  // of the winner's samples (see timing.h)
     int disturbed = 0;   // timings in a row that other work disturbed; above 0 the winner is provisional
     std::string bucket;  // of problems that are alike (see alike.h)
     double work = 0;     // of the problem, to compare it with those
   };
   std::optional<Winner> find_winner(const std::string& key);
-  /// Those of a bucket, with the keys of their problems.
+  /// The winners of a bucket, with the keys of their problems.
   std::vector<std::pair<std::string, Winner>> find_alike(const std::string& bucket);
   /// The winners of a problem on devices of this name with any driver, with their keys: a key begins with the
   /// device's name and ends with the request's, and "|" separates the parts.
@@ -75,7 +75,7 @@ class KernelCache {
   };
   std::optional<Verdict> find_verdict(const std::string& key);
   void store_verdict(const std::string& key, const Verdict& verdict);
-  /// Kernels that gave correct results: of fused loops (kernels/check_loop.h), and guesses (kernels/guess.h).
+  /// Kernels that gave correct results: fused loops (kernels/check_loop.h) and guesses (kernels/guess.h).
   bool is_checked(const std::string& key);
   void store_checked(const std::string& key);
   /// Waits until no other process examines this device; hold it until the verdict is stored.
@@ -116,7 +116,8 @@ class KernelCache {
   std::string why_unused();
   /// Throws Error(io) when the file cannot be used.
   void clear();
-  /// A copy of everything in a new file; what a file holds, added to what is here. Throws Error(io|format).
+  /// export_to() copies everything to a new file. import_from() adds a file's winners, marks and kernels.
+  /// Both throw Error(io|format).
   void export_to(const std::filesystem::path& path);
   void import_from(const std::filesystem::path& path);
   /// The file, or an empty path if there is no place for one.

@@ -36,7 +36,7 @@ std::filesystem::path cache_file() {
   return folder.empty() ? folder : folder / "athanor.db";
 }
 
-/// A file that goes with the scope.
+/// Removes a file at the end of the scope.
 class RemovedAtEnd {
  public:
   explicit RemovedAtEnd(std::filesystem::path file) : file_(std::move(file)) {}
@@ -54,7 +54,7 @@ class RemovedAtEnd {
 // Checking reads all of the file: a larger one is found to be damaged when the damaged part is read.
 constexpr uintmax_t most_checked_bytes = uintmax_t{8} << 20;
 
-// Of a new file, or one of an earlier version.
+// The tables of a new file; those of an earlier version are dropped.
 std::string make_tables() {
   return fmt::format(
       "BEGIN IMMEDIATE;"
@@ -145,7 +145,7 @@ bool KernelCache::prepare_file(std::string& damage) {
                                          : fmt::format("cannot be used ({})", trouble.reason));
     return false;
   }
-  // The journal stays as it was where others use the file now.
+  // If other processes use the file now, its journal stays as it was.
   sqlite3_exec(database_, "PRAGMA synchronous=NORMAL; PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
   return true;
 }
@@ -154,7 +154,7 @@ bool KernelCache::move_aside(const std::string& damage) {
   if (moved_aside_) return false;
   moved_aside_ = true;
   try {
-    // Of several processes that see the damage one moves the file; the others must not move the new one.
+    // If several processes see the damage, one moves the file; the others must not move the new file.
     const std::filesystem::path mark = file_.string() + ".moving";
     const auto turn = os::Lock::take(mark);
     if (!turn) {
@@ -219,15 +219,15 @@ void KernelCache::give_up(const std::string& why) {
 
 namespace {
 
-// Waits for the file of a key in a folder; gives up, for all to go on without turns, where the folder may not
-// be written or `patience` is over.
+// Waits for the lock file of a key in a folder. Returns none, and callers continue without a turn, if the
+// folder cannot be written or `patience` is over.
 std::optional<os::Lock> turn_in(const std::filesystem::path& folder, const std::string& key,
                                 std::chrono::milliseconds patience) {
   constexpr std::chrono::milliseconds pause{5};
   if (folder.is_relative()) return std::nullopt;
   try {
     std::filesystem::create_directories(folder);
-    const Watchdog::Pause waits;  // for a process that may be stopped
+    const Watchdog::Pause waits;  // the process that is waited for may be stopped
     const std::string name = KernelCache::hash(key);
     const auto file = folder / name.substr(name.size() - 2);  // keys that share one wait for each other
     for (const auto start = Clock::now(); Clock::now() - start < patience && interrupt_signal() == 0;
@@ -269,7 +269,7 @@ void KernelCache::export_to(const std::filesystem::path& path) {
   if (std::filesystem::exists(path, ignored))
     throw Error(ErrorCode::io, "the file is there already", path.string(), "Give another name");
   const std::filesystem::path temporary = path.string() + ".tmp";
-  std::filesystem::remove(temporary, ignored);  // of an export that was killed
+  std::filesystem::remove(temporary, ignored);  // left by an export that was killed
   if (!SqlStatement(database_, "VACUUM INTO ?").bind(temporary.string()).run()) {
     const std::string said = sqlite3_errmsg(database_);
     std::error_code reason(sqlite3_system_errno(database_), std::generic_category());
@@ -283,7 +283,7 @@ void KernelCache::export_to(const std::filesystem::path& path) {
 
 void KernelCache::import_from(const std::filesystem::path& path) {
   const std::scoped_lock lock(mutex_);
-  static_cast<void>(open_to_read(path));  // says why not
+  static_cast<void>(open_to_read(path));  // throws if it cannot be read
   if (!open()) throw Error(ErrorCode::io, "the cache cannot be filled: it " + trouble_, file_.string());
   const bool attached = SqlStatement(database_, "ATTACH ? AS other").bind(path.string()).run();
   int64_t version = -1;

@@ -20,7 +20,7 @@
 namespace athanor {
 namespace {
 
-// What a loop is launched with: as far as its operands reach.
+// A buffer that a loop is launched with, as large as its operands reach.
 struct LoopBuffer {
   DType dtype = DType::u8;
   int64_t elements = 1;
@@ -42,7 +42,7 @@ std::vector<LoopBuffer> buffers_of(const std::vector<LoopProgram>& loops) {
   return all;
 }
 
-// More above zero than below, so that sums do not cancel out.
+// Random numbers. More are above zero than below, so that sums do not cancel out.
 HostArray numbers(const LoopBuffer& buffer, uint32_t seed) {
   std::vector<double> values(static_cast<size_t>(std::min(buffer.elements, number_period)));
   uint32_t state = seed;
@@ -59,7 +59,7 @@ size_t bytes_of(const LoopBuffer& buffer) {
   return static_cast<size_t>(buffer.elements) * size_of(buffer.dtype);
 }
 
-// A part of a loop: from an index on, along each dimension.
+// The part of a loop that begins at index `from` and has the extents `space`.
 LoopProgram part_of(const LoopProgram& loop, const Ints& from, const Ints& space) {
   LoopProgram part = loop;
   part.space = space;
@@ -73,8 +73,8 @@ LoopProgram part_of(const LoopProgram& loop, const Ints& from, const Ints& space
   return part;
 }
 
-// What the host computes of a loop: all of it, or of a long one its begin, its middle and its end along the
-// longest dimensions that are not reduced. The parts have no element in common.
+// The parts of a loop that the host computes: the whole loop, or the begin, middle and end of a long one
+// along the longest dimensions that are not reduced. The parts have no element in common.
 std::vector<LoopProgram> parts_of(const LoopProgram& loop) {
   constexpr int64_t most = int64_t{1} << 19, parts = 3;  // elements; a few milliseconds
   if (loop.iterations() <= most) return {loop};
@@ -119,11 +119,11 @@ struct Run {
   int64_t first, last;
 };
 
-// Where these elements lie, with small gaps between them.
+// The ranges of memory in which these elements lie. They include small gaps.
 std::vector<Run> runs_of(const LoopProgram& loop, const LoopOperand& operand, bool results) {
-  constexpr int64_t gap = 16'384;  // reading so many elements takes no longer than asking again
+  constexpr int64_t gap = 16'384;  // reading this many elements takes no longer than another read
   int64_t first = operand.offset;
-  std::vector<std::pair<int64_t, int64_t>> steps;  // by the stride's size: the stride, and how often
+  std::vector<std::pair<int64_t, int64_t>> steps;  // strides and how often, sorted by the stride
   for (size_t d = 0; d < loop.space.size(); ++d) {
     if (results && loop.reduced[d]) continue;
     if (loop.space[d] == 0) return {};
@@ -160,7 +160,7 @@ std::string difference(const std::vector<double>& got, const std::vector<double>
   double largest = 0;
   for (const double value : expected)
     if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
-  // Floats of 8 bits may become neighbours, which are up to a quarter apart.
+  // 8-bit floats may be rounded to neighbouring values, which are up to a quarter apart.
   const size_t size = size_of(buffer.dtype);
   const double share = size == 1 ? 0.25 : size < 4 ? 3e-2 : 1e-3;
   const double allowed = is_float(buffer.dtype) ? share * largest + 1e-12 : 0;
@@ -176,7 +176,7 @@ std::string difference(const std::vector<double>& got, const std::vector<double>
                      expected[first]);
 }
 
-// A kernel's run in a device's memory, and the host's runs of parts of its loops beside it.
+// Runs a kernel in a device's memory, and parts of its loops on the host.
 class LoopCheck {
  public:
   LoopCheck(Device device, const std::vector<LoopBuffer>& buffers, const Candidate& candidate, uint32_t seed)
@@ -237,7 +237,7 @@ class LoopCheck {
   const std::vector<LoopBuffer>& buffers_;
   std::vector<HostArray> numbers_;
   std::vector<std::shared_ptr<Storage>> got_;              // on the device
-  std::vector<std::shared_ptr<Storage>> read_, expected_;  // the host's; of large ones few pages are used
+  std::vector<std::shared_ptr<Storage>> read_, expected_;  // on the host; of large ones, few pages are used
 };
 
 }  // namespace
@@ -266,9 +266,9 @@ void require_right_loop(Device device, const std::vector<LoopProgram>& loops, co
   uint64_t needed = candidate.scratch_bytes;
   for (const LoopBuffer& buffer : buffers_of(loops))
     needed += static_cast<uint64_t>(buffer.elements) * size_of(buffer.dtype);
-  constexpr int on_the_host = 2;  // what is expected, and what was got
+  constexpr int on_the_host = 2;  // the expected results, and the device's
   const os::MemorySize host = os::memory_size();
-  // It stays to be checked where there is no room for it.
+  // Without enough memory the loop is not checked now, but another time.
   if (needed > memory_left(device) || (host.total > 0 && on_the_host * needed > host.available)) return;
   const std::string wrong = loop_mismatch(device, loops, candidate);
   if (!wrong.empty())

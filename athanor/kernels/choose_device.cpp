@@ -46,7 +46,7 @@ bool is_cpu_again(const DeviceInfo& info) { return info.kind == "cpu" && info.de
 
 std::string speed_key(const DeviceInfo& info) { return environment_key(info) + "|speed"; }
 
-// Of an earlier comparison that was not disturbed; 0 for none.
+// The time of an earlier comparison that was not disturbed; 0 if there is none.
 double remembered_seconds(const DeviceInfo& info) {
   const auto known = KernelCache::instance().find_winner(speed_key(info));
   return known && known->disturbed == 0 ? known->seconds : 0;
@@ -125,8 +125,8 @@ void repeat_where_doubtful(std::vector<Side>& sides) {
   }
 }
 
-// A card with what backends list of it, the one that is preferred first: CUDA and HIP are the vendor's own
-// way to a card that OpenCL reaches too.
+// A card as several backends list it, the preferred one first: CUDA and HIP are the vendor's own interface to
+// a card that OpenCL reaches too.
 using Card = std::vector<DeviceInfo>;
 
 std::vector<Card> cards_among(const std::vector<DeviceInfo>& devices) {
@@ -144,8 +144,8 @@ std::vector<Card> cards_among(const std::vector<DeviceInfo>& devices) {
   return cards;
 }
 
-// Of a card that several backends reach, the one that is used: the first that works, unless another is known
-// to be faster. Others are not timed, which takes as long again.
+// The device that is used of a card that several backends reach: the first that works, unless another is
+// known to be faster. The others are not timed, because each takes as long again.
 Side side_of(const Card& card, const TimeProduct& time, std::vector<std::string>& others) {
   std::optional<Side> best;
   std::vector<const DeviceInfo*> untried;

@@ -15,7 +15,7 @@ struct DeviceChoice {
   std::string why;  // "asked for", "the only device here", "the fastest here, ...: opencl:0 900 GFLOP/s; ..."
 };
 
-/// Seconds of a product of matrices on a device, as measured now. Throws Error where it fails.
+/// Seconds of a product of matrices on a device, as measured now. Throws Error if it fails.
 using TimeProduct = std::function<Measured(const DeviceInfo&)>;
 
 /// The device that a name means: what parse_device() knows; "auto", see choose_among(); or "gpu", which is

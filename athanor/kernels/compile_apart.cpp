@@ -19,7 +19,7 @@
 namespace athanor {
 namespace {
 
-// Each takes some hundred megabytes: NVRTC or hipRTC.
+// Each loads NVRTC or hipRTC, which takes some hundred megabytes.
 const int most_processes = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4U, 16U));
 constexpr double patience_with_a_compiler = 300;  // seconds
 
@@ -46,14 +46,14 @@ std::vector<std::string>& compiler_program() {
 }
 
 std::atomic<int> processes{0};
-// That did not answer, one after the other. One may lack memory; if the next does not either, the program
-// cannot be started, say.
+// How many processes in a row did not answer. One may lack memory; if the next does not answer either, the
+// program cannot be started, for example.
 std::atomic<int> failures{0};
 constexpr int most_failures = 2;
 
-thread_local std::stop_token told_to_stop;  // of the scope
+thread_local std::stop_token told_to_stop;  // the scope's
 
-// Works if it has answered once.
+// A process that has answered once works.
 class CompilerProcess {
  public:
   explicit CompilerProcess(std::vector<std::string> words) : helper_(std::move(words)) {
@@ -80,7 +80,7 @@ class CompilerProcess {
   bool works_ = false;
 };
 
-// Of this thread.
+// This thread's.
 thread_local int scopes = 0;
 thread_local std::string process_for;
 thread_local std::unique_ptr<CompilerProcess> process;
@@ -116,7 +116,7 @@ void serve_compiler(const std::string& compiler, const std::string& target) {
   if (found == compilers().end()) throw Error(ErrorCode::name, fmt::format("no compiler '{}'", compiler));
   os::answer_questions([&](const std::string& question) -> std::string {
     const size_t end = question.find('\n');
-    if (end == std::string::npos) return {};  // asks whether there is an answer
+    if (end == std::string::npos) return {};  // only asks whether this process answers
     return found->second(target, question.substr(end + 1), question.substr(0, end));
   });
 }

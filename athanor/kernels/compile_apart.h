@@ -12,7 +12,7 @@ namespace athanor {
 /// refuses it.
 using CompileSource =
     std::function<std::string(const std::string& target, const std::string& source, const std::string& name)>;
-/// Makes a compiler known by a name. Returns true.
+/// Registers a compiler under a name. Returns true.
 bool register_compiler(const std::string& compiler, CompileSource compile);
 
 /// The program that compiles: it is started with these words, the compiler's name and the target, and calls
@@ -26,19 +26,19 @@ void serve_compiler(const std::string& compiler, const std::string& target);
 class CompileApartScope {
  public:
   CompileApartScope();
-  /// Of a thread that may be told to stop at any time: all is to be compiled apart, because a process can be
-  /// ended, and a compiler in this one cannot.
+  /// For a thread that may be told to stop at any time. Everything should be compiled in other processes,
+  /// because a process can be ended, but a compiler in this one cannot.
   explicit CompileApartScope(std::stop_token stop);
   ~CompileApartScope();
   CompileApartScope(const CompileApartScope&) = delete;
   CompileApartScope& operator=(const CompileApartScope&) = delete;
 };
 
-/// Whether this thread is not to compile here what can be compiled apart.
+/// Whether this thread should compile in another process whatever can be compiled there.
 bool prefers_to_compile_apart();
 
-/// The binary. None if there is no scope, no such process or too many, or if the compiler refuses the source:
-/// then it is to be compiled here. Throws Error(device) if the compiler ends two processes over this source,
+/// The binary. None if there is no scope, if there can be no process for it, or if the compiler refuses the
+/// source: then compile it here. Throws Error(device) if the compiler ends two processes over this source,
 /// because it would end this one too; Interrupted when the scope's thread is told to stop.
 std::optional<std::string> compile_apart(const std::string& compiler, const std::string& target,
                                          const std::string& source, const std::string& name);

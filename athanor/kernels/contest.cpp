@@ -17,19 +17,21 @@
 namespace athanor {
 namespace {
 
-// One that is this much slower than the best so far is not timed further.
+// A candidate that takes this many times as long as the best so far is not timed further.
 constexpr double hopeless = 2;
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 // The share of the roofline's rate at which nothing better is looked for.
 constexpr double near_roofline = 0.9;
-// So many take turns in the end, in so many rounds. Runs that are long are disturbed alike, and cost more.
+// How many candidates take turns in the end, and in how many rounds. Long runs get fewer rounds: they are all
+// disturbed alike, and cost more.
 constexpr size_t most_finalists = 4;
 constexpr int most_rounds = 5, least_rounds = 3;
 constexpr double long_seconds = 20e-3;
-// More would take the host longer than some tenths of a second.
+// With more, the host would take longer than some tenths of a second.
 constexpr double most_host_flops = 4e9;
 
-// The first word of a name. Kernels of different makes share no generator, or not the instructions.
+// The first word of a name. Kernels of different makes have different generators, or use different
+// instructions.
 std::string make_of(const Candidate& candidate) { return candidate.name.substr(0, candidate.name.find(' ')); }
 
 }  // namespace
@@ -83,7 +85,7 @@ Trial& Contest::trial() {
   return *trial_;
 }
 
-// On the host itself the first candidate's result counts.
+// On the host itself, the first candidate's result is the expected one.
 void Contest::expect(size_t i) {
   if (std::exchange(expects_, true) || device_ == Device{}) return;
   queue_of(device_).finish();  // what failed before is no candidate's fault
@@ -91,7 +93,8 @@ void Contest::expect(size_t i) {
   if (expected_.empty()) expected_ = host_result(request_);
 }
 
-// Those of libraries first, which need no compiling; then the last of the list, which are the simplest.
+// Tries candidates of libraries first, which need no compiling; then the last of the list, which are the
+// simplest.
 void Contest::expect_of_another(size_t i) {
   std::vector<size_t> others;
   for (size_t j = candidates_.size(); j-- > 0;)
@@ -99,7 +102,7 @@ void Contest::expect_of_another(size_t i) {
   std::ranges::stable_partition(others, [&](size_t j) {
     return candidates_[j].kernel && candidates_[j].kernel->generated() == nullptr;
   });
-  constexpr size_t most = 3;  // that fail
+  constexpr size_t most = 3;  // attempts
   for (size_t n = 0; n < std::min(most, others.size()) && expected_.empty(); ++n)
     use_marked(others[n], [&] {
       expected_ = trial().result(candidates_[others[n]]);
@@ -107,7 +110,7 @@ void Contest::expect_of_another(size_t i) {
     });
 }
 
-// If two candidates differ, the host tells which of them is wrong.
+// If two candidates differ, the host's result decides which of them is wrong.
 bool Contest::is_expected(size_t i, const TrialResults& result) {
   if (agree(expected_, result, request_)) return true;
   if (!reference_ || *reference_ == i) return false;
@@ -129,7 +132,7 @@ bool Contest::is_expected(size_t i, const TrialResults& result) {
 void Contest::try_next() {
   const size_t i = tried_++;
   expect(i);
-  if (is_left_out(i)) return;  // it was to tell what others must give
+  if (is_left_out(i)) return;  // it failed when its result was wanted as the reference
   if (device_ == Device{}) return enter(i);
   use_marked(i, [&] { enter(i); });
 }
@@ -222,7 +225,7 @@ void Contest::enter(size_t i) {
   } else if (!is_expected(i, result)) {
     return leave_out(i, "its results are wrong");
   }
-  if (tried_ < tried) return;  // all are to be tried again
+  if (tried_ < tried) return;  // all are tried again
   if (only_check_) return;
   const Samples samples = time(i, entries_.empty() ? no_limit : hopeless * best_seconds());
   entries_.push_back({candidates_[i].name, i, samples.seconds(), samples.spread()});
@@ -237,7 +240,8 @@ Samples Contest::time(size_t i, double limit, double share) {
 // A core can be half as fast for some tenths of a second: its clock or another virtual machine slows it. No
 // sample shows that. So the best take turns, and are compared with the best of the same round.
 //
-// If any has failed, the only one left is timed again: a device that has failed for good has no winner.
+// If any candidate has failed, even a single remaining one is timed again: a device that has failed for good
+// has no winner.
 void Contest::run_off() {
   std::ranges::stable_sort(entries_, {}, &Entry::seconds);
   size_t finalists = 0;

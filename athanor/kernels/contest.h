@@ -24,8 +24,8 @@ class Contest {
 
   /// The candidate that try_next() tries; nullptr when all were tried, or the best is near the roofline.
   const Candidate* next() const;
-  /// Checks one, and times it; drops it if it cannot be compiled or is wrong. One that hangs ends the
-  /// program; one that ends the program is never tried again. Hold the timing_turn().
+  /// Checks the next candidate and times it; drops it if it cannot be compiled or is wrong. A candidate that
+  /// hangs ends the program, and one that ended the program is never tried again. Hold the timing_turn().
   void try_next();
   /// Whether this process had to wait for cores, so that its times mean little.
   bool is_busy() const;
@@ -37,7 +37,7 @@ class Contest {
   std::optional<Measured> run(const TuningProgress& progress = {});
   /// Whether this candidate runs and gives the right result (see expect()). Not for the host itself.
   bool is_right(size_t candidate);
-  /// Those that cannot run or are wrong, so far.
+  /// The candidates so far that cannot run or are wrong.
   const std::vector<LeftOut>& dropped() const { return result_.dropped; }
 
  private:
@@ -53,7 +53,7 @@ class Contest {
   void expect(size_t i);
   void expect_of_another(size_t i);
   bool is_expected(size_t i, const TrialResults& result);
-  /// Runs `use` of candidate i, which is dropped if that fails or ended an earlier program.
+  /// Runs `use`, which uses candidate i. Drops the candidate if that fails, or ended an earlier program.
   void use_marked(size_t i, const std::function<void()>& use);
   void enter(size_t i);
   void drop(size_t i, const Error& error);
@@ -70,7 +70,7 @@ class Contest {
   std::optional<KernelCache::Winner> before_;
   std::string environment_, key_;
   Work work_;
-  double least_seconds_ = 0;  // by the roofline; 0 where that is not known
+  double least_seconds_ = 0;  // by the roofline; 0 if that is not known
   std::unique_ptr<Trial> trial_;
   LoadMeter load_;
   bool expects_ = false;
@@ -84,7 +84,7 @@ class Contest {
 
 /// Names a problem on a device, for TuningCache and KernelCache.
 std::string problem_key(Device device, const KernelRequest& request);
-/// A text that identifies the candidates and their sources, in whatever order.
+/// A text that identifies the candidates and their sources, whatever their order.
 std::string fingerprint(const std::vector<Candidate>& candidates);
 /// The index of the candidate with this name; the number of candidates if there is none.
 size_t place_of(const std::vector<Candidate>& candidates, const std::string& name);

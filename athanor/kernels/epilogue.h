@@ -24,12 +24,12 @@ struct SimpleEpilogue {
 std::optional<SimpleEpilogue> simple_epilogue(const KernelRequest& request);
 
 /// Whether the epilogue does more than change each element before it is stored: it stores several results,
-/// others than the op's, or reduces some (sums of rows, of columns, of channels).
+/// does not store the op's own, or reduces some (sums of rows, of columns, of channels).
 bool has_further_results(const KernelRequest& request);
 
-/// What it computes, for people: {"bias", "relu"}, {"mul", "add"}.
+/// What the epilogue computes, for people: {"bias", "relu"}, {"mul", "add"}.
 std::vector<std::string> epilogue_names(const KernelRequest& request);
-/// The same for keys of problems: a text that tells epilogues apart; "" where there is none.
+/// The same for keys of problems: a text that tells epilogues apart; "" if there is none.
 std::string epilogue_key(const KernelRequest& request);
 
 /// The same problem without its epilogue, with the op's result alone.

@@ -34,7 +34,7 @@ class ContractionAndLoop final : public Kernel {
     std::vector<Binding> own(buffers.begin(), buffers.begin() + static_cast<std::ptrdiff_t>(own_inputs_));
     own.push_back(result);
     run(contraction_, std::move(own));
-    // As the epilogue numbers its buffers.
+    // The buffers in the order in which the epilogue numbers them.
     own = {result};
     own.insert(own.end(), buffers.begin() + static_cast<std::ptrdiff_t>(own_inputs_),
                buffers.begin() + static_cast<std::ptrdiff_t>(inputs_ + outputs_));
@@ -44,7 +44,7 @@ class ContractionAndLoop final : public Kernel {
  private:
   Candidate contraction_, loop_;
   size_t own_inputs_, inputs_, outputs_;
-  int64_t result_bytes_;  // at the begin of the scratch memory; behind it is that of both kernels in turn
+  int64_t result_bytes_;  // at the scratch memory's begin; both kernels in turn use the rest
 };
 
 }  // namespace

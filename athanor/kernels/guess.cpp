@@ -16,7 +16,7 @@
 namespace athanor {
 namespace {
 
-// What was checked: a kernel's text, with this driver and this version.
+// Names what was checked: a kernel's text, with this driver and this version.
 std::string check_key(Device device, const KernelRequest& request, const Candidate& candidate) {
   return fmt::format("guess|{}|{}|{}|{}", examination_key(device), request.key(), candidate.name,
                      fingerprint({candidate}));
@@ -28,7 +28,7 @@ bool needs_check(Device device, const KernelRequest& request, const Candidate& c
          !KernelCache::instance().is_checked(check_key(device, request, candidate));
 }
 
-// The first that did not end the program before.
+// The first candidate that has not ended the program before.
 size_t first_unmarked(const std::string& key, const std::vector<Candidate>& candidates) {
   const auto found = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
     return !KernelCache::instance().is_marked(key, candidate.name);
@@ -142,7 +142,7 @@ void check_guess(Device device, const KernelRequest& request, const std::vector<
     choice.unchecked = false;
     return;
   }
-  contest.finish();  // says why none is
+  contest.finish();  // throws, and says why none is right
 }
 
 bool is_open(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates) {

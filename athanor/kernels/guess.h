@@ -15,15 +15,15 @@ namespace athanor {
 struct Neighbour {
   std::string key;
   KernelCache::Winner winner;
-  size_t candidate = 0;  // the winner's place
-  double seconds = 0;    // the time that the requested problem would take by it
-  size_t alike = 0;      // how many there are
+  size_t candidate = 0;  // the winner's index
+  double seconds = 0;    // estimated for the requested problem with that kernel
+  size_t alike = 0;      // how many such problems there are
 };
 std::optional<Neighbour> nearest_neighbour(Device device, const KernelRequest& request,
                                            const std::vector<Candidate>& candidates);
 /// "[1, 48, 256] [1, 256, 64]": the shapes of the inputs in a problem's key.
 std::string shapes_in(const std::string& key);
-/// Whether timing this problem is worth its time (alike.h), given the nearest that was timed.
+/// Whether timing this problem is worth its time (alike.h), given the nearest problem that was timed.
 bool is_worth_timing(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
                      const std::optional<Neighbour>& neighbour);
 
@@ -33,8 +33,8 @@ bool is_worth_timing(Device device, const KernelRequest& request, const std::vec
 Choice guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates);
 
 /// Runs an unchecked guess, as the tuner runs candidates (marked, under a watchdog), and compares the result
-/// with the host's. Goes on with the other candidates, in order, until one is right; that is remembered.
-/// Throws Error(device) when none is.
+/// with the host's. If it is wrong, the other candidates are tried in order until one is right. The right one
+/// is remembered. Throws Error(device) when none is.
 void check_guess(Device device, const KernelRequest& request, const std::vector<Candidate>& candidates,
                  Choice& choice);
 

@@ -82,7 +82,7 @@ LoopProgram in_order_of(LoopProgram program, size_t operand) {
   return program;
 }
 
-/// The second loop as it walks what the first one stores.
+/// The second loop, with its dimensions in the order in which a result of the first one that it reads lies.
 LoopProgram in_order_of_first(const LoopProgram& first, LoopProgram second) {
   const bool ordered = std::ranges::any_of(second.reductions, [](const LoopReduction& r) {
     return r.prim == Prim::argmax;  // the first of equals
@@ -110,7 +110,7 @@ class Joiner {
       if (!add(all_.body, second_.body[i], static_cast<int>(i), 0)) return std::nullopt;
     for (const LoopStore& store : second_.stores)
       all_.stores.push_back({numbers_.at(store.source), operand(store.operand)});
-    // Behind the new steps, the first's reductions and the steps behind them have higher numbers.
+    // The first's reductions and the steps after them follow the new steps, so their numbers grow.
     const int more = static_cast<int>(all_.body.size()) - body;
     const auto moved = [&](int& r, int by_reductions) {
       if (r >= body + reductions)
@@ -156,7 +156,7 @@ class Joiner {
                           : all_.operands[static_cast<size_t>(a)] == all_.operands[static_cast<size_t>(b)];
   }
 
-  /// Adds a step of the second, unless a register has its value.
+  /// Adds a step of the second, unless a register already has its value.
   bool add(std::vector<LoopStep>& to, LoopStep step, int number, int before) {
     if (step.kind == LoopStep::Kind::load) {
       const LoopOperand from = second_.operands[static_cast<size_t>(step.operand)];

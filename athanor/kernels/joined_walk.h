@@ -7,13 +7,14 @@
 
 namespace athanor {
 
-/// What `first` and then `second` do, in one walk. Their spaces have the same elements, but perhaps other
-/// dimensions, or in another order: they are walked as `first` does. `numbers[b]` is the number that the
-/// second's buffer b has among the `buffers` of the result; the first's are numbered so already. What the
-/// second reads of buffers that the first's body stores is not loaded, nor rounded to what it is stored as.
+/// What `first` and then `second` do, in one walk. Their spaces have the same elements, but the dimensions
+/// may differ or be in another order: they are walked in the order of `first`. `numbers[b]` is the number
+/// that the second's buffer b has among the `buffers` of the result; the first's buffers already have these
+/// numbers. If the second reads what the first's body stores, it uses the register: the value is neither
+/// loaded nor rounded to the stored dtype.
 ///
-/// None where the second reads other elements than the first stores at the same time, or results of its
-/// reductions; where both reduce, but not along the same dimensions; or where dimensions do not fit.
+/// Returns none if the second reads other elements than the first stores at the same time, or results of the
+/// first's reductions; if both reduce, but not along the same dimensions; or if dimensions do not fit.
 std::optional<LoopProgram> joined_walk(const LoopProgram& first, const LoopProgram& second,
                                        const std::vector<int>& numbers, int buffers);
 

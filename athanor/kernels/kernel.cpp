@@ -57,7 +57,7 @@ std::string KernelRequest::computes_in() const {
 
 double KernelRequest::rounding() const {
   if (!is_float(output().dtype)) return 0;
-  // How many terms meet in an element: half of its arithmetic; in a scan or a scatter, up to a whole axis.
+  // How many terms an element sums: half of its arithmetic; in a scan or a scatter, up to a whole axis.
   double terms = 1;
   if (op->flops) {
     std::vector<TensorType> types;
@@ -71,7 +71,7 @@ double KernelRequest::rounding() const {
   }
   // Winograd's transforms and approximations of functions lose a few bits, sums in another order half a bit
   // for each doubling of their terms. Rounding factors to tf32 is off by some 2000 units however many terms
-  // there are: it must be seen.
+  // there are; that must be detected.
   double allowed = std::min(1024.0, 256 + 8 * std::sqrt(std::max(1.0, terms))) * epsilon(compute_type());
   constexpr double tf32_epsilon = 0x1p-10;
   if (tf32) allowed += 2 * tf32_epsilon;  // of each factor; their errors average out in a sum

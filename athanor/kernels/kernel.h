@@ -28,8 +28,8 @@ struct Layout {
 std::string to_string(Layout layout);
 
 /// One operand of a kernel. Row-major operands may be strided views (transposed matrices, broadcast rows)
-/// with `strides` in elements. Blocked operands are always dense; outputs have no gaps, and are row-major but
-/// where Backend::takes_strides().
+/// with `strides` in elements. Blocked operands are always dense; outputs have no gaps, and are row-major
+/// unless Backend::takes_strides().
 struct OperandDesc {
   DType dtype = DType::f32;
   Shape shape;
@@ -67,7 +67,7 @@ struct KernelRequest {
   /// Whether kernels of a vendor's library are candidates. Results do not depend on it.
   bool libraries = true;
 
-  /// Of the op, stored or not.
+  /// The op's result, stored or not.
   const OperandDesc& output() const { return unstored ? *unstored : outputs.front(); }
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
@@ -143,7 +143,7 @@ class Backend : public DeviceProvider, public Allocator {
   /// The vendor's libraries that were asked so far, for people: "cuBLASLt 13.1.0",
   /// "no cuDNN: ...".
   virtual std::vector<std::string> libraries(int /*device*/) { return {}; }
-  /// What the libraries have for a request that candidates() was asked for, but not among its candidates.
+  /// Kernels that the libraries have for a request of candidates(), but that it did not return.
   virtual std::vector<LeftOut> left_out(int /*device*/, const KernelRequest& /*request*/) { return {}; }
   /// The layouts in which the op's kernels work best: inputs in order, then the output. {} means row-major.
   virtual std::vector<Layout> preferred_layouts(const Op& op, std::span<const TensorType> inputs,
@@ -151,8 +151,8 @@ class Backend : public DeviceProvider, public Allocator {
   /// A kernel for a fused loop, with buffers as the program numbers them. Every backend can generate every
   /// loop.
   virtual Candidate loop_kernel(int device, const LoopProgram& program) = 0;
-  /// How many buffers a kernel takes that runs several loops in one launch; 0: it has no such kernels,
-  /// because a launch costs nothing.
+  /// The most buffers of a kernel that runs several loops in one launch; 0: it has no such kernels, because a
+  /// launch costs nothing.
   virtual int64_t most_joined_buffers(int /*device*/) { return 0; }
   /// A kernel that runs loops which differ only in extents and buffers (canonical_loop.h), have no reductions
   /// and at most one dimension. Their buffers are numbered together.
@@ -164,8 +164,8 @@ class Backend : public DeviceProvider, public Allocator {
   virtual Queue& transfers(int device) { return queue(device); }
   /// Whether the device computes in the host's memory, so that moving data there saves nothing.
   virtual bool has_unified_memory(int /*device*/) { return false; }
-  /// Takes from the device what nothing holds any more, such as candidates that lost. It waits for the device
-  /// if there is any. What is asked for again is loaded again.
+  /// Unloads kernels that nothing holds any more, such as candidates that lost. Waits for the device if there
+  /// are any. A kernel that is asked for again is loaded again.
   virtual void unload_unused_kernels(int /*device*/) {}
   /// Whether threads of one process compile the device's kernels at the same time.
   virtual bool compiles_side_by_side(int /*device*/) { return true; }

@@ -145,8 +145,8 @@ void select_dims(LoopProgram& p, const StrideSet& set, const std::vector<size_t>
   for (Ints* strides : set.all) *strides = pick(*strides);
 }
 
-/// Outermost is the dimension with the longest strides; innermost the one along which most bytes are
-/// contiguous.
+/// The outermost dimension is the one with the longest strides; the innermost is the one along which most
+/// bytes are contiguous.
 std::vector<size_t> memory_order(const LoopProgram& p, const StrideSet& set) {
   const size_t rank = p.space.size();
   const auto touched =

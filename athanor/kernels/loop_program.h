@@ -59,10 +59,10 @@ struct LoopStore {
   bool operator==(const LoopStore&) const = default;
 };
 
-/// for every index of `space`: body, stores; then, where reductions are given, for every index of the
-/// dimensions that are not reduced: reductions, epilogue, epilogue stores. In the epilogue, loads, index
-/// steps and stores see index 0 along reduced dimensions. A sum of no elements is 0, a product 1, a maximum
-/// -infinity (or the lowest integer), a minimum +infinity.
+/// For every index of `space`: body, stores. Then, if there are reductions, for every index of the dimensions
+/// that are not reduced: reductions, epilogue, epilogue stores. In the epilogue, loads, index steps and
+/// stores see index 0 along reduced dimensions. A sum of no elements is 0, a product 1, a maximum -infinity
+/// (or the lowest integer), a minimum +infinity.
 ///
 /// An output may share its buffer with an input when both have the same offset and strides (an update in
 /// place).

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// Whether it has kernels for a product of ordinary size.
+/// Whether the device has tf32 kernels for a product of ordinary size.
 bool multiplies_in_tf32(Device device) {
   constexpr int64_t extent = 256;
   const Shape shape{1, extent, extent};

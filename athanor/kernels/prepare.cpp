@@ -22,8 +22,8 @@
 namespace athanor {
 namespace {
 
-// A compiler that ends the program over one of several guesses does not say over which: the next time they
-// are compiled one by one, each with a mark of its own.
+// If a compiler ends the program while several guesses are compiled, nobody knows which one was at fault. The
+// next time, they are compiled one by one, each with a mark of its own.
 class GuessesMark {
  public:
   GuessesMark() : set_(!KernelCache::instance().is_marked(key, what)) {
@@ -78,7 +78,7 @@ void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
     for (size_t i = next++; i < kernels.size(); i = next++) {
       throw_if_interrupted();
       tell_wait("compiling kernels",
-                fmt::format("{} of {}", i + 1, kernels.size()));  // of the caller's thread
+                fmt::format("{} of {}", i + 1, kernels.size()));  // only the caller's thread has a listener
       prepare_one(kernels[i], named);
     }
   });
@@ -89,7 +89,7 @@ void prepare_all(const std::vector<Entry>& kernels, const NamedError& named) {
 void prepare(const std::vector<Uncompiled>& kernels, const std::vector<Uncompiled>& guesses,
              const NamedError& named) {
   std::vector<Entry> all;
-  for (const Uncompiled& guess : guesses) all.push_back({guess, {}});  // the largest kernels
+  for (const Uncompiled& guess : guesses) all.push_back({guess, {}});  // first, because they are the largest
   for (size_t i = 0; i < kernels.size(); ++i) all.push_back({kernels[i], i});
   std::optional<GuessesMark> mark;
   if (!guesses.empty() && !mark.emplace().set())

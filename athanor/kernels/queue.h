@@ -37,7 +37,7 @@ class Replay {
   virtual ~Replay() = default;
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
-  /// Gives them to the queue.
+  /// Gives the captured commands to the queue.
   virtual void run() = 0;
 
  protected:

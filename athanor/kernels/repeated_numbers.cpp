@@ -12,7 +12,7 @@ void fill_repeating(Storage& storage, const HostArray& numbers, size_t bytes) {
   storage.write(numbers.bytes.data(), 0, done);
   if (done == bytes) return;
   Queue& queue = queue_of(storage.device());
-  while (done < bytes) {  // what is there is always a whole number of repetitions
+  while (done < bytes) {  // what is filled so far is always a whole number of repetitions
     const size_t more = std::min(done, bytes - done);
     queue.copy({&storage, static_cast<int64_t>(done)}, {&storage, 0}, more);
     done += more;

@@ -8,7 +8,8 @@
 
 namespace athanor {
 
-/// Numbers repeat after so many: a prime, so that a tile, row or plane holds others than those near it.
+/// Numbers repeat after this many. It is a prime, so that neighbouring tiles, rows and planes hold different
+/// numbers.
 constexpr int64_t number_period = 65'537;
 
 /// Fills the first `bytes` of the storage with `numbers`, again and again; the last time it may be cut off.

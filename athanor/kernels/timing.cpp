@@ -15,7 +15,7 @@ constexpr int longest_row = 1000;
 constexpr size_t least_samples = 5, most_samples = 25;
 // If the samples agree this well, more are not needed.
 constexpr double tight_spread = 0.03, loose_spread = 0.1;  // of rows, of single runs
-// For all samples of a kernel. Long kernels are timed fewer times.
+// The time for all samples of a kernel. Long kernels are timed fewer times.
 constexpr double seconds_for_rows = 0.06, seconds_for_runs = 0.2;
 // A first run above the limit is repeated: an interruption can take a hundred times as long as a short
 // kernel.

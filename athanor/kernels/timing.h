@@ -23,7 +23,7 @@ class Samples {
   std::vector<double> all_;
 };
 
-/// Takes samples until they agree, for at most `share` of some tenths of a second. `time(runs)` gives the
+/// Takes samples until they agree, for at most `share` of some tenths of a second. `time(runs)` returns the
 /// seconds of that many runs in a row. Stops early if several runs all take longer than `limit`.
 Samples take_samples(const std::function<double(int runs)>& time, double limit, double share = 1);
 

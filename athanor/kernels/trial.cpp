@@ -29,8 +29,9 @@ int64_t reach_of(const OperandDesc& operand) {
   return std::max(last + 1, operand.shape.size());
 }
 
-// Random numbers below `bound` for the operand of this number: a period of them. Operands with numbers in
-// common would hide errors: in a sum of squares the errors of products average out, while the squares add up.
+// One period of random numbers from -bound to bound for an operand. `number` is the operand's index, so that
+// each has other numbers. Equal operands would hide errors: in a sum of squares the errors of products
+// average out, while the squares add up.
 HostArray numbers_for(size_t number, const OperandDesc& operand, double bound) {
   std::vector<double> values(static_cast<size_t>(std::min(reach_of(operand), number_period)));
   const std::array key = words_of(number);
@@ -66,7 +67,7 @@ HostArray in_order(const HostArray& numbers, const OperandDesc& operand) {
 
 struct Distance {
   double largest = 0, difference = 0;
-  bool unlike = false;  // one is not finite, and the other not the same
+  bool unlike = false;  // one is not finite, and the other differs
 };
 
 template <class T>
@@ -91,10 +92,10 @@ Distance distance_of(std::span<const T> a, std::span<const T> b) {
 }
 
 Distance distance_of(const HostArray& a, const HostArray& b) {
-  constexpr size_t of_a_thread = size_t{1} << 22, most_threads = 8;  // they wait for memory
+  constexpr size_t of_a_thread = size_t{1} << 22, most_threads = 8;  // more threads would wait for memory
   return visit_dtype(a.dtype, [&](auto tag) {
     using T = decltype(tag);
-    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // a wrong one may be any byte
+    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;  // a wrong bool may be any byte
     const auto x = a.as<Stored>(), y = b.as<Stored>();
     const size_t count =
         std::clamp<size_t>(x.size() / of_a_thread, 1,
@@ -114,7 +115,7 @@ Distance distance_of(const HostArray& a, const HostArray& b) {
   });
 }
 
-// What is compared of an output. `read` gives the bytes from a place on.
+// The elements of an output that are compared. `read` copies its bytes from an offset on.
 HostArray compared(const OperandDesc& output, const std::function<void(size_t, std::span<std::byte>)>& read) {
   constexpr int64_t parts = 3, of_a_part = int64_t{1} << 22;  // elements: some milliseconds over a slow link
   const int64_t all = output.shape.size(), size = static_cast<int64_t>(size_of(output.dtype));
@@ -197,7 +198,7 @@ void Trial::launch(const Candidate& candidate) {
   candidate.kernel->enqueue(queue_of(device_), buffers);
 }
 
-/// The operand as kernels of the host's whole ops take it.
+/// The operand as the host's kernels of whole ops take it.
 static OperandDesc row_major(OperandDesc operand) {
   operand.strides = contiguous_strides(operand.shape);
   return operand;
@@ -237,7 +238,7 @@ TrialResults host_result(const KernelRequest& asked) {
 }
 
 bool agree(const TrialResults& a, const TrialResults& b, const KernelRequest& request) {
-  // Terms of a sum may cancel: then it is small beside the errors of its terms.
+  // Terms of a sum may cancel: then the sum is small beside the errors of its terms.
   constexpr double of_sums = 16;
   for (size_t i = 0; i < request.outputs.size(); ++i) {
     const OperandDesc& output = request.outputs[i];

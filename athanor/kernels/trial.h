@@ -14,8 +14,8 @@ using TrialResults = std::vector<HostArray>;
 
 class Trial {
  public:
-  /// Throws Error(out_of_memory) if the device has no room for the operands.
-  /// `numbered_as`: other strides of the inputs, by which their numbers are meant.
+  /// Throws Error(out_of_memory) if the device has no room for the operands. `numbered_as`: the inputs with
+  /// other strides; each element gets the number that it would have with those.
   Trial(Device device, const KernelRequest& request, const std::vector<OperandDesc>& numbered_as = {});
 
   TrialResults result(const Candidate& candidate);

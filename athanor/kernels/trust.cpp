@@ -33,7 +33,7 @@ thread_local bool examines_now = false;
 // The host computes what others are compared with; a device that only plans are made for computes nothing.
 bool needs_none(Device device) { return device == Device{} || provider_of(device).hidden().has_value(); }
 
-// What changes when a kernel's source does.
+// A hash that changes when a kernel's source does.
 const std::string& sources_hash() {
   static const std::string hash = [] {
     std::string all;
@@ -66,7 +66,7 @@ Error refusal(Device device, const Examination& verdict) {
           "is then examined anew. --trust (or ATHANOR_TRUST=1) uses it all the same"};
 }
 
-// The verdict of a device, which is examined where none is known.
+// The verdict of a device. The device is examined if none is known.
 Examination verdict_of(Device device) {
   State& s = state();
   if (const auto found = s.known.find(device); found != s.known.end()) return found->second;
@@ -138,7 +138,7 @@ std::vector<FailedExamination> failed_examinations() {
   std::vector<FailedExamination> failed;
   std::error_code unknown;
   if (!std::filesystem::exists(KernelCache::instance().file(), unknown))
-    return failed;  // asking for its entries would make it
+    return failed;  // asking for its entries would create it
   const std::string ours = fmt::format("|{}|{}", ATHANOR_VERSION, sources_hash());
   for (const KernelCache::Entry& entry : KernelCache::instance().entries()) {
     if (entry.kind != "examined" || entry.value.empty() || !entry.key.ends_with(ours)) continue;

@@ -10,7 +10,7 @@
 
 namespace athanor {
 
-/// What examining a device came to.
+/// The result of examining a device.
 struct Examination {
   std::vector<std::string> wrong;  // which op, and how: "sum(f32[17]) axes=[0]: element 0 of 1 is 3, not 4"
   int64_t checks = 0;              // results that were compared
@@ -42,7 +42,7 @@ bool remembered_verdict(Device device, Examination& verdict);
 struct FailedExamination {
   std::string device, driver, what;  // "llvmpipe (LLVM 15.0.6, 256 bits)", "OpenCL 3.0, driver 22.3.6", ...
 };
-/// All that athanor.db has of this version, whether or not the device is still here. No device is asked.
+/// All that athanor.db holds for this version, whether or not the device is still here. No device is asked.
 std::vector<FailedExamination> failed_examinations();
 void remember_verdict(Device device, const Examination& verdict);
 
@@ -53,7 +53,8 @@ void set_examiner(Examiner examiner);
 /// Whether this thread is part of an examination, and so needs none.
 bool examining();
 
-/// While one exists, it is; `examines`: the value of the thread that started this one.
+/// While one exists, examining() returns `examines`. A new thread passes the value of the thread that started
+/// it.
 class ExaminationScope {
  public:
   explicit ExaminationScope(bool examines = true);

@@ -32,7 +32,7 @@ std::optional<Choice> choice_alike(Device device, const KernelRequest& request,
   return Choice{index, fmt::format("as for {}", shapes_in(neighbour->key)), {}};
 }
 
-// Why is not remembered.
+// The candidates without a remembered time. Why they have none is not remembered.
 std::vector<LeftOut> without_time(const std::vector<Candidate>& candidates,
                                   const KernelCache::Winner& winner) {
   std::vector<LeftOut> all;
@@ -44,7 +44,7 @@ std::vector<LeftOut> without_time(const std::vector<Candidate>& candidates,
   return all;
 }
 
-// Found while the machine was busy, and timed again when it is quiet.
+// A provisional winner was found while the machine was busy, and is timed again when it is quiet.
 bool is_provisional(const KernelCache::Winner& winner) {
   return winner.disturbed > 0 && winner.disturbed < most_disturbed;
 }

@@ -14,7 +14,7 @@ namespace athanor {
 
 /// How a kernel is chosen if a resumed run has not restored one (TuningCache::restore).
 enum class Choosing : uint8_t {
-  first,  // the first candidate, whatever was timed
+  first,  // the first candidate, even if others were timed
   guess,  // nothing is timed now: the remembered choice, also of an alike problem; else the first
   timed,  // the remembered choice; else the fastest by timing
 };
@@ -46,7 +46,8 @@ Choice choose(Device device, const KernelRequest& request, const std::vector<Can
 /// Held while kernels are timed: two threads that time at once would disturb each other.
 std::mutex& timing_turn();
 
-/// A request's kernels, timed now whatever is remembered; the winner is remembered.
+/// The result of measure(), which times a request's kernels even if a winner is remembered, and remembers the
+/// new one.
 struct Measured {
   std::string winner;
   double seconds = 0, spread = 0;  // of the winner
@@ -54,7 +55,7 @@ struct Measured {
   bool disturbed = false;          // busy, or the samples disagree: provisional
   std::vector<std::pair<std::string, double>> times;
   std::vector<LeftOut> dropped;
-  size_t untried = 0;  // candidates, since the winner is near the roofline
+  size_t untried = 0;  // candidates not tried, since the winner is near the roofline
 };
 Measured measure(Device device, const KernelRequest& request);
 

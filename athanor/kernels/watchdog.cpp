@@ -23,7 +23,7 @@ Watchdog::Watchdog(std::string what, std::chrono::milliseconds patience)
     : thread_([this, what = std::move(what), patience] {
         std::unique_lock lock(mutex_);
         const std::chrono::duration<double> turn = patience / 60., all = patience;
-        os::FairTime fair;  // what is compiled on a busy machine does not hang
+        os::FairTime fair;  // compiling on a busy machine is slow, but does not hang
         for (double passed = 0; passed < all.count();) {
           if (over_.wait_for(lock, turn, [this] { return called_off_; })) return;
           const double counts = fair.of(turn.count());

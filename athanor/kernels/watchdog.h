@@ -17,7 +17,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// While one lives, in any thread, the time does not count: another process is waited for, no kernel.
+  /// While one lives, in any thread, the time does not count: the program waits for another process, not for
+  /// a kernel.
   class Pause {
    public:
     Pause();

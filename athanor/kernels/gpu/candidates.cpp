@@ -13,7 +13,7 @@
 namespace athanor {
 namespace {
 
-// By op.
+// The templates by op.
 using Templates = std::map<std::string, gpu::Template, std::less<>>;
 StartupRegistry<Templates>& templates() {
   static StartupRegistry<Templates> all;
@@ -69,7 +69,7 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
                 "Use f32, or another device");
   auto candidates = made_by(*found, request, traits);
   if (!has_further_results(request)) return candidates;
-  // The best of the others may still be faster than those that do it all at once.
+  // A kernel without the epilogue, followed by a loop, may still be faster than one that computes both.
   constexpr size_t most_others = 2;
   auto others = made_by(*found, without_epilogue(request), traits);
   if (others.size() > most_others) others.resize(most_others);
@@ -82,7 +82,7 @@ bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits) {
   const gpu::Template* found = template_of(*request.op);
   if (found == nullptr || !found->finishes) return false;
   if (!has_further_results(request)) return true;
-  // Only tiles do.
+  // Only tile kernels compute further results.
   const auto plain = made_by(*found, without_epilogue(request), traits);
   if (plain.empty() || !plain.front().parameters.contains("tile_m")) return false;
   return !made_by(*found, request, traits).empty();

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// The data sheet of the card that stands for an architecture; nullptr if there is none.
+/// The data sheet of an architecture's typical card; nullptr if there is none.
 const DataSheet* typical_sheet(std::string_view architecture) {
   constexpr const char* file = "data/typical_gpus.csv";
   static const auto table = parse_table(embedded_file(file), file);

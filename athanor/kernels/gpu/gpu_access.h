@@ -9,13 +9,14 @@
 
 namespace athanor {
 
-/// What a compiled kernel takes of a device, as its driver says. 0 is also what a driver does not say.
+/// The resources that a compiled kernel uses, as the device's driver reports them. 0 also stands for a number
+/// that it does not report.
 struct KernelResources {
   int registers = 0;      // of an item
   int private_bytes = 0;  // of an item: spilled registers, and arrays that are not in registers
   int local_bytes = 0;    // of a group
-  int waves = 0;          // of it, that a multiprocessor (CU, work-group processor) holds at once
-  int most_waves = 0;     // that it holds of any kernel
+  int waves = 0;          // of the kernel that a multiprocessor (CU, work-group processor) holds at once
+  int most_waves = 0;     // the most that a multiprocessor can hold of any kernel
 };
 
 struct GpuAccess {
@@ -23,7 +24,7 @@ struct GpuAccess {
   uint64_t largest_buffer = 0;  // bytes
   bool waves = false;           // whether kernels may ask for WAVE_WIDTH()
   std::function<Candidate(GpuCandidate)> make;
-  /// Of each launch, which is compiled for it. Not set where no driver tells.
+  /// The resources of each launch; compiles the launches. Not set if the driver does not report them.
   std::function<std::vector<KernelResources>(const GpuCandidate&)> resources = {};
 };
 
@@ -45,14 +46,14 @@ class KernelLanguageBackend : public Backend {
   }
 };
 
-/// Whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for what is neither.
+/// The target whose kernels an architecture runs: "gfx1100" (hip), "sm_86" (cuda). None for other names.
 std::optional<GpuTarget> target_of_architecture(std::string_view architecture);
-/// Adds what kernels may use of an architecture: its matrix units, and instructions beside them.
+/// Adds the features of an architecture that kernels may use: its matrix units, and other instructions.
 void add_architecture(GpuTraits& traits, GpuTarget target, std::string_view architecture);
-/// Sets what drivers are known to report of an architecture's typical card (data/typical_gpus.csv), for
-/// kernels that are looked at without a device: local memory and, if the card is known, compute units.
+/// Sets what drivers report for an architecture's typical card (data/typical_gpus.csv): local memory and, if
+/// the card is known, compute units. For kernels that are looked at without a device.
 void set_driver_facts(GpuTraits& traits, GpuTarget target, std::string_view architecture);
-/// Gives the device 'offline', which need not be there, an architecture. To be called before plans are made.
+/// Sets the architecture of the device 'offline', which need not exist. Call it before plans are made.
 void set_offline_architecture(GpuTarget target, std::string_view architecture);
 
 /// None for devices that do not run the kernel language.

@@ -28,24 +28,24 @@ struct GpuTraits {
   bool f16 = false;                  // half-precision arithmetic; not needed to store f16 and bf16
   bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
   std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
-  std::span<const MatrixUnit> lane_units = {};    // what does the same in their place
-  /// Whether tiles that lanes multiply are better guesses than other products. Not where nobody knows what a
-  /// driver's compiler makes of them.
+  std::span<const MatrixUnit> lane_units = {};    // what lanes compute where there is no unit
+  /// Whether tiles that lanes multiply are better guesses than other products. False if nobody knows how well
+  /// a driver's compiler translates them.
   bool lanes_lead = true;
   bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY
   bool box_copies = false;    // and by COPY_BOX
 
-  /// Of a work-group, for kernels whose launch says what they need (LOCAL_AT_LAUNCH).
+  /// The most local memory of a work-group, for kernels that ask for it at launch (LOCAL_AT_LAUNCH).
   int64_t most_local_bytes() const { return std::max(local_bytes, local_bytes_at_launch); }
 };
 
 /// Memory as a tensor of which a kernel copies boxes to local memory, each by one command (COPY_BOX in the
 /// language; NVIDIA's TMA). The kernel's parameter describes it, in place of an address. The innermost
-/// dimension comes first and has no gaps. A box has 128 bytes of it, whose chunks are permuted as for
-/// LOCAL_MATRIX, and one element of the last dimension. Elements beyond the tensor are zeros.
+/// dimension comes first and has no gaps. A box has 128 bytes of the innermost dimension, whose chunks are
+/// permuted as for LOCAL_MATRIX, and one element of the last dimension. Elements beyond the tensor are zeros.
 struct BoxedTensor {
-  size_t argument = 0;  // of the launch, which says where the tensor begins: at a multiple of 16 bytes
+  size_t argument = 0;  // of the launch, at which the tensor begins: a multiple of 16 bytes
   int64_t element_bytes = 0;
   std::array<int64_t, 4> extents{};
   std::array<int64_t, 3> strides{};  // of the outer dimensions, in bytes: multiples of 16
@@ -60,7 +60,7 @@ struct GpuLaunch {
   std::array<int64_t, 3> groups = {1, 1, 1};
   std::array<int64_t, 3> group_size = {1, 1, 1};
   int64_t local_bytes = 0;       // local memory of a work-group, which the source declares
-  bool local_at_launch = false;  // it declares it by LOCAL_AT_LAUNCH
+  bool local_at_launch = false;  // the source declares it by LOCAL_AT_LAUNCH
   /// What a parameter of the entry point is bound to: one of the Kernel's buffers (inputs, output, scratch),
   /// and an offset into it in bytes.
   struct Argument {
@@ -73,7 +73,7 @@ struct GpuLaunch {
   /// The last parameters (not among `arguments`) are a buffer `fault` and an int `fault_code`, the number
   /// under which this launch reports: see FAULT in the language.
   bool can_fault = false;
-  /// Of OpenCL's compiler, beside those for every kernel: "-cl-intel-256-GRF-per-thread".
+  /// Options for OpenCL's compiler, in addition to those for every kernel: "-cl-intel-256-GRF-per-thread".
   std::string compile_options = {};
 };
 
@@ -93,8 +93,8 @@ std::vector<GpuCandidate> gpu_candidates(const KernelRequest& request, const Gpu
 /// Whether gpu_candidates returns any.
 bool gpu_has_kernel(const Op& op, std::span<const TensorType> inputs, const TensorType& output,
                     const Attrs& attrs, const GpuTraits& traits);
-/// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only where
-/// the best guess makes them all at once.
+/// Whether gpu_candidates has kernels that do what the request's epilogue says; further results only if the
+/// best guess computes them all at once.
 bool gpu_takes_epilogue(const KernelRequest& request, const GpuTraits& traits);
 /// Whether the op's kernels take strides: see Backend::takes_strides().
 bool gpu_takes_strides(const Op& op);
@@ -125,7 +125,7 @@ std::string_view to_string(GpuTarget target);
 /// The whole source of a launch for a target's compiler: the group's extents, the target's header, the part
 /// that all targets share, and the launch's own source.
 std::string render(const GpuLaunch& launch, GpuTarget target);
-/// One source for several launches, which a compiler reads the header of once. Names that a launch's source
+/// One source for several launches, so that a compiler reads the header once. Names that a launch's source
 /// declares are followed by its number there: "gemm_3" is the entry point of launch 3.
 std::string render_together(std::span<const GpuLaunch* const> launches, GpuTarget target);
 std::string name_together(const GpuLaunch& launch, size_t number);

@@ -41,17 +41,17 @@ struct Grain {
   int64_t winograd_chunks = 1;
   int64_t zeros = 64;  // of a group that clears memory
 
-  // Elements of whole rows (or planes) that an item does, about. 1: each item does one element, and its
-  // neighbours the neighbouring ones.
+  // About how many elements of whole rows (or planes) an item computes. 1: each item computes one element,
+  // and its neighbours the neighbouring ones.
   int64_t loop_elements = 1, pool_elements = 1, copied_elements = 1;
   int64_t chunk_elements = 1;   // that are computed before they are reduced, so that both loops are vectors
-  int64_t results_in_turn = 1;  // reductions that an item does, at most
+  int64_t results_in_turn = 1;  // reductions that an item computes, at most
 
   // Multiplications for which a group is worth starting. 0: any.
   int64_t shifted_work = 0, shifted_weights_work = 0;
 
   /// Items of a loop for each compute unit, before one of them does several elements: half of what a unit of
-  /// most GPUs holds. (A guess: each has many bytes under way then.)
+  /// most GPUs holds. (A guess: each item then has many bytes in flight.)
   int64_t loop_filling = 1024;
 
   /// Elements that each item reduces, at least, before more items or a second launch share them.
@@ -60,9 +60,10 @@ struct Grain {
   // Parts that work is split into, for each compute unit, if there is too little of it.
   int64_t gemm_parts = 2, reduction_parts = 8, shifted_parts = 8, scan_parts = 256;
 
-  /// Numbers that fit a cache between two steps of an algorithm; no limit where nothing is gained by it.
+  /// Numbers that fit a cache between two steps of an algorithm; no limit if that gains nothing.
   int64_t cached_floats = no_limit;
-  /// What is computed while a byte is moved between two steps of an algorithm, roughly: for best guesses.
+  /// Roughly how many operations take as long as moving a byte between two steps of an algorithm; for best
+  /// guesses.
   double flops_per_byte = 40;
   /// Groups that surely fill a device, for probes.
   int64_t probed_groups = 8192;

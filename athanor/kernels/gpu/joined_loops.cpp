@@ -43,7 +43,7 @@ class JoinedLoops {
                 : std::clamp<int64_t>(std::bit_floor(static_cast<uint64_t>(room)),
                                       traits.grain->joined_elements, most_elements);
     index_type_ = std::max(far, largest) > INT32_MAX - items_ * each_ ? "i64" : "i32";
-    // A program with a dimension gives the strides along it, and the longest one decides on vectors.
+    // The pattern's strides come from a program with a dimension. The longest program decides on vectors.
     for (const LoopProgram& program : programs)
       if (program.iterations() == largest) pattern_ = program;
     for (const LoopProgram& program : programs)
@@ -75,8 +75,8 @@ class JoinedLoops {
   }
 
  private:
-  // The pattern's buffers are names for the chosen loop's buffers; `bound_` gives, for each name, its buffer
-  // in every loop.
+  // The pattern's buffers are names for the chosen loop's buffers; `bound_` has, for each name, its buffer in
+  // every loop.
   void name_buffers() {
     std::map<std::vector<int>, int> names;
     for (size_t o = 0; o < pattern_.operands.size(); ++o) {
@@ -104,7 +104,7 @@ class JoinedLoops {
       code_.line(fmt::format("BIND(STORED({}), buffer{});", language_name(types[b]), b));
   }
 
-  // An element, or neighbours.
+  // Computes an element, or a vector of neighbours.
   void compute(const std::string& flat) {
     const std::vector<std::string> index(pattern_.space.size(), flat);
     if (width_ > 1) return gpu::write_vector(code_, pattern_, {width_, "size"}, index_type_, index);
@@ -143,7 +143,7 @@ class JoinedLoops {
   LoopProgram pattern_;
   std::vector<std::vector<int>> bound_;  // [name][program]
   int64_t items_ = 1, each_ = 1;         // work-items of a group, elements of an item
-  int64_t width_ = 1;                    // of these: neighbours
+  int64_t width_ = 1;                    // elements of a vector
   std::string index_type_;
   Code code_;
 };

@@ -48,7 +48,7 @@ void LoopKernels::unfold(Code& code, const std::string& flat, const std::vector<
     if (n > 0) value = fmt::format("{} % {}", value, extent(d));
     index[static_cast<size_t>(d)] = fmt::format("dim{}", d);
     code.line(fmt::format("const {} dim{} = {};", index_type(), d, value));
-    below *= std::max<int64_t>(1, extent(d));  // nothing runs where an extent is 0
+    below *= std::max<int64_t>(1, extent(d));  // nothing runs if an extent is 0
   }
 }
 

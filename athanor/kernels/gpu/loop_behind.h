@@ -6,13 +6,13 @@
 
 namespace athanor::gpu {
 
-/// Adds a loop's launches. Its buffer 0 is `first`, the others `rest`; what scratch memory it needs lies
-/// behind the candidate's own.
+/// Adds a loop's launches. Its buffer 0 is `first`, the others are `rest`; its scratch memory lies behind the
+/// candidate's own.
 void append_loop(GpuCandidate& candidate, const LoopProgram& program, GpuLaunch::Argument first,
                  const std::vector<GpuLaunch::Argument>& rest, int scratch_buffer, const GpuTraits& traits);
 
-/// A candidate for the request from one for it without its epilogue, which a loop computes then. The op's
-/// result goes to the request's first output, or to scratch memory if it is not stored.
+/// Makes a candidate for the request from `plain`, a candidate for it without its epilogue, which a loop then
+/// computes. The op's result goes to the request's first output, or to scratch memory if it is not stored.
 GpuCandidate with_loop_behind(GpuCandidate plain, const KernelRequest& request, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

@@ -25,7 +25,7 @@ class Code {
 std::string affine(int64_t offset, const Ints& strides, const std::vector<std::string>& index);
 
 /// Declares registers r<first>, r<first + 1>, ... for the steps at an index. `held`: for each operand, the C
-/// expression of its element, if that is not to be loaded from memory; "": it is.
+/// expression of its element, if it is not loaded from memory; "" if it is.
 void write_steps(Code& code, const LoopProgram& program, const std::vector<LoopStep>& steps, int first,
                  const std::vector<std::string>& index, const std::vector<std::string>& held = {});
 /// Writes registers to memory at an index.
@@ -38,7 +38,7 @@ std::string literal(int64_t value, DType type);
 
 /// The type of every register, by number.
 std::vector<DType> register_types(const LoopProgram& program);
-/// The dtype as which each buffer is accessed.
+/// The dtype in which each buffer is accessed.
 std::vector<DType> buffer_types(const LoopProgram& program);
 
 /// The value from which a reduction starts, and "a combined with b" as an expression (not for argmax).

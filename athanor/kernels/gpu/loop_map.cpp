@@ -72,7 +72,7 @@ class MapKernel : LoopKernels {
     compute(code, index);
   }
 
-  // The longest vectors that leave enough items.
+  // Chooses the longest vectors that leave enough items.
   bool choose_vectors() {
     if (kept_size_ == 0) return false;
     for (VectorRows& rows : vector_rows(program_, traits_)) {
@@ -123,7 +123,7 @@ class MapKernel : LoopKernels {
   }
 
   VectorRows vectors_;
-  int64_t items_ = 0;  // that compute a vector each
+  int64_t items_ = 0;  // each computes a vector
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ void ReductionKernels::choose_shape() {
   }
   const int64_t groups = ceil_div(rows_ ? kept_size_ : columns_, rows_per_group_);
   const int64_t wanted = grain.reduction_parts * units;
-  // Parts share the reduced dimensions except the innermost one, or that one too where it is the only one.
+  // Parts share the reduced dimensions except the innermost one, or that one too if it is the only one.
   split_size_ = 1;
   for (const int d : folded()) split_size_ *= extent(d);
   if (rows_ && reduced_.size() == 1) split_size_ = reduced_size_;
@@ -66,8 +66,8 @@ void ReductionKernels::choose_shape() {
   }
 }
 
-// The longest vectors of which each item of a row has some. If all rows have enough of them for the device,
-// fewer items share a row.
+// Chooses the longest vectors of which each item of a row has at least one. If all rows together have enough
+// of them for the device, fewer items share a row.
 void ReductionKernels::choose_vectors() {
   const int64_t enough = traits_.grain->loop_filling * traits_.compute_units;
   for (VectorRows& rows : vector_rows(program_, traits_)) {

@@ -36,7 +36,7 @@ class ReductionKernels : LoopKernels {
   DType value_type(const LoopReduction& r) const {
     return is_argmax(r) ? types_[static_cast<size_t>(r.source)] : r.type;
   }
-  /// Of local memory, for each item that shares its result.
+  /// The local memory that it takes for each item that shares a result.
   int64_t shared_bytes(const LoopReduction& r) const;
   std::string value_name(const LoopReduction& r) const { return std::string(language_name(value_type(r))); }
 
@@ -58,7 +58,7 @@ class ReductionKernels : LoopKernels {
   /// wins.
   std::string neutral(const LoopReduction& r) const;
 
-  /// An item's place among those that share its result.
+  /// An item's number among those that share its result.
   std::string own_item() const { return rows_ ? "LOCAL_ID(0)" : "LOCAL_ID(1)"; }
 
   // Loops over the reduced dimensions (loop_reduction_walk.cpp).
@@ -66,10 +66,11 @@ class ReductionKernels : LoopKernels {
   int open_reduced(Code& code, Names& index) const;
   void accumulate_columns(Code& code, Names& index);
   void accumulate_rows(Code& code, Names& index);
-  /// Begins what items without a result leave out: walking elements, which may also store them. Returns
+  /// Opens a block that items without a result skip: it walks elements, and may also store some. Returns
   /// whether there are such items.
   bool open_for_results(Code& code) const;
-  /// Joins the accumulators of the items that share a result, in local memory. The first of them goes on.
+  /// Joins the accumulators of the items that share a result, in local memory. Only the first of them
+  /// continues.
   void join_items(Code& code) const;
   void accumulate_chunks(Code& code, const Names& index, const std::string& from,
                          const std::string& to) const;
@@ -87,7 +88,7 @@ class ReductionKernels : LoopKernels {
 
   // The shape:
   bool rows_ = false, in_turn_ = false;  // in_turn_: an item does all results of its group
-  VectorRows vectors_;                   // of rows, where their width is not 1
+  VectorRows vectors_;                   // used for rows if their width is not 1
   int64_t inner_ = 1, lanes_ = 1, items_ = 1, rows_per_group_ = 1, columns_ = 1, parts_ = 1, split_size_ = 1;
 };
 

@@ -43,7 +43,7 @@ void ReductionKernels::accumulate(Code& code, const Names& index,
       code.line(fmt::format("{} = {};", acc, combine(r, acc, source)));
       continue;
     }
-    std::string at;  // among the reduced elements, in their order
+    std::string at;  // the index among the reduced elements, in their order
     int64_t below = 1;
     for (size_t n = reduced_.size(); n-- > 0;) {
       at += fmt::format("{}{} * (i64){}", at.empty() ? "" : " + ", below,

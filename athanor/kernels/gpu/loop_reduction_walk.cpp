@@ -10,8 +10,8 @@
 namespace athanor::gpu {
 
 // The reduced dimensions that parts share, walked by one folded index: all except the innermost reduced one,
-// which gets its own loop. In columns the innermost one is folded too where it is the only one, or
-// where items share a column.
+// which gets its own loop. In columns the innermost one is folded too if it is the only one, or if items
+// share a column.
 std::vector<int> ReductionKernels::folded() const {
   const bool all = reduced_.empty() || (!rows_ && (reduced_.size() == 1 || items_ > 1));
   return {reduced_.begin(), all ? reduced_.end() : reduced_.end() - 1};
@@ -126,7 +126,7 @@ bool ReductionKernels::open_for_results(Code& code) const {
 
 void ReductionKernels::join_items(Code& code) const {
   const std::string item = own_item();
-  const int64_t apart = rows_ ? 1 : rows_per_group_;  // two items of a result in local memory
+  const int64_t apart = rows_ ? 1 : rows_per_group_;  // distance of two items of a result in local memory
   code.line(
       fmt::format("const int mine = LOCAL_ID(1) * {} + LOCAL_ID(0);", rows_ ? items_ : rows_per_group_));
   for (size_t i = 0; i < reductions(); ++i) {
@@ -149,12 +149,12 @@ void ReductionKernels::join_items(Code& code) const {
 }
 
 // Walks a row in chunks: one long loop computes the elements of a chunk, then another reduces them. Compilers
-// for CPUs make vectors of each of these loops. They make none of both in one loop, and none of an
-// accumulator that is found by a variable index; so the last lanes of a chunk are filled with neutral values.
-// (Rows of 1000: four times as fast, and seven times where the body stores.)
+// for CPUs vectorise each of these loops. They would not vectorise one loop that does both, nor an
+// accumulator with a variable index; so the last lanes of a chunk are filled with neutral values. (Rows of
+// 1000: four times as fast, and seven times if the body stores.)
 void ReductionKernels::accumulate_chunks(Code& code, const Names& index, const std::string& from,
                                          const std::string& to) const {
-  // Of rows of no elements too: an array needs an element (Mesa's compiler ends the program over none).
+  // Also for rows without elements: an array needs an element (otherwise Mesa's compiler ends the program).
   const int64_t chunk = std::clamp(ceil_div(inner_, lanes_) * lanes_, lanes_, traits_.grain->chunk_elements);
   code.open(fmt::format("for ({0} j = {1}; j < {2}; j += {3})", index_type(), from, to, chunk));
   code.line(fmt::format("const int count = MIN({}, {} - j);", chunk, to));

@@ -35,7 +35,7 @@ bool is_long(const LoopStep& step) {
   }
 }
 
-// Whether an element's own index is computed: to move one that has no vector, or as a number.
+// Whether each element's own index is needed: to move elements that are in no vector, or as a value.
 bool needs_index(const LoopProgram& program) {
   return std::ranges::any_of(program.operands,
                              [](const auto& o) { return !lies_together(o) && !is_broadcast(o); }) ||
@@ -58,7 +58,7 @@ std::string vector(const LoopOperand& o, int64_t width, const std::string& name)
 // The numbers of elements that vectors may hold, most first.
 std::vector<int64_t> widths_of(const LoopProgram& program, const GpuTraits& traits) {
   if (!traits.registers || program.space.empty()) return {};
-  constexpr int64_t near = 4;          // beyond, neighbours of neighbours share no sectors of memory
+  constexpr int64_t near = 4;          // with longer strides, neighbouring vectors share no sectors of memory
   constexpr int64_t most_steps = 512;  // of an item
   int64_t narrowest = 0, widest = 0;
   for (const LoopOperand& o : program.operands) {
@@ -75,7 +75,7 @@ std::vector<int64_t> widths_of(const LoopProgram& program, const GpuTraits& trai
   return widths;
 }
 
-// None where operands are aligned at different elements of a row, or where too many vectors would be cut off.
+// None if operands are aligned at different elements of a row, or if too many vectors would be cut off.
 std::optional<VectorRows> rows_of(const LoopProgram& program, int64_t width) {
   std::optional<VectorRows> rows;
   for (const LoopOperand& o : program.operands) {

@@ -1,5 +1,5 @@
-// Neighbouring elements of a loop that a work-item computes together. Where an operand's elements lie
-// together along the innermost dimension, it moves them by one vector; others are broadcast, or moved one by
+// Neighbouring elements of a loop that a work-item computes together. If an operand's elements lie together
+// along the innermost dimension, the item moves them as one vector; others are broadcast, or moved one by
 // one.
 #pragma once
 #include <functional>
@@ -24,12 +24,12 @@ struct VectorRows {
   Ints strides;
   bool begins_before() const;
 };
-/// The ways to move all elements by vectors, or nearly all; longest vectors first. {} where single elements
-/// are better. Buffers are whole values, not views, and begin at multiples of 64 bytes: allocators and plans
+/// The ways to move all elements by vectors, or nearly all; longest vectors first. {} if single elements are
+/// better. Buffers are whole values, not views, and begin at multiples of 64 bytes: allocators and plans
 /// (compile/memory.cpp) see to that. Views begin at an operand's offset.
 std::vector<VectorRows> vector_rows(const LoopProgram& program, const GpuTraits& traits);
 
-/// What is done with each element beside the loop's body, at an index.
+/// Writes what else is done with the element at an index, besides the loop's body.
 using WithElement = std::function<void(const std::vector<std::string>& index)>;
 
 /// Lines that compute the elements of vector `block` of the row with this index.

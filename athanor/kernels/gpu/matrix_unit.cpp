@@ -168,13 +168,13 @@ constexpr std::array sm_80 = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", 32, 4, i8, i32),
     tf32(mma("tf32 mma 16x8x8", "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 8, 1, f32, f32))};
 
-/// From sm_89 on, which NVRTC knows since CUDA 12.4.
+/// Units from sm_89 on. NVRTC knows them since CUDA 12.4.
 constexpr std::array f8_units = {
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", 32, 4, f8e4m3, f32),
     mma("mma 16x8x32", "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", 32, 4, f8e5m2, f32)};
 constexpr auto sm_89 = joined(sm_80, f8_units);
 
-/// What only sm_90 has, under the name by which compilers know its own instructions.
+/// Units that only sm_90 has. Compilers know them under the name sm_90a.
 constexpr std::array sm_90_wgmma = {
     wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", 256, f16),
     wgmma("wgmma 64x256x16", "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16", 256, bf16),
@@ -356,7 +356,7 @@ bool has_box_copies(GpuTarget target, std::string_view architecture) {
   return target == GpuTarget::cuda && capability(architecture) >= 90;
 }
 
-// By default kernels get 128 of Intel's registers, and such a one would spill.
+// By default kernels get 128 of Intel's registers, and one with this unit would spill.
 std::string compile_options_for(const MatrixUnit& unit) {
   return unit.form == MatrixUnit::Form::dpas ? "-cl-intel-256-GRF-per-thread" : "";
 }

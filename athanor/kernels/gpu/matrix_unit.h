@@ -51,7 +51,7 @@ struct MatrixUnit {
   /// Whether A and B are not in registers but in local memory, in rows of 128 bytes whose chunks of 16 bytes
   /// are permuted (LOCAL_MATRIX in the kernel language); `a` and `b` have no elements then.
   bool reads_local() const { return form == Form::wgmma; }
-  /// Whether A may lie there along its rows and B along its columns, or only along k.
+  /// Whether A may lie in local memory along its rows and B along its columns, or only along k.
   bool turns_local() const { return reads_local() && size_of(input) == 2; }
   /// Whether a lane holds all rows of A at some steps along k, and not one row.
   bool a_by_steps() const { return form == Form::dpas; }
@@ -60,11 +60,11 @@ struct MatrixUnit {
 };
 
 /// The units of an architecture as drivers name it ("gfx1100", "gfx90a:sramecc+", "sm_86"), best first for
-/// each type; {} where there are none.
+/// each type; {} if there are none.
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
-/// What does the same where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, in f16
-/// where the architecture sums two products at once, and in i8 where it sums four.
+/// What is used where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, in f16 if the
+/// architecture sums two products at once, and in i8 if it sums four.
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).
@@ -74,10 +74,10 @@ bool has_box_copies(GpuTarget target, std::string_view architecture);
 
 /// The function MULTIPLY_ADD of the kernel language, for a kernel that uses the unit: MULTIPLY_ADD(c, a, b)
 /// with vectors of registers on AMD, MULTIPLY_ADD(c, a0, ..., b0, ...) with single registers on NVIDIA. For
-/// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; where it reads local memory
+/// `dot` it is MULTIPLY_ADD(c, a, b) with a sum and two registers; for units that read local memory,
 /// MULTIPLY_ADD<a lies along its rows, b along its columns>(c, a, b) with two LOCAL_MATRIX; FMA needs none.
 std::string multiply_add_text(const MatrixUnit& unit);
-/// GpuLaunch::compile_options of such a kernel.
+/// GpuLaunch::compile_options of a kernel that uses the unit.
 std::string compile_options_for(const MatrixUnit& unit);
 
 }  // namespace athanor

@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// A typical card, until it gets an architecture. Templates depend on what its driver reports only through
+/// Those of a typical card, until an architecture is set. Templates know a driver's reports only through
 /// these values.
 GpuTraits& traits() {
   static GpuTraits instance{.max_group_size = 256,
@@ -48,7 +48,7 @@ class OfflineBackend final : public KernelLanguageBackend {
   uint8_t provider_id = 0;
 
   std::string name() const override { return "offline"; }
-  // Not listed: it has to be named.
+  // Not listed: it must be asked for by name.
   std::vector<DeviceInfo> devices() override { return {}; }
   std::optional<DeviceInfo> hidden() override {
     return DeviceInfo{{provider_id, 0}, "a GPU that need not be there", "gpu", 0, {}};

@@ -17,7 +17,7 @@ using Form = MatrixUnit::Form;
 
 // ---- Intel: cl_intel_subgroup_matrix_multiply_accumulate. Matrices of 8 rows; 32 bytes along k.
 
-/// A: a lane has so many steps along k of all rows.
+/// A: a lane has `steps` steps along k of all rows.
 constexpr LaneLayout dpas_a(int wave, int steps) {
   LaneLayout layout{.elements = 8 * steps};
   size_t bit = 0, e = 0;
@@ -94,7 +94,7 @@ std::string amd_opencl_text(const MatrixUnit& unit) {
   if (unit.form == Form::mfma) arguments += ", 0, 0, 0";
   if (unit.form == Form::wmma_bytes) arguments = fmt::format("true, {}, true, {}, (c), false", a, b);
   if (unit.form == Form::dot) arguments += ", false";
-  // As in hip.kernel.
+  // The same definitions as in hip.kernel.
   text +=
       "#undef HIDDEN_LANE\n#undef HIDDEN_F32\n#undef HIDDEN_VECTOR\n#undef SCHEDULE_FENCE\n#undef "
       "READ_GLOBAL\n"
@@ -176,7 +176,7 @@ std::vector<MatrixUnit> opencl_units(const OpenClHints& hints) {
   };
   if (hints.least_wave == 8) add(of_8_lanes);
   if (hints.least_wave == 16) add(of_16_lanes);
-  // Those of newer chips come first: an older chip's compiler refuses them.
+  // Units of newer chips come first: an older chip's compiler refuses them.
   constexpr std::array amd = {"gfx1200", "gfx1100", "gfx942", "gfx90a", "gfx908"};
   constexpr std::array nvidia = {"sm_89", "sm_75"};
   for (const char* chip : amd)

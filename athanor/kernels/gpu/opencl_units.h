@@ -1,4 +1,4 @@
-// The matrix units that an OpenCL device may have. No driver says which: they are tried
+// The matrix units that an OpenCL device may have. No driver says which it has, so they are tried
 // (backends/gpu/unit_trials.h).
 #pragma once
 #include <string>
@@ -8,14 +8,15 @@
 
 namespace athanor {
 
-/// What a driver says that narrows them down.
+/// What a driver says that narrows down the units.
 struct OpenClHints {
-  /// The smallest sub-group that a kernel may require: Intel's units have as many lanes. 0: none may.
+  /// The smallest sub-group that a kernel may require: Intel's units have as many lanes. 0: kernels may
+  /// require none.
   int least_wave = 0;
   bool amd = false, nvidia = false;  // it has extensions of these vendors
   bool dots = false;                 // and cl_khr_integer_dot_product
 };
-/// Best first for each type, then what lanes do in their place.
+/// The units, best first for each type, then what lanes compute in their place.
 std::vector<MatrixUnit> opencl_units(const OpenClHints& hints);
 
 /// multiply_add_text() for such a unit.

@@ -14,7 +14,7 @@ namespace {
 
 std::string extra(int buffer) { return fmt::format("extra{}", buffer); }
 
-/// The buffers that a program reads, but for the element itself, with their types.
+/// The buffers that a program reads, except the element itself, with their types.
 std::map<int, DType> read_buffers(const LoopProgram& program) {
   std::map<int, DType> read;
   for (const LoopStep& s : program.body) {
@@ -120,11 +120,11 @@ std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {
   LoopProgram program = program_;
   const Ints places = this->places();
   const auto element = std::ranges::find(program.operands, 0, &LoopOperand::buffer)->dtype;
-  std::vector<std::string> held;  // the result is, and what comes by vectors
+  std::vector<std::string> held;  // the op's result, and operands that come as vectors
   for (const LoopOperand& o : program.operands) held.emplace_back(o.buffer == 0 ? "x" : "");
   for (const Vector& vector : vectors)
     held[static_cast<size_t>(vector.operand)] = fmt::format("in{}", vector.operand);
-  // Operands that lie as the result does are read at its place.
+  // Operands that lie in memory as the result does are read at the result's offset `at`.
   std::vector<std::string> index;
   for (size_t d = 0; d < places.size(); ++d) index.push_back(fmt::format("dim{}", d));
   index.emplace_back("at");
@@ -162,7 +162,7 @@ std::string ResultEpilogue::function(const std::vector<Vector>& vectors) const {
       use(s.index_strides, used);
       s.index_strides.push_back(together ? 1 : 0);
     }
-  // Its results, as members or as the only one.
+  // The function's results: members of a struct, or a single value.
   std::vector<std::pair<std::string, int>> members;
   for (const LoopStore& store : program.stores)
     members.emplace_back(fmt::format("result{}", members.size()), store.source);

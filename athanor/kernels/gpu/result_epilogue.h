@@ -29,16 +29,19 @@ class ResultEpilogue {
   /// Whether it has further results (has_further_results() in kernels/epilogue.h). Kernels then store
   /// outputs() and make partial sums of reductions(), which a loop behind them finishes.
   bool has_further_results() const { return further_; }
-  /// Whether kernels can: results lie as the op's does, and what is reduced are rows or columns as a whole.
+  /// Whether kernels can do that: results lie in memory as the op's does, and whole rows or columns are
+  /// reduced.
   bool fits() const;
-  /// What kernels know beside an element's place; indices of other axes are computed from the place.
+  /// The axes along which kernels know an element's index. Other indices are computed from its place in
+  /// memory.
   std::vector<ResultAxis> axes;
-  /// Of the transposed result: rows are its columns.
+  /// The epilogue of the transposed result: rows are its columns.
   ResultEpilogue transposed() const;
 
   /// The buffers that it reads: extra1, extra2, ...
   std::vector<Parameter> parameters() const;
-  /// With further results: what each element is stored to, in the order of its members of Finished.
+  /// With further results: the buffers that each element is stored to, in the order of the members of
+  /// Finished.
   struct Output {
     std::string name;
     DType type;
@@ -51,26 +54,26 @@ class ResultEpilogue {
   struct Reduced {
     bool batch = false, row = false, column = false;
     int64_t results = 1;  // of each reduction
-    std::string result;   // which of them an element belongs to, by the kept ones of batch, row and column
+    std::string result;   // the index of an element's result, from the kept ones of batch, row and column
   };
   std::optional<Reduced> reduced() const;
-  /// The loop that joins the parts [reduction][result][part] of all reductions, its buffer 0, and what it has
-  /// for its other buffers.
+  /// The loop that joins the parts [reduction][result][part] of all reductions, which are its buffer 0, and
+  /// the arguments for its other buffers.
   struct Finish {
     LoopProgram program;
     std::vector<GpuLaunch::Argument> arguments;  // of buffers 1, 2, ...
   };
   Finish finish(int64_t parts) const;
 
-  /// The whole epilogue as a loop over a result that is in memory in parts, which are added: its buffer 0.
-  /// Part s begins s * distance elements behind the first. `part_stride`: from a dimension of the result, its
-  /// stride and extent there, to its stride in a part; none where it has none.
+  /// The whole epilogue as a loop over a result that lies in memory in parts. The loop adds the parts, which
+  /// are its buffer 0. Part s begins s * distance elements behind the first. `part_stride` returns, for a
+  /// dimension with this stride and extent in the result, its stride in a part; none if it has none.
   std::optional<Finish> over_parts(
       int64_t parts, int64_t distance,
       const std::function<std::optional<int64_t>(int64_t stride, int64_t extent)>& part_stride) const;
 
-  /// What it reads of neighbours in a row that lie together: `width` elements, which begin at a multiple of
-  /// as many, by one or two reads of up to 16 bytes.
+  /// An operand that is read by vectors: `width` neighbouring elements of a row, which begin at a multiple of
+  /// `width`, by one or two reads of up to 16 bytes.
   struct Vector {
     int operand;         // of the program
     std::string buffer;  // extra1
@@ -79,12 +82,13 @@ class ResultEpilogue {
   };
   std::vector<Vector> vectors(int64_t width) const;
 
-  /// "finished": from a computed element to what is stored. "" if it is empty. With further results it
-  /// returns a Finished, with members result0, result1, ..., and term0, ... for what is reduced. What it has
-  /// of `vectors` are arguments of a call, and "place2" says where such a one of operand 2 begins.
+  /// The source of "finished", a function from a computed element to what is stored. "" if the epilogue is
+  /// empty. With further results it returns a Finished, with members result0, result1, ..., and term0, ...
+  /// for what is reduced. The elements of `vectors` are arguments of a call; a function "place2" returns
+  /// where the vector of operand 2 begins.
   std::string function(const std::vector<Vector>& vectors = {}) const;
   /// A call of it; `x` itself if it is empty. `at`: the element's place in the result's memory, from its
-  /// start. A variable `batch` has to be there.
+  /// start. A variable `batch` must exist.
   std::string call(const std::string& x, const std::string& at, const std::string& row,
                    const std::string& column, const std::vector<std::string>& of_vectors = {}) const;
 

@@ -1,4 +1,4 @@
-// What an epilogue with further results stores, and along what it reduces.
+// What an epilogue with further results stores, and which dimensions it reduces.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::optional<ResultEpilogue::Reduced> ResultEpilogue::reduced() const {
   const Ints strides = places();
   std::vector<bool> along(axes.size()), kept(axes.size());
   Reduced all;
-  // Rows or columns that no axis describes are reduced, or nothing is.
+  // Rows or columns that no axis describes can only be reduced: if they are kept, this returns none below.
   all.row = std::ranges::none_of(axes, [](const ResultAxis& axis) { return axis.row != 0; });
   all.column = std::ranges::none_of(axes, [](const ResultAxis& axis) { return axis.column != 0; });
   for (size_t d = program_.space.size(); d-- > 0;) {
@@ -67,7 +67,7 @@ std::optional<ResultEpilogue::Reduced> ResultEpilogue::reduced() const {
         kept[static_cast<size_t>(inside - axes.begin())] = true;
         index = index_of(span.stride, span.extent);
       } else {
-        // Whole axes as one, such as rows of all matrices.
+        // The dimension covers whole axes, such as rows of all matrices.
         int64_t covered = 1;
         for (size_t a = 0; a < axes.size(); ++a) {
           if (!span.meets(axes[a])) continue;
@@ -129,7 +129,7 @@ ResultEpilogue::Finish ResultEpilogue::finish(int64_t parts) const {
     p.body.push_back(std::move(load));
     p.reductions.push_back({program_.reductions[t].prim, static_cast<int>(t), DType::f32});
   }
-  // What follows has the same steps; its registers come after these.
+  // The epilogue keeps its steps; its registers come after these.
   const int before = static_cast<int>(program_.body.size()), moved = static_cast<int>(p.body.size()) - before;
   std::map<int, int> buffers;
   const auto operand = [&](int number) {

@@ -23,10 +23,10 @@ struct Template {
   bool strided = false;   // they take strides: see Backend::takes_strides()
 };
 
-/// When the program starts, as ops are declared. Throws Error(internal) if one of the ops has a template.
-/// Returns true.
+/// Registers a template when the program starts, as ops are declared. Throws Error(internal) if one of the
+/// ops has a template already. Returns true.
 bool register_template(const Template& one);
-/// The names of the ops that have one.
+/// The names of the ops that have a template.
 std::vector<std::string> ops_with_templates();
 
 /// For composite ops, whose decomposition serves all other types, floats of 8 bits among them.
@@ -35,7 +35,7 @@ inline bool serves_floats(std::span<const TensorType>, const TensorType& output,
   return is_float(output.dtype) && size_of(output.dtype) > 1;
 }
 
-/// What an array takes of local memory: compilers begin each at a multiple of 16 bytes.
+/// The bytes of local memory that an array takes: compilers begin each at a multiple of 16 bytes.
 constexpr int64_t local_array(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace athanor::gpu
