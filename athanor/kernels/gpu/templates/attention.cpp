@@ -226,8 +226,8 @@ static std::vector<GpuCandidate> attention(const KernelRequest& request, const G
 
 namespace {
 
-// attention_rows keeps at least one other row in local memory: its features, theirs in the result, and two
-// numbers.
+// attention_rows keeps at least one other row in local memory: its d and e features, both in two layouts, and
+// two numbers.
 int64_t least_local_bytes(int64_t d, int64_t e, DType dtype) {
   return (2 * (d + e) + 2) * (dtype == DType::f64 ? 8 : 4);
 }

@@ -18,7 +18,7 @@ struct AttentionProblem {
     std::string name;
     std::string start;             // where batch `batch` begins, in elements
     int64_t row = 0, feature = 0;  // strides
-    int64_t vector = 1;            // elements that lie together, where each row's begin is aligned to them
+    int64_t vector = 1;            // elements that are read at once, to which each row's begin is aligned
   };
   /// A number of each query: lse or delta.
   struct Numbers {
@@ -56,7 +56,8 @@ struct AttentionPoint {
   int64_t rows_of_group() const { return side > 0 ? rows : rows * items; }
 };
 
-/// What is in local memory: an array for each matrix, with so many features, and for numbers of rows.
+/// What is in local memory: an array for each matrix, by its number of features, and arrays for numbers of
+/// rows.
 struct AttentionFootprint {
   std::vector<int64_t> compared = {};  // own rows' for attention_tiles; other rows' for attention_rows
   std::vector<int64_t> other = {};     // other rows' for attention_tiles
@@ -65,7 +66,7 @@ struct AttentionFootprint {
   int64_t bytes(const AttentionPoint& point) const;
 };
 
-/// Kernels by matrix units, best guess first; {} where no unit multiplies the type.
+/// Kernels by matrix units, best guess first; {} if no unit multiplies the type.
 std::vector<GpuCandidate> flash_candidates(const AttentionProblem& problem, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

@@ -144,8 +144,8 @@ GpuLaunch zero_launch(const OperandDesc& result, int buffer, const GpuTraits& tr
           .arguments = {{buffer}}};
 }
 
-/// Each candidate is compiled and timed: where there are tiles, only the best of the others is. `lead`:
-/// whether they are the better guesses.
+/// Each candidate is compiled and timed, so if there are tiles, only the best of the others is kept. `lead`:
+/// whether tiles are the better guesses.
 void add_tiled(std::vector<GpuCandidate>& others, std::vector<GpuCandidate> tiled, bool lead) {
   if (!tiled.empty() && others.size() > 1) others.resize(1);
   others.insert(lead ? others.begin() : others.end(), std::make_move_iterator(tiled.begin()),
@@ -157,7 +157,7 @@ std::vector<GpuCandidate> data_candidates(const KernelRequest& request, const Co
   const ConvData data(request, conv, gradient);
   const GemmProblem p = data_problem(request, data);
   const std::vector<ConvData> all = data.phases();
-  // Phases without taps are written together, and not element by element for each phase.
+  // Phases without taps are cleared together, not element by element for each phase.
   const auto has_no_taps = [](const ConvData& phase) { return phase.taps.height * phase.taps.width == 0; };
   const bool zeros = !request.has_epilogue() && p.k * p.m * p.n > 0 && std::ranges::any_of(all, has_no_taps);
   std::vector<ConvData> phases, with_taps;

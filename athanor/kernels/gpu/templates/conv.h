@@ -40,7 +40,7 @@ struct ConvData {
 void set_result(const ConvData& data, Defines& defines);
 /// Defines IMAGE_H, IMAGE_W and the strides IMAGE_N, IMAGE_C, IMAGE_ROW and IMAGE_COLUMN.
 void set_image(const OperandDesc& image, Defines& defines);
-/// The constants of conv_gather.kernel, and its text. `tile`: results are computed so many at a time, and
+/// The constants of conv_gather.kernel, and its text. `tile`: results are computed this many at a time, and
 /// those of the last tile may lie outside.
 std::string gather_text(const OperandDesc& image, Pair taps, const Shape& out, Pair step, Pair first,
                         Pair tap, Defines defines, int64_t tile = 1);
@@ -57,15 +57,15 @@ struct ShiftedCopy {
 };
 GpuLaunch shifted_copy(const OperandDesc& image, const ShiftedCopy& copy, int buffer, GpuLaunch::Argument to,
                        const GpuTraits& traits);
-/// The same for conv2d_weight_grad, if there are few output channels; else {}.
+/// The same as shifted_candidates() for conv2d_weight_grad, if there are few output channels; else {}.
 std::vector<GpuCandidate> shifted_weight_candidates(const KernelRequest& request, const ConvProblem& conv,
                                                     const GemmProblem& p, const GpuTraits& traits);
-/// Without gathering, if there are few output channels or few products for each output; else {}. `parts` are
-/// the products of the phases.
+/// Candidates without gathering, if there are few output channels or few products for each output; else {}.
+/// `parts` are the products of the phases.
 std::vector<GpuCandidate> shifted_candidates(const std::vector<ConvData>& phases,
                                              const std::vector<GemmProblem>& parts, const GpuTraits& traits);
-/// By matrix units, or FMA in their place, on devices whose kernels read memory by registers; else {}. Each
-/// phase has results and taps.
+/// Candidates by matrix units, or FMA in their place, on devices whose kernels read memory by registers; else
+/// {}. Each phase has results and taps.
 std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const std::vector<ConvData>& phases,
                                           const GpuTraits& traits);
 /// The same for conv2d_weight_grad.
@@ -77,9 +77,9 @@ std::optional<GpuCandidate> winograd_candidate(const ConvData& data, const GemmP
 /// The same for conv2d_weight_grad: F(3, outputs).
 std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request, const ConvProblem& conv,
                                                     int64_t outputs, const GpuTraits& traits);
-/// Whether F(4, 3) is likely to take less time than the sums as they are defined, for `m` and `c` channels
-/// and a result (or its gradient) of this shape: it multiplies a quarter as often, but what it transforms
-/// goes through memory.
+/// Whether F(4, 3) is likely to take less time than the direct sums, for `m` and `c` channels and a result
+/// (or its gradient) of this shape: it multiplies a quarter as often, but its transformed values go through
+/// memory.
 bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dtype, const GpuTraits& traits);
 
 }  // namespace athanor::gpu

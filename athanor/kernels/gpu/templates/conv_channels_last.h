@@ -21,16 +21,16 @@ struct ChannelsLast {
   GpuLaunch launch(GpuLaunch::Argument from, GpuLaunch::Argument to, const GpuTraits& traits) const;
 };
 
-/// Channels of a group as a copy has them: a vector has channels of one tap or, with few channels, whole
-/// taps.
+/// The channels of a group in a copy. They are padded so that a vector has channels of one tap or, with few
+/// channels, whole taps.
 int64_t padded_channels(int64_t channels, DType type);
 
 /// Weights as [groups, m, taps, channels], with zeros for the channels that a group lacks.
 struct PackedWeights {
   int64_t groups, m;
   Pair taps;
-  int64_t channels, padded;  // that there are, and in the copy
-  // Of the weights, in elements.
+  int64_t channels, padded;  // in the weights, and in the copy
+  // The first element and the strides of the weights.
   int64_t first, group_stride, m_stride;
   Pair tap_stride;
   int64_t channel_stride;

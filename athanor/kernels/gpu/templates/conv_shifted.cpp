@@ -1,5 +1,6 @@
 // conv2d and conv2d_input_grad without gathering: runs of pixels, as they lie in memory, times each tap. For
-// few output channels, which would hardly use a gathered pixel, and for few products for each output.
+// few output channels, which would use a gathered pixel only a few times, and for few products for each
+// output.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@ std::vector<GpuCandidate> tap_candidates(const KernelRequest& request, const Con
   const int64_t rows = (conv.y[2] - 1) * conv.stride.height + (conv.w[2] - 1) * conv.dilation.height + 1;
   const int64_t columns = (conv.y[3] - 1) * conv.stride.width + (conv.w[3] - 1) * conv.dilation.width + 1;
   const int64_t copied = conv.x[0] * rows * columns * c;
-  // Few channels make no rows. Offsets have 32 bits.
+  // With few channels, rows are too short. Offsets have 32 bits.
   if (conv.groups != 1 || c < 8 || conv.y.size() * conv.w.size() == 0 ||
       request.output().dtype == DType::f64 || copied >= INT32_MAX || conv.y.size() >= INT32_MAX)
     return {};

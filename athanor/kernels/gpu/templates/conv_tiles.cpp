@@ -22,7 +22,7 @@ struct TiledConv {
   std::vector<TileProblem> products;
   size_t scratch = 0;
 
-  /// The scratch memory for so many elements.
+  /// Takes scratch memory for this many elements.
   GpuLaunch::Argument take(int buffer, int64_t elements, DType type) {
     const GpuLaunch::Argument at{buffer, static_cast<int64_t>(scratch)};
     scratch = (scratch + static_cast<size_t>(elements) * size_of(type) + 255) / 256 * 256;
@@ -45,7 +45,7 @@ TileProblem empty_product(const KernelRequest& request) {
   return p;
 }
 
-/// The result's part, but for the images and weights that are read.
+/// The product with its result, but without the images and weights that it reads.
 TileProblem data_product(const KernelRequest& request, const ConvData& data) {
   TileProblem p = empty_product(request);
   const int64_t plane = data.result.height * data.result.width;
@@ -87,7 +87,7 @@ std::optional<TiledConv> pointwise(const KernelRequest& request, const ConvData&
   return TiledConv{.name = "implicit ", .products = {std::move(p)}};
 }
 
-/// One axis of an image that several phases read: from where to where, and every how many.
+/// The part of an image's axis that several phases read.
 struct Window {
   int64_t low = INT64_MAX, high = INT64_MIN;
   void add(int64_t outputs, int64_t taps, int64_t step, int64_t first, int64_t tap) {
@@ -105,7 +105,7 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
     rows.add(phase.out[2], phase.taps.height, phase.step.height, phase.first.height, phase.tap.height);
     columns.add(phase.out[3], phase.taps.width, phase.step.width, phase.first.width, phase.tap.width);
   }
-  // What a single tap steps over is not copied.
+  // With a single tap, skipped elements are not copied.
   const bool single = phases.size() == 1;
   const Pair skip{single && any.taps.height == 1 ? any.step.height : 1,
                   single && any.taps.width == 1 ? any.step.width : 1};
@@ -169,13 +169,13 @@ TiledConv channels_last(const KernelRequest& request, const std::vector<ConvData
   return made;
 }
 
-/// The first `most` points of the largest product that suit the others.
+/// Adds candidates for the first `most` points of the largest product that suit the others.
 void add(std::vector<GpuCandidate>& result, const TiledConv& conv, const GpuTraits& traits, size_t most) {
   const TileProblem& largest = *std::ranges::max_element(conv.products, {}, &TileProblem::k);
   size_t added = 0;
   for (const TilePoint& point : tile_points(largest, traits)) {
     if (added == most) return;
-    // The loop that adds parts of K has the whole result.
+    // The loop that adds parts of K needs a single product with the whole result.
     if (point.splits > 1 && conv.products.size() > 1 && largest.epilogue.has_further_results()) continue;
     std::vector<TilePoint> points;
     for (const TileProblem& product : conv.products) {
@@ -211,7 +211,7 @@ std::vector<GpuCandidate> tile_candidates(const KernelRequest& request, const st
 
 namespace {
 
-/// The images' pixels and taps as they lie for the gradient by the weights.
+/// The products of the gradient by the weights. `direct`: images are read without a copy.
 TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv, bool direct,
                           const GpuTraits& traits) {
   const DType input = request.output().dtype;
@@ -279,7 +279,7 @@ TiledConv weight_products(const KernelRequest& request, const ConvProblem& conv,
                      {conv.y[2], conv.stride.height / skip.height * copy.row()},
                      {conv.y[3], conv.stride.width / skip.width * copy.column()}})};
     p.c.column = TileAxis({{taps, 1}, {copy.channels, taps}});
-    // A single channel has no digit of its own.
+    // A single channel, which has no digit of its own, is never padded.
     if (copy.channels > channels) p.c.column.store_only(channels);
   }
   p.scratch_start = made.scratch;

@@ -16,7 +16,7 @@ bool serves_csr(std::span<const TensorType> inputs, const TensorType& output, co
       std::ranges::any_of(
           inputs, [](const TensorType& in) { return in.shape.size() == 0 || in.shape.size() >= most; }))
     return false;
-  // Of zero rows nothing has a row.
+  // Without rows, no element has a row.
   if (inputs[0].shape[0] < 2) return false;
   const bool adds = attrs.has("columns");  // the gradient by the dense matrix
   return !adds || output.dtype == DType::f32 || (output.dtype == DType::f64 && traits.atomics_64);

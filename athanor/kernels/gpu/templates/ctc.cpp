@@ -1,4 +1,4 @@
-// ctc_loss and ctc_loss_grad: one launch, where the decomposition has some for each time.
+// ctc_loss and ctc_loss_grad: one launch, whereas the decomposition has several for each time.
 #include <algorithm>
 #include <bit>
 

@@ -11,7 +11,7 @@ namespace {
 
 std::string number(double value) { return fmt::format("{:.9e}f", value); }
 
-/// f(f(a, b), f(c, d)) of a power of two of values, so that few wait for each other.
+/// f(f(a, b), f(c, d)) for a power of two of values: in a tree, few operations wait for each other.
 std::string tree(std::vector<std::string> values,
                  const std::function<std::string(std::string, std::string)>& f) {
   while (values.size() > 1) {
@@ -74,7 +74,8 @@ void FlashKernel::product(const std::string& result, const FlashBlock& own, cons
   });
 }
 
-/// -infinity for the scores of rows that are not there, or that a query does not see; scale and mask.
+/// Sets scores to -infinity if their row does not exist, or if the query does not see it. Applies scale and
+/// mask.
 void FlashKernel::limit() {
   const int64_t shift = p_.keys - p_.queries;
   const bool masked = !p_.mask.name.empty();
@@ -120,7 +121,7 @@ void FlashKernel::limit() {
   code_.close();
 }
 
-/// Scores become weights relative to the largest so far; what was summed up to now shrinks accordingly.
+/// Scores become weights relative to the largest score so far; the sums so far shrink accordingly.
 void FlashKernel::weigh_by_softmax() {
   const auto of_slot = [&](int slot, const auto& f) {
     std::vector<std::string> values;
@@ -141,7 +142,7 @@ void FlashKernel::weigh_by_softmax() {
               fmt::format("now_{0} = LARGER(now_{0}, F32_OF_BITS(SHUFFLE_XOR(BITS_OF_F32(now_{0}), {1})));",
                           s, 1 << bit));
     for (int s = 0; s < slots(); ++s) {
-      // Nothing seen yet: not infinity minus infinity.
+      // If nothing was seen yet, avoids infinity minus infinity.
       code_.line(
           fmt::format("const f32 base_{0} = now_{0} == -1.0f / 0.0f ? 0.0f : now_{0} * {1};", s, factor()));
       code_.line(
@@ -176,7 +177,7 @@ void FlashKernel::weigh_by_lse(const std::string& numbers) {
   });
 }
 
-/// Without the scale, which the sums are multiplied by at the end.
+/// The scores' gradients without the scale, by which the sums are multiplied at the end.
 void FlashKernel::score_gradients(const std::string& numbers) {
   each_tile("i", point_.tiles, [&] {
     each_tile("j", score_tiles(), [&] {
@@ -217,7 +218,7 @@ void FlashKernel::pack(const std::string& weights, const std::string& step) {
     }
     return;
   }
-  // Of a tile of 32 rows, a step has a run of 4 in each lane.
+  // For a tile of 32 rows, each lane has a run of 4 in a step.
   const int64_t registers = u_.unit->m == 32 ? 2 : 4;
   for (int64_t r = 0; r < registers; ++r) {
     const std::string tile = u_.unit->m == 32 ? fmt::format("{}[i][{} / 4]", weights, step)

@@ -14,7 +14,7 @@ std::string FlashUnit::part_of(const std::string& name, int64_t units, int64_t u
 }
 
 bool FlashUnit::fits() const {
-  if (unit->opencl) return false;  // its language lacks the words
+  if (unit->opencl) return false;  // OpenCL's language lacks what the kernels need
   if (unit->output != DType::f32 || (unit->input != DType::f16 && unit->input != DType::bf16)) return false;
   return mma() || unit->form == MatrixUnit::Form::wmma ||
          (unit->form == MatrixUnit::Form::mfma && unit->m == 32);
@@ -36,7 +36,7 @@ bool FlashBlock::fits() const {
 
 // ---- From global to local memory ----
 
-/// The row and the chunk of 8 features that an item's i-th piece of work begins with.
+/// Declares the row and the chunk of 8 features with which an item's i-th piece of work begins.
 void FlashBlock::declare_chunk(Code& code) const {
   code.line(
       fmt::format("const int work = {};", share() == 1 ? "item" : fmt::format("item + i * {}", size_.items)));
@@ -62,7 +62,7 @@ void FlashBlock::declare(Code& code, const std::string& first) const {
   if (turned())
     code.line(fmt::format("{}_turned_to[i] = chunk * {} + row;", n, 8 * turned_pitch() + extra()));
   code.close();
-  // Where a lane reads.
+  // The places from which a lane reads.
   if (unit_.mma()) {
     code.line(fmt::format("const int {0}_own_lane = lane % 16 * {1} + lane / 16 * 8;", n, pitch()));
     code.line(
@@ -83,7 +83,7 @@ void FlashBlock::declare_held(Code& code) const {
   code.line(fmt::format("u32x4 {}_held[{}];", name(), share() * loads()));
 }
 
-/// `places`: the row and chunk are asked for inside.
+/// `places`: the row and chunk are used inside.
 void FlashBlock::open_share(Code& code, bool places) const {
   code.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", share()));
   const bool all = work() % size_.items == 0;
@@ -96,7 +96,7 @@ void FlashBlock::close_share(Code& code) const {
   code.close();
 }
 
-/// What an element of the chunk needs to lie inside the matrix; "" if it always does.
+/// The condition for an element of the chunk to lie inside the matrix; "" if it always does.
 std::string FlashBlock::inside(int64_t row, int64_t element, const std::string& left) const {
   std::string text;
   if (!left.empty()) text = fmt::format("{} < {}", plus("row", row), left);

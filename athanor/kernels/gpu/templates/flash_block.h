@@ -2,8 +2,8 @@
 // type in which it is stored, and from there to the registers of a wave.
 //
 // Local memory has it in one form or in both: plain, [row][feature], for products that sum along features,
-// and turned, [feature][row], for those that sum along rows. Where the unit's loads turn (NVIDIA), the plain
-// form serves both. Rows are padded so that the lanes of a wave touch all banks alike.
+// and turned, [feature][row], for those that sum along rows. If the unit's loads turn (NVIDIA), the plain
+// form serves both. Rows are padded so that the lanes of a wave touch all banks equally often.
 #pragma once
 #include <string>
 
@@ -21,17 +21,18 @@ struct FlashUnit {
   bool mma() const { return unit->form == MatrixUnit::Form::mma; }
   int64_t own_rows() const { return mma() ? unit->m : unit->n; }
   int64_t tile() const { return mma() ? unit->n : unit->m; }  // other rows, or features, of C
-  int64_t read() const { return mma() ? 16 : unit->m; }       // of them that are read at once
+  int64_t read() const { return mma() ? 16 : unit->m; }       // those that are read at once
   int64_t per_read() const { return read() / tile(); }
   /// Both halves of a wave hold the same steps along k (RDNA3).
   bool doubled() const { return unit->a.elements == 16; }
   int LaneLayout::Cell::*own() const { return mma() ? &LaneLayout::Cell::row : &LaneLayout::Cell::column; }
   int LaneLayout::Cell::*other() const { return mma() ? &LaneLayout::Cell::column : &LaneLayout::Cell::row; }
 
-  // Steps along k that are read at once: of a plain block features, of a turned one rows.
+  // Steps along k that are read at once: features of a plain block, rows of a turned one.
   static constexpr int64_t plain_steps = 16;
   int64_t turned_steps() const { return mma() || doubled() || unit->m == 16 ? 16 : 8; }
-  /// The type of what is read at once; units that multiply it one after another; what the u-th takes.
+  /// The type of what is read at once; how many units multiply it one after another; the part that unit u
+  /// takes.
   std::string plain_type() const { return doubled() ? "u32x8" : "u32x4"; }
   std::string turned_type() const { return doubled() ? "u32x8" : unit->m == 32 ? "u32x2" : "u32x4"; }
   int64_t plain_units() const { return plain_steps / unit->k; }
@@ -47,7 +48,7 @@ class FlashBlock {
     int64_t rows = 0, items = 0;  // of the block; items that fill it
     bool plain = false, turned = false;
   };
-  /// `features` of the matrix.
+  /// `features`: how many the matrix has.
   FlashBlock(const AttentionProblem::Matrix& matrix, int64_t features, Size size, const FlashUnit& unit);
 
   int64_t elements() const { return plain_elements() + turned_elements(); }  // of local memory
@@ -61,20 +62,21 @@ class FlashBlock {
   /// `first`: the block's first row.
   void declare(Code& code, const std::string& first) const;
   void declare_held(Code& code) const;
-  /// Reads the item's chunks into its registers. `left`: rows from the block's first one on; "": enough.
+  /// Reads the item's chunks into its registers. `left`: how many rows remain from the block's first one on;
+  /// "": enough.
   void load(Code& code, const std::string& left) const;
   /// Writes them to local memory, from element `at` on.
   void store(Code& code, const std::string& at) const;
   void copy(Code& code, const std::string& at, const std::string& left) const;
   void advance(Code& code) const;  // by a block
 
-  /// Reads what own rows hold: `part` gets features 16 `f` ... of the rows from `row` on.
+  /// Reads own rows: `part` gets the features from 16 * `f` on, of the rows from `row` on.
   void read_own(Code& code, const std::string& part, const std::string& at, const std::string& row,
                 const std::string& f) const;
-  /// The same of other rows, `j` counting by FlashUnit::read().
+  /// The same for other rows; `j` counts by FlashUnit::read().
   void read_plain(Code& code, const std::string& part, const std::string& at, const std::string& j,
                   const std::string& f) const;
-  /// Steps along rows, `t` counting by FlashUnit::turned_steps(), of features `f`, by FlashUnit::read().
+  /// Reads steps along rows: `t` counts rows by FlashUnit::turned_steps(), `f` features by FlashUnit::read().
   void read_turned(Code& code, const std::string& part, const std::string& at, const std::string& t,
                    const std::string& f) const;
 
@@ -82,7 +84,7 @@ class FlashBlock {
   bool turned() const { return size_.turned && !unit_.mma(); }
   bool plain() const { return size_.plain || unit_.mma(); }
   int64_t pitch() const { return features_ + 8; }
-  // Of the turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
+  // The turned form: padding of a row and after eight rows, and pairs of rows that neighbours fill.
   bool wide() const { return unit_.unit->m == 32; }
   int64_t turned_pitch() const { return size_.rows + (wide() ? 4 : 8); }
   int64_t extra() const { return wide() ? 0 : 8; }

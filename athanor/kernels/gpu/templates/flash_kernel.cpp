@@ -126,7 +126,7 @@ void FlashKernel::begin() {
   if (by_keys()) code_.line(fmt::format("LOCAL f32 numbers[{}];", stages() * 2 * point_.items()));
 }
 
-/// Own rows go through local memory too, as its layout is what the unit's loads read.
+/// Own rows go through local memory too, because the unit's loads read its layout.
 void FlashKernel::load_own() {
   const auto fill = [&](const FlashBlock& block, int64_t at) {
     block.declare(code_, "first");
@@ -196,7 +196,7 @@ void FlashKernel::declare_rows() {
   });
 }
 
-/// The queries' numbers of a block, one by each item. Those beyond the block are never read.
+/// Loads the queries' numbers of a block, one by each item. Those beyond the block are never read.
 void FlashKernel::load_numbers(const std::string& begin) {
   code_.open("");
   code_.line(
@@ -212,7 +212,8 @@ void FlashKernel::store_numbers(const std::string& at) {
                          point_.items()));
 }
 
-/// Fetches the block that begins at other row `next`: whole, or at the end with zeros behind it.
+/// Fetches the block that begins at other row `next`: a whole block or, at the end, the remaining rows and
+/// zeros.
 void FlashKernel::fetch(const std::string& next, const std::string& at) {
   const auto one = [&](const std::string& left) {
     each_stream([&](const FlashBlock& block, int64_t from) {
@@ -245,7 +246,8 @@ void FlashKernel::loop() {
   if (p_.causal && by_keys()) start = fmt::format("MAX(0, first - {}) / {} * {}", shift, block, block);
   if (shift < 0 && p_.causal && by_keys())
     start = fmt::format("(first + {}) / {} * {}", -shift, block, block);
-  // A loop of one block would be dissolved, and the compiler would mix what its barriers keep apart.
+  // The loop's end is hidden: the compiler would dissolve a loop of one block, and mix what its barriers keep
+  // apart.
   code_.line(fmt::format("const int other_begin = {};", start));
   code_.line(fmt::format("int other_end = {};", end));
   code_.line("HIDDEN(other_end);");
@@ -269,8 +271,8 @@ void FlashKernel::loop() {
   } else {
     code_.line("LOCAL_BARRIER();");
   }
-  // Nothing branches between a block's arithmetic and the loop's end: compilers would move the last products
-  // there, and keep in registers all that these need.
+  // There is no branch between a block's arithmetic and the loop's end: compilers would move the last
+  // products there, and keep all their operands in registers until then.
   code_.line("_Pragma(\"unroll 1\")");
   code_.open(fmt::format("for (int begin = other_begin; begin < other_end; begin += {})", block));
   code_.line(fmt::format("const int next = begin + {};", block));

@@ -14,7 +14,7 @@ namespace athanor::gpu {
 struct FlashPoint {
   FlashUnit unit{};
   int64_t waves = 4;       // of a group
-  int64_t tiles = 1;       // of the unit's own rows, of a wave
+  int64_t tiles = 1;       // tiles of the unit's own rows that a wave has
   int64_t block = 64;      // other rows at a time
   bool async = false;      // filled by asynchronous copies, in two stages; else through registers
   bool own_local = false;  // own rows stay in local memory, else in registers
@@ -40,11 +40,11 @@ class FlashKernel {
   using Cell = LaneLayout::Cell;
 
   // What the kind of problem computes.
-  bool sums_by_first() const { return p_.has_second(); }  // of other_1 by the scores' gradients
-  bool sums_by_second() const;                            // of other_2 by weights
+  bool sums_by_first() const { return p_.has_second(); }  // sums other_1 by the scores' gradients
+  bool sums_by_second() const;                            // sums other_2 by weights
   bool softmax() const { return !p_.is_grad(); }
   bool by_keys() const { return p_.by_keys(); }
-  /// The scores are multiplied by the scale on their own; else within the exponent.
+  /// Whether scores are multiplied by the scale in a separate step; else within the exponent.
   bool scaled_first() const { return !p_.mask.name.empty() || p_.scale <= 0; }
   std::string factor() const;  // of scores in an exponent of 2
 
@@ -59,14 +59,14 @@ class FlashKernel {
 
   int64_t stage_elements() const;
   int64_t own_elements() const;
-  /// Both own blocks pass through local memory one after the other, where together they would need more of it
-  /// than the loop does.
+  /// Whether both own blocks pass through local memory one after the other, because together they would need
+  /// more of it than the loop does.
   bool own_in_turn() const;
   int64_t stages() const { return point_.async ? 2 : 1; }
   int64_t tile_elements() const;  // in local memory
   int64_t streams_begin() const { return point_.own_local ? own_elements() : 0; }
 
-  /// Registers suffice only if what is read is used at once.
+  /// Whether registers suffice only if values are used as soon as they are read.
   bool tight() const { return registers() > 150; }
   void fence(bool wanted);
   void each_tile(const char* index, int64_t count, const Body& body);

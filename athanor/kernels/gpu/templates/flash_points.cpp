@@ -29,9 +29,9 @@ std::span<const FlashShape> flash_shapes(const MatrixUnit& unit) {
 /// as many.
 int64_t register_limit(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::mfma ? 400 : 224; }
 
-/// Waves for which a SIMD of CDNA has registers: 512 a lane from CDNA2 on. CDNA1 has 256, and as many that
-/// only its matrix unit adds to; its unit for bf16 is half as deep. The limits are what compilers were seen
-/// to need.
+/// Waves for which a SIMD of CDNA has registers: 512 a lane from CDNA2 on. CDNA1 has 256, and another 256 in
+/// which only its matrix unit accumulates; its unit for bf16 is half as deep. The limits are what compilers
+/// were seen to need.
 double waves_by_registers(const AttentionProblem& p, const FlashKernel& kernel, const GpuTraits& traits) {
   const int64_t wanted = kernel.registers() + (p.is_grad() ? 0 : 32);  // softmax needs more
   const bool one_file = std::ranges::any_of(traits.matrix_units, [](const MatrixUnit& unit) {
@@ -41,8 +41,8 @@ double waves_by_registers(const AttentionProblem& p, const FlashKernel& kernel, 
   return one_file && wanted <= 152 ? 3 : 2;
 }
 
-/// How fast a SIMD of CDNA is, beside one that works for one wave at a time: others hide its waits and its
-/// softmax, as tools/check-gpu-kernels --cost predicts. Groups of few waves leave SIMDs without work.
+/// How fast a SIMD of CDNA is, relative to one that has a single wave: other waves hide a wave's waits and
+/// its softmax, as tools/check-gpu-kernels --cost predicts. Groups of few waves leave SIMDs without work.
 double speed_of_waves(const AttentionProblem& p, const FlashKernel& kernel, const FlashPoint& point,
                       int64_t groups, const GpuTraits& traits) {
   constexpr double simds = 4;  // of a compute unit

@@ -7,7 +7,7 @@
 
 namespace athanor::gpu {
 
-/// Each lane has summed some of a row's weights: now it gets all of them.
+/// Each lane has summed some of a row's weights: now it gets the sum of all.
 void FlashKernel::finish_rows() {
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s)
@@ -22,7 +22,8 @@ void FlashKernel::store_lse(const char* out) {
   each_tile("i", point_.tiles, [&] {
     for (int s = 0; s < slots(); ++s) {
       code_.open(fmt::format("if (other_lane == 0 && {} < {})", own_row("i", s), p_.own()));
-      // The largest score as it is multiplied: by the scale, or already in powers of 2.
+      // The largest score is multiplied by the scale or, if it already is an exponent of 2, by the logarithm
+      // of 2.
       code_.line(
           fmt::format("STORE(f32, {}, batch * {} + {}, largest[i][{}] * {:.9e}f + log_f32(total[i][{}]));",
                       out, p_.own(), own_row("i", s), s, scaled_first() ? 0.693147180559945 : p_.scale, s));
@@ -31,14 +32,14 @@ void FlashKernel::store_lse(const char* out) {
   });
 }
 
-/// By what results are multiplied before they go to memory; declares it.
+/// The factor of results before they go to memory, as an expression. Declares what it uses.
 std::string FlashKernel::result_scale(const std::string& sums, int slot) {
   if (!softmax()) return sums == "sums_1" ? fmt::format(" * {:.9e}f", p_.scale) : "";
   code_.line(fmt::format("const f32 share = 1.0f / total[i][{}];", slot));
   return " * share";
 }
 
-/// Runs of 8 or 4 features: lanes exchange what they have of several of the unit's tiles.
+/// Stores runs of 8 or 4 features: lanes exchange elements of several of the unit's tiles.
 void FlashKernel::store_exchanged(const AttentionProblem::Matrix& out, const std::string& sums,
                                   int64_t features, int64_t pairs) {
   const std::string type(language_name(p_.dtype));
@@ -68,14 +69,14 @@ void FlashKernel::store_exchanged(const AttentionProblem::Matrix& out, const std
   });
 }
 
-/// [own row][feature]; a row's features lie together.
+/// Stores [own row][feature]; a row's features lie together.
 void FlashKernel::store(const AttentionProblem::Matrix& out, const std::string& sums, int64_t features,
                         int64_t padded) {
   for (const int64_t pairs : {4, 2})
     if (u_.mma() && features % (8 * pairs) == 0 && out.vector % (2 * pairs) == 0)
       return store_exchanged(out, sums, features, pairs);
   const std::string type(language_name(p_.dtype));
-  // Features that a lane has one after another.
+  // How many features a lane has one after another.
   int64_t run = 1;
   while (run < 8 && run < elements() && slot_of(static_cast<int>(run)) == 0 &&
          other_of(static_cast<int>(run)) == run && features % (2 * run) == 0 && out.vector % (2 * run) == 0)

@@ -11,7 +11,7 @@ namespace {
 
 int64_t reach(int64_t extent, int64_t stride) { return std::max<int64_t>(extent - 1, 0) * std::abs(stride); }
 
-// Offsets within one matrix need 64 bits only where a matrix has that many elements.
+// Offsets within one matrix need 64 bits only if a matrix has that many elements.
 std::string_view index_type(const GemmProblem& p) {
   if (p.wide_index) return "i64";
   const int64_t farthest =
@@ -61,7 +61,7 @@ struct Scratch {
   }
 };
 
-// A group of those that pack matrices and add up parts.
+// The items of a group that packs matrices or adds up parts.
 constexpr int64_t helping_items = 64;
 
 GpuLaunch pack_launch(const GemmProblem& p, bool packs_a, int64_t panel, bool one_item,
@@ -304,8 +304,9 @@ bool is_of_few_rows(const GemmProblem& p, const GpuTraits& traits) {
 
 GpuCandidate few_rows_candidate(const GemmProblem& p, const GpuTraits& traits) {
   const auto vector = 16 / static_cast<int64_t>(size_of(p.dtype));
-  // Rows of whole lines of memory, or of less where there would be too few groups. An item has 128 bytes on
-  // their way; fewer groups than compute units have more items, so that as much is.
+  // A group reads whole lines of memory of each row, or less if there would be too few groups. An item has
+  // 128 bytes in flight. If there are fewer groups than compute units, groups have more items, so that as
+  // many bytes are in flight.
   int64_t beside = 8;
   while (beside > 2 && 4 * ceil_div(p.n, beside * vector) * p.batch < 3 * traits.compute_units) beside /= 2;
   int64_t items = ceil_div(p.n, beside * vector) * p.batch < traits.compute_units ? 512 : 256;

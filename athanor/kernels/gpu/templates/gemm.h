@@ -18,7 +18,7 @@ struct GemmProblem {
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
   };
   DType dtype = DType::f32;           // of C, and of A and B
-  std::optional<DType> factors = {};  // of A and B, where they have another
+  std::optional<DType> factors = {};  // of A and B, if it is another
   int64_t batch = 0, m = 0, n = 0, k = 0;
   Operand a{}, b{}, c{};
   ResultEpilogue epilogue;
@@ -63,7 +63,7 @@ struct GemmPoint {
 
 /// What all templates take from a problem: its constants, the matrices, and the epilogue if this kernel
 /// `finishes` the result.
-///   FINISHED(x, row, column)         x with the epilogue. A variable `batch` has to be there.
+///   FINISHED(x, row, column)         x with the epilogue. A variable `batch` must exist.
 ///   FINISHED_AT(x, at, row, column)  the same for a kernel that knows the element's place in the result
 ///   EPILOGUE_PARAMETERS, EPILOGUE_BIND   the buffers that the epilogue reads
 std::string gemm_prelude(const GemmProblem& problem, bool finishes, Defines defines = {});
@@ -83,7 +83,7 @@ GpuCandidate dot_candidate(const GemmProblem& problem, int64_t rows, int64_t col
 bool dot_reads_registers(const GemmProblem& problem);
 /// Whether it has at most four rows, and 16 bytes of each row of B can be read at once (traits.registers).
 bool is_of_few_rows(const GemmProblem& problem, const GpuTraits& traits);
-/// For those: one kernel that is bound by reading B.
+/// For problems of few rows: one kernel that is bound by reading B.
 GpuCandidate few_rows_candidate(const GemmProblem& problem, const GpuTraits& traits);
 /// For any dtype, extents and strides. An item computes rows x columns elements; neighbouring items lie along
 /// columns.

@@ -96,7 +96,7 @@ static std::vector<GpuCandidate> matmul(const KernelRequest& request, const GpuT
 
 namespace {
 
-/// Of bytes, with wider sums.
+/// Products of bytes, with wider sums.
 std::vector<GpuCandidate> wide_matmul(const KernelRequest& request, const GpuTraits& traits) {
   GemmProblem p(request);
   p.factors = request.inputs[0].dtype;

@@ -7,7 +7,7 @@
 namespace athanor::gpu {
 namespace {
 
-// Up to this many comparisons for each element of the result, an element looks for its own terms, in their
+// If each element of the result needs at most this many comparisons, it looks for its own terms, in their
 // order, without atomics.
 constexpr int64_t most_gathered = 256;
 

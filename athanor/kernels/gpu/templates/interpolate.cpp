@@ -12,9 +12,9 @@
 namespace athanor::gpu {
 namespace {
 
-// Of all tables; devices have 64 KiB of constant memory.
+// The most bytes of all tables together; devices have 64 KiB of constant memory.
 constexpr int64_t most_table_bytes = 48 * 1024;
-// Of an element of the gradient of a much larger result: one work-item sums them all.
+// The most terms of an element of the gradient of a larger result: one work-item sums them all.
 constexpr int64_t most_taps_up = 1024;
 
 /// The elements that each element along an axis sums: `taps` neighbours, from `first` on.
@@ -65,8 +65,8 @@ bool serves_resizing(std::span<const TensorType> inputs, const TensorType& outpu
   if (!serves_floats(inputs, output, attrs, traits) || output.shape.size() == 0 ||
       inputs[0].shape.size() == 0)
     return false;
-  // Of whole steps the decomposition is a view. Of a larger result it is small products, which are faster on
-  // CPUs; on GPUs the bytes between them count.
+  // For whole steps the decomposition is a view. For a larger result it is small products, which are faster
+  // on CPUs; on GPUs the memory traffic between them costs more.
   const bool gradient = attrs.has("input_size");
   const Shape &x = gradient ? output.shape : inputs[0].shape, &y = gradient ? inputs[0].shape : output.shape;
   if (x.size() <= y.size() && traits.grain->side_by_side == 1) return false;

@@ -1,5 +1,6 @@
 // Lanes of NVIDIA's matrix units have two neighbouring columns of every eight of C, and four lanes share a
-// row. They exchange what they have of several eights, so that each has one of these and stores longer runs.
+// row. They exchange elements of several eights, so that each lane has neighbours of one eight and stores
+// longer runs.
 #pragma once
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ inline void exchange_pairs(Code& code, const std::string& values, int64_t pairs,
                               (f + step) * registers + r, step));
 }
 
-/// Where a lane's elements lie behind it.
+/// The layout after the exchange.
 inline LaneLayout behind_exchange(LaneLayout layout, int64_t pairs) {
   for (int bit = 0; 1 << bit < pairs; ++bit) layout.lane[static_cast<size_t>(bit)].column = 8 << bit;
   return layout;

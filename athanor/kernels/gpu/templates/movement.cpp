@@ -1,4 +1,4 @@
-// pad, concat and fold: elements that are copied or summed from positions that their index gives.
+// pad, concat and fold: elements that are copied or summed from positions that follow from their index.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/index_code.h"

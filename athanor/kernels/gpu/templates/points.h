@@ -1,5 +1,5 @@
 // Which points of the templates' tuning spaces are worth timing: a table for each kind of device, which its
-// Grain names. What differs only in numbers takes them from the Grain.
+// Grain names. Templates that differ between devices only in numbers take those from the Grain.
 #pragma once
 #include <vector>
 
@@ -12,15 +12,15 @@ namespace athanor::gpu {
 /// Best guess first.
 struct Points {
   std::vector<GemmPoint> (*gemm)(const GemmProblem& problem, const GpuTraits& traits);
-  /// Of a product that gathers B from images.
+  /// For a product that gathers B from images.
   std::vector<GemmPoint> (*conv)(const GemmProblem& problem, const GpuTraits& traits);
-  /// Of conv2d_weight_grad by taps.
+  /// For conv2d_weight_grad by taps.
   std::vector<GemmPoint> (*taps)(const GemmProblem& problem, const ConvProblem& conv,
                                  const GpuTraits& traits);
-  /// The one kernel that computes any product; and any that gathers.
+  /// The one kernel that computes any product, and the one for any product that gathers.
   GpuCandidate (*plain)(const GemmProblem& problem, const GpuTraits& traits);
   GpuCandidate (*plain_conv)(const GemmProblem& problem, const GpuTraits& traits);
-  /// Those that fit into local memory; may be {}.
+  /// The points that fit into local memory; may be {}.
   std::vector<AttentionPoint> (*attention)(int64_t own_rows, const AttentionFootprint& footprint,
                                            const GpuTraits& traits);
 };

@@ -104,12 +104,12 @@ void add_windows(std::vector<GpuCandidate>& candidates, const std::string& text,
   candidate(1, 1, group_items(traits));
 }
 
-/// A block of an image along an axis: so many elements, and the windows in which they lie.
+/// A block of an image along an axis: its number of elements, and of the windows in which they lie.
 struct PoolBlock {
   int64_t elements, windows, offset;  // rows from the first window's first to the block's first
   int64_t patch;                      // rows of all these windows
   PoolBlock(int64_t strides, int64_t kernel, int64_t stride, int64_t padding) : elements(strides * stride) {
-    // Of those that reach the block which begins at 0.
+    // The first window that reaches the block which begins at 0.
     const int64_t first = -((kernel - 1 - padding) / stride);
     windows = (elements - 1 + padding) / stride - first + 1;
     offset = padding - first * stride;
@@ -117,7 +117,7 @@ struct PoolBlock {
   }
 };
 
-/// Launches of pool_grad_blocks, where windows overlap and items of a group run side by side.
+/// Launches of pool_grad_blocks, if windows overlap and items of a group run side by side.
 void add_blocks(std::vector<GpuCandidate>& candidates, const std::string& text, const KernelRequest& request,
                 const GpuTraits& traits, const std::vector<GpuLaunch::Argument>& arguments) {
   const Ints &kernel = request.attrs.ints("kernel"), &stride = request.attrs.ints("stride"),

@@ -1,4 +1,4 @@
-// lstm, gru and their gradients: one launch for all times, where the decomposition has some for each.
+// lstm, gru and their gradients: one launch for all times, whereas the decomposition has several for each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace athanor::gpu {
 namespace {
 
-// Of more, too few groups would share the work. A device with less has room for smaller states.
+// With more, too few groups would share the work. A device with less has room for smaller states only.
 constexpr int64_t most_local_bytes = 32 * 1024;
 
 struct Recurrence {
@@ -30,7 +30,7 @@ struct Recurrence {
 
   int64_t gates() const { return lstm ? 4 : 3; }
   int64_t real() const { return dtype == DType::f64 ? 8 : 4; }
-  /// Of local memory, for so many examples.
+  /// The local memory for this many examples.
   int64_t state_bytes(int64_t rows) const {
     const int64_t one = rows * h * real();
     return (gradient ? local_array(one) + local_array(gates() * one) : local_array(2 * one)) +
@@ -112,7 +112,7 @@ static std::vector<GpuCandidate> recurrence(const KernelRequest& request, const 
   const Recurrence r(request.op->name, request.output().shape, request.output().dtype);
   if (request.output().shape.size() == 0) return {{.name = "nothing"}};
   std::vector<GpuCandidate> candidates;
-  // Many examples of a group read the weight less often, few use more groups.
+  // With many examples, groups read the weight less often; with few, there are more groups.
   for (const int64_t rows : {4, 2, 1})
     if (rows == 1 || (rows <= r.batch && r.state_bytes(rows) <= traits.local_bytes))
       candidates.push_back(make_recurrence(request, traits, rows));

@@ -48,7 +48,7 @@ static std::vector<GpuCandidate> region_kernels(const KernelRequest& request, co
       .set("BOX_1", request.inputs[boxes].strides[1])
       .set("PICTURE_0", request.inputs[boxes + 1].strides[0]);
   for (size_t axis = 0; axis < 4; ++axis) defines.set(fmt::format("DATA_{}", axis), data.strides[axis]);
-  // An item of the gradient does a whole row.
+  // An item of the gradient computes a whole row.
   const int64_t items =
       std::min(gradient ? traits.grain->items : traits.grain->element_items, traits.max_group_size);
   GpuLaunch launch{.name = "roi_align",

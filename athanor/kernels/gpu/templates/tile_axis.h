@@ -15,7 +15,7 @@ class TileAxis {
   };
   TileAxis() : digits_{{0, 0}} {}
   TileAxis(int64_t extent, int64_t stride) : digits_{{extent, stride}} {}
-  /// Outermost digit first. Those that lie as one in memory become one.
+  /// Outermost digit first. Digits that form a single one in memory are merged.
   explicit TileAxis(const std::vector<Digit>& digits);
 
   int64_t extent() const;
@@ -31,12 +31,12 @@ class TileAxis {
   /// Whether all strides are multiples of v; `but_innermost`: all but that of the innermost digit.
   bool strides_divide_by(int64_t v, bool but_innermost) const;
 
-  /// Of the axis of a result: only so many elements of each run exist; the others are not stored.
+  /// For the axis of a result: only this many elements of each run exist; the others are not stored.
   int64_t stored() const { return stored_; }
   TileAxis& store_only(int64_t of_run);
   bool stores_all() const { return stored_ >= run(); }
 
-  /// The function `name` that gives an element's place: "DEVICE u32 a_k_at(u32 i) {...}"; "" if even().
+  /// The function `name` that returns an element's place: "DEVICE u32 a_k_at(u32 i) {...}"; "" if even().
   std::string function(const std::string& name) const;
   /// Its place as an expression: "i * 12", "a_k_at(i)".
   std::string place(const std::string& name, const std::string& i) const;

@@ -43,8 +43,8 @@ void TileOperand::copy_boxes(Code& code, const std::string& at, const std::strin
     copy(column * rows(), fmt::format("{}, k_next, 0", plus(first, column)));
 }
 
-// Of the stages, one is being multiplied, one was before, and the rest are on their way, as in
-// loop_of_local_matrices().
+// As in loop_of_local_matrices(), one stage is being multiplied, other waves may still multiply the one
+// before it, and the rest are being filled.
 void TileKernel::loop_of_boxes() {
   const int64_t stage = a_.elements() + b_.elements(), on_the_way = point_.stages - 2;
   code_.line(fmt::format("u64 *const arrivals = (u64 *)(tiles + {});", stage * point_.stages));

@@ -1,5 +1,5 @@
 // From the registers of NVIDIA's matrix units to memory, by lanes that exchange elements (lane_exchange.h):
-// each stores up to 16 bytes at once, and reads as many of what the epilogue reads.
+// each stores up to 16 bytes at once, and reads up to 16 bytes of an epilogue's operand at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace athanor::gpu {
 namespace {
 
-constexpr int64_t pair = 2, eight = 8;  // columns of a lane, and of its four
+constexpr int64_t pair = 2, eight = 8;  // columns of a lane, and of its row's four lanes
 
 }  // namespace
 
@@ -37,8 +37,8 @@ int64_t TileKernel::exchanged(bool splits) const {
   return pairs;
 }
 
-/// What is computed and stored together, at a place of each of `parts` eights, or, if sums are exchanged
-/// before, at one.
+/// Elements that are computed and stored together: at the same place in several eights or, if sums are
+/// exchanged first, in one.
 struct TileKernel::Chunk {
   std::string id, j;
   int element;
@@ -53,7 +53,7 @@ std::string TileKernel::row_of(const Chunk& chunk) const {
   return plus(fmt::format("row_begin + i * {}", unit_.m), unit_.c.at(0, chunk.element).row);
 }
 
-/// `begin`: column_begin, or wide_begin behind an exchange.
+/// `begin`: column_begin, or wide_begin after an exchange.
 std::string TileKernel::column_of(const Chunk& chunk, const char* begin, int64_t eights) const {
   return plus(fmt::format("{} + {}", begin, times(chunk.j, unit_.n)),
               unit_.c.at(0, chunk.element).column + eights * eight);
@@ -64,7 +64,7 @@ std::string TileKernel::place_of(const std::string& row, const std::string& colu
          column_.place("c_column_at", column_.even() ? column : "n0 + " + column);
 }
 
-/// "if (...)", or "" where all elements are.
+/// "if (...)", or "" if all elements are inside.
 std::string TileKernel::if_inside(const std::string& row, const std::string& column, bool splits) const {
   std::string inside;
   const auto add = [&](const std::string& one) { inside += (inside.empty() ? "" : " && ") + one; };
@@ -110,7 +110,7 @@ std::string TileKernel::finished(const Chunk& chunk, int64_t part, int64_t r, co
                           plus("n0 + " + column, r), read);
 }
 
-/// Sums are exchanged, then the epilogue is computed of each lane's run.
+/// Exchanges sums, then computes the epilogue of each lane's run.
 void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType type) {
   const std::string values = "sums_" + chunk.id;
   std::string list;
@@ -133,7 +133,7 @@ void TileKernel::store_exchanged_sums(const Chunk& chunk, int64_t pairs, DType t
   if (!inside.empty()) code_.close();
 }
 
-/// The epilogue is computed where elements are, and its results are exchanged.
+/// Computes the epilogue in the lanes that hold the elements, then exchanges its results.
 void TileKernel::store_exchanged_results(const Chunk& chunk, int64_t pairs, bool splits) {
   const bool further = !splits && p_.epilogue.has_further_results();
   const std::vector<DType> types = stored_types(splits);
@@ -187,14 +187,14 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
                          lane_part(unit_.c, &LaneLayout::Cell::column)));
   code_.line(fmt::format("int wide_begin = {} + {};", wave, lane_part(wide, &LaneLayout::Cell::column)));
   const int64_t sums = wave_m() * wave_n() / unit_.wave;
-  // Or the compiler computes places before the loop, and long epilogues spill registers.
+  // Otherwise the compiler computes places before the loop, and long epilogues spill registers.
   if (sums >= 128 && !splits && !p_.epilogue.empty())
     for (const char* begin : {"row_begin", "column_begin", "wide_begin"})
       code_.line(fmt::format("HIDDEN_LANE({});", begin));
 
   const int64_t units = wave_n() / unit_.n, units_together = unit_.n == eight ? pairs : 1;
   terms_together_ = further ? units_together : 1;
-  const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
+  const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
   const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
   if (reduces() && reduces_all()) declare_terms();
   if (turned) code_.open(fmt::format("UNROLL for (int j = 0; j < {}; j += {})", units, units_together));
@@ -206,13 +206,14 @@ void TileKernel::store_exchanged(bool splits, int64_t pairs) {
   std::vector<Chunk> chunks;
   for (int64_t j = 0; j < (turned ? 1 : units); j += units_together)
     for (int e = 0; e < unit_.c.elements; e += pair) {
-      if (unit_.n > eight && e / (2 * pair) % pairs != 0) continue;  // it is of another chunk
+      if (unit_.n > eight && e / (2 * pair) % pairs != 0) continue;  // it belongs to another chunk
       chunks.push_back({fmt::format("{}_{}", j, e), turned ? "j" : std::to_string(j), e});
     }
-  // What is read waits in registers, so that its ways from memory overlap: a store may be to what is read.
+  // The operands of several chunks are read first, so that their reads overlap: a compiler does not move a
+  // read before a store that may change the value.
   int64_t registers = 0;
   for (const ResultEpilogue::Vector& v : vectors_) registers += v.registers * (sums_first ? 1 : pairs);
-  const int64_t most_waiting = sums < 128 ? 32 : 16;  // or there are not enough
+  const int64_t most_waiting = sums < 128 ? 32 : 16;  // with more, there are not enough registers
   const auto together =
       static_cast<size_t>(registers == 0 ? 1 : std::max<int64_t>(1, most_waiting / registers));
   for (size_t first = 0; first < chunks.size(); first += together) {

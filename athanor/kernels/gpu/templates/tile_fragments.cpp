@@ -9,7 +9,7 @@
 namespace athanor::gpu {
 namespace {
 
-// Lanes that hold other steps along k than their neighbours.
+// How many groups of lanes hold different steps along k.
 int64_t lane_groups(const LaneLayout& layout) {
   int64_t groups = 1;
   for (const LaneLayout::Cell& step : layout.lane)
@@ -33,7 +33,7 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
   const bool is_b = source_.name == "b";
   std::string row, chunk;
   if (unit_.form == MatrixUnit::Form::mma) {
-    // In the order of an instruction's registers: of A first the rows, of B first the steps along k.
+    // In the order of an instruction's registers: for A first the rows, for B first the steps along k.
     const std::string near = "lane % 16", far = "lane / 16";
     const std::string apart = "lane % 8 + lane / 16 * 8", middle = "lane / 8 % 2";
     if (along_k_) {
@@ -63,7 +63,7 @@ void TileOperand::declare_fragments(Code& code, const std::string& first) const 
 }
 
 std::string TileOperand::local_matrix(const std::string& at, const std::string& first) const {
-  // Eight rows are 1024 bytes. Along k a tile has one panel, and no second to go to.
+  // Eight rows are 1024 bytes. Along k, a tile has only one panel.
   const int64_t row = panel() * size_;
   return fmt::format("LOCAL_MATRIX({} + ({}) * {}, {}, {})", plus("tiles", at), first,
                      along_k_ ? panel() : tile_.k, along_k_ ? chunk_ * size_ : tile_.k * row, 8 * row);
@@ -97,7 +97,7 @@ void TileOperand::read_fragments(Code& code, int64_t set, Range some, const std:
   };
   code.open(fmt::format("UNROLL for (int i = {}; i < {}; ++i)", some.first, some.end));
   if (unit_.form == MatrixUnit::Form::dot) {
-    // The lane's rows or columns; the eight before the first in whole eights share its permutation.
+    // The lane's rows or columns. Those that lie a multiple of eight after the first share its permutation.
     const int64_t apart = fragment_outer() / pieces();
     for (int64_t r = 0; r < pieces(); ++r) {
       const int64_t outer = r * apart, other = outer / rows_together() % permutations();

@@ -47,7 +47,7 @@ bool tiles_lead(DType input, const GpuTraits& traits) {
 
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits) {
   const TileKernel kernel(oriented(problem, *point.unit), point);
-  // With further results a loop adds parts of K.
+  // With further results, a loop adds the parts of K.
   const bool by_loop = point.splits > 1 && problem.epilogue.has_further_results();
   return kernel.fits(traits) && (!by_loop || kernel.loop_over_parts());
 }

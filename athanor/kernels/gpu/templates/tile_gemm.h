@@ -22,20 +22,20 @@ struct TilePoint {
   int64_t items() const { return waves_m * waves_n * unit->wave; }
 };
 
-/// The product as a unit computes it. Lanes of some units hold runs of rows of C, those of others lie along
-/// its columns; where what lies together in memory is the other of the two, they compute C' = B' A'.
+/// The product as a unit computes it. Lanes of some units hold runs of C's rows, those of others runs of its
+/// columns. If C lies in memory the other way, the unit computes C' = B' A'.
 TileProblem oriented(const TileProblem& problem, const MatrixUnit& unit);
 
-/// The points worth timing for the problem, best guess first; {} where no unit multiplies its type, or where
+/// The points worth timing for the problem, best guess first; {} if no unit multiplies its type, or if
 /// matrices lie in memory in a way that this engine does not read.
 std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& traits);
-/// Whether products of the type are better guesses by tiles than by other kernels: where a matrix unit
-/// multiplies it, or where the traits say so.
+/// Whether products of the type are better guesses by tiles than by other kernels: if a matrix unit
+/// multiplies it, or if the traits say so.
 bool tiles_lead(DType input, const GpuTraits& traits);
 /// Whether a device can run it.
 bool fits(const TileProblem& problem, const TilePoint& point, const GpuTraits& traits);
-/// The launches of products that together make one result, and of what finishes their epilogue's reductions.
-/// `points[i]` is of oriented(products[i]). The candidate is named after the longest product.
+/// The launches of products that together make one result, and those that finish their epilogue's reductions.
+/// `points[i]` is a point of oriented(products[i]). The candidate is named after the longest product.
 GpuCandidate tile_candidate(std::vector<TileProblem> products, const std::vector<TilePoint>& points,
                             const GpuTraits& traits);
 

@@ -24,7 +24,7 @@ TileKernel::TileKernel(const TileProblem& problem, const TilePoint& point)
       column_(p_.c.column) {
   find_reduced();
   if (point.splits == 1) return;
-  // Parts of a split product lie as C does, without gaps.
+  // Parts of a split product lie in C's order, without gaps.
   const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
   row_ = {p_.m, rows_together ? 1 : p_.n};
   column_ = {p_.n, rows_together ? p_.m : 1};
@@ -41,7 +41,8 @@ int64_t TileKernel::local_bytes() const {
 bool TileKernel::fits(const GpuTraits& traits) const {
   if (p_.k == 0 || !a_.fits() || !b_.fits() || (point_.async && (!a_.copies() || !b_.copies()))) return false;
   if (unit_.reads_local() && (point_.stages < 3 || wave_n() != unit_.n)) return false;
-  // Through registers, those of a tile wait there beside the sums; elements of two bytes would take one each.
+  // If tiles go through registers, a tile waits there beside the sums; elements of two bytes that are read
+  // one by one would take a register each.
   constexpr int64_t most_beside_local = 200;
   if (unit_.reads_local() && !point_.async &&
       (!a_.reads_registers() || !b_.reads_registers() ||
@@ -50,8 +51,8 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (point_.boxes && (!traits.box_copies || !a_.has_boxes() || !b_.has_boxes())) return false;
   if (point_.items() > traits.max_group_size || local_bytes() > traits.most_local_bytes()) return false;
   if (p_.epilogue.has_further_results() && unit_.output != DType::f32) return false;
-  // What is reduced waits in registers beside the sums, and RDNA's compiler takes one for each step of an
-  // epilogue as well: it spills from here on.
+  // Reduced values wait in registers beside the sums, and RDNA's compiler takes another register for each
+  // step of an epilogue. Above these limits it spills.
   constexpr int64_t most_sums = 144, most_with_steps = 160;
   const auto terms =
       reduces() ? static_cast<int64_t>(p_.epilogue.reductions().size() * kept_cells().size()) : 0;
@@ -72,7 +73,7 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   return reach < INT32_MAX;
 }
 
-/// From the number of a tile of a matrix to its first row and column.
+/// Computes a tile's first row and column from its number.
 void TileKernel::find_tile(Code& code) const {
   // Groups that run at the same time share rows of A and columns of B: they fill bands of C.
   const int64_t band = std::min<int64_t>(tiles_m(), 8);

@@ -21,11 +21,12 @@ class TileKernel {
   int64_t local_bytes() const;
   /// How many parts it makes of each result that the epilogue reduces.
   int64_t sum_parts() const;
-  /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums.
-  /// Of a stream, the tiles that a group has alone; the rest goes to `parts`: [stream().parts()] tiles.
+  /// Computes into `c`: the result, or the parts [splits, batch, m, n] of it, in the type of sums. For a
+  /// stream, `c` gets the tiles that a group computes alone; the rest goes to `parts`: [stream().parts()]
+  /// tiles.
   GpuLaunch launch(GpuLaunch::Argument c, const GpuTraits& traits, GpuLaunch::Argument parts = {});
-  /// The loop that adds those parts and computes an epilogue with further results; none where parts do not
-  /// lie as it needs them.
+  /// The loop that adds those parts and computes an epilogue with further results; none if parts do not lie
+  /// as it needs them.
   std::optional<ResultEpilogue::Finish> loop_over_parts() const;
   /// Adds those parts and applies the epilogue.
   GpuLaunch sum(GpuLaunch::Argument parts, const GpuTraits& traits) const;
@@ -34,7 +35,7 @@ class TileKernel {
   TileStream stream() const;
 
  private:
-  // Of a wave, and of what READ of fragments brings at once.
+  // Rows and columns of a wave, and of a fragment.
   int64_t wave_m() const { return point_.m / point_.waves_m; }
   int64_t wave_n() const { return point_.n / point_.waves_n; }
   int64_t fragment_m() const { return unit_.m; }
@@ -75,7 +76,7 @@ class TileKernel {
   std::vector<DType> stored_types(bool as_parts) const;
   bool begins_at(int64_t v, int64_t size, bool as_parts) const;
 
-  // Where lanes exchange elements before they store them (tile_exchange.cpp).
+  // Lanes exchange elements before they store them (tile_exchange.cpp).
   struct Chunk;
   int64_t exchanged(bool as_parts) const;
   std::string sum_of(const Chunk& chunk, int64_t eights, int64_t r) const;
@@ -95,8 +96,8 @@ class TileKernel {
                       const GpuTraits& traits, const std::function<void(Code&)>& find,
                       const std::function<void(Code&)>& add) const;
 
-  // Of reductions: a lane adds its elements of each result, the lanes of a wave add theirs, and a wave stores
-  // a part (tile_terms.cpp).
+  // Reductions: a lane adds its elements of each result, the lanes of a wave add theirs, and a wave stores a
+  // part (tile_terms.cpp).
   void find_reduced();
   bool reduces() const { return !p_.epilogue.reductions().empty() && point_.splits == 1; }
   bool reduces_rows_alone() const { return reduced_.row && !reduced_.column; }
@@ -116,7 +117,7 @@ class TileKernel {
   TileAxis row_, column_;  // of C, or of the parts
   ResultEpilogue::Reduced reduced_;
   int64_t terms_together_ = 1;                   // units beside each other whose terms are added together
-  std::vector<ResultEpilogue::Vector> vectors_;  // what the epilogue reads at once of neighbours
+  std::vector<ResultEpilogue::Vector> vectors_;  // operands that the epilogue reads as vectors
 };
 
 }  // namespace athanor::gpu

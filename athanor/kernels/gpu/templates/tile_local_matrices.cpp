@@ -1,4 +1,4 @@
-// The loop along k for units that read A and B in local memory and multiply while waves go on.
+// The loop along k for units that read A and B in local memory and multiply while the waves continue.
 #include <fmt/format.h>
 
 #include "athanor/kernels/gpu/templates/tile_kernel.h"
@@ -6,7 +6,7 @@
 
 namespace athanor::gpu {
 
-/// Multiplies the stage at element `at` of local memory, beside what follows.
+/// Starts to multiply the stage at element `at` of local memory. The code after it runs meanwhile.
 void TileKernel::multiply_local_matrices(const std::string& at) {
   const int64_t units_m = wave_m() / unit_.m;
   for (int64_t i = 0; i < units_m; ++i)
@@ -26,15 +26,14 @@ void TileKernel::multiply_local_matrices(const std::string& at) {
 void TileKernel::await_local_matrices() {
   const int64_t units_m = wave_m() / unit_.m;
   code_.line("MULTIPLY_WAIT(0);");
-  // The compiler does not know that sums come only now.
+  // The compiler does not know that the sums are complete only now.
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", units_m));
   code_.line(fmt::format("UNROLL for (int e = 0; e < {}; ++e) HIDDEN_F32(sums[i][0][e]);", unit_.c.elements));
   code_.close();
 }
 
-// Of the stages, one is being multiplied, and one was before: other waves of the group may still be at it
-// when a wave's own multiplications are over, so it is filled again only after the next barrier. The rest are
-// on their way.
+// One stage is being multiplied. Other waves of the group may still multiply the one before it when a wave's
+// own multiplications are over, so it is filled again only after the next barrier. The rest are being filled.
 void TileKernel::loop_of_local_matrices() {
   const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
   const int64_t on_the_way = point_.stages - 2;
@@ -61,9 +60,9 @@ void TileKernel::loop_of_local_matrices() {
   await_local_matrices();
 }
 
-// The same through registers, for what is turned on its way: a stage is read from memory while the one before
-// is multiplied, and written meanwhile. Of three stages one is multiplied, one may still be by other waves,
-// and one is written.
+// The same through registers, for matrices that are turned on their way: while a stage is multiplied, the
+// next one is read from memory and written. Of three stages, one is being multiplied, one may still be
+// multiplied by other waves, and one is being written.
 void TileKernel::loop_of_written_matrices() {
   const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
   a_.declare_held(code_);

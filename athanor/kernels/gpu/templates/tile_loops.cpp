@@ -53,7 +53,7 @@ void TileKernel::read(int64_t set, const std::string& step, const std::string& a
   b_.read_fragments(code_, set, {0, wave_n() / fragment_n()}, step, plus(at, a_.elements()));
 }
 
-/// A set of fragments of A by those of one of B, of which some columns of units.
+/// Multiplies a set of fragments of A by a set of B, for some columns of units.
 void TileKernel::multiply(int64_t set, int64_t set_of_b, TileOperand::Range columns) {
   const int64_t units = a_.units();
   code_.open(fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m));
@@ -97,7 +97,8 @@ int64_t TileKernel::fragment_registers() const {
   return a_.part_registers(wave_m() / fragment_m()) + b_.part_registers(wave_n() / fragment_n());
 }
 
-/// A whole tile. Where registers are left, a step is read while the one before is multiplied.
+/// Reads and multiplies a whole tile. If enough registers are left, a step is read while the one before is
+/// multiplied.
 void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
   const int64_t steps = point_.k / a_.fragment_k();
   const int64_t sums = wave_m() * wave_n() / unit_.wave;
@@ -111,7 +112,7 @@ void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
     declare_parts(1, 1);
     read(0, "f", at);
     multiply(0, 0, all_columns());
-    // In the last tile nothing else holds the compiler back from reading all steps ahead, and it spills.
+    // Without this, the compiler would read all steps of the last tile in advance, and spill.
     if (is_last && unit_.form == MatrixUnit::Form::wmma) code_.line("SCHEDULE_FENCE();");
     code_.close();
     return;
@@ -125,9 +126,9 @@ void TileKernel::read_and_multiply(const std::string& at, bool is_last) {
   }
 }
 
-/// The same where registers are left for a second set of A alone: while a column of units is multiplied, the
-/// next one's part of B is read, and beside a step's last column the next step's part of A. A SIMD of gfx906
-/// has one such wave, and nothing else to hide its reads (docs/predicted-speed.md).
+/// The same if registers are left for a second set of A only: while a column of units is multiplied, the next
+/// column's part of B is read and, with a step's last column, the next step's part of A. A SIMD of gfx906 has
+/// one such wave, and nothing else to hide its reads (docs/predicted-speed.md).
 void TileKernel::read_and_multiply_by_columns(const std::string& at) {
   const int64_t steps = point_.k / a_.fragment_k(), columns = wave_n() / unit_.n;
   const std::string at_b = plus(at, a_.elements());
@@ -154,7 +155,7 @@ void TileKernel::read_and_multiply_by_columns(const std::string& at) {
     }
 }
 
-// While a step is multiplied, the next one is read; while the last of a tile is, the first of the next tile.
+// While a step is multiplied, the next one is read: after a tile's last step, the first of the next tile.
 void TileKernel::loop_of_copies() {
   const int64_t stage = a_.elements() + b_.elements(), all = stage * point_.stages;
   const int64_t steps = point_.k / a_.fragment_k();
@@ -207,8 +208,8 @@ void TileKernel::loop_of_registers() {
   fetch("");
   store("0");
   code_.line("LOCAL_BARRIER();");
-  // Without branches, and with fences: compilers would move multiplications behind the wait for what was
-  // fetched, or fetch it only then.
+  // There are fences and no branches: compilers would move multiplications after the wait for the fetched
+  // tile, or fetch it only then.
   code_.open(fmt::format("for (k_next += {0}; k_next < k_end; k_next += {0})", point_.k));
   fetch("");
   code_.line("SCHEDULE_FENCE();");

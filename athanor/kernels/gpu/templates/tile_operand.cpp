@@ -11,7 +11,7 @@ namespace athanor::gpu {
 namespace {
 
 constexpr int64_t chunk_bytes = 16;
-// Chunks that lie in as many bytes as local memory has banks: 32 of 4 bytes. Rows further apart share banks.
+// How many chunks fill all banks of local memory once: 32 banks of 4 bytes. Chunks further apart share banks.
 constexpr int64_t bank_chunks = 8;
 
 bool is_mma(const MatrixUnit& unit) { return unit.form == MatrixUnit::Form::mma; }
@@ -27,8 +27,8 @@ TileOperand::TileOperand(Source source, Tile tile, const MatrixUnit& unit)
       size_(static_cast<int64_t>(size_of(unit.input))),
       chunk_(chunk_bytes / size_) {
   from_along_k_ = source_.outer.stride() != 1 || source_.k.stride() == 1;
-  // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes, and units
-  // that read local memory do.
+  // FMA takes neighbours along rows and columns; LOAD_MATRICES_TURNED turns elements of two bytes, and so do
+  // units that read local memory.
   const bool unit_turns = (is_mma(unit) && size_ == 2) || unit.turns_local();
   along_k_ = !is_fma(unit) && (from_along_k_ || !unit_turns);
   if (along().stride() != 1) return;
@@ -46,7 +46,7 @@ bool TileOperand::fits() const {
   if (tile_.k % fragment_k() != 0 || tile_.k % chunk_ != 0 || tile_.outer % chunk_ != 0) return false;
   if (work() % tile_.items != 0) return false;
   if (unit_.reads_local() && (along_k_ ? tile_.k != panel() : tile_.outer % panel() != 0)) return false;
-  // An item's chunks all lie at the same place in the pattern of the swizzle.
+  // All chunks of an item have the same place in the swizzle's pattern.
   if (!turned() && tile_.items % (chunks() * bank_chunks) != 0) return false;
   if (turned() && along_k_ && (tile_.k / turns() % 4 != 0 || tile_.items % (4 * (tile_.outer / chunk_)) != 0))
     return false;
@@ -194,7 +194,7 @@ void TileOperand::declare_held(Code& code) const {
 
 void TileOperand::load_chunk(Code& code, const std::string& held, int64_t row, bool edge) const {
   const std::string n = source_.name, outer = "outer", k = plus("k", row);
-  // What a vector that begins `e` elements on needs to lie inside the matrix; "" if it always does.
+  // The condition for a vector that begins at element `e` to lie inside the matrix; "" if it always does.
   const auto inside = [&](int64_t e) {
     std::string text;
     const auto need = [&](const std::string& condition) { text += (text.empty() ? "" : " && ") + condition; };
@@ -264,7 +264,7 @@ void TileOperand::store(Code& code, const std::string& at) const {
   } else {
     std::string chunk = fmt::format("{} / {}", k_of("i"), chunk_);
     // The permutations below are those of rows from a multiple of `bank_chunks` on. Chunks of fewer elements
-    // may begin between.
+    // may begin between two multiples.
     if (chunk_ < bank_chunks && permutations() > 1)
       chunk += fmt::format(" ^ {} % {}", divided("(" + outer_of("i") + ")", rows_together()), permutations());
     code.line(fmt::format("const int chunk = {};", chunk));
@@ -330,7 +330,7 @@ void TileOperand::advance(Code& code) const {
   };
   move(tile_.k * source_.k.stride());
   const auto& digits = source_.k.digits();
-  // As a counter does: a run that ends begins again, and the digit before it goes on.
+  // Like a counter: a digit that reaches its extent starts again, and the digit before it moves on.
   for (size_t d = digits.size(); d-- > 1;) {
     const std::string digit = fmt::format("{}_digit{}", n, d);
     code.line(fmt::format("{} += {};", digit, d + 1 == digits.size() ? tile_.k : 1));

@@ -31,7 +31,7 @@ class TileOperand {
 
   /// Whether the group's items can fill a tile in equal parts, and offsets within it fit 32 bits.
   bool fits() const;
-  /// Whether memory is read by at least 4 bytes.
+  /// Whether memory is read by at least 4 bytes at a time.
   bool reads_registers() const { return vector_ * from_size_ >= 4; }
   /// Whether ASYNC_COPY can fill it: it lies in local memory as in global memory.
   bool copies() const { return !turned() && !widens() && reads_registers(); }
@@ -45,8 +45,8 @@ class TileOperand {
   void declare(Code& code, const std::string& first) const;
   /// Declares the registers of load().
   void declare_held(Code& code) const;
-  /// How many registers an item's loads of a tile take while they wait for memory: elements that are loaded
-  /// by themselves have one each.
+  /// How many registers an item's loads of a tile take while they wait for memory. Elements that are loaded
+  /// one by one take a register each.
   int64_t load_registers() const {
     return share() * loads() * (reads_registers() ? held_registers() : chunk_);
   }
@@ -59,10 +59,10 @@ class TileOperand {
   /// Moves on by a tile along k.
   void advance(Code& code) const;
 
-  // The same by copies of boxes, of which one item orders all, for units that read local memory
-  // (tile_boxes.cpp). Neither declare() nor advance() is needed.
+  // The same by copies of boxes, all started by one item, for units that read local memory (tile_boxes.cpp).
+  // Neither declare() nor advance() is needed.
   bool has_boxes() const;
-  /// The matrices as the launch's argument that they lie in.
+  /// Describes the matrices, which lie in this argument of the launch.
   BoxedTensor tensor(size_t argument, int64_t batches) const;
   /// Fills the tile at element `at` of local memory: from row or column `first` of the matrix and step k_next
   /// on, with zeros beyond it.
@@ -71,11 +71,11 @@ class TileOperand {
 
   /// Declares where a lane reads its fragments. `first`: the wave's first row or column in the tile.
   void declare_fragments(Code& code, const std::string& first) const;
-  /// Declares registers for so many sets of `count` fragments each, of 16 or as many rows or columns as the
-  /// unit's.
+  /// Declares registers for `sets` sets of `count` fragments each. A fragment has 16 rows or columns, or as
+  /// many as the unit.
   void declare_parts(Code& code, int sets, int64_t count) const;
   int64_t part_registers(int64_t count) const { return count * 4 * pieces(); }  // of a set
-  /// From the first to the one before the end.
+  /// From `first` on, up to `end`, exclusive.
   struct Range {
     int64_t first = 0, end = 0;
   };
@@ -96,15 +96,16 @@ class TileOperand {
   std::string description() const;
 
  private:
-  // Whether a box has all panels of a tile. The last panel must be whole: behind it is the next row.
+  // Whether a box has all panels of a tile. The last panel must be whole, because the next row follows it.
   bool panels_together() const { return !along_k_ && along().extent() % panel() == 0; }
-  // Of the tile as it lies in local memory.
+  // The tile as it lies in local memory.
   int64_t rows() const { return along_k_ ? tile_.outer : tile_.k; }
   int64_t chunks() const { return (along_k_ ? tile_.k : tile_.outer) / chunk_; }  // of a row
-  int64_t panel() const { return 8 * chunk_; }  // elements of a row of such a matrix
+  int64_t panel() const { return 8 * chunk_; }  // elements of a row of 128 bytes
   std::string base(const std::string& row) const;
   std::string position(const std::string& row, const std::string& chunk) const;
-  // Of units whose lanes hold all rows of A at some steps along k (tile_steps.cpp): how many bytes of a row.
+  // For units whose lanes hold all rows of A at some steps along k (tile_steps.cpp). step_bytes(): how many
+  // bytes of a row a lane holds.
   bool by_steps() const { return unit_.a_by_steps() && source_.name == "a"; }
   int64_t step_bytes() const { return unit_.k * size_ / unit_.wave; }
   void declare_steps(Code& code, const std::string& first) const;
@@ -112,7 +113,7 @@ class TileOperand {
   // Padding against bank conflicts of stores that turn: after a row, and after eight rows.
   int64_t pitch() const { return chunks() * chunk_ + (turned() && !along_k_ ? 4 : 0); }
   int64_t extra() const { return turned() && along_k_ && !unit_.reads_local() ? chunk_ : 0; }
-  // Of the swizzle: how many rows share a permutation, and how many permutations there are.
+  // The swizzle: how many rows share a permutation, and how many permutations there are.
   int64_t rows_together() const { return chunks() >= 8 ? 1 : 8 / chunks(); }
   int64_t permutations() const;
 
@@ -121,7 +122,7 @@ class TileOperand {
   int64_t held_registers() const { return chunk_ * from_size_ / 4; }  // of a chunk as it was read
   std::string held_element(int64_t element) const;                    // of chunk i, for local memory
   bool turned() const { return along_k_ != from_along_k_; }
-  // Steps along k that an item turns: those of a register, or, where rows lie without padding, of a chunk.
+  // Steps along k that an item turns: those of a register or, if rows lie without padding, of a chunk.
   int64_t turns() const { return unit_.reads_local() ? chunk_ : 4 / size_; }
   int64_t loads() const { return turned() && along_k_ ? turns() : 1; }  // for a chunk
   int64_t work() const;                                                 // chunks, or those turned together
@@ -132,11 +133,12 @@ class TileOperand {
   // Where an item's vectors lie: those of a chunk together, or each for itself.
   const TileAxis& along() const { return from_along_k_ ? source_.k : source_.outer; }
   int64_t apart() const { return along().even() || along().run() % chunk_ == 0 ? 1 : chunk_ / vector_; }
-  int64_t places() const { return from_along_k_ ? 1 : apart(); }  // that are known before the loop along k
-  // A tile along k lies in one run of the axis: the pointer moves. Otherwise each tile's places are computed.
+  int64_t places() const { return from_along_k_ ? 1 : apart(); }  // known before the loop along k
+  // Whether a tile along k lies in one run of the axis, so that only the pointer moves. Otherwise the places
+  // in each tile are computed.
   bool moves() const { return source_.k.even() || source_.k.run() % tile_.k == 0; }
-  /// What is `element` elements into the chunk, in memory: a base, and a variable offset from it in bytes,
-  /// which it declares if the place is not known before the loop.
+  /// The address in memory of element `element` of the chunk: a base, and a variable offset from it in bytes.
+  /// address() declares the variable if the place is not known before the loop.
   struct Address {
     std::string base, offset;
   };
@@ -154,8 +156,8 @@ class TileOperand {
   int64_t from_size_, size_;  // bytes of an element in global and in local memory
   int64_t chunk_;             // elements of a chunk
   int64_t vector_ = 1;        // elements that are read at once
-  bool along_k_ = true;       // chunks in local memory
-  bool from_along_k_ = true;  // and in global memory
+  bool along_k_ = true;       // chunks in local memory lie along k
+  bool from_along_k_ = true;  // the same for global memory
 };
 
 }  // namespace athanor::gpu

@@ -27,13 +27,13 @@ constexpr TileShape mfma_shapes[] = {
     {128, 128, 32, 2, 2, 2}, {256, 128, 32, 2, 2, 1}, {128, 128, 32, 2, 2, 1}, {128, 64, 64, 2, 2, 1},
     {64, 128, 64, 2, 2, 1},  {64, 64, 64, 2, 2, 2},   {32, 64, 64, 1, 2, 2},   {32, 32, 128, 1, 2, 2}};
 
-// FMA: 8 x 8 elements for each item, or 4 x 4. In steps of 8 an item holds less ahead, so that it needs less
-// than 128 registers, and a multiprocessor has two groups.
+// FMA: 8 x 8 elements for each item, or 4 x 4. With steps of 8, an item holds fewer elements in advance, so
+// that it needs less than 128 registers, and a multiprocessor has two groups.
 constexpr TileShape fma_shapes[] = {{128, 128, 8, 4, 2, 2}, {128, 128, 16, 4, 2, 2}, {128, 64, 16, 4, 1, 2},
                                     {64, 128, 16, 2, 2, 2}, {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},
                                     {32, 64, 16, 2, 2, 2}};
 
-// As many, of two steps along k at a time.
+// As many elements, with two steps along k at a time.
 constexpr TileShape dot_shapes[] = {{128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 1, 2}, {64, 128, 32, 2, 2, 2},
                                     {64, 64, 32, 2, 1, 2},   {64, 64, 32, 4, 2, 2},  {32, 64, 32, 2, 2, 2},
                                     {32, 64, 16, 2, 2, 2}};
@@ -52,7 +52,7 @@ constexpr TileShape tf32_shapes[] = {{128, 256, 16, 2, 4, 4}, {128, 128, 16, 2, 
                                      {32, 32, 32, 2, 2, 4}};
 
 // Groups of four waves, of which each has all columns of the tile, in steps of 128 bytes. Two stages are
-// multiplied at a time. A multiprocessor has room for two groups or three, but for one of 128 x 256 or
+// multiplied at a time. A multiprocessor has room for two or three groups, but for only one of 128 x 256 or
 // 64 x 256.
 constexpr TileShape local_shapes[] = {{128, 256, 128, 2, 1, 4}, {128, 128, 128, 2, 1, 3},
                                       {64, 256, 128, 1, 1, 4},  {128, 64, 128, 2, 1, 4},
@@ -80,16 +80,16 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
   const auto work = static_cast<double>(point.m * point.n);
   const double reuse = work / static_cast<double>(point.m + point.n);
   const int64_t groups = p.batch * ceil_div(p.m, point.m) * ceil_div(p.n, point.n) * point.splits;
-  // A compute unit hides the waits of one group behind another; its last one has none beside it.
+  // A compute unit hides one group's waits behind another group's work; the last of an odd number runs alone.
   const int64_t rounds = ceil_div(groups, traits.compute_units);
   double full_rounds = static_cast<double>(rounds) + (rounds % 2 == 1 ? 0.25 : 0);
   if (point.streams > 0)
     full_rounds = static_cast<double>(groups) / traits.compute_units +
                   (point.streams / traits.compute_units % 2 == 1 ? 0.25 : 0);
-  // Two stages leave copies no longer than one tile's multiplications to arrive.
+  // With two stages, a copy must arrive within one tile's multiplications.
   double waiting = point.async && point.stages == 2 ? 1.25 : 1;
-  // Without copies that go on by themselves, the waves of a group that fills a multiprocessor all wait at its
-  // barriers; of two groups one goes on (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
+  // Without asynchronous copies, all waves of a group that fills a multiprocessor wait at its barriers; of
+  // two groups, one continues (sm_75: 83 % and 96 % of the peak, docs/predicted-speed.md).
   const bool may_copy = point.unit->form == MatrixUnit::Form::mma || point.unit->reads_local();
   if (may_copy && !point.async && work > 128.0 * 128) waiting *= 1.2;
   // CDNA's waves wait at barriers unless their unit holds other groups: gfx942 reaches 52, 85 and 97 % of its
@@ -100,16 +100,17 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
     const int64_t held = std::min(rounds, traits.most_local_bytes() / (point.stages * tile_bytes));
     waiting *= held <= 1 ? 1.5 : held == 2 ? 1.12 : 1;
   }
-  // Before and after its loop a group of 128 x 256 took as long as 16 steps of 128 bytes on an H100, where it
-  // has the multiprocessor to itself. Since then half of the instructions behind the loop are left
-  // (docs/predicted-speed.md). Where there are other groups, these go on.
+  // On an H100, the parts of a kernel before and after its loop took as long as 16 steps of 128 bytes, for a
+  // group of 128 x 256 that has the multiprocessor to itself. Since then, half of the instructions after the
+  // loop have been removed (docs/predicted-speed.md). If there are other groups, they continue meanwhile.
   double outside = 0;
   if (point.unit->reads_local()) {
     const int64_t bytes =
         point.stages * (point.m + point.n) * point.k * static_cast<int64_t>(size_of(point.unit->input));
     outside = static_cast<double>(point.k * (traits.most_local_bytes() / bytes > 1 ? 6 : 12));
   }
-  // What reads local memory itself reaches the peak, the others there 63 % of it (docs/predicted-speed.md).
+  // Units that read local memory reach the peak, the other units of their chips 63 % of it
+  // (docs/predicted-speed.md).
   const double rate = point.unit->reads_local() ? 0.63 : 1;
   const double part_k = static_cast<double>(p.k) / static_cast<double>(point.splits) + outside;
   double products = rate * waiting * full_rounds * work * (1 + 32 / reuse) * part_k;
@@ -121,13 +122,13 @@ double cost_of(const TileProblem& p, const TilePoint& point, const GpuTraits& tr
     const TileStream stream(groups, ceil_div(p.k, point.k), point.streams);
     const int64_t parts = stream.groups + std::min(stream.groups, stream.divided);
     part_bytes = 2 * 4 * work * static_cast<double>(parts);
-    // A group's second tile has to wait for what it reads first, about two steps.
+    // A group's second tile waits for its first reads, about two steps.
     products *= 1 + static_cast<double>(2 * point.k) / static_cast<double>(p.k);
   }
   return products + part_bytes * products_per_byte / traits.compute_units;
 }
 
-// Into how many parts K is best split: more groups fill a device that the result's tiles leave idle.
+// The best number of parts of K: more groups fill a device that the result's tiles leave idle.
 int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits) {
   std::pair<double, int64_t> best{cost_of(p, point, traits), 1};
   for (int64_t splits = 2; splits <= std::min<int64_t>(p.k / 128, 64); ++splits) {
@@ -138,7 +139,7 @@ int64_t splits_of(const TileProblem& p, TilePoint point, const GpuTraits& traits
   return best.second;
 }
 
-/// The point with its tiles' steps divided evenly, where that is clearly better than whole rounds of groups.
+/// The point with its tiles' steps divided evenly, if that is clearly better than whole rounds of groups.
 std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point, const GpuTraits& traits) {
   std::optional<TilePoint> best;
   double least = 0.9 * cost_of(p, point, traits);
@@ -152,7 +153,7 @@ std::optional<TilePoint> streaming(const TileProblem& p, const TilePoint& point,
   return best;
 }
 
-/// The shape with so many steps along k and so many stages, or fewer, if the problem and the device fit it.
+/// The shape with `k` steps and at most `stages` stages, if it suits the problem and the device.
 std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, const TileShape& shape,
                                  int64_t k, int64_t stages, const GpuTraits& traits) {
   TilePoint point{.unit = &unit,
@@ -164,10 +165,10 @@ std::optional<TilePoint> fitting(const TileProblem& p, const MatrixUnit& unit, c
                   .stages = stages};
   // Without a loop along K, Clang reads all operands of large tiles ahead, and spills them.
   if (unit.of_lanes() && p.k <= k && shape.m * shape.n > 16 * point.items()) return {};
-  // A wave of it has no register left for counters of pixels and taps.
+  // A wave of such a tile has no register left for counters of pixels and taps.
   if (shapes_for(unit).data() == wmma_shapes && shape.m * shape.n > 128 * 128 && !is_even(p)) return {};
   point.splits = splits_of(p, point, traits);
-  // Stages that nothing fills take the room of another group.
+  // Stages that are never filled would take the room of another group.
   const int64_t least = unit.reads_local() ? 3 : 2, steps = ceil_div(ceil_div(p.k, point.splits), k);
   point.stages = std::min(stages, std::max(least, steps));
   if (traits.async_copies && stages > 1) {
@@ -188,7 +189,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   std::vector<const MatrixUnit*> units;
   for (const MatrixUnit& unit : traits.matrix_units)
     if (unit.input == problem.input && unit.tf32 == problem.tf32) units.push_back(&unit);
-  // Where nothing takes its type, f32 does: it becomes that in local memory.
+  // If no unit takes the type, one for f32 does: elements become f32 in local memory.
   const bool widens = problem.input == DType::f16 || problem.input == DType::bf16;
   for (const DType type : {problem.input, widens ? DType::f32 : problem.input})
     if (units.empty() && !problem.tf32)
@@ -198,9 +199,9 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
     const TileProblem p = oriented(problem, *unit);
     for (const TileShape& shape : shapes_for(*unit)) {
       if (shape.m / shape.waves_m % unit->m != 0 || shape.n / shape.waves_n % unit->n != 0) continue;
-      // Bytes: as many of them in a tile; where they are turned, an item reads four rows at once, and a tile
-      // has to have enough of those. (A group of 128 lanes without a unit spills registers then, and so do
-      // Intel's units.)
+      // A tile of one-byte elements has as many bytes, so twice as many steps. If they are turned, an item
+      // reads four rows at once, and a tile must have enough of those: then it gets four times as many steps.
+      // (With those, a group of 128 lanes without a unit spills registers, and so do Intel's units.)
       const bool bytes = size_of(unit->input) == 1;
       const bool longer = bytes && unit->form != MatrixUnit::Form::dpas &&
                           (!unit->of_lanes() || shape.waves_m * shape.waves_n > 4);
@@ -211,7 +212,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
       if (!point) continue;
       TilePoint boxes = *point;
       boxes.boxes = true;
-      // Of equal cost, and faster on an H100 (docs/performance.md).
+      // Equal in estimated cost, but faster on an H100 (docs/performance.md).
       if (unit->reads_local() && TileKernel(p, boxes).fits(traits))
         ranked.emplace_back(cost_of(p, boxes, traits), boxes);
       ranked.emplace_back(cost_of(p, *point, traits), *point);
@@ -220,7 +221,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
     }
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
-  // No GPU has timed a stream: it may win when it is timed, but is no guess.
+  // No GPU has timed a stream: it may win when it is timed, but is not the best guess.
   const auto first =
       std::ranges::find_if(ranked, [](const auto& entry) { return entry.second.streams == 0; });
   std::rotate(ranked.begin(), first, first == ranked.end() ? first : first + 1);
@@ -228,7 +229,7 @@ std::vector<TilePoint> tile_points(const TileProblem& problem, const GpuTraits& 
   const size_t most = std::ranges::any_of(units, &MatrixUnit::reads_local) ? 7 : 4;
   std::vector<TilePoint> points;
   for (const auto& [cost, point] : ranked)
-    // The last place is another unit's.
+    // The last place is kept for another unit.
     if (points.size() < (point.unit->reads_local() ? most - 1 : most)) points.push_back(point);
   return points;
 }

@@ -12,7 +12,7 @@ struct TileProblem {
   struct Matrix {
     GpuLaunch::Argument memory;
     int64_t batch = 0;  // elements from one matrix to the next
-    /// Of A: rows. Of B: columns.
+    /// `outer`: the rows of A, or the columns of B.
     TileAxis outer, k;
     int64_t alignment = OperandDesc::whole_vectors;  // of the first element, in bytes
   };

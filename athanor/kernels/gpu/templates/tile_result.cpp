@@ -28,7 +28,7 @@ bool unit_stores_rows(const MatrixUnit& unit) {
   return run_of(unit.c, &LaneLayout::Cell::row) > run_of(unit.c, &LaneLayout::Cell::column);
 }
 
-/// Register r of several results, which are one or two elements of it.
+/// Register r of several results. It holds one or two of them.
 std::string TileKernel::register_of(DType type, const std::vector<std::string>& values, int64_t r) {
   const auto first = static_cast<size_t>(r * 4) / size_of(type);
   return type == DType::i32 ? fmt::format("(u32)({})", values[first])
@@ -37,7 +37,7 @@ std::string TileKernel::register_of(DType type, const std::vector<std::string>& 
              : fmt::format("PACKED({}, {}, {})", language_name(type), values[first], values[first + 1]);
 }
 
-/// What is stored of each element.
+/// The types in which each element is stored.
 std::vector<DType> TileKernel::stored_types(bool splits) const {
   if (splits) return {unit_.output};
   if (!p_.epilogue.has_further_results()) return {p_.output};
@@ -46,7 +46,8 @@ std::vector<DType> TileKernel::stored_types(bool splits) const {
   return types;
 }
 
-/// Whether every v elements of C's memory lie in one row or column of it, and begin at a multiple of them.
+/// Whether each v neighbours in C's memory are in one row or column of it, and begin at a multiple of v
+/// elements.
 bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
   const bool rows_run = row_.stride() == 1;
   const TileAxis &along = rows_run ? row_ : column_, &across = rows_run ? column_ : row_;
@@ -55,7 +56,7 @@ bool TileKernel::begins_at(int64_t v, int64_t size, bool splits) const {
          first % (v * size) == 0 && (splits || p_.c.batch % v == 0);
 }
 
-/// Several results of a lane that lie together in memory, at once.
+/// Stores at once several results of a lane that lie together in memory.
 void TileKernel::store_run(const std::string& out, const std::string& to, DType type, const std::string& at,
                            const std::vector<std::string>& values, bool exchanged) {
   const auto size = static_cast<int64_t>(size_of(type)), registers = std::ssize(values) * size / 4;
@@ -68,7 +69,7 @@ void TileKernel::store_run(const std::string& out, const std::string& to, DType 
                          to, at, out));
 }
 
-/// A run of elements with further results: what is stored of each, and what is reduced.
+/// Stores and reduces a run of elements with further results.
 void TileKernel::store_further(int64_t element, int64_t run, const std::string& at,
                                const std::vector<std::string>& values) {
   for (int64_t r = 0; r < run; ++r)
@@ -99,7 +100,7 @@ void TileKernel::store_result(bool splits) {
   const LaneLayout& c = unit_.c;
   const bool rows_run = row_.stride() == 1;
   const TileAxis& along = rows_run ? row_ : column_;
-  // Neighbours go to memory together, as far as every run begins at a multiple of them.
+  // Neighbours are stored together, in runs that all begin at a multiple of their length.
   int64_t run = 1;
   if (along.stride() == 1 && along.stores_all())
     run = std::min<int64_t>(run_of(c, rows_run ? &LaneLayout::Cell::row : &LaneLayout::Cell::column),
@@ -109,8 +110,8 @@ void TileKernel::store_result(bool splits) {
 
   const std::string rows_loop = fmt::format("UNROLL for (int i = 0; i < {}; ++i)", wave_m() / unit_.m);
   const std::string columns_loop = fmt::format("UNROLL for (int j = 0; j < {}; ++j)", wave_n() / unit_.n);
-  // Clang would move products of elements that may lie beyond an edge to where they are stored, and keep all
-  // that they read in registers until then.
+  // Otherwise Clang moves products of elements that may lie beyond an edge to their stores, and keeps all
+  // their factors in registers until then.
   const bool has_edges =
       p_.m % point_.m != 0 || p_.n % point_.n != 0 || !row_.stores_all() || !column_.stores_all();
   const bool finishes = !splits && !p_.epilogue.empty();
@@ -129,10 +130,10 @@ void TileKernel::store_result(bool splits) {
                          lane_part(c, &LaneLayout::Cell::row), wave_n(),
                          lane_part(c, &LaneLayout::Cell::column)));
   if (reduces() && reduces_all()) declare_terms();
-  const bool turned = reduces() && reduces_rows_alone();  // what a column's elements are added to comes first
+  const bool turned = reduces() && reduces_rows_alone();  // the loop over columns is the outer one
   code_.open(turned ? columns_loop : rows_loop);
-  // Or the compiler keeps from one round to the next where elements lie, in lanes' registers, and which lie
-  // inside, in scalar ones: more than there are.
+  // Otherwise the compiler keeps from one round to the next where elements lie, in lanes' registers, and
+  // which lie inside, in scalar registers: more than there are.
   if (further) code_.line(fmt::format("HIDDEN_LANE({}_begin);", turned ? "row" : "column"));
   if (reduces() && !reduces_all()) declare_terms();
   code_.open(turned ? rows_loop : columns_loop);
@@ -203,7 +204,7 @@ std::optional<ResultEpilogue::Finish> TileKernel::loop_over_parts() const {
 }
 
 GpuLaunch TileKernel::sum(GpuLaunch::Argument parts, const GpuTraits& traits) const {
-  // In the order in which the parts lie.
+  // The elements are walked in the order in which the parts lie.
   const bool rows_inside = column_.stride() != 1;
   return add_parts(
       "sum_of_parts", {p_.batch, rows_inside ? p_.n : p_.m, rows_inside ? p_.m : p_.n}, parts, traits,

@@ -7,8 +7,8 @@
 
 namespace athanor::gpu {
 
-// The rows of a fragment begin at a multiple of those that repeat the pattern of the swizzle. So the
-// permutation of each is known.
+// A fragment's first row is a multiple of the rows after which the swizzle repeats, so the permutation of
+// each row is known.
 void TileOperand::declare_steps(Code& code, const std::string& first) const {
   const std::string n = source_.name;
   const int64_t lanes = 16 / step_bytes();  // that share a chunk

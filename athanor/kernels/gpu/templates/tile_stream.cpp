@@ -1,4 +1,5 @@
-// The kernel whose groups divide the steps of all tiles evenly, and the launch that adds what they share.
+// The kernel whose groups divide the steps of all tiles evenly, and the launch that adds the parts of shared
+// tiles.
 #include "athanor/kernels/gpu/templates/tile_stream.h"
 
 #include <fmt/format.h>
@@ -18,10 +19,10 @@ TileStream TileKernel::stream() const {
   return {tiles_m() * tiles_n() * p_.batch, ceil_div(p_.k, point_.k), point_.streams};
 }
 
-/// The second launch computes one result.
+/// Requires, among others, an epilogue with one result: the second launch computes no more.
 bool TileKernel::can_stream() const {
   const TileStream all = stream();
-  // AMD's compiler keeps what both ways to store need in registers, and spills it beside more sums.
+  // AMD's compiler keeps in registers what both ways to store need, and spills if there are more sums.
   const bool wmma = unit_.form == MatrixUnit::Form::wmma, dot = unit_.form == MatrixUnit::Form::dot;
   const int64_t most_sums = wmma ? 64 : 32;
   if ((wmma || dot) && wave_m() * wave_n() / unit_.wave > most_sums) return false;
@@ -29,7 +30,7 @@ bool TileKernel::can_stream() const {
          all.tiles * all.steps < INT32_MAX;
 }
 
-/// A loop over the tiles that the group has steps of.
+/// Opens a loop over the tiles of which the group has steps.
 void TileKernel::begin_stream() {
   const TileStream all = stream();
   const std::string share =
@@ -60,7 +61,7 @@ void TileKernel::store_stream() {
   store_result(false);
   code_.close();
   code_.open("else");
-  // A part lies as its tile of C does.
+  // A part's elements lie in the same order as those of its tile of C.
   const bool rows_together = p_.c.row.stride() == 1 && p_.c.column.stride() != 1;
   const auto c = std::pair{row_, column_};
   row_ = {point_.m, rows_together ? 1 : point_.n};

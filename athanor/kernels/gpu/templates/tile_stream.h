@@ -10,9 +10,9 @@
 
 namespace athanor::gpu {
 
-/// Which groups compute which steps of which tiles. What fills whole rounds of groups is not divided: its
-/// groups come last and have a tile each. The first `divided` tiles are, in shares of one to two tiles where
-/// there are as many tiles as groups.
+/// Which groups compute which steps of which tiles. Tiles that fill whole rounds of groups are not divided:
+/// their groups come last and have a tile each. The first `divided` tiles are divided, in shares of one to
+/// two tiles if there are at least as many tiles as groups.
 struct TileStream {
   int64_t tiles = 0, steps = 0;  // of the problem; steps along k of each
   int64_t divided = 0;           // tiles
@@ -28,7 +28,7 @@ struct TileStream {
   int64_t all_groups() const { return groups + tiles - divided; }
   /// Whether any tile is shared.
   bool shares() const { return share > 0 && share % steps != 0; }
-  /// A group's first tile and another one may be shared: it has two places for parts.
+  /// A group may share its first tile and another one, so it has two places for parts.
   int64_t parts() const { return 2 * groups; }
 };
 

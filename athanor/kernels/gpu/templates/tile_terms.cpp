@@ -16,8 +16,8 @@ void TileKernel::find_reduced() {
   if (reduces()) reduced_ = p_.epilogue.reduced().value();
 }
 
-/// Groups of lanes that no SHUFFLE_XOR reaches: a unit of 128 lanes has four waves of 32, one above the
-/// other.
+/// How many groups of lanes cannot be joined by SHUFFLE_XOR: a unit of 128 lanes has four waves of 32, one
+/// above the other.
 int64_t TileKernel::far_lanes() const { return unit_.wave > 64 && reduced_.row ? unit_.wave / 32 : 1; }
 
 int64_t TileKernel::sum_parts() const {
@@ -27,13 +27,13 @@ int64_t TileKernel::sum_parts() const {
   return reduced_.batch ? parts * p_.batch : parts;
 }
 
-/// Of an element of a unit, or of one of its right neighbours: its row or column, whichever is kept.
+/// The row or column, whichever is kept, of an element of a unit, or of one of the units to the right of it.
 int TileKernel::kept_of(int element, int64_t unit) const {
   const LaneLayout::Cell cell = unit_.c.at(0, element);
   return reduces_all() ? 0 : reduced_.column ? cell.row : cell.column + static_cast<int>(unit) * unit_.n;
 }
 
-/// Which rows, or columns, of the units whose terms are added together a lane has, of those that are kept.
+/// The kept rows or columns that a lane has in the units whose terms are added together.
 std::vector<int> TileKernel::kept_cells() const {
   std::vector<int> cells;
   for (int64_t unit = 0; unit < terms_together_; ++unit)
@@ -43,7 +43,7 @@ std::vector<int> TileKernel::kept_cells() const {
   return cells;
 }
 
-/// Elements `element` and the next, whose results are in finished<name> and the next, are added.
+/// Adds `count` elements from `element` on, whose results are in finished<name> and the variables after it.
 void TileKernel::add_terms(int element, int64_t count, int64_t name, int64_t unit) {
   const auto& reductions = p_.epilogue.reductions();
   const std::vector<int> cells = kept_cells();
@@ -82,14 +82,14 @@ void TileKernel::store_terms() {
     for (size_t t = 0; t < reductions.size(); ++t)
       for (size_t c = 0; c < cells.size(); ++c) {
         const std::string term = fmt::format("term{}[{}]", t, c);
-        // All lanes must reach it: a comparison might not.
+        // All lanes must reach the shuffle, so it must not be an operand of a comparison.
         const std::string its = fmt::format("its{}_{}_{}", t, c, bit);
         code_.line(fmt::format("const f32 {} = F32_OF_BITS(SHUFFLE_XOR(BITS_OF_F32({}), {}));", its, term,
                                1 << bit));
         code_.line(fmt::format("{} = {};", term, combine(reductions[t], term, its)));
       }
   }
-  // Tiles, and waves in them, in the order of what they reduce.
+  // The part's number: tiles, and waves in them, in the order of what they reduce.
   std::string part = "0";
   int64_t parts = 1;
   const auto add = [&](const std::string& number, int64_t count) {

@@ -1,4 +1,4 @@
-// Pieces of expressions, without what changes nothing.
+// Pieces of expressions. Operations that change nothing are left out.
 #pragma once
 #include <fmt/format.h>
 

@@ -218,7 +218,7 @@ std::optional<GpuCandidate> winograd_taps_candidate(const KernelRequest& request
 }
 
 bool winograd_is_likely_faster(int64_t m, int64_t c, const Shape& out, DType dtype, const GpuTraits& traits) {
-  if (dtype != DType::f32) return false;  // half types have matrix units, or are widened for each product
+  if (dtype != DType::f32) return false;  // 16-bit floats have matrix units, or are widened for each product
   const Tiles tiles(4, out, m + c, *traits.grain);
   const auto pixels = static_cast<double>(out[2] * out[3]),
              points = static_cast<double>(tiles.count * tiles.points) / static_cast<double>(tiles.images);
