@@ -131,7 +131,7 @@ class KernelCache {
   bool prepare_file(std::string& damage);
   /// True when the path now has a sound file, or none.
   bool move_aside(const std::string& damage);
-  /// Called after a statement that gave no row: gives the file up if it cannot be used, and reports this.
+  /// Called after a statement that returned no row: gives the file up if it cannot be used, and reports this.
   void look_for_trouble(bool writing);
   void wrote(bool done);
   void give_up(const std::string& why);

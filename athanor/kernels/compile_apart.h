@@ -1,4 +1,4 @@
-// Compilers of which a process can use one thread only: other processes compile at the same time.
+// Compilers that a process can use from one thread only: more processes compile at the same time.
 #pragma once
 #include <functional>
 #include <optional>

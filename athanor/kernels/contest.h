@@ -35,7 +35,7 @@ class Contest {
 
   /// Tries all. With `before`: {} as soon as this timing is disturbed too.
   std::optional<Measured> run(const TuningProgress& progress = {});
-  /// Whether this candidate runs and gives the right result (see expect()). Not for the host itself.
+  /// Whether this candidate runs and its result is right (see expect()). Not for the host itself.
   bool is_right(size_t candidate);
   /// The candidates so far that cannot run or are wrong.
   const std::vector<LeftOut>& dropped() const { return result_.dropped; }

@@ -54,7 +54,7 @@ struct KernelRequest {
   /// never in memory; then come the epilogue's inputs, and last the outputs. Empty body: no epilogue. It may
   /// store further results and reduce them: see has_further_results() in epilogue.h.
   LoopProgram epilogue;
-  /// The op's result, if only what the epilogue makes of it is stored: `outputs` do not begin with it.
+  /// The op's result, if only the epilogue's results are stored: `outputs` do not begin with it.
   std::optional<OperandDesc> unstored = {};
   /// Ops that are computed in the same kernel, from the same inputs and attributes.
   std::vector<const Op*> with = {};
@@ -72,7 +72,7 @@ struct KernelRequest {
   bool has_epilogue() const { return !epilogue.body.empty(); }
   /// How many of `inputs` are the op's.
   size_t own_inputs() const;
-  /// The number of the buffer behind the inputs and outputs.
+  /// The number of the scratch buffer, which follows the inputs and outputs.
   int scratch_buffer() const { return static_cast<int>(inputs.size() + outputs.size()); }
   /// `compute`, or what the output's dtype is computed in.
   DType compute_type() const;

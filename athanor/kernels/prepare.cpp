@@ -22,8 +22,8 @@
 namespace athanor {
 namespace {
 
-// If a compiler ends the program while several guesses are compiled, nobody knows which one was at fault. The
-// next time, they are compiled one by one, each with a mark of its own.
+// If a compiler ends the program while several guesses are compiled, it is not known which one was at fault.
+// The next time, they are compiled one by one, each with a mark of its own.
 class GuessesMark {
  public:
   GuessesMark() : set_(!KernelCache::instance().is_marked(key, what)) {

@@ -43,7 +43,7 @@ class LoadMeter {
 /// A timing is disturbed, and its result provisional, if LoadMeter::share() or the spread is larger than
 /// this.
 constexpr double busy_share = 0.1, wide_spread = 0.25;
-/// A result that was disturbed this many times in a row is kept: the machine gives nothing better.
+/// A result that was disturbed this many times in a row is kept: the machine does not become quiet.
 constexpr int most_disturbed = 4;
 
 /// For tests: LoadMeter::share() returns this from now on. {} ends that.

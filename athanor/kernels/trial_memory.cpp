@@ -43,7 +43,7 @@ bool fits_trial(Device device, const KernelRequest& request, std::span<const Can
     const uint64_t bytes = info_of(one).memory_bytes;
     return bytes == 0 ? unlimited : static_cast<double>(bytes);  // 0: it does not say
   };
-  double left = memory_of(Device{});  // of a container, where this runs in one
+  double left = memory_of(Device{});  // the container's, if this runs in one
   if (const os::MemorySize size = os::memory_size(); size.total > 0)
     left = std::min(left, static_cast<double>(size.available));
   if (needed.host + (on_host ? needed.device : 0) > left / 2) return false;

@@ -30,7 +30,7 @@ State& state() {
 
 thread_local bool examines_now = false;
 
-// The host computes what others are compared with; a device that only plans are made for computes nothing.
+// Other devices are compared with the host; a device that only plans are made for computes nothing.
 bool needs_none(Device device) { return device == Device{} || provider_of(device).hidden().has_value(); }
 
 // A hash that changes when a kernel's source does.

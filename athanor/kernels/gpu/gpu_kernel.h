@@ -29,8 +29,8 @@ struct GpuTraits {
   bool atomics_64 = false;           // compare-and-swap of 64 bits in global memory
   std::span<const MatrixUnit> matrix_units = {};  // that kernels may name; best first for each type
   std::span<const MatrixUnit> lane_units = {};    // what lanes compute where there is no unit
-  /// Whether tiles that lanes multiply are better guesses than other products. False if nobody knows how well
-  /// a driver's compiler translates them.
+  /// Whether tiles that lanes multiply are better guesses than other products. False if it is not known how
+  /// well a driver's compiler translates them.
   bool lanes_lead = true;
   bool registers = false;     // kernels may read and write memory by registers (READ_REGISTERS)
   bool async_copies = false;  // and copy from global to local memory by ASYNC_COPY

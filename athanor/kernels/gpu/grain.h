@@ -1,5 +1,5 @@
-// Grain: how work is divided on a kind of device. All that differs between kinds is here: numbers and, where
-// a template has several dimensions to choose, functions that choose them (templates/points.h). The generator
+// Grain: how work is divided on a kind of device. All that differs between kinds is here: numbers and, if a
+// template has several dimensions to choose, functions that choose them (templates/points.h). The generator
 // of loops and the templates start tuning from it. None of them asks which kind a device is.
 #pragma once
 #include <cstdint>
@@ -18,8 +18,8 @@ extern const Points fine_points, coarse_points;
 struct Grain {
   static constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
 
-  /// Items that run side by side on a compute unit, and so can share work. 1 where the items of a group run
-  /// one after another.
+  /// Items that run side by side on a compute unit, and so can share work. 1 if the items of a group run one
+  /// after another.
   int64_t side_by_side = 256;
 
   // Items of a group, at most.

@@ -63,8 +63,8 @@ struct MatrixUnit {
 /// each type; {} if there are none.
 std::span<const MatrixUnit> matrix_units(GpuTarget target, std::string_view architecture);
 
-/// What is used where there is no unit: 32 lanes multiply 4 x 4 elements each, in f32 by FMA, in f16 if the
-/// architecture sums two products at once, and in i8 if it sums four.
+/// The units that are used where there is no matrix unit: 32 lanes multiply 4 x 4 elements each, in f32 by
+/// FMA, in f16 if the architecture sums two products at once, and in i8 if it sums four.
 std::span<const MatrixUnit> lane_units(GpuTarget target, std::string_view architecture);
 
 /// Whether the architecture copies from global to local memory by itself (ASYNC_COPY in the kernel language).

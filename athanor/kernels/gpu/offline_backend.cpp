@@ -9,7 +9,7 @@
 namespace athanor {
 namespace {
 
-/// Those of a typical card, until an architecture is set. Templates know a driver's reports only through
+/// The traits of a typical card, until an architecture is set. Templates know a driver's reports only through
 /// these values.
 GpuTraits& traits() {
   static GpuTraits instance{.max_group_size = 256,

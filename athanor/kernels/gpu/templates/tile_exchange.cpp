@@ -96,7 +96,7 @@ void TileKernel::read_vectors(const Chunk& chunk, int64_t part, const std::strin
   if (!inside.empty()) code_.close();
 }
 
-/// What the epilogue makes of element r of a chunk's part.
+/// The epilogue's value for element r of a chunk's part, as an expression.
 std::string TileKernel::finished(const Chunk& chunk, int64_t part, int64_t r, const std::string& x,
                                  const std::string& row, const std::string& column) const {
   std::vector<std::string> read;

@@ -61,7 +61,7 @@ bool TileKernel::fits(const GpuTraits& traits) const {
   if (point_.streams > 0 && !can_stream()) return false;
   const bool finishes = point_.splits == 1 && unit_.form == MatrixUnit::Form::wmma;
   if (finishes && sums + p_.epilogue.steps() > most_with_steps) return false;
-  // Of RDNA's 256 registers, addresses and counters need the rest.
+  // Addresses and counters need the rest of RDNA's 256 registers.
   constexpr int64_t most_in_loop = 232;
   if (unit_.form == MatrixUnit::Form::wmma &&
       sums + fragment_registers() + a_.load_registers() + b_.load_registers() > most_in_loop)

@@ -33,7 +33,7 @@ constexpr TileShape fma_shapes[] = {{128, 128, 8, 4, 2, 2}, {128, 128, 16, 4, 2,
                                     {64, 128, 16, 2, 2, 2}, {64, 64, 16, 2, 1, 2},   {64, 64, 16, 4, 2, 2},
                                     {32, 64, 16, 2, 2, 2}};
 
-// As many elements, with two steps along k at a time.
+// The same for sums of two products, with longer steps.
 constexpr TileShape dot_shapes[] = {{128, 128, 32, 4, 2, 2}, {128, 64, 32, 4, 1, 2}, {64, 128, 32, 2, 2, 2},
                                     {64, 64, 32, 2, 1, 2},   {64, 64, 32, 4, 2, 2},  {32, 64, 32, 2, 2, 2},
                                     {32, 64, 16, 2, 2, 2}};

@@ -23,7 +23,7 @@ GpuLaunch launch(std::string name, std::string source, int64_t elements, int64_t
 }
 
 /// How the result is cut into tiles of outputs x outputs elements, and how many images are processed at a
-/// time: as many as a cache holds between the steps, if that counts.
+/// time: as many as a cache holds between the steps (Grain::cached_floats).
 struct Tiles {
   int64_t outputs, patch, points, of_row, images, count;
   Tiles(int64_t outputs_, const Shape& out, int64_t channels, const Grain& grain)
