@@ -1,4 +1,4 @@
-// Kernels of the CPU; those that are one C++ function.
+// The base of the CPU's kernels, and kernels that are one C++ function.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,7 +11,7 @@ namespace athanor::cpu {
 /// The addresses that a kernel gets: inputs, output, scratch.
 using Buffers = std::span<void* const>;
 
-/// Kernels of the CPU, which are done when enqueue() returns.
+/// A kernel of the CPU. It is done when enqueue() returns.
 class CpuKernel : public Kernel {
  public:
   void enqueue(Queue& queue, std::span<const Binding> buffers, const CommandSite* site) const final;

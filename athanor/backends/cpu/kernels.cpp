@@ -12,7 +12,7 @@
 namespace athanor::cpu {
 namespace {
 
-// By op.
+// The keys are names of ops.
 using KernelsByOp = std::map<std::string, std::vector<OpKernels>, std::less<>>;
 StartupRegistry<KernelsByOp>& registered_kernels() {
   static StartupRegistry<KernelsByOp> all;

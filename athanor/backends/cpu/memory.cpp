@@ -20,8 +20,9 @@ bool is_big(size_t bytes) { return bytes >= 2 * os::huge_page; }
 constexpr std::align_val_t alignment{64};
 
 // Big blocks come from the system. Freed ones are kept for the next block of the same size, because a step
-// often takes what the one before gave back, and touching new pages takes time. If a size is missing, all go
-// back to the system first. So storage and kept blocks together are never more than storage once was.
+// often takes what the one before gave back, and touching new pages takes time. If no kept block has the
+// size, all of them go back to the system first. So storage and kept blocks together never exceed the most
+// that storage alone has taken.
 class BigBlocks {
  public:
   void* take(size_t bytes) noexcept {

@@ -39,12 +39,12 @@ bool BusySense::operator()(double waited) {
 
 namespace {
 
-constexpr double seconds_between_looks = 0.1, seconds_by_thread = 0.005;  // the more, the longer a look takes
+constexpr double seconds_between_looks = 0.1, seconds_by_thread = 0.005;  // more threads: slower looks
 
 // With GCC's OpenMP a waiting thread spins 300,000 times, for milliseconds, before it sleeps. It spins only
 // 100 times while more OpenMP threads exist than the process has cores (libgomp's manual, GOMP_SPINCOUNT). We
 // cannot set the variables of libgomp: it reads them when it is loaded, before any of our code runs. So as
-// long as nobody should spin, we keep some threads of another team alive. They sleep.
+// long as no thread should spin, we keep some threads of another team alive. They sleep.
 class SleepingTeam {
  public:
   explicit SleepingTeam(int threads)

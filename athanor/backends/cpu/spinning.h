@@ -3,8 +3,8 @@
 
 namespace athanor::cpu {
 
-/// Decides whether the machine is busy. It is as soon as one look says so, and until it was quiet for ten
-/// looks.
+/// Decides whether the machine is busy. It counts as busy from the first busy look until ten quiet looks in
+/// a row.
 class BusySense {
  public:
   /// `waited`: how long all threads together waited for cores since the last look, per second. Returns

@@ -14,8 +14,8 @@ struct Sparse {
   int64_t rows, elements, columns, n;
 };
 
-/// Where each row's elements begin, and where the last one's end. An element's row is the number of later
-/// rows that begin at or before it, also where the starts do not ascend.
+/// Where each row's elements begin, and where the last row's end. An element's row is the number of rows
+/// after the first that begin at or before it, even if the starts do not ascend.
 class Rows {
  public:
   Rows(const Sparse& s, const int64_t* starts, const int64_t* column) : s_(s), column_(column) {

@@ -1,4 +1,4 @@
-// ctc_loss and its gradient: a thread walks through the times of an example, forth and back.
+// ctc_loss and its gradient: a thread walks through the times of an example, forward and then backward.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,13 +18,13 @@ struct Alignment {
   Alignment(const Shape& x, const Shape& targets, const Attrs& attrs)
       : times(x[0]), batch(x[1]), classes(x[2]), labels(targets[1]), blank(attrs.integer("blank")) {}
 
-  /// Labels with blanks between and around them.
+  /// The number of places in a path: labels with blanks between and around them.
   int64_t places() const { return 2 * labels + 1; }
   int64_t work() const { return times * batch * places() * 32; }
 };
 
 /// The ways to emit one example's labels. alpha[t][s]: the logarithm of the probability of all ways to be at
-/// place s at time t, with what was emitted up to then.
+/// place s at time t, including the emissions up to time t.
 template <class T>
 class Example {
  public:
@@ -56,9 +56,9 @@ class Example {
     return -log_sum(last[places_ - 1], places_ > 1 ? last[places_ - 2] : impossible, impossible);
   }
 
-  /// dx [T, N, C], of which this example's rows are set to zeros before. After loss().
+  /// Writes this example's rows of dx [T, N, C], which the caller has set to zeros. Call loss() first.
   void gradient(A loss, A dloss, T* dx, A* row) const {
-    if (loss == -impossible) return;  // no way: as a constant
+    if (loss == -impossible) return;  // the labels cannot be emitted: the loss is constant
     std::vector<A> beta(static_cast<size_t>(places_), impossible), next(beta);
     for (int64_t t = times_; t-- > 0;) {
       for (int64_t s = 0; s < places_; ++s) {
@@ -90,7 +90,7 @@ class Example {
   A emitted(int64_t t, int64_t s) const {
     return load(x_[t * a_.batch * a_.classes + path_[static_cast<size_t>(s)]]);
   }
-  // Whether place s may follow place s - 2: it is a label, and another one.
+  // Whether place s may follow place s - 2: it is a label that differs from the one there.
   bool skips(int64_t s) const {
     return s % 2 == 1 && path_[static_cast<size_t>(s)] != path_[static_cast<size_t>(s - 2)];
   }

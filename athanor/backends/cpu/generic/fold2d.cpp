@@ -20,7 +20,7 @@ struct FoldedAxis {
         dilation(of(request, "dilation", axis)) {}
 
   int64_t windows() const { return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1; }
-  /// Where element k of window w lies; outside of [0, size) in the padding.
+  /// The position of element k of window w; outside of [0, size) if it lies in the padding.
   int64_t place(int64_t w, int64_t k) const { return w * stride + k * dilation - padding; }
 
  private:

@@ -14,10 +14,10 @@ namespace athanor::cpu {
 
 /// C = activation(A B + bias), for matrices of T.
 ///
-/// As many columns of B as the last cache holds are packed for all threads. Then each thread takes blocks of
-/// A's rows, packs them for its second cache, and multiplies them with one panel of B after the other, which
-/// stays in its first. (Goto, van de Geijn: Anatomy of High-Performance Matrix Multiplication, 2008.) The
-/// order in which the products of an element are added depends on k alone.
+/// As many columns of B as the last-level cache holds are packed for all threads. Then each thread takes
+/// blocks of A's rows, packs them for its second-level cache, and multiplies them by one panel of B after the
+/// other. A panel stays in the first-level cache. (Goto, van de Geijn: Anatomy of High-Performance Matrix
+/// Multiplication, 2008.) The order in which the products of an element are added depends on k alone.
 template <class T>
 class Gemm {
  public:
@@ -126,7 +126,7 @@ class Gemm {
       }
   }
 
-  // Where a block of k ends that begins at `begin`.
+  // The depth of the block of k that begins at `begin`.
   int64_t depth_at(int64_t begin) const { return std::min(depth_, shape_.k - begin); }
 
   void pack_b(const Operands& operands, const Chunk& chunk, int64_t k_block, int64_t panel, A* packed) const {
@@ -139,7 +139,7 @@ class Gemm {
          micro_.columns, packed + (k_block * depth_ * chunk.panels + panel * depth_at(p)) * micro_.columns);
   }
 
-  // Rows from `row` on, and of the chunk's columns the group `group`.
+  // Computes the block of rows from `row` on, for the group `group` of the chunk's columns.
   void run_block(const Operands& operands, const Chunk& chunk, int64_t row, int64_t group, const A* packed_b,
                  std::byte* memory) const {
     const int64_t rows = std::min(block_rows_, shape_.m - row);

@@ -19,7 +19,7 @@ struct Vectors {
 
 namespace packing {
 
-// So many panels are packed at a time where their vectors lie side by side.
+// The number of panels that are packed at a time if their vectors lie side by side.
 constexpr int64_t panels_together = 8;
 
 // Calls body with a constant that is equal to width if it is one of `widths`, else with width.
@@ -33,7 +33,7 @@ void with_constant(int64_t width, Body&& body) {
   if (!(is(std::integral_constant<int64_t, widths>()) || ...)) body(width);
 }
 
-// 4 vectors, contiguous along their depth, to 4 rows of a panel.
+// Transposes 4 vectors, contiguous along their depth, to 4 rows of a panel.
 inline void transpose4(const float* from, int64_t stride, float* to, int64_t width) {
   using Four = float __attribute__((vector_size(16)));
   Four v[4];
@@ -49,7 +49,7 @@ inline void transpose4(const float* from, int64_t stride, float* to, int64_t wid
   for (int64_t p = 0; p < 4; ++p) std::memcpy(to + p * width, &rows[p], sizeof(Four));
 }
 
-// Vectors that are contiguous along their depth: a panel after the other.
+// Packs vectors that are contiguous along their depth, one panel after the other.
 template <class Width>
 void along_depth(const Vectors<float>& v, int64_t panels, Width width, float* to) {
   for (int64_t panel = 0; panel < panels; ++panel) {
@@ -66,8 +66,8 @@ void along_depth(const Vectors<float>& v, int64_t panels, Width width, float* to
   }
 }
 
-// Vectors that lie side by side: some panels at a time, so that longer runs of memory are read. What is read
-// next is a stride away, mostly in another page, which processors do not fetch ahead by themselves.
+// Packs vectors that lie side by side, some panels at a time, so that longer runs of memory are read. The
+// next run is a stride away, mostly in another page, so processors do not prefetch it by themselves.
 template <class T, class Width>
 void side_by_side(const Vectors<T>& v, int64_t panels, Width width, T* to) {
   constexpr int64_t ahead = 8, line = 64 / sizeof(T);
@@ -115,7 +115,7 @@ void pack(Vectors<T> v, int64_t width, Acc<T>* to) {
         if (columns) return packing::side_by_side(v, panels, constant, to);
         if constexpr (std::is_same_v<T, float>) packing::along_depth(v, panels, constant, to);
       };
-      packing::with_constant<4, 6, 8, 12, 16, 32>(width, pack_panels);  // of micro kernels' tiles
+      packing::with_constant<4, 6, 8, 12, 16, 32>(width, pack_panels);  // widths of micro kernels' tiles
       v.from += panels * width * v.stride;
       v.count -= panels * width;
       to += panels * width * v.depth;

@@ -1,5 +1,4 @@
-// grid_sample and its gradients: where a chunk of points lies in the image is computed once for all
-// channels.
+// grid_sample and its gradients. The positions of a chunk of points are computed once for all channels.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -79,7 +78,7 @@ struct Chunk {
   }
 
  private:
-  // NaN is outside.
+  // A NaN counts as outside.
   bool set(const Sampling& s, int64_t at, T row, T column, T share) {
     const bool inside =
         row >= 0 && row < static_cast<T>(s.height) && column >= 0 && column < static_cast<T>(s.width);

@@ -13,13 +13,13 @@
 namespace athanor::cpu {
 namespace {
 
-constexpr int64_t rows_together = 16;  // of the result, for which a thread resizes rows of x
+constexpr int64_t rows_together = 16;  // rows of the result that a thread computes at a time
 
 /// The elements that each element of a resized axis sums, and their weights.
 template <class T>
 struct AxisTaps {
   int64_t in, out;
-  std::vector<int64_t> starts;  // of element i: [starts[i], starts[i + 1])
+  std::vector<int64_t> starts;  // element i's taps: [starts[i], starts[i + 1])
   std::vector<int32_t> index;
   std::vector<T> weight;
   bool identity = true;
@@ -46,7 +46,7 @@ struct AxisTaps {
   int64_t count(int64_t i) const {
     return starts[static_cast<size_t>(i) + 1] - starts[static_cast<size_t>(i)];
   }
-  /// The elements of x that [first, end) need.
+  /// The range of x that the elements [first, end) of the result need.
   std::pair<int64_t, int64_t> needed(int64_t first, int64_t end) const {
     if (identity) return {first, end};
     const auto from = index.begin() + starts[static_cast<size_t>(first)],
@@ -57,7 +57,7 @@ struct AxisTaps {
   }
 };
 
-/// The same as columns of equal length, for vectors of elements.
+/// The same with equally many taps for each element (added taps have weight 0), for vector code.
 template <class T>
 struct Columns {
   int64_t taps = 0;
@@ -115,7 +115,7 @@ class Resizer {
   }
 
  private:
-  // Axis 0: rows, which a signal has one of. Axis 1: columns.
+  // Axis 0: rows (a signal has one). Axis 1: columns.
   static Resizing resizing_of(const KernelRequest& request, bool gradient, int axis) {
     const Shape &x = gradient ? request.output().shape : request.inputs[0].shape,
                 &y = gradient ? request.inputs[0].shape : request.output().shape;

@@ -13,13 +13,13 @@ template <class T>
 struct WindowKernels {
   /// Stores the maximum of each channel; NaN if one of the elements is.
   void (*maximum)(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, float* out);
-  /// For each channel the first maximum (a NaN counts as one) takes dy; the others take 0. The result is
-  /// stored in the window of `dx` if `store`, else added to it.
+  /// For each channel the first maximum takes dy, or the last NaN if there is one; the others take 0. The
+  /// result is stored in the window of `dx` if `store`, else added to it.
   void (*gradient)(const T* x, int64_t row_stride, int64_t rows, int64_t columns, int block, const T* dy,
                    float* dx, bool store);
 };
 
-/// The types that layouts of blocks have.
+/// The types that blocked layouts may have.
 template <class T>
 inline constexpr bool has_window_kernels =
     std::is_same_v<T, float> || std::is_same_v<T, bf16> || std::is_same_v<T, f16>;

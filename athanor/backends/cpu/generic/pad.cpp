@@ -1,4 +1,4 @@
-// pad: adds a value around each axis, or cuts it off where the amount is negative.
+// pad: adds elements of one value around each axis, or cuts elements off if the amount is negative.
 #include <algorithm>
 #include <cstring>
 

@@ -15,7 +15,7 @@
 namespace athanor::cpu {
 namespace {
 
-// The first maximum of the window takes the whole gradient. A NaN counts as the maximum.
+// The first maximum of the window takes the whole gradient, or the last NaN if there is one.
 template <class T, int block, bool tiles>
 void max_window(const PoolShape& shape, const PoolShape::Window& window, const T* plane, const T* dy,
                 Acc<T>* dx) {
@@ -102,7 +102,7 @@ void run_grad(const PoolShape& shape, const T* x, const T* dy, T* dx, Acc<T>* sc
 template <class T>
 Candidate make(const KernelRequest& request, const PoolShape& shape) {
   const int threads = cpu_threads();
-  const size_t gradient = request.inputs.size() - 1;  // x, dy or only dy
+  const size_t gradient = request.inputs.size() - 1;  // the inputs are x, dy or only dy
   size_t copies = 0;
   const MergedInput x(request, 0, {}, copies), dy(request, static_cast<int>(gradient), {}, copies);
   const size_t sums =

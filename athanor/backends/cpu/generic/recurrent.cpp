@@ -1,5 +1,6 @@
 // lstm, gru and their gradients. Examples do not depend on each other, so a thread takes some of them through
-// all times without waiting for others. If examples are few, threads share the features of each time instead.
+// all times without waiting for others. If examples are few, threads divide the features of each time
+// instead.
 #include <algorithm>
 
 #include "athanor/backends/cpu/generic/recurrent_cells.h"
@@ -11,18 +12,18 @@
 namespace athanor::cpu {
 namespace {
 
-/// What the four kernels share. `gates`: how many the weight has, 4 or 3.
+/// What the four kernels share. `gates`: the number of gates, 4 or 3.
 struct Recurrence {
   int64_t batch, times, h, gates;
   int threads;
-  bool by_features;  // whether threads share the features of each time, or the examples
+  bool by_features;  // whether threads divide the features of each time, not the examples
 
   int64_t rows_together() const {
     return by_features ? batch : std::max<int64_t>(1, (batch + threads - 1) / threads);
   }
 };
 
-/// If each thread took its own few examples, each would read the whole weight for them.
+/// Whether threads divide the features. If each took a few examples, each would read the whole weight.
 template <class T>
 bool shares_features(int64_t batch, int64_t h, int threads) {
   const int64_t columns = row_kernel<T>().columns;
@@ -36,8 +37,8 @@ struct Part {
   T *tile, *memory;
 };
 
-/// Calls step(t, part) for each time, so that all examples and features are computed. The weight is packed
-/// before: transposed, for states times it, or as it is, for gradients of gates.
+/// Calls step(t, part) for each time, so that all examples and features are computed. The caller has packed
+/// the weight: transposed for products with states, as it is for products with gradients of gates.
 template <class T, class Step>
 void each_time(const Recurrence& r, const RowProduct<T>& product, bool last_first, std::byte* scratch,
                Step step) {
@@ -71,7 +72,7 @@ void each_time(const Recurrence& r, const RowProduct<T>& product, bool last_firs
       r.threads);
 }
 
-/// tile += rows [count, k], `stride` apart, times the packed weight; for the part's features of each gate.
+/// tile += rows [count, k] (`stride` apart) times the packed weight, for the part's features of each gate.
 template <class T>
 void add_product(const Recurrence& r, const RowProduct<T>& product, const T* rows, int64_t stride,
                  const Part<T>& part, int64_t gates, const T* packed) {

@@ -19,7 +19,7 @@ namespace athanor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 namespace math = athanor::loops::HWY_NAMESPACE;
-// One lane at a time where fewer features are left than a vector has.
+// One lane at a time if fewer features are left than a vector has lanes.
 using Whole = hn::ScalableTag<float>;
 using Single = hn::CappedTag<float, 1>;
 
@@ -28,7 +28,7 @@ HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0F);
   return hn::Div(one, hn::Add(one, math::exp_of(d, hn::Neg(x))));
 }
-/// y (1 - y) and 1 - y^2: how the activations change, from their results.
+/// y (1 - y) and 1 - y^2: the derivatives of the activations, from their results.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V through_sigmoid(D, V y) {
   return hn::NegMulAdd(y, y, y);

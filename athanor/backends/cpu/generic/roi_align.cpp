@@ -1,4 +1,4 @@
-// roi_align and its gradient: which elements a box reads is computed once for all channels.
+// roi_align and its gradient. The elements that a box reads are found once for all channels.
 #include <algorithm>
 #include <cmath>
 

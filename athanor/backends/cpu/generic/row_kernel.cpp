@@ -20,7 +20,7 @@ namespace athanor::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Two vectors wide, and as high as the registers allow.
+// A tile is two vectors wide, and as high as the registers allow.
 #if HWY_TARGET == HWY_SSE2 || HWY_TARGET == HWY_AVX2
 constexpr int most_rows = 6;
 #else

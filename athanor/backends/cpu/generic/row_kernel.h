@@ -13,7 +13,7 @@ constexpr int64_t row_kernel_depth = 256, row_kernel_stride = row_kernel_depth +
 template <class T>
 struct RowKernel {
   int most_rows, columns;
-  /// `rows`: at most most_rows. Computes no row that is not asked for.
+  /// `rows`: at most most_rows. Computes only these rows.
   void (*run)(int rows, int64_t k, const T* a, const T* b, T* c, int64_t ldc);
 };
 

@@ -9,23 +9,23 @@
 
 namespace athanor::cpu {
 
-/// tile [rows, n] += a [rows, k] times b [k, n]. b is packed in panels of few columns. Of all panels a block
-/// of k at a time is used, so that the rows' part of it stays in the cache.
+/// tile [rows, n] += a [rows, k] times b [k, n]. b is packed in panels of few columns. One block of k is used
+/// for all panels before the next block, so that the rows' part of it stays in the cache.
 template <class T>
 class RowProduct {
  public:
-  /// `rows`: how many are multiplied at once at most.
+  /// `rows`: the most rows that are multiplied at once.
   RowProduct(int64_t k, int64_t n, int64_t rows)
       : kernel_(row_kernel<T>()), k_(k), n_(n), rows_(rows), panels_((n + columns() - 1) / columns()) {}
 
   int64_t columns() const { return kernel_.columns; }  ///< of a panel
   int64_t panels() const { return panels_; }
-  /// The distance of two rows of a tile.
+  /// The distance between two rows of a tile.
   int64_t width() const { return panels_ * columns(); }
 
   size_t packed_bytes() const { return aligned(static_cast<size_t>(width() * k_) * sizeof(T)); }
   size_t tile_bytes() const { return aligned(static_cast<size_t>(rows_ * width()) * sizeof(T)); }
-  /// What a thread needs: a tile, and then memory for add().
+  /// The memory that a thread needs: a tile, and then memory for add().
   size_t thread_bytes() const {
     return tile_bytes() + aligned(static_cast<size_t>(rows_ * blocks() * row_kernel_stride) * sizeof(T));
   }
@@ -68,7 +68,7 @@ class RowProduct {
     for (int64_t block = 0; block < blocks(); ++block)
       for (int64_t panel = begin; panel < end; ++panel) {
         const T* b = packed + (panel * k_ + block * row_kernel_depth) * columns();
-        for (int64_t group = 0; group < groups; ++group) {  // of nearly as many rows each
+        for (int64_t group = 0; group < groups; ++group) {  // nearly equal ones
           const int64_t i = count * group / groups, next = count * (group + 1) / groups;
           kernel_.run(static_cast<int>(next - i), depth(block),
                       memory + (block * rows_ + i) * row_kernel_stride, b,

@@ -17,15 +17,15 @@ struct Instruction {
     gather,    // the tile's elements, copied
     index,     // the walker's values
     step,      // fn of the sources
-    store,     // source 0 to the walker's position
+    store,     // copies source 0 to the walker's position
   };
   Kind kind = Kind::step;
   bool uniform = false;  // the register holds uniform_lanes equal elements
-  bool cached = false;   // of splat, gather, index: skipped while the walker does not move
+  bool cached = false;   // for splat, gather, index: skipped while the walker does not move
   int dst = -1;          // register
   int walker = -1;       // of a load, an index or a store
   int target = -1;       // the walker at whose position the result is computed directly, or -1
-  bool streams = false;  // from the register to `target`, past the caches; not if that memory is also read
+  bool streams = false;  // copies the register to `target` past the caches, unless that memory is also read
   int64_t item = 0;      // bytes of an element of the register
   int sources = 0;
   std::array<int, max_sources> src{};
@@ -64,7 +64,7 @@ class CodeBuilder {
   /// Requests that a register has a full tile of the value after the code has run. Returns the request's
   /// number.
   size_t keep(int value);
-  /// The same, or two tiles with this product (if nothing else needs the product).
+  /// The same; or requests two tiles whose product is the value, if nothing else needs the value.
   size_t keep_product(int value);
   /// Adds a walker.
   int walker(Walker w);

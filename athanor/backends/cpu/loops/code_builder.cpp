@@ -61,8 +61,8 @@ void CodeBuilder::fuse() {
     k.value = n.sources[0];
     k.factor = n.sources[1];
   }
-  // Whether only `user` needs a value, and the value is not computed once for a whole tile while the user is
-  // not.
+  // Whether only `user` needs a value, and both are uniform or neither is: a uniform value is computed once
+  // for a whole tile.
   const auto absorbs = [&](const Node& user, int value, Opcode op) {
     const Node& n = node(value);
     return n.kind == Kind::step && n.op == op && n.uses == 1 && n.uniform == user.uniform;
@@ -140,7 +140,7 @@ void CodeBuilder::allocate(Code& code) {
   // Registers are not a multiple of 4096 apart: loads and stores with equal low address bits slow each other
   // down.
   constexpr int64_t skew = 3 * line;
-  std::map<int64_t, std::vector<int64_t>> free;  // by bytes of an element
+  std::map<int64_t, std::vector<int64_t>> free;  // keyed by bytes of an element
   const auto release = [&](const Node& n) {
     if (!n.persistent && n.direct < 0 && n.kind != Kind::point)
       free[static_cast<int64_t>(size_of(n.type))].push_back(code.registers[static_cast<size_t>(n.reg)]);
@@ -177,7 +177,7 @@ void CodeBuilder::allocate(Code& code) {
   }
 }
 
-/// Rough nanoseconds per element, to judge whether threads pay.
+/// Rough nanoseconds per element, to judge whether threads are worthwhile.
 static double cost_of(const Instruction& i, const std::vector<Walker>& walkers, Opcode op) {
   if (i.uniform) return 0;
   const double item = static_cast<double>(i.item);

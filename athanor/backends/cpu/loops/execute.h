@@ -18,7 +18,7 @@ class Frame {
  public:
   /// Takes the operands' addresses from `buffers` and runs the instructions that run once.
   void enter(const Tiling& tiling, const Code& code, std::span<void* const> buffers, std::byte* scratch);
-  /// Goes to a tile, counted in the order of the loops.
+  /// Goes to a tile. Tiles are counted in the order of the loops.
   void seek(int64_t tile);
   void advance();
   void run_tile();
@@ -41,16 +41,16 @@ class Frame {
   };
   const Tiling* tiling_ = nullptr;
   const Code* code_ = nullptr;
-  std::vector<int64_t> origin_, at_, last_, last_rows_;  // of each walker
+  std::vector<int64_t> origin_, at_, last_, last_rows_;  // for each walker
   std::vector<void*> registers_;
-  std::vector<int64_t> trip_;      // of each loop
+  std::vector<int64_t> trip_;      // for each loop
   std::vector<uint8_t> streamed_;  // for each walker: written past the caches
   // While one tile is computed, the next tile's memory is fetched, a few lines before each instruction. So
   // memory and arithmetic work at the same time.
   std::vector<Stream> ahead_;
-  int64_t ahead_lines_ = 0;  // before each instruction
-  size_t fetching_ = 0;      // in ahead_
-  int64_t fetched_ = 0;      // bytes of that
+  int64_t ahead_lines_ = 0;  // fetched before each instruction
+  size_t fetching_ = 0;      // index in ahead_
+  int64_t fetched_ = 0;      // bytes of that stream
 };
 
 /// A thread's frames and scratch memory.
@@ -58,7 +58,7 @@ class Worker {
  public:
   static Worker& of_this_thread();
 
-  /// Tiles [first, last) of a loop without reductions.
+  /// Runs tiles [first, last) of a loop without reductions.
   void run_tiles(const TiledLoop& loop, std::span<void* const> buffers, int64_t first, int64_t last);
   /// Runs pieces [first, last) of the units of a loop with reductions (unit first / pieces, piece first %
   /// pieces, ...). With one piece for each unit the epilogue follows at once; otherwise partial results go to

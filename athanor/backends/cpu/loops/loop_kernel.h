@@ -19,8 +19,8 @@ struct TiledLoop;
 /// written in place. Values that are the same along a tile are computed once for each tile; values that are
 /// the same everywhere, once for each run.
 ///
-/// Results do not depend on the number of threads. Sums and products of f32 add short runs in f32, and these
-/// in f64. a * b + c is rounded once (fma).
+/// Results do not depend on the number of threads. Sums and products of f32 combine short runs in f32, and
+/// the runs' results in f64. a * b + c is rounded once (fma).
 class LoopKernel {
  public:
   /// Throws Error(dtype) if a primitive is not defined for a type.

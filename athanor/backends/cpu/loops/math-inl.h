@@ -38,9 +38,9 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, hn::Vec<hn::RebindToSigned<D>> n) {
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
   const hn::RebindToSigned<D> di;
-  // Beyond these bounds the result is 0 or infinity anyway. Masked scores (-inf) are many, and a product that
-  // underflows takes a hundred cycles: these are computed as exp(0). The order of the operands lets a NaN
-  // through on x86.
+  // Beyond these bounds the result is 0 or infinity anyway. Masked scores (-inf) are frequent, and a product
+  // that underflows takes a hundred cycles, so these are computed as exp(0). The order of the operands lets a
+  // NaN through on x86.
   const auto vanishes = hn::Lt(x, hn::Set(d, -104.0F));
   const V clamped = hn::IfThenZeroElse(vanishes, hn::Min(hn::Set(d, 105.0F), x));
   const V n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504F)));
@@ -81,7 +81,7 @@ HWY_INLINE V log_of(D d, V x) {
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
   r = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(infinity), r);
   r = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), r);
-  // infinity and NaN; zero and negative numbers are handled above
+  // x itself for infinity and NaN; zero and negative numbers are handled above
   return hn::IfThenElse(hn::Lt(x, infinity), r, x);
 }
 

@@ -60,7 +60,7 @@ constexpr size_t uniform_lanes = 64;
 using StepFn = void (*)(void* dst, const void* const* src, size_t n, unsigned uniform);
 
 /// The loop for an op; nullptr if the primitive is not defined for the type. `in` is the type of the (last)
-/// source, `out` that of the result; only casts, comparisons and random_uniform have different ones. Narrow
+/// source, `out` that of the result; they differ only for casts, comparisons and random_uniform. Narrow
 /// floats exist only for casts from and to f32, and for copies.
 StepFn find_step(Opcode op, DType in, DType out);
 

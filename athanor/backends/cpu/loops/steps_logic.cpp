@@ -62,7 +62,7 @@ struct Equal {
   }
 };
 
-/// As many lanes of T as a (partial) vector of u8 has bytes.
+/// A (partial) vector of u8 with as many lanes as a vector of D.
 template <class D>
 using Bytes = hn::Rebind<uint8_t, D>;
 
@@ -183,7 +183,7 @@ StepFn bits_step(Opcode op) {
   }
 }
 
-/// Arithmetic on 0 and 1 with the result != 0.
+/// Arithmetic on 0 and 1. A result other than 0 becomes 1.
 StepFn bool_step(Opcode op) {
   switch (op) {
     case Opcode::neg:

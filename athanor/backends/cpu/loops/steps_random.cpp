@@ -74,7 +74,7 @@ void scattered(float* out, const uint64_t* key, const uint64_t* counter, size_t 
   }
 }
 
-/// Counters first, first + 1, ...: each block gives four elements.
+/// Counters first, first + 1, ...: each block makes four elements.
 void consecutive(float* out, uint64_t key, uint64_t first, size_t n) {
   const D64 d;
   const size_t lanes = hn::Lanes(d);

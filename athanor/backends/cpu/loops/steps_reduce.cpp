@@ -97,8 +97,8 @@ HWY_INLINE T fold_lanes(D d, hn::Vec<D> v) {
   return lanes[0];
 }
 
-/// Reduces one row in four vectors of partial results. This is faster than one, and rounding errors are those
-/// of 64 separate sums (AVX-512).
+/// Reduces one row in four vectors of partial results. This is faster than one vector, and rounding errors
+/// are those of 64 separate sums (AVX-512).
 template <class T, class F>
 HWY_INLINE T fold_row(const T* p, size_t n) {
   const F f;

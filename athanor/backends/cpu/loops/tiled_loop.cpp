@@ -45,11 +45,11 @@ Walk choose_walk(const LoopProgram& p) {
 
   const int64_t kept_count = product(p, kept), reduced_count = product(p, reduced);
   const bool last_reduced = p.reduced.back();
-  size_t run = p.space.size();  // the innermost dimensions alike
+  size_t run = p.space.size();  // the dimensions from here on are all reduced, or all kept
   while (run > 0 && p.reduced[run - 1] == last_reduced) --run;
   const std::vector<size_t> inner(all.begin() + static_cast<ptrdiff_t>(run), all.end());
 
-  // Only a few elements each (pooling windows): vectors run along the kept dimensions.
+  // Each result combines only a few elements (pooling windows): vectors run along the kept dimensions.
   if (reduced_count <= 64 && kept_count >= 64 &&
       (last_reduced ? p.space.back() <= 8 : product(p, inner) * reduced_count < long_row))
     return {concat(reduced, kept), 0, Form::columns, false};
@@ -121,7 +121,7 @@ uint64_t identity_of(Prim prim, DType type) {
   return bits_of(type, lowest ? -infinity : infinity);
 }
 
-/// Row-major index over the reduced dimensions.
+/// The strides of a row-major index over the reduced dimensions.
 Ints reduced_index_strides(const LoopProgram& p) {
   Ints strides(p.space.size());
   int64_t stride = 1;

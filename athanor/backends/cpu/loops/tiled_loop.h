@@ -9,11 +9,11 @@
 
 namespace athanor::loops {
 
-/// Of one reduction: from a register of the body to a register of the epilogue.
+/// How one reduction leads from a register of the body to a register of the epilogue.
 struct Accumulator {
   ReduceFns fns;
   DType type = DType::f32;                   // of the source
-  int source = -1, index = -1;               // registers of the body; the index for argmax
+  int source = -1, index = -1;               // registers of the body; `index` is for argmax
   int factor = -1;                           // multiplied with the source, or -1
   int result = -1;                           // register of the epilogue
   StepFn narrow = nullptr;                   // from the wide type to the result's
@@ -38,20 +38,20 @@ struct TiledReduction {
   int64_t tiles_per_step = 1;  // pieces end at multiples of this
   int64_t kept = 1;        // kept indices in a unit (in a row of the tile, if the unit's loop is the cut one)
   bool kept_rows = false;  // whether `kept` is for each row of the tile
-  int64_t row_length = 0;  // of rows; 0: the whole tile is one row
-  int place_walker = -1;   // of the body: a tile's first kept index within the unit (rows)
-  int64_t partial_bytes = 0;  // of all partial results of a unit
+  int64_t row_length = 0;  // Form::rows only; 0: the whole tile is one row
+  int place_walker = -1;   // in the body, Form::rows only: a tile's first kept index within the unit
+  int64_t partial_bytes = 0;  // all partial results of a piece
 };
 
 struct TiledLoop {
   LoopProgram program;       // simplified
   bool nothing = false;      // there are no kept indices
-  bool no_elements = false;  // reductions of nothing
+  bool no_elements = false;  // reductions over no elements
   Tiling tiling, epilogue_tiling;
   Code code, epilogue;
   TiledReduction reduce;
-  int64_t scratch_bytes = 0, epilogue_scratch = 0;  // for each thread; where the epilogue's part begins
-  double cost_ns = 0;                               // of a whole run, one thread
+  int64_t scratch_bytes = 0, epilogue_scratch = 0;  // for each thread; the offset of the epilogue's part
+  double cost_ns = 0;                               // estimate of a whole run on one thread
 };
 
 TiledLoop tile_loop(LoopProgram program);

@@ -75,7 +75,7 @@ struct Walker {
   }
 };
 
-/// `strides` and `offset` in elements of `item` bytes, one stride per dimension of the space.
+/// `strides` and `offset` are in elements of `item` bytes, with one stride per dimension of the space.
 Walker make_walker(const Tiling& tiling, int buffer, int64_t item, int64_t offset, const Ints& strides);
 
 /// Copies a tile's elements to `dst`, one after another.

@@ -10,7 +10,7 @@ namespace athanor::cpu {
 
 /// Whether oneDNN computes in the request's types at all. Prepares the calling thread for it.
 bool onednn_takes(const KernelRequest& request);
-/// A function that makes candidates, for requests that oneDNN takes.
+/// Calls `make` if oneDNN takes the request; else returns no candidates.
 template <std::vector<Candidate> (*make)(const KernelRequest&)>
 std::vector<Candidate> by_onednn(const KernelRequest& request) {
   return onednn_takes(request) ? make(request) : std::vector<Candidate>();

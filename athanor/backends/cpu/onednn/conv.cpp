@@ -53,7 +53,7 @@ struct Conv {
     for (auto& dilation : dilates) --dilation;  // oneDNN counts the gaps
     if (const int64_t groups = r.attrs.integer("groups"); groups > 1)
       w.shape = w.shape.with(0, w.shape[0] / groups).insert(0, groups);
-    x = dense(x), w = dense(w), y = dense(y);  // Sequence::make_dense sees to it
+    x = dense(x), w = dense(w), y = dense(y);  // Sequence::make_dense makes them so
   }
 };
 
@@ -97,7 +97,7 @@ Candidate build(const Conv& conv, const typename Primitive::primitive_desc& foun
 
 bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
-/// Whether it takes or gives activations in another layout than the request.
+/// Whether the primitive reads or writes activations in another layout than the request's.
 template <class PrimitiveDesc>
 bool reorders_activations(const Conv& conv, const PrimitiveDesc& found) {
   return std::ranges::any_of(roles_of(conv), [&](const Role& role) {
@@ -174,8 +174,8 @@ static std::vector<Candidate> onednn_conv(const KernelRequest& request) {
   std::vector<Candidate> candidates;
   // Tiles are faster even if activations have to be reordered for them.
   const bool tiles = request.output().dtype == DType::bf16 && onednn_has_tiles();
-  // Direct ones first: they round as the definition does. So they run where nothing is timed, and the tuner
-  // compares Winograd's results with theirs.
+  // Direct algorithms first: they round as the definition does. So they run if nothing is timed, and the
+  // tuner compares Winograd's results with theirs.
   for (const auto how : {algorithm::convolution_direct, algorithm::convolution_winograd})
     for (const bool own_layouts : {tiles, !tiles}) offer_algorithm(conv, how, own_layouts, false, candidates);
   // has_kernel() promised a kernel, so offer one, however slow.

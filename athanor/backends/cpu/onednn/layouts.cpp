@@ -1,4 +1,4 @@
-// Channels are blocked if both sides of an op can be: then the compiler has to place the fewest reorders.
+// Channels are blocked wherever they can be, so that the compiler has to place the fewest reorders.
 #include "athanor/backends/cpu/onednn/layouts.h"
 
 #include <algorithm>

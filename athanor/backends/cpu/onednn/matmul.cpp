@@ -20,7 +20,7 @@ namespace {
 using memory = dnnl::memory;
 
 struct Matrix {
-  bool transposed;  // rows are contiguous along the first axis
+  bool transposed;  // the first axis is the contiguous one
   int64_t leading;  // the stride of the other axis
   int64_t batch;    // 0: one matrix for all
 };

@@ -9,7 +9,7 @@ namespace athanor::cpu {
 
 using memory = dnnl::memory;
 
-// Enough for the layers that are alike in one plan. By itself oneDNN keeps 1024 primitives of dropped plans,
+// Enough for the layers that are alike in one plan. By default oneDNN keeps 1024 primitives of dropped plans,
 // each with about a MiB of addresses for its machine code.
 constexpr int kept_primitives = 64;
 

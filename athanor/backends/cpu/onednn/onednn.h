@@ -17,7 +17,7 @@ const dnnl::stream& onednn_stream();
 
 /// Whether the processor computes fast enough with this type: f32 always, bf16 with AVX512-BF16.
 bool onednn_supports(DType dtype);
-/// Whether it multiplies bf16 in tiles (AMX), which take activations with channels last.
+/// Whether the processor multiplies bf16 in tiles (AMX), which take activations with channels last.
 bool onednn_has_tiles();
 /// The block size of the channel layout that oneDNN prefers on this processor: 16, 8 or 0.
 int onednn_block();
@@ -31,7 +31,7 @@ dnnl::memory::desc any_format(const OperandDesc& operand);
 /// The post-op of an activation. The caller always provides scratchpads, so that all memory is planned.
 dnnl::primitive_attr primitive_attributes(Activation activation = Activation::none);
 
-/// A primitive with an implementation in oneDNN. `primitive_desc.next_impl()` gives the next implementation.
+/// A primitive with an implementation in oneDNN. `primitive_desc.next_impl()` goes to the next one.
 template <class P>
 struct Description {
   // oneDNN 2 keeps a pointer to the operation's description and reads it again in next_impl().
@@ -73,8 +73,8 @@ std::optional<Description<P>> describe_gradient(const dnnl::primitive_attr& attr
   return {};
 }
 
-/// Adds the candidate that `make` gives and says whether it did: what oneDNN has described it cannot always
-/// make (sizes that an implementation counts in 32 bits).
+/// Adds the candidate that `make` returns. Returns false if oneDNN cannot make a primitive that it has
+/// described (for example, with sizes that an implementation counts in 32 bits).
 template <class Make>
 bool add_candidate(std::vector<Candidate>& candidates, const Make& make) {
   try {

@@ -30,8 +30,8 @@ class Sequence {
   /// An input of the request in the format that a primitive needs: in place, or reordered into scratch
   /// memory.
   Slot input(size_t index, const dnnl::memory::desc& format, const dnnl::memory::desc& wanted);
-  /// The place where a primitive writes `written`: the output, or scratch memory to be given to
-  /// store_output().
+  /// The place where a primitive writes `written`: the output, or scratch memory, which store_output() then
+  /// reads.
   Slot output(const dnnl::memory::desc& format, const dnnl::memory::desc& written);
   void store_output(const dnnl::memory::desc& format, const dnnl::memory::desc& written, Slot place);
   void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,

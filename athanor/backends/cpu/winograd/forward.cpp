@@ -4,7 +4,7 @@ namespace athanor::cpu::winograd {
 namespace {
 
 constexpr int64_t cached_depth = 256;  // a panel of weights this deep fits a first-level cache
-constexpr int64_t panel_depth = 128;   // all points of one this deep fit a second-level cache
+constexpr int64_t panel_depth = 128;   // all points of a panel this deep fit a second-level cache
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void Forward::operator()(Buffers buffers) const {
   by_results() ? run_results(x, w, added, y, scratch) : run_tiles(x, w, added, y, scratch);
 }
 
-// Points of results [first, first + width) of a tile to pixels.
+// Transforms the points of results [first, first + width) of a tile to pixels.
 void Forward::finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
                      const float* added, float* y) const {
   const auto at = tiles.position(tile);

@@ -8,7 +8,7 @@ namespace athanor::cpu::winograd {
 struct Forward {
   Tiles tiles;
   WeightStrides strides;
-  int64_t first_weight;  // its offset
+  int64_t first_weight;  // the offset of the first weight
   int threads;
   bool bias, relu;
 
@@ -22,7 +22,7 @@ struct Forward {
   void run_results(const float* x, const float* w, const float* added, float* y, float* scratch) const;
   void finish(int64_t tile, const float* from, int64_t point_stride, int64_t first, int64_t width,
               const float* added, float* y) const;
-  // Of a block of tiles, and of all: whole numbers of a product's rows.
+  // The number of tiles in a block and in all, rounded up to a multiple of a product's rows.
   int64_t block() const { return round_up(tiles.block_of(threads)); }
   int64_t all() const { return round_up(tiles.count); }
   static int64_t round_up(int64_t n) { return ceil_div(n, kernels().tile_rows) * kernels().tile_rows; }

@@ -13,7 +13,7 @@ namespace athanor::cpu::winograd::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// At most 8 lanes: every block of channels is a multiple.
+// At most as many lanes as a block of channels has: 16 with AVX-512, else 8.
 #if HWY_TARGET == HWY_AVX3
 constexpr int most_lanes = 16, rows_of_tiles = 12, rows_of_channels = 8;
 #else
@@ -22,8 +22,8 @@ constexpr int most_lanes = 8, rows_of_tiles = 6, rows_of_channels = 4;
 using Tag = hn::CappedTag<float, most_lanes>;
 using Vector = hn::Vec<Tag>;
 
-// The rows of the transposed B, G and A of the paper, and of their transposes, each for one column of a tile
-// whose elements are `step` vectors apart.
+// Products with the paper's matrices: the transpose of B, then G, A and their transposes. Each is for one
+// column of a tile, whose elements are `step` vectors apart.
 HWY_INLINE void by_b(const Vector* x, int step, Vector* y, int to_step) {
   const Tag d;
   const Vector two = hn::Set(d, 2.0F), four = hn::Set(d, 4.0F), five = hn::Set(d, 5.0F);
@@ -89,7 +89,7 @@ HWY_INLINE void by_a(const Vector* x, int step, Vector* y, int to_step) {
   y[5 * to_step] = x3;
 }
 
-// A square of `extent` pixels, with zeros outside the plane.
+// Loads a square of extent x extent pixels, with zeros outside the plane.
 template <int extent>
 HWY_INLINE void load_square(const float* plane, const Plane& size, int64_t top, int64_t left, Vector* to) {
   const Tag d;
@@ -103,7 +103,7 @@ HWY_INLINE void load_square(const float* plane, const Plane& size, int64_t top, 
     }
 }
 
-/// Multiplies a square of pixels from both sides: 6 x 6 points.
+/// Multiplies a square of pixels from both sides, which results in 6 x 6 points.
 template <int extent, void (*multiply)(const Vector*, int, Vector*, int)>
 HWY_INLINE void transform_square(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
                                  int64_t point_stride) {

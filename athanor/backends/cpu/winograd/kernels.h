@@ -30,37 +30,37 @@ struct Product {
   int64_t b_stride;
   float* c;
   int64_t c_stride;
-  bool add;  // to what is in c
+  bool add;  // adds to c instead of overwriting it
 };
 
 struct Kernels {
-  int64_t lanes;      // of a vector: columns of a product come in these
+  int64_t lanes;      // of a vector; a product's columns are a multiple
   int64_t tile_rows;  // the rows of `multiply_tiles`
   int64_t channel_rows;
 
-  /// The 6 x 6 patch of x whose first pixel is (top, left), zeros outside the plane, as points: [36] vectors
-  /// of `block`, `point_stride` apart.
+  /// Transforms the 6 x 6 patch of x whose first pixel is (top, left), with zeros outside the plane, to
+  /// points: [36] vectors of `block`, `point_stride` apart.
   void (*transform_patch)(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
                           int64_t point_stride);
-  /// The same for 4 x 4 results' gradients.
+  /// The same for the gradients of 4 x 4 results.
   void (*transform_gradient)(const float* plane, const Plane& size, int64_t top, int64_t left, float* to,
                              int64_t point_stride);
-  /// Points to 4 x 4 results, those inside the plane. `bias`: [block], or nullptr.
+  /// Transforms points to 4 x 4 results; stores those inside the plane. `bias`: [block], or nullptr.
   void (*finish_tile)(const float* from, int64_t point_stride, float* plane, const Plane& size, int64_t top,
                       int64_t left, const float* bias, bool relu);
-  /// The weights of `lanes` outputs and one input channel as points.
+  /// Transforms the weights of `lanes` outputs and one input channel to points.
   void (*transform_weights)(const float* weights, const WeightStrides& strides, float* to,
                             int64_t point_stride);
   /// The transpose: the sum of `parts` arrays of points, part_stride apart, to weights of `lanes` outputs.
   void (*finish_weights)(const float* from, int64_t point_stride, int64_t parts, int64_t part_stride,
                          float* weights, const WeightStrides& strides);
-  /// tile_rows rows, one or two vectors of columns.
+  /// Multiplies tile_rows rows by one or two vectors of columns.
   void (*multiply_tiles)(const Product& product, bool two_vectors);
-  /// channel_rows rows.
+  /// The same for channel_rows rows.
   void (*multiply_channels)(const Product& product, bool two_vectors);
 };
 
-/// For this processor.
+/// The kernels for this processor.
 const Kernels& kernels();
 
 }  // namespace athanor::cpu::winograd

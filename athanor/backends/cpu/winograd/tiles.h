@@ -39,16 +39,16 @@ struct Tiles {
   int64_t weight_points() const { return points * channels * results; }
   int64_t tile_points(int64_t tiles) const { return points * tiles * (channels + results); }
 
-  /// How many tiles a thread does at a time: their points fit a second-level cache, and what is read for each
-  /// block is used often enough.
+  /// The number of tiles that a thread computes at a time: their points fit a second-level cache, and the
+  /// data that is read for each block is used often enough.
   int64_t block_of(int threads) const {
     constexpr int64_t cached_floats = 160 * 1024, least = 48, most = 96;
     const int64_t fitting = std::clamp(cached_floats / tile_points(1), least, most);
     return std::min(fitting, ceil_div(count, int64_t{threads}));
   }
 
-  /// Points of the images of tiles [first, first + n), to tiles [begin, begin + n) of a block: [point][group
-  /// of channels][tile][channel of the group].
+  /// Transforms the images of tiles [first, first + n) to points in tiles [begin, begin + n) of a block:
+  /// [point][group of channels][tile][channel of the group].
   void transform_images(int64_t first, int64_t n, const float* x, float* to, int64_t begin, int64_t block,
                         int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {
@@ -59,7 +59,7 @@ struct Tiles {
                                   block * channels);
     }
   }
-  /// The same of the results' gradients.
+  /// The same for the results' gradients.
   void transform_gradients(int64_t first, int64_t n, const float* dy, float* to, int64_t begin, int64_t block,
                            int64_t group) const {
     for (int64_t t = 0; t < n; ++t) {

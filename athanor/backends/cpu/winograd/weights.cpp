@@ -3,11 +3,11 @@
 namespace athanor::cpu::winograd {
 namespace {
 
-constexpr int64_t group = 32;  // of channels, whose sums for a panel of results fit a second-level cache
+constexpr int64_t group = 32;  // channels, whose sums for a panel of results fit a second-level cache
 
 }  // namespace
 
-// Where there are many weights, each thread's sums are long, and a product for all tiles at once is better.
+// If there are many weights, each thread's sums are long, and a product for all tiles at once is better.
 bool WeightGradient::by_channels() const {
   return threads * tiles.weight_points() >= tiles.tile_points(tiles.count);
 }
@@ -51,7 +51,7 @@ void WeightGradient::run_tiles(const float* x, const float* dy, float* dw, float
               width > k.lanes);
       });
   };
-  // A part is a thread's share, whichever thread runs it: the result does not depend on that.
+  // A part is one thread's share of the work. The result does not depend on which thread runs it.
   parallel_for(
       parts, tiles.tile_points(tiles.count),
       [&](int64_t begin, int64_t end, int) {
