@@ -22,7 +22,8 @@ constexpr const char* compiler_name = "cuda";
 
 std::string release_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// sm_90's own instructions (wgmma) are not in those that follow. NVRTC knows the name from 12.0 on.
+// Later architectures lack sm_90's own instructions (wgmma), so these need the name sm_90a. NVRTC knows it
+// from 12.0 on.
 std::string own_name(const CompilerApi& compiler, const std::string& architecture) {
   int major = 0, minor = 0;
   std::sscanf(compiler.version.c_str(), "NVRTC %d.%d", &major, &minor);
@@ -83,7 +84,7 @@ CompilerApi load(const std::string& name) {
   api.architectures = supported(library);
   api.forms = {cubin, ptx};
   api.file = name;
-  api.apart = compiler_name;  // inside, threads wait for each other (seen with NVRTC 13.0)
+  api.apart = compiler_name;  // in one process, threads compile one after another (seen with NVRTC 13.0)
   api.target_apart = [](const CompilerApi& compiler, const std::string& architecture, size_t form) {
     return fmt::format("{} {} {}", architecture, form, compiler.file);
   };
@@ -103,14 +104,14 @@ bool compiles_for(const CompilerApi& api, const std::string& architecture) {
 
 CompilerApi find(int cuda_version, const std::string& architecture) {
   const Machine machine;
-  std::vector<std::string> others;  // that do not know the architecture
+  std::vector<std::string> others;  // versions that do not know the architecture
   std::string damaged;
   for (const std::string& name : nvrtc_names(machine, cuda_version)) {
     CompilerApi api = load(name);
     if (api.missing.empty() && compiles_for(api, architecture)) return api;
     if (api.missing.empty() && std::find(others.begin(), others.end(), api.version) == others.end())
       others.push_back(api.version);
-    // A file that is there, and yet not to be loaded.
+    // A file that exists but cannot be loaded.
     if (damaged.empty() && !api.missing.empty() && name.starts_with('/')) damaged = api.missing;
   }
   const Missing none = missing_nvrtc(machine, cuda_version);
@@ -131,7 +132,7 @@ CompilerApi find(int cuda_version, const std::string& architecture) {
 
 }  // namespace
 
-// For the process that compiles. The target is the architecture, the form and the library's file.
+// For processes that compile apart. The target is the architecture, the form and the library's file.
 [[maybe_unused]] static const bool compiler_registered = register_compiler(
     compiler_name,
     [](const std::string& target, const std::string& source, const std::string& name) -> std::string {

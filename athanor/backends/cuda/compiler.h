@@ -6,8 +6,8 @@
 
 namespace athanor::cuda {
 
-/// An NVRTC that compiles for the architecture ("sm_86"), where there is one of a release that the driver's
-/// CUDA (12040 is 12.4) is new enough for; else why there is none.
+/// An NVRTC that compiles for the architecture ("sm_86") and whose release the driver's CUDA (12040 is 12.4)
+/// supports. If there is none, the result's `missing` says why.
 const gpu::CompilerApi& compiler_for(int cuda_version, const std::string& architecture);
 
 }  // namespace athanor::cuda

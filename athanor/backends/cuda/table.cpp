@@ -75,7 +75,7 @@ StreamApi load() {
       .find(api.module_unload, "cuModuleUnload");
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
-  // No harm where they are missing.
+  // These may be missing.
   gpu::Finder(library)
       .find(api.memory_info, "cuMemGetInfo_v2")
       .find(api.encode_tensor, "cuTensorMapEncodeTiled");

@@ -13,7 +13,7 @@
 namespace athanor::gpu {
 namespace {
 
-// What an index that comes from a tensor must stay below, in ops that take some.
+// The bound that indices from a tensor must stay below, for ops that take such indices; else 0.
 int64_t indexed_extent(const KernelRequest& request) {
   if (!request.attrs.has("axis")) return 0;
   const Shape& shape =
@@ -22,7 +22,7 @@ int64_t indexed_extent(const KernelRequest& request) {
   return shape.rank() == 0 ? 0 : shape[static_cast<int>(axis)];
 }
 
-// Drivers that get no memory may end the program that asks for their devices (PoCL does). Where memory is
+// Drivers that get no memory may end the program that asks for their devices (PoCL does). If memory is
 // limited, a copy of this process asks first.
 bool ends_who_asks(const std::string& backend, ListDevices list) {
   if (!os::address_space_limit()) return false;
@@ -64,7 +64,7 @@ std::vector<Candidate> GpuBackend::candidates(int device, const KernelRequest& r
   for (GpuCandidate& candidate : gpu_candidates(request, at(device).traits()))
     candidates.push_back(
         make_candidate(at(device), std::move(candidate), {request.op->name, indexed_extent(request)}));
-  // Our own first guess stays the first, which deterministic runs take; libraries are tried before the rest.
+  // Our own first guess stays first, because deterministic runs take it; libraries are tried before the rest.
   auto theirs = at(device).libraries.candidates(request);
   candidates.insert(candidates.begin() + (candidates.empty() ? 0 : 1),
                     std::make_move_iterator(theirs.begin()), std::make_move_iterator(theirs.end()));
@@ -86,7 +86,7 @@ Candidate GpuBackend::loop_kernel(int device, const LoopProgram& program) {
 }
 
 void GpuBackend::unload_unused_kernels(int device) {
-  // PoCL's take the host's memory, and long to be loaded.
+  // PoCL's programs stay: they take the host's memory, not a GPU's, and load slowly.
   if (!at(device).facts().shares_host_memory) unload_unused_programs(at(device));
 }
 

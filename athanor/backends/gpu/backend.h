@@ -55,7 +55,7 @@ class GpuBackend final : public KernelLanguageBackend {
 
 /// Registers a backend for the life of the program; returns true.
 bool register_backend(const std::string& name, ListDevices list, bool native = true);
-/// The device behind an id. Throws std::bad_cast for one of another kind of backend.
+/// The device behind an id. Throws std::bad_cast if it belongs to another kind of backend.
 GpuDevice& gpu_device(Device device);
 
 }  // namespace athanor::gpu

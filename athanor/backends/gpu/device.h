@@ -25,24 +25,24 @@ class GpuDevice {
   explicit GpuDevice(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
   const Facts& facts() const { return driver_->facts(); }
-  /// What kernels may use: what the driver says and, if facts().units_to_try has some, what units were found
-  /// by trying them, which opens the device. Devices that cannot be used have what the driver says.
+  /// What kernels may use: the driver's facts and, if facts().units_to_try has some, the units that were
+  /// found to work. Trying them opens the device. A device that cannot be used has the driver's facts only.
   const GpuTraits& traits();
-  /// For tests: what kernels are to use from now on.
+  /// For tests: sets what kernels may use from now on.
   void set_traits(const GpuTraits& traits);
   Device id() const { return facts().info.device; }
   std::string name() const { return to_string(id()); }
 
   /// Throws Error(device) if the device cannot be used.
   Driver& driver();
-  /// For kernels, and for copies to and from the host beside them.
+  /// The queue for kernels, and queues for copies to and from the host at the same time.
   GpuQueue& kernels();
   GpuQueue& uploads();
   GpuQueue& downloads();
 
   Pool pool{*this};
   Staging staging{*this};
-  Staging crossings{*this};  // for copies in the queue of kernels, which may be late
+  Staging crossings{*this};  // for copies in the queue of kernels, which may run late
   Faults faults{*this};
   Traces traces{*this};
   Libraries libraries{*this};

@@ -1,4 +1,4 @@
-// What drivers say of their devices, and of what fails, in the same words.
+// Descriptions of devices and messages of errors, with the same words for all drivers.
 #include "athanor/backends/gpu/driver.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ void Driver::describe(const std::string& source, int64_t units,
   // A driver may report none or nonsense; the heuristics that read this need at least one.
   constexpr int64_t most = 4096;
   int64_t counted = units;
-  if (info.kind != "cpu")  // what a user says counts for the choice of grids only
+  if (info.kind != "cpu")  // the user's number counts only for the choice of grids
     counted = Overrides(Machine()).find("compute_units", {info.name, to_string(info.device)}).value_or(units);
   traits.compute_units = static_cast<int>(std::clamp<int64_t>(counted, 1, most));
   const auto add = [&](const std::string& name, const std::string& value) {

@@ -10,9 +10,9 @@
 namespace athanor::gpu {
 namespace {
 
-using Words = std::array<int32_t, 4>;  // code, index (two words), nothing
+using Words = std::array<int32_t, 4>;  // code, index (two words), unused
 
-// The device writes it, whenever a copy is made.
+// The device writes the word whenever a copy is made.
 int32_t read_now(const int32_t* word) { return *static_cast<const volatile int32_t*>(word); }
 
 }  // namespace
@@ -50,7 +50,7 @@ void Faults::forget(int code) {
 }
 
 void Faults::fetch() {
-  const std::scoped_lock lock(fetching_);  // then a copy that another thread makes is in the stream already
+  const std::scoped_lock lock(fetching_);  // if another thread makes a copy, it is in the stream by now
   if (!possible_.exchange(false)) return;
   try {
     device_.driver().download(device_.kernels().stream(), fetched_.load(), {memory_, 0}, sizeof(Words));

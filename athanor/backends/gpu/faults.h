@@ -31,11 +31,11 @@ class Faults {
     int code = 0;
   };
   Report expect(const FaultSite& site, const CommandSite* command);
-  /// Of launches that are captured: their number stays good until it is forgotten, and they are launched
-  /// again without expect().
+  /// For captured launches, which are launched again without expect(): keeps a launch's number valid until
+  /// forget().
   void keep(int code);
   void forget(int code);
-  /// Launches that may fault were given to the device.
+  /// Call this after launches that may fault were given to the device.
   void given() { possible_ = true; }
   /// Adds a copy of the report to the kernels' stream, if launches that may fault were given since the last
   /// copy. So a later wait need not wait for more than it asks for.
@@ -48,13 +48,13 @@ class Faults {
     FaultSite site;
     std::string step, where;
   };
-  // Of the newest launches that may fault, by their number modulo this many.
+  // How many launches expected_ holds: the newest that may fault, by their number modulo this.
   static constexpr size_t remembered = 256;
 
   GpuDevice& device_;
   std::mutex mutex_, fetching_;
   std::array<Expected, remembered> expected_;
-  std::map<int, Expected> kept_;  // of launches that are captured
+  std::map<int, Expected> kept_;  // captured launches by number
   int last_ = 0;
   Memory memory_ = nullptr;
   std::atomic<int32_t*> fetched_ = nullptr;  // pinned

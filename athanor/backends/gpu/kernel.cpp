@@ -19,7 +19,7 @@ class GpuKernel final : public Kernel {
 
   void prepare() const override {
     std::call_once(prepared_, [&] {
-      std::vector<std::shared_ptr<const Program>> all;  // or none: another call then tries again
+      std::vector<std::shared_ptr<const Program>> all;  // if one fails, another call tries again
       for (const GpuLaunch& launch : candidate_.launches) all.push_back(program_for(device_, launch));
       programs_ = std::move(all);
     });
@@ -33,8 +33,8 @@ class GpuKernel final : public Kernel {
     auto& gpu_queue = static_cast<GpuQueue&>(queue);
     for (size_t i = 0; i < candidate_.launches.size(); ++i)
       launch(gpu_queue, candidate_.launches[i], programs_[i]->function(), buffers, site);
-    // PoCL ends compiling when a kernel first runs, in a thread of its own, and does not survive a program
-    // that ends meanwhile.
+    // PoCL finishes compiling when a kernel first runs, in a thread of its own, and fails if the program ends
+    // meanwhile.
     if (device_.facts().shares_host_memory && !has_run_.exchange(true))
       device_.driver().finish(gpu_queue.stream());
   }
@@ -44,7 +44,7 @@ class GpuKernel final : public Kernel {
  private:
   void launch(GpuQueue& queue, const GpuLaunch& launch, Function function, std::span<const Binding> buffers,
               const CommandSite* site) const {
-    // Of results without elements. CUDA and HIP refuse such launches.
+    // The result has no elements. CUDA and HIP refuse such launches.
     if (std::ranges::find(launch.groups, 0) != launch.groups.end()) return;
     std::vector<Place> places;
     places.reserve(launch.arguments.size());

@@ -9,7 +9,7 @@ namespace athanor::gpu {
 /// is named when a kernel reports a fault.
 Candidate make_candidate(GpuDevice& device, GpuCandidate candidate, const FaultSite& site);
 
-/// What each launch of the candidate takes, once compiled. For drivers that tell.
+/// The resources that each launch of the candidate takes; compiles it. Only if Facts::tells_resources.
 std::vector<KernelResources> resources_of(GpuDevice& device, const GpuCandidate& candidate);
 
 }  // namespace athanor::gpu

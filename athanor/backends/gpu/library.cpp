@@ -128,7 +128,7 @@ std::vector<Candidate> Libraries::candidates(const KernelRequest& request) {
             const size_t before = all.size() + left_out.size();
             auto kernels = usable(request);
             for (LibraryKernel& kernel : kernels) all.push_back(named(kernel));
-            // It does not know the epilogue, perhaps.
+            // Perhaps it does not know the epilogue.
             if (kernels.empty() && request.has_epilogue())
               for (LibraryKernel& kernel : usable(without_epilogue(request)))
                 all.push_back(finish_by_loop(

@@ -18,13 +18,13 @@ class GpuDevice;
 
 /// One way of a library to compute a request.
 struct LibraryKernel {
-  std::string name;  // of the algorithm, which stays the same from process to process: "algorithm 66 tile 20"
+  std::string name;  // the algorithm's, the same in every process: "algorithm 66 tile 20"
   size_t scratch_bytes = 0;
   /// Adds the work to the stream, with the device current. `buffers`: addresses of the inputs, the output,
   /// and the scratch memory if some was asked for, which begins at a multiple of `scratch_alignment`. May be
   /// called by several threads. Throws Error(device). It must not allocate: the stream may be captured.
   std::function<void(Stream stream, std::span<void* const> buffers)> give;
-  /// Done once before the first give(), if it takes long, such as compiling. nullptr: nothing to do.
+  /// Slow work, such as compiling, that is done once before the first give(). nullptr: nothing to do.
   std::function<void()> prepare = nullptr;
   std::string problem = {};  // why it is no candidate; give() may be empty then
 };
@@ -50,12 +50,12 @@ class KernelLibrary {
 struct LibraryKind {
   std::string name;  // "cuBLASLt"
   GpuTarget target;
-  std::vector<std::string> ops;  // names of those that it may compute
+  std::vector<std::string> ops;  // names of the ops that it may compute
   /// Throws Error(device) that says why it cannot be used: "it is not installed".
   std::unique_ptr<KernelLibrary> (*open)(const Facts& device);
 };
 
-/// When the program starts. Returns true.
+/// Call this when the program starts. Returns true.
 bool register_library(const LibraryKind& kind);
 
 /// The libraries of one device. Each is loaded when an op of its own is first asked for. Shared by all
@@ -67,9 +67,9 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
   ~Libraries();
 
-  /// An epilogue that a library does not know is computed by a loop behind its kernels.
+  /// An epilogue that a library does not know is computed by a loop after its kernels.
   std::vector<Candidate> candidates(const KernelRequest& request);
-  /// Those that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
+  /// The libraries that were asked so far: "cuBLASLt 13.1.0", "no cuDNN: it is not installed".
   std::vector<std::string> found();
   /// Kernels that are no candidates for a request that candidates() was asked for, and why.
   std::vector<LeftOut> left_out(const KernelRequest& request);

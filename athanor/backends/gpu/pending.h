@@ -1,4 +1,4 @@
-// Launches that are not known to have ended, among which a failure is looked for that a device reports late.
+// Launches that are not known to have ended. A failure that a device reports late arose in one of them.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace athanor::gpu {
 
-/// Of one queue. The first launch after each point where the host may wait is remembered by its name.
+/// The launches of one queue. The first after each point where the host may wait is remembered by its name.
 class Pending {
  public:
   void launched(const CommandSite* site);
@@ -23,16 +23,16 @@ class Pending {
   void launched(const Group& group);
   /// The number of launches so far; the next one is remembered.
   uint64_t point();
-  /// All up to this number have run.
+  /// Call this when all launches up to this number have run.
   void passed(uint64_t number);
-  /// The error with the steps among which it arose: of launches up to `number`. An error that names a place
-  /// already is returned as it is.
+  /// Adds to an error the steps in which it may have arisen, among launches up to `number`. An error that
+  /// names a place already is returned as it is.
   Error located(const Error& error, uint64_t number);
-  /// Of all launches so far.
+  /// The same among all launches so far.
   Error located(const Error& error);
   /// Whether any launch is not known to have ended.
   bool any();
-  /// Whether launches up to `number`, with names, are not known to have ended.
+  /// Whether there are named launches up to `number` that are not known to have ended.
   bool knows(uint64_t number);
 
  private:

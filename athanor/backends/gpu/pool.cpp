@@ -17,8 +17,8 @@ namespace {
 
 constexpr size_t most_kept = size_t{512} << 20;
 
-// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks. Of large
-// blocks an eighth is much, so their sizes are finer.
+// Eight sizes for each doubling: little is wasted, and sizes that differ a little share blocks. An eighth of
+// a large block is much, so large sizes are finer.
 size_t size_class(size_t bytes) {
   constexpr size_t least = 256, large = size_t{1} << 20;
   const size_t step = std::max(least, std::bit_floor(std::max<size_t>(bytes, 1)) / (bytes < large ? 8 : 64));
@@ -52,7 +52,7 @@ Pool::Block Pool::take(size_t bytes) {
   if (free_bytes_ + size > memory_left(device_.id())) trim();
   std::string why;
   Memory memory = driver.allocate(size, why);
-  if (memory == nullptr && !free_.empty()) {  // what is kept may be in the way
+  if (memory == nullptr && !free_.empty()) {  // kept blocks may take its space
     trim();
     memory = driver.allocate(size, why);
   }

@@ -1,6 +1,6 @@
 // A pool of freed GPU memory, for later allocations of the same size: on a discrete GPU allocating and
-// freeing waits for the driver. What it keeps and what Storage objects hold stay within a MemoryLimit
-// together.
+// freeing waits for the driver. The pool's memory and that of Storage objects together stay within a
+// MemoryLimit.
 #pragma once
 #include <map>
 #include <memory>

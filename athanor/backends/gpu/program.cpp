@@ -40,7 +40,7 @@ ProgramPtr program_in(const ModulePtr& module, const GpuLaunch& launch, const st
   return std::make_shared<const Program>(module, module->find(launch, name));
 }
 
-// nullptr if it is not in the cache, or the driver refuses it.
+// A module of the cache's binary; nullptr if there is none, or the driver refuses it.
 ModulePtr kept_module(GpuDevice& device, const std::string& key) {
   const std::string binary = KernelCache::instance().find_binary(key);
   const Module module = binary.empty() ? nullptr : device.driver().load(binary);
@@ -64,11 +64,12 @@ ProgramPtr kept_program(GpuDevice& device, const GpuLaunch& launch, const std::s
   return nullptr;
 }
 
-// `names` of the kernels in the source, for people.
+// `names`: of the kernels in the source, for 'athanor cache ls'.
 ModulePtr compiled_module(GpuDevice& device, const GpuLaunch& launch, const std::string& source,
                           const std::string& key, const std::string& names) {
   Driver& driver = device.driver();
-  // PoCL takes as long for a binary as for compiling, and what is examined once is not run again.
+  // An examination keeps no binaries: PoCL takes as long for a binary as for compiling, and the kernels are
+  // not run again.
   const bool keep = !examining();
   std::string binary;
   const Module module = driver.compile(source, launch, keep ? &binary : nullptr);

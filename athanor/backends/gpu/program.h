@@ -39,10 +39,10 @@ class Program {
   Function function_;
 };
 
-/// The program of a launch: compiled once a process, and once a machine where binaries can be kept. May be
-/// called from several threads. Throws Error(device) with the compiler's log.
+/// The program of a launch: compiled once in each process, or once on a machine if binaries can be kept. May
+/// be called from several threads. Throws Error(device) with the compiler's log.
 std::shared_ptr<const Program> program_for(GpuDevice& device, const GpuLaunch& launch);
-/// Unloads the programs that no kernel holds, when the device has done all that it was given.
+/// Unloads the programs that no kernel holds, after the device has finished its work.
 void unload_unused_programs(GpuDevice& device);
 
 /// Compiles these launches in one module, and keeps its binary unless the device is being examined. Launches

@@ -43,7 +43,7 @@ class GpuReplay final : public Replay {
  private:
   GpuQueue& queue_;
   Captured captured_;
-  std::vector<int> faults_;  // numbers of the launches among them that may report one
+  std::vector<int> faults_;  // numbers of the captured launches that may report a fault
   Pending::Group launches_;
 };
 
@@ -156,7 +156,7 @@ std::unique_ptr<Replay> GpuQueue::capture(const std::function<void()>& commands)
   } catch (const Error& error) {
     abandon();
     if (error.code() != ErrorCode::device) throw;
-    return nullptr;  // given one by one, the command that fails is named; or none does
+    return nullptr;  // given one by one, the command that fails is named, or none fails
   } catch (...) {
     abandon();
     throw;
@@ -188,7 +188,7 @@ void GpuQueue::wait(const std::shared_ptr<Event>& event) {
     return &other == &device_ || driver_.reaches(other.driver());
   };
   if (known == nullptr || !reached(known->queue().gpu()))
-    event->wait();  // of a device of another kind: the host waits
+    event->wait();  // the event is of a device of another kind: the host waits
   else if (&known->queue() != this && !known->passed())
     driver_.wait(stream_, known->mark(), known->queue().stream());
 }
@@ -203,7 +203,7 @@ Error GpuQueue::hangs(const std::function<Error(const Error&)>& where) const {
               error.hint()};
 }
 
-// A queue for copies has none, but a kernel's failure ends its waits too.
+// A queue for copies has no launches, but a kernel's failure ends its waits too.
 Error GpuQueue::located(const Error& error, uint64_t launches) {
   if (pending_.knows(launches)) return pending_.located(error, launches);
   return device_.kernels().located(error);

@@ -25,7 +25,7 @@ class GpuEvent final : public Event {
   ~GpuEvent() override;
   bool passed() const override;
   void wait() const override;
-  /// The same, but for what kernels report.
+  /// The same, but without checking for faults that kernels report.
   void await() const;
 
   GpuQueue& queue() const { return queue_; }
@@ -34,12 +34,12 @@ class GpuEvent final : public Event {
  private:
   GpuQueue& queue_;
   Mark mark_;
-  uint64_t launches_;  // of the queue before this point
+  uint64_t launches_;  // the queue's before this point
 };
 
 class GpuQueue final : public Queue {
  public:
-  /// `lane`: what traces show it as.
+  /// `lane`: its name in traces.
   GpuQueue(GpuDevice& device, Driver& driver, std::string lane);
 
   void copy(Binding to, Binding from, size_t bytes) override;
@@ -52,28 +52,28 @@ class GpuQueue final : public Queue {
   std::unique_ptr<Replay> capture(const std::function<void()>& commands) override;
   double timed(const std::function<void()>& launches) override;
 
-  /// A kernel's launch. `site` may be nullptr.
+  /// Launches a kernel. `site` may be nullptr.
   void launch(const Launch& launch, const CommandSite* site);
-  /// A kernel of a library, which gives it to the stream by itself.
+  /// Runs a library's kernel: `commands` adds it to the stream.
   void give(const std::string& name, const std::function<void(Stream)>& commands, const CommandSite* site);
-  /// To and from the host; see Driver.
+  /// Copies from and to the host; see Driver.
   void upload(Place to, const void* from, size_t bytes);
   void download(void* to, Place from, size_t bytes);
 
   /// The place of a binding on this device. The queue waits for its content, unless it was used here before.
   Place place_of(const Binding& binding);
 
-  /// Waits for a mark behind so many launches, or (nullptr) for all commands. An error says among which
-  /// launches it arose.
+  /// Waits for a mark after `launches` launches, or (nullptr) for all commands. An error names the launches
+  /// in which it may have arisen.
   void await(Mark mark, uint64_t launches);
 
   /// Waits for all commands.
   void await_all() { await(nullptr, pending_.point()); }
 
-  /// An error of work that failed before the call that reports it, with the steps among which that is.
+  /// Adds to an error of earlier work the steps in which it may have arisen.
   Error located(const Error& error);
 
-  /// What capture() gave, with these launches.
+  /// Runs what was captured, which has these launches.
   void replay(Captured captured, const Pending::Group& launches);
 
   GpuDevice& gpu() { return device_; }
@@ -89,27 +89,27 @@ class GpuQueue final : public Queue {
   Stream stream_now() const;
   Stream capture_stream_ = nullptr;
   std::mutex capture_mutex_;
-  std::atomic<std::thread::id> capturing_{};  // the thread that does
-  std::vector<int> captured_faults_;          // numbers of launches
+  std::atomic<std::thread::id> capturing_{};  // the thread that captures
+  std::vector<int> captured_faults_;          // numbers of captured launches that may fault
   Pending::Group captured_launches_;
   Pending pending_;
-  /// Of launches within timed().
+  /// The launches made inside timed().
   struct Timing {
     std::optional<Span> first, last;
   };
   void release(std::optional<Span>& span) noexcept;
-  /// A kernel, by a function of a stream and a Span that may be nullptr.
+  /// Runs a kernel: calls `command` with a stream and a Span, which may be nullptr.
   template <class Command>
   void run(const Command& command, const std::string& name, int fault_code, const CommandSite* site);
   void copy_across(const Binding& to, const Binding& from, size_t bytes);
   /// Gives a command to the driver, and its span to the trace if there is one.
   template <class Command, class Label>
   void traced(const Command& command, const Label& label);
-  /// An error of a wait for so many launches, with the steps among which it arose.
+  /// Adds to an error of a wait for this many launches the steps in which it may have arisen.
   Error located(const Error& error, uint64_t launches);
-  /// That the device hangs; `where` adds the place.
+  /// The error that says that the device hangs; `where` adds the place.
   Error hangs(const std::function<Error(const Error&)>& where) const;
-  /// The calling thread's; nullptr if it times nothing. Launches of other threads are not counted.
+  /// The calling thread's Timing; nullptr if it times nothing. Launches of other threads are not counted.
   Timing* timing() const { return timing_thread_.load() == std::this_thread::get_id() ? timing_ : nullptr; }
   Timing* timing_ = nullptr;
   std::atomic<std::thread::id> timing_thread_;

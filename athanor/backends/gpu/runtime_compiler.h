@@ -16,7 +16,7 @@ struct CompilerApi {
   std::string (*target_apart)(const CompilerApi& compiler, const std::string& architecture,
                               size_t form) = nullptr;
   std::string file;  // its library
-  /// What it compiles for: "sm_86"; {} where it does not say.
+  /// The architectures that it compiles for: "sm_86"; {} if it does not say.
   std::vector<std::string> architectures;
 
   int (*create)(void** program, const char* source, const char* name, int, const char* const*,
@@ -32,19 +32,19 @@ struct CompilerApi {
     int (*get)(void*, char*) = nullptr;
   };
   std::vector<Form> forms;
-  /// The architecture by the name under which it has the instructions that no later one has: "sm_90a" for
-  /// "sm_90". nullptr: there are no such names.
+  /// The architecture's name with the instructions that no later architecture has: "sm_90a" for "sm_90".
+  /// nullptr: there are no such names.
   std::string (*own_name)(const CompilerApi& compiler, const std::string& architecture) = nullptr;
-  /// For the device's architecture.
+  /// The compiler's options for an architecture.
   std::vector<std::string> (*options)(const std::string& architecture) = nullptr;
-  /// What to do if a driver of this version loads none of the compiler's forms.
+  /// The advice for users if a driver of this version loads none of the compiler's forms.
   std::string (*refused)(const CompilerApi& compiler, int driver_version) = nullptr;
 };
 
 /// The compiler for devices of an architecture with a driver of that version.
 using FindCompiler = const CompilerApi& (*)(int driver_version, const std::string& architecture);
 
-/// A program of the compiler, for as long as its result is read.
+/// A compiled program, for as long as its result is read.
 class Compilation {
  public:
   Compilation(const CompilerApi& compiler, const std::string& architecture, const std::string& source,
@@ -54,11 +54,11 @@ class Compilation {
   Compilation& operator=(const Compilation&) = delete;
 
   bool failed() const { return code_ != 0; }
-  /// What went wrong, and the log of at most so many characters.
+  /// The error, and at most `most` characters of the log.
   std::string problem(size_t most) const;
-  /// The program in one of the compiler's forms; "" where it has none.
+  /// The program in one of the compiler's forms; "" if it does not have that form.
   std::string result(const CompilerApi::Form& form) const;
-  /// In the best form that it has, from this one on; "" if it failed.
+  /// The program in the best form that it has, from this one on; "" if compiling failed.
   std::string best_result(size_t form = 0) const;
 
  private:

@@ -1,5 +1,4 @@
-// Pinned host memory that copies to the device go through, and those between devices that do not reach each
-// other.
+// Pinned host memory for copies to the device, and for copies between devices that do not reach each other.
 #pragma once
 #include <array>
 #include <functional>
@@ -29,12 +28,12 @@ class Staging {
   void upload(GpuQueue& queue, Place to, const void* source, size_t bytes);
   /// The same, from memory of any other device.
   void copy_in(GpuQueue& queue, Place to, const Binding& from, size_t bytes);
-  /// The other way. `take` gets a piece, how much was before it, and its size.
+  /// Copies from the device. `take` gets a piece, the number of bytes before it, and its size.
   using Take = std::function<void(const void*, size_t, size_t)>;
   void copy_out(GpuQueue& queue, Place from, size_t bytes, const Take& take);
 
  private:
-  /// Fills the halves by turns; `fill` gets one, how much was done before it, and how much it takes.
+  /// Fills the halves by turns. `fill` gets a half, the number of bytes before it, and the bytes to fill.
   template <class Fill>
   void send(GpuQueue& queue, Place to, size_t bytes, const Fill& fill);
   struct Half;

@@ -16,7 +16,7 @@ GpuStorage::~GpuStorage() {
     for (const auto& event : others_) gpu_.kernels().wait(event);
     block_.released = used_ || !others_.empty() ? gpu_.kernels().record() : ready();
   } catch (const std::exception&) {
-    // The device was lost: the block is of no use any more.
+    // The device was lost: the block cannot be used any more.
     gpu_.driver().free(block_.memory);
     return;
   }

@@ -18,10 +18,10 @@ class GpuStorage final : public Storage {
 
   GpuDevice& gpu() const { return gpu_; }
   Memory memory() const { return block_.memory; }
-  /// Whether the queue of kernels has been given it since it was last written from the host.
+  /// Whether the queue of kernels has used it since it was last written from the host.
   bool seen() const { return seen_; }
   void set_seen() { seen_ = used_ = true; }
-  /// For other queues of the device, which wait each time; the queue of kernels waits for them in the end.
+  /// For other queues of the device. They wait at each use; the queue of kernels waits for them in the end.
   void set_used() { used_ = true; }
   /// Another device uses the memory until this has passed.
   void used_by(std::shared_ptr<Event> other);
@@ -31,7 +31,7 @@ class GpuStorage final : public Storage {
   Pool::Block block_;
   std::atomic<bool> seen_ = false;
   std::atomic<bool> used_ = false;              // by a queue of this device, ever
-  std::vector<std::shared_ptr<Event>> others_;  // after what other devices do with it
+  std::vector<std::shared_ptr<Event>> others_;  // each passes after another device's use of it
 };
 
 }  // namespace athanor::gpu

@@ -15,11 +15,11 @@ namespace athanor::gpu {
 struct StreamAttributes {
   int max_threads_per_block, max_block_x, shared_memory_per_block, warp_size, multiprocessors,
       max_threads_per_multiprocessor, integrated;
-  int shared_memory_at_launch = 0;  // that a launch can ask for, if function_allow() has set it
+  int shared_memory_at_launch = 0;  // the most that a launch can ask for after function_allow()
 };
 
 struct StreamApi {
-  /// Why the interface cannot be used; "" where it can.
+  /// Why the interface cannot be used; "" if it can.
   std::string missing;
 
   GpuTarget target;
@@ -33,10 +33,10 @@ struct StreamApi {
   int (*device_memory)(size_t*, int) = nullptr;
   int (*device_attribute)(int*, int attribute, int) = nullptr;
   int (*device_pci_address)(char*, int, int) = nullptr;
-  int (*device_uuid)(unsigned char*, int) = nullptr;  // nullptr: it says none that others say too
+  int (*device_uuid)(unsigned char*, int) = nullptr;  // nullptr: no UUID that other interfaces report too
   int (*error_name)(int, const char**) = nullptr;
-  /// Makes the device current in the calling thread. CUDA: of a context that retain() has given.
-  int (*retain)(void** context, int device) = nullptr;  // nullptr: the interface has none to retain
+  /// Make the device current in the calling thread. CUDA: by a context that retain() has returned.
+  int (*retain)(void** context, int device) = nullptr;  // nullptr: the interface has no contexts
   int (*set_context)(void* context) = nullptr;
   int (*set_device)(int device) = nullptr;
 
@@ -67,7 +67,7 @@ struct StreamApi {
                 unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
 
   /// Describes a tensor for kernels that copy boxes of it: CUDA's cuTensorMapEncodeTiled. nullptr: the
-  /// interface has none, as drivers before CUDA 12.0.
+  /// interface lacks it, like drivers before CUDA 12.0.
   int (*encode_tensor)(void* map, int type, unsigned rank, void* address, const uint64_t* extents,
                        const uint64_t* strides, const uint32_t* box, const uint32_t* element_strides,
                        int interleave, int swizzle, int promotion, int fill) = nullptr;
@@ -88,11 +88,11 @@ struct StreamApi {
   /// Lets launches of a kernel ask for more shared memory than kernels may declare. nullptr: kernels may
   /// declare all that there is, and launches ask for none.
   int (*function_allow)(void* function, int attribute, int value) = nullptr;
-  /// Of a compiled kernel. Both are there, or neither.
+  /// Facts about a compiled kernel. Both functions are there, or neither.
   int (*function_attribute)(int*, int attribute, void* function) = nullptr;
   int (*groups_at_once)(int*, void* function, int items, size_t dynamic_shared_bytes) = nullptr;
 
-  /// What a device's compiler calls it: "sm_86", "gfx1100". "" where that cannot be found out.
+  /// The compiler's name for a device: "sm_86", "gfx1100". "" if that cannot be found out.
   std::string (*architecture)(const StreamApi& api, int device) = nullptr;
 };
 

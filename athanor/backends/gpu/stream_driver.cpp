@@ -99,7 +99,7 @@ void StreamDriver::spanned(Stream stream, Span* span, Commands commands) {
 }
 
 void StreamDriver::begin_capture(Stream stream) {
-  constexpr int relaxed = 2;  // neither other threads nor memory that is taken meanwhile end the capture
+  constexpr int relaxed = 2;  // calls of other threads and allocations do not end the capture
   enter();
   check(api_.capture_begin(stream, relaxed), "capture a plan");
 }
@@ -160,7 +160,7 @@ void* StreamDriver::as_peer() const {
 void StreamDriver::connect(const StreamDriver& other) {
   const std::scoped_lock lock(connecting_);
   if (other.number_ == number_ || !connected_.insert(other.number_).second) return;
-  // Where this fails, the interface copies through the host's memory by itself.
+  // If this fails, the interface copies through the host's memory by itself.
   int possible = 0;
   if (api_.peer_possible(&possible, number_, other.number_) == 0 && possible != 0)
     api_.peer_enable(other.as_peer(), 0);
@@ -261,7 +261,7 @@ Interval StreamDriver::interval(const Span& span) {
     check(api_.event_elapsed(&milliseconds, from, to), "tell when a command ran");
     return static_cast<double>(milliseconds) * 1e-3;
   };
-  // Floats of long runs are coarse: the command's own time is asked for apart.
+  // A float is coarse after a long run, so the command's own time is measured separately.
   const double begin = seconds(start_, span.begin);
   return {begin, begin + (span.begin == span.end ? 0 : seconds(span.begin, span.end))};
 }

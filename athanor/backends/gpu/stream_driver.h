@@ -52,9 +52,9 @@ class StreamDriver final : public Driver {
   KernelResources resources(Function function, const GpuLaunch& launch) override;
 
  private:
-  /// What a launch has to ask for, in bytes; 0 where kernels declare all themselves.
+  /// The local memory that a launch has to ask for, in bytes; 0 if kernels declare all of it themselves.
   size_t local_at_launch(size_t wanted) const { return api_.function_allow != nullptr ? wanted : 0; }
-  /// Calls belong to the device that is current in their thread.
+  /// Makes the device current in the calling thread, so that calls go to it.
   void enter() const;
   int make_current() const;
   /// Gives something back. A device that is lost has nothing to give back.
@@ -74,35 +74,35 @@ class StreamDriver final : public Driver {
   /// Gives commands between two marks, if a span is asked for.
   template <class Commands>
   void spanned(Stream stream, Span* span, Commands commands);
-  /// Of the device; `otherwise` where the driver does not say.
+  /// The device's value, or `otherwise` if the driver does not report one.
   int attribute(int which, int otherwise) const;
   void check(int code, std::string_view doing) const;
   void check_wait(int code) const;
-  /// Codes, the same in CUDA and HIP, of a kernel that failed: every later call gives them, too.
+  /// Whether the code (the same in CUDA and HIP) is of a kernel that failed: every later call returns it.
   static bool is_of_earlier_work(int code);
   std::string error_name(int code) const;
-  /// Tells a kernel that cannot be compiled from a compiler that knows nothing of the device.
+  /// Throws Error(device): either the kernel cannot be compiled, or the compiler does not know the device.
   [[noreturn]] void refuse_compilation(const Compilation& failed, const std::string& name) const;
-  /// What the interface takes to name this device as another's peer.
+  /// The value by which the interface names this device as another's peer.
   void* as_peer() const;
-  /// Lets the device and the other fetch from each other directly, where hardware can.
+  /// Lets this device access the other's memory directly, if the hardware can.
   void connect(const StreamDriver& other);
 
   const StreamApi& api_;
   int number_;
-  int version_ = 0;  // of the driver, as it counts: 12040
+  int version_ = 0;  // the driver's, in its own form: 12040
   std::string architecture_;
   const CompilerApi& compiler_;
   std::string compiled_for_;  // the architecture by the compiler's name
   void* context_ = nullptr;
-  Mark start_ = nullptr;          // from which times are counted
-  std::atomic<size_t> form_ = 0;  // of the compiler's results, that the driver loads
-  std::atomic<int> refused_ = 0;  // how loading the last program ended
+  Mark start_ = nullptr;          // times are counted from here
+  std::atomic<size_t> form_ = 0;  // the first of the compiler's forms that the driver loads
+  std::atomic<int> refused_ = 0;  // the code with which loading last failed
   std::mutex connecting_;
   std::set<int> connected_;  // numbers of devices
 };
 
-/// Every device that the interface lists; {} where it is missing. `compiler` is asked if there is one.
+/// Every device that the interface lists; {} if it is missing. `compiler` is asked if there is a device.
 std::vector<std::unique_ptr<Driver>> list_devices(const StreamApi& api, FindCompiler compiler,
                                                   uint8_t provider);
 

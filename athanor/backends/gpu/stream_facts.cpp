@@ -1,4 +1,4 @@
-// What CUDA and HIP say of a device.
+// What CUDA and HIP report about a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ StreamDriver::StreamDriver(const StreamApi& api, FindCompiler compiler, int numb
   traits.max_group_size = std::min(attribute(api.attributes.max_threads_per_block, 256),
                                    attribute(api.attributes.max_block_x, 256));
   traits.local_bytes = attribute(api.attributes.shared_memory_per_block, 32 * 1024);
-  // Where a launch can ask for more.
+  // The limit for launches, if they can ask for more.
   if (api.function_allow != nullptr)
     traits.local_bytes_at_launch = attribute(api.attributes.shared_memory_at_launch, 0);
   traits.max_buffers = 256;  // 4 KiB of parameters hold twice as many

@@ -18,7 +18,7 @@ void Traces::finish() {
   Driver& driver = device_.driver();
   Trace* const trace = Trace::active();
   if (!clock_known_ && trace != nullptr) {
-    // The device has a clock of its own. A mark that is passed now says how far it is from ours.
+    // The device has a clock of its own. A mark that passes now tells how far that clock is from ours.
     const Stream stream = device_.kernels().stream();
     const Mark now = driver.mark(stream, true);
     driver.await(now);

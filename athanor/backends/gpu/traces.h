@@ -1,4 +1,4 @@
-// What ran when on a device, for a trace.
+// Records when commands ran on a device, for a trace.
 #pragma once
 #include <mutex>
 #include <string>
@@ -16,9 +16,9 @@ class Traces {
   Traces(const Traces&) = delete;
   Traces& operator=(const Traces&) = delete;
 
-  /// Shows a command in the lane "opencl:0 <lane>" once it has run. Takes the span over.
+  /// Shows a command in the lane "opencl:0 <lane>" once it has run. Takes over the span.
   void add(const Span& span, const std::string& lane, std::string name);
-  /// Gives commands that have run to the trace.
+  /// Adds commands that have run to the trace.
   void finish();
 
  private:

@@ -44,7 +44,7 @@ struct Trial {
   }
 };
 
-/// A product of matrices as the trial's.
+/// The trial's product of matrices, with the unit's types.
 KernelRequest product_by(const MatrixUnit& unit) {
   const auto desc = [](const TensorType& type) {
     return OperandDesc{type.dtype, type.shape, {}, contiguous_strides(type.shape)};
@@ -57,7 +57,7 @@ KernelRequest product_by(const MatrixUnit& unit) {
   return request;
 }
 
-/// The first kernel by the unit; none if the device does not fit it.
+/// The first kernel that uses the unit; none if the unit does not fit the device.
 std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, const KernelRequest& request,
                                        GpuTraits traits) {
   traits.registers = true;
@@ -69,7 +69,7 @@ std::optional<GpuCandidate> kernel_for(const MatrixUnit& unit, const KernelReque
 }
 
 /// What is wrong with the unit's kernel; "" if nothing is. Throws Error(out_of_memory), which says nothing
-/// of the unit.
+/// about the unit.
 std::string fault_of(GpuDevice& device, const KernelRequest& request, GpuCandidate candidate) {
   static const Trial trial;
   std::vector<std::shared_ptr<GpuStorage>> storage;

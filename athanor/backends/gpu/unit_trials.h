@@ -1,4 +1,4 @@
-// Which units multiply right on a device whose driver does not say what it has: each is tried.
+// Which units multiply correctly on a device whose driver does not report its units: each is tried.
 #pragma once
 #include <functional>
 #include <span>
@@ -12,10 +12,10 @@ namespace athanor::gpu {
 class GpuDevice;
 
 /// Multiplies two matrices by the tile engine's kernel for each unit and compares every element with the
-/// host's: the units whose kernel compiles, runs, and is right; of those for one type and size the first.
-/// What came of it is remembered in athanor.db until the driver or the kernel changes. A trial that ended the
-/// process is not repeated.
-/// `traits`: of the device. `change`: makes another kernel of each, for tests.
+/// host's. Returns the units whose kernel compiles, runs and is right: the first for each type and size.
+/// The outcome is kept in athanor.db until the driver or the kernel changes. A trial that ended the process
+/// is not repeated.
+/// `traits`: the device's. `change`: changes each kernel, for tests.
 std::vector<MatrixUnit> units_that_work(GpuDevice& device, const GpuTraits& traits,
                                         std::span<const MatrixUnit> units,
                                         const std::function<void(GpuLaunch&)>& change = {});

@@ -7,12 +7,12 @@
 
 namespace athanor::gpu {
 
-/// For how many seconds the host waits for a device: $ATHANOR_WAIT_LIMIT, else ten minutes, but without an
-/// end for a device that is the host's processor. 0: without an end.
+/// For how many seconds the host waits for a device: $ATHANOR_WAIT_LIMIT, else ten minutes, or without limit
+/// for a device that is the host's processor. 0: without limit.
 double wait_limit(bool on_host_processor);
 
-/// While one exists, its thread waits for a device. If that lasts longer than `seconds`, the program ends
-/// with the error that `tell` makes, in another thread. It costs two locks.
+/// Exists while its thread waits for a device. If that lasts longer than `seconds`, another thread ends the
+/// program with the error that `tell` makes. It costs two locks.
 class LimitedWait {
  public:
   using Tell = std::function<Error()>;

@@ -52,7 +52,7 @@ json ask() {
     attribute("l2_bytes", 19);
     attribute("memory_bus_bits", 59);
     attribute("memory_clock_mhz", 60, 1000);
-    attribute("compute_units", 63);  // "multiprocessors": on RDNA work-group processors
+    attribute("compute_units", 63);  // "multiprocessors"; on RDNA they are work-group processors
     attribute("local_memory_bytes", 74);
     attribute("wave_width", 87);
     const gpu::CompilerApi& compiler = hip_compiler();

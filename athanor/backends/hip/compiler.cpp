@@ -16,7 +16,7 @@ static constexpr const char* compiler_name = "hip";
 
 static CompilerApi load_compiler() {
   static const os::Library own(hiprtc_names(Machine(), hip_library().name()));
-  const os::Library& library = own ? own : hip_library();  // HIP 5.2 and older have it inside
+  const os::Library& library = own ? own : hip_library();  // HIP 5.2 and older contain hipRTC
   CompilerApi api;
   int (*version)(int*, int*) = nullptr;
   CompilerApi::Form code;
@@ -42,7 +42,7 @@ static CompilerApi load_compiler() {
   reinterpret_cast<int (*)(int*)>(hip_library().find("hipRuntimeGetVersion"))(&runtime);
   api.version = fmt::format("hipRTC {}.{} of HIP {}", major, minor, runtime);
   api.forms = {code};
-  api.apart = compiler_name;  // HIP 5.2 crashes otherwise; later ones take turns by themselves
+  api.apart = compiler_name;  // HIP 5.2 crashes otherwise; in later versions threads take turns anyway
   api.target_apart = [](const CompilerApi&, const std::string& architecture, size_t) { return architecture; };
   api.refused = [](const CompilerApi&, int) -> std::string {
     return "Runtime and hipRTC should be of the same ROCm: 'athanor doctor' lists what is installed";

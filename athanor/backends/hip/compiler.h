@@ -4,7 +4,7 @@
 
 namespace athanor::hip {
 
-/// That of the HIP runtime that is loaded, or why there is none.
+/// The compiler of the HIP runtime that is loaded; if there is none, `missing` says why.
 const gpu::CompilerApi& hip_compiler();
 
 }  // namespace athanor::hip

@@ -22,7 +22,7 @@ bool is_of_version(const std::string& target, int major, int minor) {
 
 namespace {
 
-/// Whether the device's attributes say that version too.
+/// Whether the device's attributes report the same version.
 bool agrees(const os::Library& hip, int device, const std::string& target) {
   constexpr int major_version = 23, minor_version = 61;
   const auto get = reinterpret_cast<int (*)(int*, int, int)>(hip.find("hipDeviceGetAttribute"));
@@ -37,7 +37,7 @@ std::string target_of(const os::Library& hip, int device) {
   std::array<char, 8192> properties{};  // more than any of the structures
   struct Generation {
     const char* function;
-    size_t place;  // of gcnArchName
+    size_t place;  // the offset of gcnArchName
   };
   for (const Generation& generation :
        {Generation{"hipGetDevicePropertiesR0600", 1160}, Generation{"hipGetDeviceProperties", 396}}) {

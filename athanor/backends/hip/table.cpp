@@ -80,7 +80,7 @@ StreamApi load() {
   api.peer_enable = [](void* peer, unsigned flags) { return enable_peer(number_of(peer), flags); };
   api.architecture = architecture;
   if (!finder.lacking().empty()) api.missing = library.name() + " has no " + finder.lacking();
-  gpu::Finder(library).find(api.memory_info, "hipMemGetInfo");  // no harm where it is missing
+  gpu::Finder(library).find(api.memory_info, "hipMemGetInfo");  // it may be missing
   gpu::Finder graphs(library);
   graphs.find(api.capture_begin, "hipStreamBeginCapture")
       .find(api.capture_end, "hipStreamEndCapture")

@@ -35,8 +35,8 @@ void set_up_pocl() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) == get_nprocs_conf())
     setenv("POCL_AFFINITY", "1", 0);
-  // It generates code for the binary that is kept, and again, for the launch's sizes, when the kernel first
-  // runs. The first code runs as fast.
+  // PoCL generates code for the binary that is kept, and again, for the launch's sizes, when the kernel first
+  // runs. The first code is as fast.
   setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0);
 #endif
 }

@@ -68,7 +68,7 @@ struct Listed {
   cl_platform_id platform;
   cl_device_id device;
 };
-/// Every device of every platform, in order: the numbers of --device opencl:N. {} where there is no OpenCL.
+/// Every device of every platform, in order: the numbers of --device opencl:N. {} if there is no OpenCL.
 std::vector<cl_platform_id> list_platforms();
 std::vector<Listed> list();
 

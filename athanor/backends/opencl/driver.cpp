@@ -38,9 +38,9 @@ void OpenClDriver::open() {
   check(code, "use " + facts_.info.name);
 }
 
-// Where the device is the host's processor, large buffers lie on huge pages: its drivers take what malloc
-// gives, and kernels that walk many rows at once then wait for page tables (Winograd's transforms: a third
-// of the time).
+// If the device is the host's processor, large buffers lie on huge pages: its drivers take malloc's memory,
+// in which kernels that walk many rows at once wait for page tables (Winograd's transforms: a third of the
+// time).
 cl_mem OpenClDriver::create_buffer(size_t bytes, cl_int& code) {
   constexpr std::align_val_t aligned{os::huge_page};
   if (!facts_.shares_host_memory || bytes < 2 * os::huge_page)
@@ -151,7 +151,7 @@ void OpenClDriver::launch(Stream stream, const gpu::Launch& launch, Span* span) 
   if (span != nullptr) *span = {event, event};
 }
 
-// On the processor a call for each launch costs nothing beside the launch.
+// On the host's processor a call for each launch takes little time compared with the launch.
 bool OpenClDriver::captures() const {
   const char* const asked = facts_.shares_host_memory ? std::getenv("ATHANOR_REPLAY") : "1";
   return recorder_.possible() && asked != nullptr && std::string_view(asked) == "1";
@@ -178,7 +178,7 @@ Mark OpenClDriver::mark(Stream stream, bool) {
 }
 
 void OpenClDriver::wait(Stream stream, Mark mark, Stream from) {
-  // An event of another queue comes only when that queue has been told to go.
+  // An event of another queue occurs only if that queue has been flushed.
   check(api().Flush(queue_of(from)), "start a queue");
   const cl_event event = event_of(mark);
   check(api().EnqueueBarrierWithWaitList(queue_of(stream), 1, &event, nullptr), "wait for another queue");

@@ -56,7 +56,7 @@ class OpenClDriver final : public gpu::Driver {
   Recorder recorder_;
 };
 
-/// All devices, in the order of platforms. {} where there is no OpenCL.
+/// All devices, in the order of platforms. {} if there is no OpenCL.
 std::vector<std::unique_ptr<gpu::Driver>> list_devices(uint8_t provider);
 
 }  // namespace athanor::opencl

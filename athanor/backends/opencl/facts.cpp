@@ -1,4 +1,4 @@
-// What OpenCL says of a device.
+// What OpenCL reports about a device.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace athanor::opencl {
 namespace {
 
-// A number, or `otherwise` where the driver does not say.
+// A number, or `otherwise` if the driver does not report it.
 template <class T>
 T device_number(cl_device_id id, cl_device_info what, T otherwise) {
   T value{};
@@ -62,7 +62,7 @@ OpenClDriver::OpenClDriver(cl_platform_id platform, cl_device_id id, Device devi
           CL_SUCCESS &&
       extents[0] > 0)
     traits.max_group_size = std::min(traits.max_group_size, static_cast<int64_t>(extents[0]));
-  // A buffer is two arguments, it and where in it to start: see BUFFER in language/opencl.kernel.
+  // A buffer takes two arguments, itself and an offset: see BUFFER in language/opencl.kernel.
   traits.max_buffers = static_cast<int64_t>(std::clamp<size_t>(
       device_number<size_t>(id, CL_DEVICE_MAX_PARAMETER_SIZE, 1024) / (sizeof(cl_mem) + sizeof(cl_ulong)), 8,
       256));

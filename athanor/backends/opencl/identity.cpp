@@ -53,7 +53,7 @@ Identity identity_of(cl_device_id id) {
   if (tell(id, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, major) &&
       tell(id, CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV, minor))
     identity.arch = fmt::format("sm_{}{}", major, minor);
-  // Other drivers make one up.
+  // Other drivers make up a UUID.
   constexpr cl_device_info device_uuid = 0x106A;
   std::array<unsigned char, 16> uuid{};
   if (has("cl_khr_device_uuid") && tell(id, device_uuid, uuid)) identity.uuid = gpu::nvidia_uuid(uuid);

@@ -6,10 +6,10 @@
 
 namespace athanor::opencl {
 
-/// Each "" where the driver does not say.
+/// Each is "" if the driver does not report it.
 struct Identity {
   std::string pci;   // "0000:03:00.0"
-  std::string uuid;  // "GPU-6f2c9a51-...", of NVIDIA's driver, as CUDA says it
+  std::string uuid;  // "GPU-6f2c9a51-...", from NVIDIA's driver, as CUDA reports it
   std::string arch;  // "gfx1030", "sm_89"
 };
 Identity identity_of(cl_device_id id);

@@ -40,7 +40,7 @@ gpu::Module OpenClDriver::load(const std::string& binary) {
   const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
   const cl_program program = api().CreateProgramWithBinary(context_, 1, &id_, &size, &bytes, &status, &code);
   if (code != CL_SUCCESS || status != CL_SUCCESS) return nullptr;
-  // A driver may refuse what it wrote before an update: then the source is compiled again.
+  // A driver may refuse a binary that it wrote before an update: then the source is compiled again.
   if (api().BuildProgram(program, 1, &id_, compile_options, nullptr, nullptr) == CL_SUCCESS) return program;
   api().ReleaseProgram(program);
   return nullptr;

@@ -14,24 +14,24 @@ namespace athanor::opencl {
 struct Recording {
   cl_command_buffer_khr commands;
   std::vector<cl_kernel> kernels = {};  // of the commands
-  cl_event last = nullptr;              // when they ran last
+  cl_event last = nullptr;              // of their last run
 };
 
 class Recorder {
  public:
-  /// Of a device whose driver has the extension, for queues in order; else none of it may be called.
+  /// If the driver lacks the extension for in-order queues, possible() is false: call nothing else then.
   Recorder(cl_platform_id platform, cl_device_id id);
   bool possible() const { return enqueue_ != nullptr; }
 
-  // Each gives OpenCL's code. Another thread may not call those of the same queue meanwhile.
+  // Each returns OpenCL's code. Meanwhile no other thread may call them for the same queue.
   cl_int begin(cl_command_queue queue);
   /// Whether launches of the queue are kept now.
   bool records(cl_command_queue queue) const { return open_.contains(queue); }
   /// Replaces the kernel by one for the next command alone. PoCL 3.1 reads a kernel's arguments when a
-  /// command is replayed, and the kernel has been launched with others by then.
+  /// command is replayed, and the kernel has been launched with other arguments by then.
   cl_int make_own(cl_command_queue queue, cl_kernel& kernel, const std::string& name);
   cl_int add(cl_command_queue queue, cl_kernel kernel, const size_t* all, const size_t* group);
-  /// nullptr where the driver refuses.
+  /// nullptr if the driver refuses.
   gpu::Captured end(cl_command_queue queue);
   cl_int replay(cl_command_queue queue, gpu::Captured captured) const;
   void release(gpu::Captured captured) const noexcept;

@@ -1,5 +1,5 @@
-// What an OpenCL device may multiply with, and how many of its units hold a group: what vendors' extensions
-// tell.
+// What vendors' extensions report about an OpenCL device: the matrix units that it may have, and the number
+// of its compute units.
 #pragma once
 #include "athanor/backends/opencl/api.h"  // first: it sets the version of OpenCL
 
@@ -9,10 +9,11 @@
 
 namespace athanor::opencl {
 
-/// Of a GPU: those that are to be tried.
+/// For a GPU: the matrix units to try.
 std::vector<MatrixUnit> units_to_try(cl_device_id id);
 
-/// What holds a group and its local memory. Intel's drivers count vector engines, of which it has several.
+/// How many units hold a group and its local memory. Intel's drivers count vector engines instead, of which
+/// such a unit has several.
 cl_uint compute_units_of(cl_device_id id);
 
 }  // namespace athanor::opencl

@@ -16,7 +16,7 @@ using gpu::BlasLtApi;
 std::string name_of_cublas_algorithm(const BlasLtApi& api, const void* algorithm) {
   enum : int { id = 0, tile = 1, splits = 2, swizzling = 4, option = 5, stages = 6, inner = 7, cluster = 8 };
   const auto value = [&](int attribute) {
-    uint32_t number = 0;  // some have 16 bits
+    uint32_t number = 0;  // some attributes have 16 bits
     size_t written = 0;
     const bool narrow = attribute == inner || attribute == cluster;
     const int code = api.configuration(algorithm, attribute, &number, narrow ? 2 : 4, &written);
@@ -67,7 +67,7 @@ BlasLtApi read_cublas_lt(const os::Library& library) {
       .find(api.configuration, "cublasLtMatmulAlgoConfigGetAttribute");
   gpu::require_functions(finder, library);
   api.name_algorithm = name_of_cublas_algorithm;
-  // 130100; before CUDA 12, 11603.
+  // 130100 is 13.1.0; before CUDA 12, 11603 is 11.6.3.
   const auto number = static_cast<int>(version());
   const int major = number >= 100000 ? number / 10000 : number / 1000;
   api.version = number >= 100000 ? gpu::version_text(major, number / 100 % 100, number % 100)

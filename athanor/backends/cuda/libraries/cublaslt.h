@@ -5,7 +5,7 @@
 
 namespace athanor::cuda {
 
-/// Throws Error(device) for a library that is too old, or lacks a function.
+/// Throws Error(device) if the library is too old or lacks a function.
 gpu::BlasLtApi read_cublas_lt(const os::Library& library);
 
 }  // namespace athanor::cuda

@@ -19,7 +19,7 @@ namespace {
 using gpu::Description;
 using gpu::LibraryConv;
 
-constexpr size_t most_conv_kernels = 3;                     // of one request: each is timed
+constexpr size_t most_conv_kernels = 3;                     // for one request: each is timed
 constexpr size_t most_conv_workspace = size_t{256} << 20U;  // bytes
 
 void check_cudnn(int code, const char* doing) {
@@ -43,7 +43,7 @@ int type_of(DType dtype) {
   }
 }
 
-// The handle belongs to a stream at a time.
+// The handle is used with one stream at a time.
 struct Handle {
   void* handle = nullptr;
   std::mutex mutex;
@@ -83,7 +83,7 @@ class Convolution {
     size_t workspace;
     std::string problem = {};  // why it is not used
   };
-  /// Those to use are deterministic: a run that is resumed gives the same numbers.
+  /// Ways without a problem are deterministic, so that a resumed run computes the same numbers.
   std::vector<Way> ways() const {
     constexpr int most = 16;
     std::array<CudnnFound, most> found{};
@@ -103,7 +103,7 @@ class Convolution {
         ways.push_back({one.algorithm, 0, "gives other bits each time"});
         continue;
       }
-      // Of the algorithm with the arithmetic that the convolution was described with.
+      // The workspace of the algorithm with the arithmetic in the convolution's description.
       if (direction_.workspace(handle_.handle, at(0), at(1), convolution_.get(), at(2), one.algorithm,
                                &bytes) != 0)
         continue;
@@ -155,7 +155,7 @@ class Convolution {
                              cudnn_cross_correlation, type_of(f64_ ? DType::f64 : DType::f32)),
         "describe a convolution");
     check_cudnn(api_.set_groups(made, conv_.groups), "describe groups");
-    // Of f32, the default would multiply in tf32.
+    // For f32, the default would multiply in tf32.
     const bool narrow = size_of(request.output().dtype) == 2;
     check_cudnn(api_.set_math(made, narrow         ? cudnn_matrix_units
                                     : request.tf32 ? cudnn_default_math
@@ -192,7 +192,7 @@ class Cudnn final : public gpu::KernelLibrary {
     try {
       made = std::make_shared<const Convolution>(api_, handle_, *conv, request);
     } catch (const Error&) {
-      return {};  // a convolution that it does not know
+      return {};  // cuDNN does not support this convolution
     }
     std::vector<gpu::LibraryKernel> kernels;
     for (const Convolution::Way& way : made->ways())
@@ -248,12 +248,12 @@ CudnnApi read_cudnn(const os::Library& library) {
       .find(api.weights.workspace, "cudnnGetConvolutionBackwardFilterWorkspaceSize")
       .find(api.weights.run, "cudnnConvolutionBackwardFilter");
   gpu::require_functions(finder, library);
-  // 91300; before version 9, 8907.
+  // 91300 is 9.13.0; before version 9, 8907 is 8.9.7.
   const auto number = static_cast<int>(version());
   const bool wide = number >= 90000;
   api.version = wide ? gpu::version_text(number / 10000, number / 100 % 100, number % 100)
                      : gpu::version_text(number / 1000, number / 100 % 10, number % 100);
-  constexpr int oldest = 8000;  // whose arithmetic can be said: FMA only
+  constexpr int oldest = 8000;  // older versions cannot be told to use FMA only
   if (number < oldest)
     throw Error(ErrorCode::device, fmt::format("version {} is too old: 8 is needed", api.version));
   return api;

@@ -24,7 +24,7 @@ enum CudnnNumber : int {
   cudnn_not_deterministic = 0,
 };
 
-/// cudnnConvolutionFwdAlgoPerf_t, and those of the other directions.
+/// cudnnConvolutionFwdAlgoPerf_t, and the same types of the other directions.
 struct CudnnFound {
   int algorithm, status;
   float milliseconds;
@@ -50,8 +50,8 @@ struct CudnnApi {
   int (*set_groups)(void*, int groups) = nullptr;
   int (*destroy_convolution)(void*) = nullptr;
 
-  /// Of one direction. Tensors are named by their places: forward x, w, y; of the images' gradient w, y, x;
-  /// of the weights' x, y, w.
+  /// The functions of one direction. `first`, `second` and `result` are x, w, y forward; w, y, x for the
+  /// images' gradient; x, y, w for the weights' gradient.
   struct Direction {
     int (*choose)(void* handle, void* first, void* second, void* convolution, void* result, int most,
                   int* count, void* found) = nullptr;
@@ -64,11 +64,10 @@ struct CudnnApi {
   Direction forward, images, weights;
 };
 
-/// Throws Error(device) for a library that is too old, or lacks a function.
+/// Throws Error(device) if the library is too old or lacks a function.
 CudnnApi read_cudnn(const os::Library& library);
 
-/// `tf32`: whether the device multiplies in tf32. Throws Error(device) where the current device cannot be
-/// used.
+/// `tf32`: whether the device multiplies in tf32. Throws Error(device) if the current device cannot be used.
 std::unique_ptr<gpu::KernelLibrary> make_cudnn(const CudnnApi& api, bool tf32);
 
 }  // namespace athanor::cuda

@@ -12,21 +12,21 @@ namespace athanor::gpu {
 struct BlasProduct {
   struct Matrix {
     int buffer = 0;
-    int64_t rows = 0, columns = 0;  // as they lie in memory: of the transposed matrix, if it is one
+    int64_t rows = 0, columns = 0;  // as stored: those of the transposed matrix, if it is one
     bool transposed = false;
     int64_t leading = 0;  // elements from one column to the next
-    int64_t batch = 0;    // and from one matrix to the next; 0: one for all
+    int64_t batch = 0;    // elements from one matrix to the next; 0: one for all
   };
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Matrix a, b, c;
-  int bias_buffer = -1;  // of a vector [m] that is added to each column; -1: none
+  int bias_buffer = -1;  // a vector [m] that is added to each column; -1: none
 };
 
-/// The product of a batch_matmul with these operands, whose dtypes are all the output's; {} where the strides
-/// are none that BLAS knows, or an extent does not fit 32 bits.
+/// The product that a batch_matmul computes, if all operands have the output's dtype. {} for other dtypes,
+/// for strides or an epilogue that BLAS does not support, and if an extent does not fit 32 bits.
 std::optional<BlasProduct> blas_product(const KernelRequest& request);
 
-/// The numbers by which CUDA's and HIP's libraries call dtypes (cudaDataType, hipDataType); -1 for others.
+/// The number of a dtype in CUDA's and HIP's libraries (cudaDataType, hipDataType); -1 for other dtypes.
 int data_type_number(DType dtype);
 
 }  // namespace athanor::gpu

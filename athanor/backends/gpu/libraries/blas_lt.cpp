@@ -15,7 +15,7 @@
 namespace athanor::gpu {
 namespace {
 
-constexpr int most_kernels = 3;                    // of one request: each is timed
+constexpr int most_kernels = 3;                    // for one request: each is timed
 constexpr uint64_t most_workspace = 32ULL << 20U;  // bytes
 constexpr size_t vector_alignment = 16;            // of a bias
 
@@ -25,7 +25,7 @@ void check_lt(const BlasLtApi& api, int code, const char* doing) {
                 "ATHANOR_DISABLE=libraries computes without it");
 }
 
-// 2 and 4: a bit for each thing that is done after the product, in both libraries.
+// A bit for each operation after the product, the same in both libraries.
 std::optional<uint32_t> epilogue_of(const KernelRequest& request) {
   constexpr uint32_t nothing = 1, relu = 2, bias = 4;
   const auto epilogue = simple_epilogue(request);
@@ -57,7 +57,7 @@ class LtProduct {
     set(api.description.epilogue, epilogue);
     if (product.bias_buffer < 0) return;
     set(api.description.bias_type, type_);
-    // Only its alignment counts before the product runs.
+    // Only the pointer's alignment counts before the product runs.
     set(api.description.bias_pointer, reinterpret_cast<const void*>(scratch_alignment));
   }
 
@@ -65,7 +65,7 @@ class LtProduct {
     std::vector<std::byte> algorithm;
     size_t workspace = 0;
   };
-  /// {} for a product that the library does not know.
+  /// {} for a product that the library does not support.
   std::vector<Found> find(const KernelRequest& request) const {
     const Description preference = make_preference(request);
     // {algorithm, size_t workspace, int state, float waves, int reserved[4]}
@@ -95,7 +95,7 @@ class LtProduct {
     const auto at = [&](int buffer) { return buffers[static_cast<size_t>(buffer)]; };
     const void* alpha = f64_ ? static_cast<const void*>(&one) : &one_f32;
     const void* beta = f64_ ? static_cast<const void*>(&zero) : &zero_f32;
-    const std::scoped_lock lock(mutex_);  // the place of the bias is part of the description
+    const std::scoped_lock lock(mutex_);  // the address of the bias is part of the description
     if (product_.bias_buffer >= 0) set(api_.description.bias_pointer, at(product_.bias_buffer));
     check_lt(api_,
              api_.multiply(handle_, what_.get(), alpha, at(product_.a.buffer), a_.get(),
@@ -140,7 +140,7 @@ class LtProduct {
     void* made = nullptr;
     check_lt(api_, api_.make_preference(&made), "take a preference");
     const auto set_one = [&](int attribute, auto value) {
-      // One that this version does not know is only a wish.
+      // A preference is only a wish: this version may not know it.
       if (attribute >= 0) api_.set_preference(made, attribute, &value, sizeof value);
     };
     set_one(api_.preference.workspace, most_workspace);

@@ -27,11 +27,11 @@ struct BlasLtApi {
   } layout;
   struct {
     int workspace;
-    int reductions = -1;   // which ways to add parts of k are allowed; -1: cannot be said
-    int alignment_a = -1;  // of a, b, c and d in turn; -1: cannot be said
+    int reductions = -1;   // which ways to add parts of k are allowed; -1: cannot be set
+    int alignment_a = -1;  // those of b, c and d follow; -1: cannot be set
   } preference;
-  int reduced_in_compute_type = 0;  // parts of k are added in scratch memory, in the type that is computed in
-  int invalid_value, not_supported;  // codes of a problem that it has no kernel for
+  int reduced_in_compute_type = 0;   // parts of k are added in scratch memory, in the compute type
+  int invalid_value, not_supported;  // codes for a problem that it has no kernel for
   size_t algorithm_bytes;            // of an algorithm's description
 
   // Functions. They return 0 if all went well.
@@ -53,14 +53,13 @@ struct BlasLtApi {
                   void* stream) = nullptr;
   /// Reads the version, if the library needs a handle for that; else nullptr.
   std::function<std::string(void* handle)> read_version = nullptr;
-  /// "algorithm 66 tile 20", which is the same in every process; nullptr: the place in the list is the name.
+  /// "algorithm 66 tile 20", the same in every process; nullptr: the position in the list is the name.
   std::string (*name_algorithm)(const BlasLtApi& api, const void* algorithm) = nullptr;
   int (*configuration)(const void* algorithm, int attribute, void* value, size_t bytes,
                        size_t* written) = nullptr;  // for name_algorithm
 };
 
-/// Throws Error(device) where the current device cannot be used. `tf32`: whether the device multiplies in
-/// tf32.
+/// Throws Error(device) if the current device cannot be used. `tf32`: whether the device multiplies in tf32.
 std::unique_ptr<KernelLibrary> make_blas_lt(const BlasLtApi& api, bool tf32);
 
 }  // namespace athanor::gpu

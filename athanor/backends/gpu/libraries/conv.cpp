@@ -15,7 +15,7 @@ std::optional<LibraryConv::Tensor> tensor_of(const OperandDesc& operand, int buf
     const int64_t extent = operand.shape[axis], stride = operand.strides[i];
     if (extent > 1 && (stride <= 0 || stride > INT32_MAX)) return {};
     tensor.extents[i] = static_cast<int>(extent);
-    // A stride along one element may be anything; libraries expect that of a dense tensor.
+    // A stride along one element may be anything; libraries expect the stride of a dense tensor.
     tensor.strides[i] = static_cast<int>(extent > 1 ? stride : contiguous_strides(operand.shape)[i]);
   }
   return tensor;

@@ -21,8 +21,8 @@ struct LibraryConv {
   int groups = 1;
 };
 
-/// Of conv2d and its two gradients without an epilogue, whose operands have one dtype; {} for others, and
-/// where a number does not fit 32 bits or an image repeats elements.
+/// The convolution of a conv2d, or of one of its two gradients, without an epilogue and with operands of one
+/// dtype. {} for other requests, and if a number does not fit 32 bits or an image repeats elements.
 std::optional<LibraryConv> library_conv(const KernelRequest& request);
 
 }  // namespace athanor::gpu

@@ -40,7 +40,7 @@ gpu::BlasLtApi read_hipblas_lt(const os::Library& library) {
       .find(api.find, "hipblasLtMatmulAlgoGetHeuristic")
       .find(api.multiply, "hipblasLtMatmul");
   gpu::require_functions(finder, library);
-  // It asks for a handle, which needs a device, and does not look at it.
+  // The function takes a handle, which needs a device, but does not use it.
   api.read_version = [version](void* handle) {
     int number = 0;
     version(handle, &number);
@@ -55,7 +55,7 @@ std::unique_ptr<gpu::KernelLibrary> open_hipblas_lt(const gpu::Facts& device) {
   static const os::Library library = gpu::load_kernel_library("hipBLASLt", device.release);
   static const gpu::BlasLtApi api = read_hipblas_lt(library);
   gpu::require_kernels_for(device, library, "hipblaslt/library", "HIPBLASLT_TENSILE_LIBPATH");
-  // The xf32 of gfx942; the next generation has it no more.
+  // The xf32 of gfx942, which the next generation lacks.
   return gpu::make_blas_lt(api, gpu::architecture_of(device).starts_with("gfx942"));
 }
 

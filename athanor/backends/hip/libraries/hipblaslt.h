@@ -5,7 +5,7 @@
 
 namespace athanor::hip {
 
-/// Throws Error(device) for a library that lacks a function.
+/// Throws Error(device) if the library lacks a function.
 gpu::BlasLtApi read_hipblas_lt(const os::Library& library);
 
 }  // namespace athanor::hip

@@ -19,7 +19,7 @@ namespace {
 using gpu::Description;
 using gpu::LibraryConv;
 
-constexpr size_t most_conv_kernels = 3;                     // of one request: each is timed
+constexpr size_t most_conv_kernels = 3;                     // for one request: each is timed
 constexpr size_t most_conv_workspace = size_t{256} << 20U;  // bytes
 
 void check_miopen(int code, const char* doing) {
@@ -37,7 +37,7 @@ int miopen_type(DType dtype) {
     case DType::bf16:
       return miopen_bf16;
     default:
-      return -1;  // f64 is only partly there
+      return -1;  // f64 is supported only partly
   }
 }
 
@@ -47,7 +47,7 @@ std::string word_for(int algorithm) {
   return i < words.size() && *words[i] != 0 ? fmt::format(" {}", words[i]) : "";
 }
 
-// The handle belongs to a stream at a time.
+// The handle is used with one stream at a time.
 struct Handle {
   void* handle = nullptr;
   std::mutex mutex;
@@ -79,7 +79,7 @@ class Convolution {
     }
   }
 
-  /// By their estimated time; those that need too much memory are behind the others.
+  /// In the order of their estimated time; those that need too much memory come after the others.
   std::vector<MiopenSolution> solutions() const {
     const std::scoped_lock lock(handle_.mutex);
     size_t count = 0;
@@ -138,7 +138,7 @@ class Convolution {
                                       miopen_cross_correlation),
                  "describe a convolution");
     check_miopen(api_.set_groups(made, conv.groups), "describe groups");
-    // A run that is resumed gives the same numbers.
+    // So that a resumed run computes the same numbers.
     check_miopen(api_.set_attribute(made, miopen_deterministic, 1),
                  "be told to give the same numbers each time");
     return description;
@@ -168,7 +168,7 @@ class Miopen final : public gpu::KernelLibrary {
     try {
       made = std::make_shared<const Convolution>(api_, handle_, *conv, dtype);
     } catch (const Error&) {
-      return {};  // a convolution that it does not know
+      return {};  // MIOpen does not support this convolution
     }
     std::vector<gpu::LibraryKernel> kernels;
     for (const MiopenSolution& one : made->solutions())

@@ -1,5 +1,5 @@
 // MIOpen's functions for convolutions, in immediate mode: solutions are chosen by their estimated time, and
-// compiled apart from running. Types are those of miopen.h, which need not be installed: handles and
+// are compiled before they run. Types are those of miopen.h, which need not be installed: handles and
 // descriptors are pointers, enums are ints.
 #pragma once
 #include <cstddef>
@@ -42,8 +42,8 @@ struct MiopenApi {
   int (*set_attribute)(void*, int attribute, int value) = nullptr;
   int (*destroy_convolution)(void*) = nullptr;
 
-  /// Of one direction. Tensors are named by their places: forward w, x, y; of the images' gradient y, w, x;
-  /// of the weights' y, x, w.
+  /// The functions of one direction. `first`, `second` and `result` are w, x, y forward; y, w, x for the
+  /// images' gradient; y, x, w for the weights' gradient.
   struct Direction {
     int (*count)(void* handle, void* first, void* second, void* convolution, void* result,
                  size_t* count) = nullptr;
@@ -60,10 +60,10 @@ struct MiopenApi {
   Direction forward, images, weights;
 };
 
-/// Throws Error(device) for a library that is too old, or lacks a function.
+/// Throws Error(device) if the library lacks a function, for example because it is too old.
 MiopenApi read_miopen(const os::Library& library);
 
-/// Throws Error(device) where it cannot be used with the current device.
+/// Throws Error(device) if it cannot be used with the current device.
 std::unique_ptr<gpu::KernelLibrary> make_miopen(const MiopenApi& api);
 
 }  // namespace athanor::hip

@@ -76,7 +76,7 @@ class Rocblas final : public gpu::KernelLibrary {
   }
 
  private:
-  // Without buffers while its need of memory is asked.
+  // `buffers` is empty in a query for the memory that the product needs.
   int multiply(const BlasProduct& p, DType dtype, std::span<void* const> buffers) const {
     constexpr double one = 1, zero = 0;
     constexpr float one_f32 = 1, zero_f32 = 0;

@@ -37,10 +37,10 @@ struct RocblasApi {
                   int32_t solution, uint32_t flags) = nullptr;
 };
 
-/// Throws Error(device) for a library that lacks a function.
+/// Throws Error(device) if the library lacks a function.
 RocblasApi read_rocblas(const os::Library& library);
 
-/// Throws Error(device) where it cannot be used with the current device.
+/// Throws Error(device) if it cannot be used with the current device.
 std::unique_ptr<gpu::KernelLibrary> make_rocblas(const RocblasApi& api);
 
 }  // namespace athanor::hip
