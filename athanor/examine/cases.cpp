@@ -12,7 +12,7 @@ namespace {
 
 bool has_cases(const Op& op) { return op.prim != Prim::input && !op.cases.empty() && op.reference; }
 
-// f32 where the op takes it.
+// f32 if the op takes it.
 DType usual_dtype(const Op& op) {
   const bool f32 = std::ranges::find(op.dtypes, DType::f32) != op.dtypes.end();
   return f32 ? DType::f32 : op.dtypes.front();
@@ -26,7 +26,7 @@ Asked of(const char* op, std::vector<Sample> inputs, Attrs attrs = {}, DType dty
   return {&find_op(op), {std::move(inputs), std::move(attrs)}, dtype, 0};
 }
 
-// Numbers that many ops are asked for. Some are negative, so that logarithms and roots give NaN there, as
+// Inputs that many ops share. Some numbers are negative, so that logarithms and roots return NaN there, as
 // they should.
 struct Numbers {
   Sample sample;
@@ -64,8 +64,8 @@ void add_floats(std::vector<Asked>& all) {
   for (const DType dtype : all_dtypes()) all.push_back(on(find_op("cast"), {first(f32)}, {{"dtype", dtype}}));
 }
 
-// One loop over all other types: choices by one condition, which keep the types together, sums, conversions
-// to floats; and the ops of integers.
+// One loop over all other types: selections by one condition (which keep the types in one loop), sums, and
+// conversions to f32. Also the ops of integers.
 void add_other_types(std::vector<Asked>& all) {
   std::vector<DType> dtypes = all_dtypes();
   std::erase(dtypes, DType::f32);
@@ -86,7 +86,7 @@ std::vector<Asked> primitives() {
   for (const char* name : {"sum", "prod", "reduce_max", "reduce_min"})
     all.push_back(on(find_op(name), {first(DType::f32, {12, 25})}, {{"axes", Ints{1}}}));
   all.push_back(on(find_op("argmax"), {first(DType::f32, {12, 25})}, {{"axis", int64_t{1}}}));
-  std::set<Prim> asked{Prim::none, Prim::batch_matmul, Prim::cumsum};  // the last two as products and loops
+  std::set<Prim> asked{Prim::none, Prim::batch_matmul, Prim::cumsum};  // the last two are in other parts
   for (const Asked& one : all) asked.insert(one.op->prim);
   for (const Op* op : all_ops())
     if (has_cases(*op) && !asked.contains(op->prim)) all.push_back(own_case(*op, 0, usual_dtype(*op)));
@@ -94,8 +94,8 @@ std::vector<Asked> primitives() {
 }
 
 // Fused loops by how they walk their elements: each element, rows, columns, few long rows in parts, an axis
-// in the middle, several axes, one row for all. The training step has rows with a result an element beside
-// the sums (softmax).
+// in the middle, several axes, one row for all. The training step has rows with a result for each element
+// besides the sums (softmax).
 std::vector<Asked> loops() {
   const auto axes = [](const Ints& a) { return Attrs{{"axes", a}}; };
   return {of("add", {{{100'003}}, {{100'003}}}),
@@ -137,7 +137,7 @@ std::vector<Asked> convolutions() {
   return all;
 }
 
-// Convolutions' gradients for images, and average pooling. The convolution is a small one, for its kernel is
+// Convolutions' gradients for images, and average pooling. The convolution is small, because its kernel is
 // like the forward one's and as slow to compile.
 std::vector<Asked> gradients_for_images() {
   using namespace examined;
@@ -177,7 +177,7 @@ std::vector<Asked> further_kernels(const std::vector<AskedPart>& parts) {
   return all;
 }
 
-// Every case in the usual dtype, the first in each other.
+// Every case in the usual dtype, and the first case in each other dtype.
 std::vector<Asked> whole(const Op& op) {
   std::vector<Asked> all;
   for (size_t i = 0; i < op.cases.size(); ++i) all.push_back(own_case(op, i, usual_dtype(op)));

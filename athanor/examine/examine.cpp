@@ -19,8 +19,8 @@
 namespace athanor {
 namespace {
 
-// In a thread of its own: evaluation takes along what is pending, and the caller's is not ours; options and
-// cached plans are a thread's, too.
+// The caller's thread has pending tensors, which an evaluation would include, and options and cached plans of
+// its own.
 void in_its_own_thread(const std::function<void()>& work) {
   std::exception_ptr failure;
   std::thread thread([&] {
@@ -44,8 +44,8 @@ void run_part(const ExaminationPart& part, Device device, Examination& verdict) 
   }
 }
 
-// For programs that know nothing better: in this process. Each part is marked before it begins. A mark that
-// is still there means that the program ended while the device computed this part.
+// The default examiner, in this process. Each part is marked before it begins. A mark that is still there
+// means that the program ended while the device computed this part.
 Examination examine_here(Device device) {
   KernelCache& cache = KernelCache::instance();
   const std::string key = "examination|" + examination_key(device);
@@ -104,7 +104,7 @@ Examination examine(Device device, const ExamineOptions& options) {
     for (size_t i = 0; i < parts.size(); ++i) {
       if (options.progress) options.progress(parts[i].name, i + 1, parts.size());
       run_part(parts[i], device, verdict);
-      if (!options.whole && !verdict.right()) break;  // it is refused already
+      if (!options.whole && !verdict.right()) break;  // the device is refused already
     }
   });
   verdict.seconds = seconds_since(start);
@@ -116,7 +116,7 @@ std::vector<std::vector<std::string>> examination_groups(size_t most, bool whole
     std::vector<std::string> parts;
     double work = 0;
   };
-  std::vector<Group> together;  // by shared kernels
+  std::vector<Group> together;  // parts that share kernels
   for (const ExaminationPart& part : examination_parts(whole)) {
     const auto with = std::ranges::find_if(together, [&](const Group& group) {
       return std::ranges::find(group.parts, part.shares_kernels_with) != group.parts.end();

@@ -26,7 +26,7 @@ struct ExamineOptions {
 /// verdict.
 Examination examine(Device device, const ExamineOptions& options = {});
 
-/// The names of an examination's parts, in at most so many groups that processes can examine side by side in
+/// The names of an examination's parts, in at most `most` groups, which processes can examine side by side in
 /// about the same time. No kernel is compiled twice.
 std::vector<std::vector<std::string>> examination_groups(size_t most, bool whole = false);
 

@@ -135,7 +135,7 @@ class GpuWorker final : public Worker {
     const int64_t group = std::min(access_.traits.grain->side_by_side, access_.traits.max_group_size);
     const auto words = static_cast<int64_t>(block.bytes() / 4);
     Defines defines;
-    // A program has one kernel: it is kept by its text.
+    // A program has one kernel: programs are kept by their text.
     defines.set("FILL", int64_t{name == "memory_fill" ? 1 : 0});
     defines.set("KIND", int64_t{pattern.kind})
         .set("PATTERN", fmt::format("{}u", pattern.value))

@@ -11,7 +11,7 @@
 namespace athanor {
 namespace {
 
-// OpenCL lets a device's pow be off by 16 units in the last place, where the tests allow a few.
+// OpenCL lets a device's pow be off by 16 units in the last place; the tests allow a few.
 constexpr double slack = 8;
 
 bool can_f64(Device device) {
@@ -43,15 +43,15 @@ Tensor result_of(const FilledCase& c, Device device, Inputs& known) {
   return apply(c.op, inputs, c.spec.attrs);
 }
 
-// All cases as one plan: kernels are compiled side by side. Where that fails, each by itself, to name the one
-// that does.
+// Runs all cases as one plan, so that kernels are compiled side by side. If that fails, runs each by itself,
+// to name the one that fails.
 void check_together(Device device, const std::vector<FilledCase>& cases, Examination& verdict) {
   try {
     std::vector<Tensor> results;
     Inputs inputs(device);
     for (const FilledCase& c : cases) results.push_back(result_of(c, device, inputs));
     eval(results);
-    std::vector<HostArray> found;  // all before the first is judged: reading may fail too
+    std::vector<HostArray> found;  // all are read before the first is judged: reading may fail too
     for (const Tensor& result : results) found.push_back(result.to_host());
     for (size_t i = 0; i < cases.size(); ++i) {
       ++verdict.checks;

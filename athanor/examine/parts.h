@@ -11,7 +11,7 @@ namespace athanor {
 struct ExaminationPart {
   std::string name;  // "convolutions", "conv2d"
   std::function<void(Device, Examination&)> run;
-  double work = 0;  // seconds that PoCL compiles its kernels for on one core; 0 if nobody needs to know
+  double work = 0;  // seconds in which PoCL compiles its kernels on one core; 0: not measured
   std::string shares_kernels_with = {};  // the name of an earlier part
 };
 

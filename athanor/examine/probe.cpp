@@ -84,7 +84,7 @@ std::vector<std::string> causes_of(const FoundDevice& device, const std::string&
   return causes;
 }
 
-// Seconds of the fastest kernel, which is remembered.
+// Seconds of the fastest kernel. The choice is remembered.
 double seconds_of(Device device, const KernelRequest& request, const TuningProgress& progress) {
   Backend& backend = backend_of(device);
   const std::vector<Candidate> candidates = backend.candidates(device.index, request);

@@ -17,8 +17,8 @@ struct Measurement {
   /// counts as two operations), f32_product_tflops and the same for f16 and bf16 (the fastest matrix
   /// product), bandwidth_gb_s (copies: bytes read and written), cache_bandwidth_gb_s, to_device_gb_s,
   /// from_device_gb_s, launch_us (one after another), round_trip_us (launched and waited for),
-  /// matrix_units_found (that Athanor's kernels use; where no driver says which there are, those that
-  /// multiplied right when they were tried)
+  /// matrix_units_found (those that Athanor's kernels use; if no driver reports them, those that multiplied
+  /// right when they were tried)
   std::string property;
   double value = 0;
   std::string how;      // in a few words

@@ -96,7 +96,7 @@ class Prober {
     double rate = 0;
     try {
       rate = measured(1);
-    } catch (const Error&) {  // a driver that has the extension, but not for this version of the language
+    } catch (const Error&) {  // the driver has the extension, but not for this version of the language
       rate = measured(0);
     }
     float by_dot = 0;

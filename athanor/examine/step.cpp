@@ -30,7 +30,7 @@ std::vector<Named> step_on(Device device) {
   };
   using namespace examined;
   const int64_t features = maps * pooled * pooled;
-  // The logits are about 1, so that the loss depends on each: where one is much larger, others do not matter.
+  // The logits are about 1, so that the loss depends on each: a much larger one would hide the others.
   const Tensor x = on({batch, channels, size, size}, 1);
   std::vector<Tensor> parameters{on({maps, channels, window, window}, 2), on({maps, 1, 1}, 3),
                                  on({classes, features}, 4, 0.03), on({classes}, 5)};

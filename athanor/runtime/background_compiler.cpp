@@ -39,24 +39,24 @@ void compile(const Job& job) {
   try {
     job.candidate.kernel->prepare();
   } catch (const Error&) {
-    // It is dropped, with this reason, when it is tried.
+    // The kernel is dropped, with this reason, when it is tried.
   } catch (const Interrupted&) {
-    // This compiler is to end.
+    // This compiler was told to end.
   }
   cache.unmark(key, job.candidate.name);
 }
 
-// Threads that compile for nobody any more.
+// Threads whose compiler is gone.
 class LeftBehind {
  public:
-  // It is never destroyed: they may still be there when the program ends.
+  // Never destroyed: threads may still run when the program ends.
   static LeftBehind& instance() {
     static LeftBehind& all = *new LeftBehind;
     return all;
   }
 
   void add(std::thread thread, const std::string& what) {
-    // What they use would otherwise be destroyed around them.
+    // Otherwise the end of the program would destroy what they use.
     static const int waits = std::atexit([] { instance().wait(); });
     static_cast<void>(waits);
     const std::scoped_lock lock(mutex_);
@@ -101,7 +101,7 @@ struct BackgroundCompiler::Shared {
   double seconds = 0;
   std::atomic<size_t> allowed = 1;
   std::map<std::thread::id, std::thread> threads = {};
-  std::thread ended = {};  // the last that did; it has joined the one before
+  std::thread ended = {};  // the last thread that ended; it has joined the one before
 };
 
 BackgroundCompiler::BackgroundCompiler(std::chrono::milliseconds patience)
@@ -168,7 +168,7 @@ size_t BackgroundCompiler::threads() {
 bool BackgroundCompiler::work(Shared& all) {
   const auto me = std::this_thread::get_id();
   os::yield_to_others();
-  const FinishScope finishing;  // a request to stop is the run's, and ends it with all it has
+  const FinishScope finishing;  // requests to stop are for the run, which ends this thread
   const std::stop_token stop = all.stop.get_token();
   const CompileApartScope apart(stop);
   std::unique_lock lock(all.mutex);

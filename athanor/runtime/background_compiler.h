@@ -15,35 +15,35 @@ namespace athanor {
 /// and never again if that ends the program too. Faults of a kernel are found when it is tried.
 class BackgroundCompiler {
  public:
-  /// A thread ends after so long without work, and the process with it that compiles for it.
+  /// After `patience` without work, a thread ends, and so does the process that compiles for it.
   explicit BackgroundCompiler(std::chrono::milliseconds patience = std::chrono::seconds(5));
-  /// Drops the kernels that are not begun, and ends the processes that compile others. What is compiled in
-  /// this process cannot be stopped: after two seconds it is left behind, see compilers_left_behind().
+  /// Drops the kernels that are not begun, and ends the processes that compile others. Compiling in this
+  /// process cannot be stopped: after two seconds its thread is left behind, see compilers_left_behind().
   ~BackgroundCompiler();
   BackgroundCompiler(const BackgroundCompiler&) = delete;
   BackgroundCompiler& operator=(const BackgroundCompiler&) = delete;
 
-  /// From now on so many may compile at once.
+  /// Sets how many threads may compile at once from now on.
   void allow(size_t threads);
   /// `problem`: its key.
   void add(const std::string& problem, const Candidate& candidate);
   bool is_done(const std::string& problem, const Candidate& candidate);
   bool is_idle() { return waiting() == 0; }
-  /// How many are not done yet.
+  /// How many kernels are not done yet.
   size_t waiting();
   /// Drops the kernels of a problem that were added and are not begun.
   void drop(const std::string& problem);
   /// Seconds spent compiling so far.
   double seconds();
-  /// How many threads there are, with those that have ended and hold a stack.
+  /// How many threads there are, including one that has ended but still holds its stack.
   size_t threads();
 
  private:
   struct Shared;
-  /// Of a thread, until it has nothing to do. Returns whether it was left behind.
+  /// Runs in a thread, until it has nothing to do. Returns whether the thread was left behind.
   static bool work(Shared& all);
 
-  std::shared_ptr<Shared> shared_;  // with threads that may outlive this
+  std::shared_ptr<Shared> shared_;  // shared with threads that may outlive this
 };
 
 /// How many kernels are still being compiled for compilers that are gone. A program that ends by exit() waits

@@ -19,9 +19,9 @@ namespace {
 struct Found {
   Node* node;
   bool has_value;
-  int place = -1;           // in the order that is computed
+  int place = -1;           // in the order of computing
   int edges = 0;            // that lead here
-  int owners = 0;           // all who keep it alive
+  int owners = 0;           // all references that keep it alive
   uint32_t first_edge = 0;  // to its inputs
 };
 
@@ -54,7 +54,7 @@ class Search {
     for (size_t i = 0; i < found.size(); ++i) slot_of(found[i].node) = static_cast<uint32_t>(i + 1);
   }
 
-  std::vector<uint32_t> slots_ = std::vector<uint32_t>(8192);  // a node's number and 1; 0: none
+  std::vector<uint32_t> slots_ = std::vector<uint32_t>(8192);  // a node's number plus 1; 0: none
 };
 
 struct Aged {
@@ -132,7 +132,7 @@ Collected collect(std::vector<NodePtr> roots) {
       if (!input.has_value || input.place >= 0) continue;
       place(input);
       result.input_places.push_back(input.place);
-      // If only this evaluation refers to it.
+      // Donated if only this evaluation refers to it.
       result.donated.push_back(!history_kept && input.node->handles.load() == 0 &&
                                input.owners == input.edges && input.node->value.use_count() == 1);
     }

@@ -9,10 +9,11 @@
 namespace athanor {
 
 /// The nodes between those that have values and those that were asked for. A place is an index into `nodes`.
-/// Nodes themselves are not written to: threads may evaluate graphs that begin with the same values.
+/// Collecting does not write to nodes: threads may evaluate graphs that begin with the same values.
 struct Collected {
-  /// Those to compute by creation, each value right before its first use. A value's own age does not count:
-  /// parameters are new after every step, and an order by age would give the second step another plan.
+  /// The nodes to compute in the order of their creation, and each node with a value right before its first
+  /// use. Its age does not count: parameters are new after every step, and an order by age would give the
+  /// second step another plan.
   std::vector<Node*> nodes;
   std::vector<int> input_places;  // of nodes with a value
   std::vector<bool> donated;      // by input: its memory may be taken over
@@ -25,8 +26,8 @@ struct Collected {
   }
 
  private:
-  std::vector<int> edges_;           // node after node
-  std::vector<size_t> first_edges_;  // by node, and the end
+  std::vector<int> edges_;           // places of inputs, node after node
+  std::vector<size_t> first_edges_;  // for each node, and the end
 
   friend Collected collect(std::vector<NodePtr> roots);
 };

@@ -33,7 +33,7 @@ struct KeyHash {
   }
 };
 
-/// Segments by the order in which they come: every step makes new ones.
+/// Numbers segments in the order in which they come: every step makes new ones.
 class SegmentNumbers {
  public:
   Segment of(const Node& node) {
@@ -133,7 +133,7 @@ CachedPlan find_plan(const Collected& collected, Clock::time_point start) {
       std::make_shared<PlanHistory>()};
   ++s.stats.plans_compiled;
   s.stats.compile_seconds += made.plan->compile_seconds;
-  release_kept_memory(Device{});  // compiling and timing took some, which steps do not need
+  release_kept_memory(Device{});  // compiling and timing took memory that steps do not need
   for (const Device device : made.plan->devices) backend_of(device).unload_unused_kernels(device.index);
   if (s.plans.size() >= max_cached_plans) {
     s.plans.erase(*s.order.front());
@@ -165,8 +165,8 @@ Collected collect_on_examined(const std::vector<NodePtr>& roots) {
   return collected;
 }
 
-// After an error: values that a started step was to update in place may be half new, so neither they nor what
-// is computed from them can be had any more. Everything else stays as it was and may be asked for again.
+// After an error, values that a started step updates in place may be half new. They and all values computed
+// from them are lost. Everything else stays as it was and may be evaluated again.
 void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun,
                       const std::string& failure) {
   std::vector<bool> lost(collected.nodes.size(), false);
@@ -188,7 +188,7 @@ void lose_overwritten(const Collected& collected, const Plan& plan, size_t begun
     if (!lost[place] && std::ranges::any_of(collected.inputs_of(place), is_lost)) lose(place);
 }
 
-// The host's are there already, and copies need none.
+// The host's kernels are there already, and copies need no kernel.
 bool needs_kernel(const PlanStep& step) {
   return step.kind == PlanStep::Kind::launch && step.device != Device{};
 }

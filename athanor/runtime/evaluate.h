@@ -33,7 +33,7 @@ class ScopedProfile {
   ~ScopedProfile();
   ScopedProfile(const ScopedProfile&) = delete;
   ScopedProfile& operator=(const ScopedProfile&) = delete;
-  /// Of the plan's steps; {} if it has not run since.
+  /// The times of the plan's steps; {} if it has not run since.
   std::vector<StepTime>& times(const std::shared_ptr<const Plan>& plan) { return times_[plan]; }
 
  private:

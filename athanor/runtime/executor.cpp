@@ -21,8 +21,8 @@ namespace athanor {
 namespace {
 
 // One arena for each device, as large as the largest plan needs: a thread's plans run one after another.
-// `results`: bytes that the plan needs beside it. Where a memory limit has no room for them, the arena gives
-// back what this plan does not need.
+// `results`: bytes that the plan needs besides the arena. If a memory limit has no room for them, the arena
+// gives back what this plan does not need.
 struct Arenas {
   std::map<Device, std::shared_ptr<Storage>> of;
 };
@@ -73,7 +73,7 @@ class Run {
         places_[v] = {arenas_.at(plan.values[v].type.device), plan.values[v].offset};
   }
 
-  // Queues for copies know nothing of what other queues were given before this plan.
+  // Queues for copies must wait for the work that other queues were given before this plan.
   void begin_copies() {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (plan_.queues[q].transfers)
@@ -84,7 +84,7 @@ class Run {
           if (plan_.queues[q].transfers || input->device() == Device{}) queues_[q]->wait(input->ready());
   }
 
-  // What comes after this plan knows nothing of its copies. The host's memory has no queue that could wait.
+  // Work after this plan must wait for its copies. The host has no queue: its wait() blocks.
   void end_copies() {
     for (size_t q = 0; q < queues_.size(); ++q)
       if (plan_.queues[q].transfers) {
@@ -109,8 +109,8 @@ class Run {
     return std::ranges::any_of(stretches_, [&](const auto& stretch) { return captures(stretch); });
   }
 
-  /// Runs the plan with all stretches that can be captured given to their devices in one call each, if they
-  /// were captured; else runs nothing.
+  /// If all stretches that can be captured were captured, runs the plan and gives each of these to its device
+  /// in one call. Else runs nothing.
   bool replay(Replays& replays) {
     replays.look(values_at());
     std::vector<Binding> bound = places_;
@@ -171,7 +171,7 @@ class Run {
     return {};
   }
 
-  /// The outputs, whose content is there when all that was given to their device's queue has run.
+  /// The outputs. Their content is ready when everything in their device's queue has run.
   std::vector<std::shared_ptr<Storage>> outputs() {
     std::map<Device, std::shared_ptr<Event>> done;
     for (const auto& output : outputs_) {
@@ -261,7 +261,7 @@ class Run {
     }
   }
 
-  // Of each value on a device that captures: where it lies, and whether that may be exchanged.
+  // For each value on a device that captures: its address, and whether a slot may replace it.
   std::vector<Replays::Where> values_at() const {
     std::vector<Replays::Where> all;
     for (size_t v = 0; v < places_.size(); ++v) {
@@ -274,7 +274,7 @@ class Run {
       const bool bound = value.kind != PlanValue::Kind::temporary && value.in_place_of < 0;
       all.push_back({address, bound ? static_cast<int64_t>(value.type.bytes()) : 0});
     }
-    for (const PlanValue& value : plan_.values)  // what is updated in place stays where it is
+    for (const PlanValue& value : plan_.values)  // a value that is updated in place stays where it is
       if (value.kind == PlanValue::Kind::output && value.in_place_of >= 0)
         all[static_cast<size_t>(value.in_place_of)].bytes = 0;
     return all;

@@ -1,4 +1,4 @@
-// Ops that run on the host inside a plan of another device, because the user allows it for them by name.
+// Ops that run on the host inside a plan of another device, because the user allowed these ops by name.
 #pragma once
 #include <span>
 #include <vector>

@@ -6,8 +6,7 @@
 
 namespace athanor {
 
-// Whether one of the first `begun` steps has written over an input: what it was to become must then be
-// finished.
+// Whether one of the first `begun` steps has written over an input: the update must then be finished.
 static bool has_overwritten(const Plan& plan, size_t begun) {
   for (size_t s = 0; s < begun; ++s)
     for (const int written : plan.steps[s].writes) {

@@ -1,4 +1,4 @@
-// Where a plan may be left when somebody asked to stop.
+// Where a plan may be left after a request to stop.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace athanor {
 
-/// Leaves a plan when somebody asked to stop, between two steps and while all inputs are whole. Other devices
-/// than the host run behind the launches: a plan that takes long there is waited for step by step, so that it
-/// can be left. Which do is seen when they run for the first time.
+/// Leaves a plan after a request to stop, between two steps and while all inputs are whole. Devices other
+/// than the host run later than the launches. So the host waits for each step of a plan that takes long
+/// there. Whether a plan takes long is measured when it runs for the first time.
 class Leaving {
  public:
   Leaving(const Plan& plan, std::optional<bool>& runs_long);

@@ -17,7 +17,7 @@ void Replays::look(const std::vector<Where>& values) {
   }
 }
 
-// Launches that were captured before do not know of the slot.
+// Launches that were captured before do not use the slot, so they are dropped.
 void Replays::give_slot(size_t value, int64_t bytes) {
   constexpr int64_t alignment = 64;
   slot_of_[value] = slot_bytes_;

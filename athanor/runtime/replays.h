@@ -22,17 +22,17 @@ class Replays {
     const void* address = nullptr;
     int64_t bytes = 0;
   };
-  /// By stretch of the plan; nullptr: its steps are given one by one.
+  /// One for each stretch of the plan; nullptr: its steps are given one by one.
   using Captured = std::vector<std::unique_ptr<Replay>>;
 
   /// Records a run's values, in the plan's order. Call it before the functions below.
   void look(const std::vector<Where>& values);
-  /// The value's offset in slots(); -1 where it has none.
+  /// The value's offset in slots(); -1 if it has no slot.
   int64_t slot(size_t value) const { return slot_of_[value]; }
-  /// Memory of the device for the slots of its values; nullptr where there are no slots.
+  /// Memory of the device for the slots of its values; nullptr if there are no slots.
   const std::shared_ptr<Storage>& slots(Device device);
   /// The captured run for the addresses of the last values; nullptr if they are new, or if a driver refuses
-  /// to capture. `capture` is called when they occur for the second time; {}: a driver refused.
+  /// to capture. `capture` is called when they occur for the second time; it returns {} if a driver refuses.
   const Captured* find(const std::function<Captured()>& capture);
   /// How often captured runs were replayed.
   int64_t runs = 0;

@@ -26,7 +26,7 @@ class StepSite final : public CommandSite {
   size_t number_;
 };
 
-/// The error with the step, its part of the model and its line. `more`: what else is said of the step.
+/// The error with the step, its part of the model and its line. `more`: text that follows the step.
 inline Error named(const Error& error, const StepSite& site, std::string_view more = "") {
   return Error(error.code(), fmt::format("{}{}: {}", site.step(), more, error.problem()),
                error.where().empty() ? site.where() : error.where(), error.hint());

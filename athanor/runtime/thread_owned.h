@@ -8,7 +8,7 @@
 namespace athanor {
 
 /// This thread's T, made at the first call. It owns memory or captured work of devices, so it is not
-/// destroyed when its thread ends: drivers have thread-local variables too, which may be destroyed before.
+/// destroyed when its thread ends: drivers have thread-local variables too, which may be destroyed earlier.
 /// The next thread that calls this destroys it; at the end of the process it is left.
 template <class T>
 T& owned_by_thread() {

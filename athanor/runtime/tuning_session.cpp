@@ -13,14 +13,14 @@
 namespace athanor {
 namespace {
 
-// What timing is expected to save of a kernel's time: much, where nothing but the order of the candidates
-// speaks for it; little, where it is the winner of a timing that was disturbed.
+// The share of a kernel's time that timing is expected to save: much if the kernel is only the first of the
+// candidates, little if it is the winner of a timing that was disturbed.
 constexpr double gain_over_guess = 0.3, gain_over_provisional = 0.05;
-// Faster by less is not worth another plan.
+// A smaller speedup is not worth another plan.
 constexpr double least_speedup = 1.02;
-// The first expectations, in seconds; then the last ones count.
+// The first expectations, in seconds. Later, the last measured times count.
 constexpr double first_timing = 0.02, first_compilation = 0.3;
-// How far compiling goes ahead of timing where it has other cores than the device, and on how many of them.
+// If compiling has other cores than the device: the most kernels ahead of timing, and the most cores.
 const size_t ahead = std::clamp(std::thread::hardware_concurrency() / 2, 2U, 8U);
 
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
@@ -110,7 +110,7 @@ void TuningSession::look_at(const std::shared_ptr<const Plan>& plan) {
   if (!over_) profile_.emplace();
 }
 
-// By the time of one run of the plan; false as long as it has not run.
+// Sorts the problems by the time of one run of the plan. Returns false as long as it has not run.
 bool TuningSession::rank() {
   const std::vector<StepTime>& times = profile_->times(plan_);
   if (times.size() != plan_->steps.size() || times.front().runs == 0) return false;

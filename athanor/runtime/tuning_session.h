@@ -30,13 +30,13 @@ struct KernelChange {
 /// The progress of a session.
 struct TuningState {
   size_t problems = 0;  // problems of the plan that could be tuned when it began
-  size_t timed = 0;     // of them
+  size_t timed = 0;     // how many of them were timed
   double seconds = 0;   // spent
   bool over = false;    // nothing is left, or the seconds are spent
 };
 
-/// Tunes the plan that a thread runs again and again, between its runs. While one lives, plans of its thread
-/// are made with Tuning::quick.
+/// Tunes the plan that a thread runs again and again, between its runs. While a session exists, plans of its
+/// thread are made with Tuning::quick.
 ///
 /// The most expensive problems come first: one run of the plan is measured step by step. Another thread
 /// compiles the candidates. The thread that runs the plan times them, one in each call of between_steps(),
@@ -57,7 +57,7 @@ class TuningSession {
   TuningSession(const TuningSession&) = delete;
   TuningSession& operator=(const TuningSession&) = delete;
 
-  /// Continues tuning. `plan`: of the last step; nullptr before the first. `finish` is called before
+  /// Continues tuning. `plan`: the last step's; nullptr before the first. `finish` is called before
   /// something is timed; it must wait until the device has finished its work. Returns the changes: plans with
   /// these problems are compiled again. Throws Interrupted.
   std::vector<KernelChange> between_steps(const std::shared_ptr<const Plan>& plan,
@@ -69,16 +69,16 @@ class TuningSession {
     std::string key;
     Device device;
     KernelRequest request;
-    std::string kernel;                      // that runs now
+    std::string kernel;                      // the one that runs now
     double gain = 0;                         // share of its time that is expected to be saved
     double seconds = 0;                      // that a step spends on it
     std::vector<Candidate> candidates = {};  // {}: not asked for yet
-    size_t compiled = 0;                     // of them, given to the compiler
+    size_t compiled = 0;                     // how many were given to the compiler
   };
   void look_at(const std::shared_ptr<const Plan>& plan);
   bool rank();
   void begin_next();
-  /// What runs now comes first: it needs no compiling, and the others are measured by it.
+  /// The kernel that runs now comes first: it needs no compiling, and the others are compared with it.
   static void list_candidates(Problem& problem);
   void compile_ahead();
   bool is_ready(const Candidate& candidate);
@@ -95,8 +95,8 @@ class TuningSession {
   bool over_ = false, looked_ = false;
   std::shared_ptr<const Plan> plan_;
   std::optional<ScopedProfile> profile_;
-  std::vector<Problem> problems_;  // the next one last
-  Problem problem_;                // of the contest
+  std::vector<Problem> problems_;  // the next problem is the last
+  Problem problem_;                // the contest's
   std::unique_ptr<Contest> contest_;
   BackgroundCompiler compiler_;
 };
