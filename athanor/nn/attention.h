@@ -11,7 +11,7 @@ struct AttentionLayerOptions {
   bool bias = true;
   bool causal = false;   // a position attends to itself and those before it
   int64_t kv_heads = 0;  // heads of keys and values; 0: as many as of queries
-  int64_t window = 0;    // a position attends to those less than this far away; 0: to all
+  int64_t window = 0;    // a position attends to positions less than this far away; 0: to all
   bool rotary = false;   // whether queries and keys are rotated by their positions, see rotary_embedding
   double rotary_base = 10000;
 };

@@ -4,7 +4,7 @@
 
 namespace athanor::nn {
 
-/// A base class, beside Module, for models with a second output. classify() adds its loss, times
+/// A base class, besides Module, for models with a second output. classify() adds its loss, times
 /// auxiliary_weight().
 class AuxiliaryLogits {
  public:

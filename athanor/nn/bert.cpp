@@ -72,7 +72,7 @@ class BertSelfAttention : public Module {
   Module &query_, &key_, &value_;
 };
 
-/// A branch's last layer. What it is added to and normalised with comes from outside.
+/// A branch's last layer. joined() adds its result to the branch's input and normalises the sum.
 class BertOutput : public Module {
  public:
   BertOutput(int64_t inputs, const BertOptions& o)
@@ -133,7 +133,7 @@ Sequential dense_only(int64_t dimensions) {
   return part;
 }
 
-/// cls.predictions: the bias is its own, the table of words the model's.
+/// cls.predictions: it has its own bias and shares the model's table of words.
 class BertPredictions : public Module {
  public:
   explicit BertPredictions(const BertOptions& o, Parameter words)

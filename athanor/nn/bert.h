@@ -15,19 +15,19 @@ struct BertOptions {
   bool pooler = true;
 };
 
-/// Tokens [N, T] (i64, in [0, vocabulary)) -> what each means where it stands, [N, T, D]. All are of the
-/// first of the two kinds of sentences.
+/// Tokens [N, T] (i64, in [0, vocabulary)) -> a vector for each token in its context, [N, T, D]. All tokens
+/// are of the first of the two kinds of sentences.
 ///
 /// Parameters have the names and layouts of Hugging Face's BertModel: embeddings.word_embeddings.weight [V,
-/// D], encoder.layer.0.attention.self.query, ..., pooler.dense. The default options are BERT base, of
-/// 109,482,240 parameters with the pooler. Weights start normal with a deviation of 0.02.
+/// D], encoder.layer.0.attention.self.query, ..., pooler.dense. The default options are BERT base, with
+/// 109,482,240 parameters including the pooler. Initial weights are normal with a standard deviation of 0.02.
 class Bert : public Module {
  public:
   /// Throws Error(value) when heads does not divide dimensions, or an extent is below 1.
   explicit Bert(const BertOptions& options = {});
   /// Throws Error(shape) for more tokens than positions.
   Tensor forward(const Tensor& tokens) override;
-  /// tanh of a dense layer of the first token: [N, T, D] -> [N, D]. For a text as a whole.
+  /// tanh of a dense layer of the first token: [N, T, D] -> [N, D]. It represents a text as a whole.
   Tensor pooled(const Tensor& hidden);
   std::string describe() const override;
 
@@ -40,8 +40,8 @@ class Bert : public Module {
   Module* pooler_ = nullptr;
 };
 
-/// Tokens [N, T] -> logits of the token at each place [N, T, V]: bert (without the pooler), then
-/// cls.predictions.transform and the table of words again. Hugging Face's BertForMaskedLM.
+/// Tokens [N, T] -> logits of the token at each position [N, T, V]: bert (without the pooler), then
+/// cls.predictions.transform and the table of words again. It is Hugging Face's BertForMaskedLM.
 class BertForMaskedLM : public Module {
  public:
   explicit BertForMaskedLM(const BertOptions& options = {});

@@ -6,9 +6,9 @@
 
 namespace athanor::nn {
 
-/// f(x), of which only the result is kept. Values in between are recomputed by the same kernels when
+/// Computes f(x) and keeps only the result. Values in between are recomputed by the same kernels when
 /// gradients need them. This takes less memory and more time. Every number stays the same, random ones too.
-/// PyTorch's torch.utils.checkpoint.
+/// The same as PyTorch's torch.utils.checkpoint.
 ///
 ///     for (Module* block : blocks_) x = nn::checkpoint(*block, x);
 ///

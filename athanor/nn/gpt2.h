@@ -13,12 +13,13 @@ struct Gpt2Options {
   double dropout = 0;  // after each branch
 };
 
-/// Tokens [N, T] (i64, in [0, vocabulary)) -> logits of the token after each [N, T, vocabulary].
+/// Tokens [N, T] (i64, in [0, vocabulary)) -> logits of the next token at each position [N, T, vocabulary].
 ///
 /// Parameters have the names and layouts of the published files: wte.weight [V, D] (also the last layer's),
 /// wpe.weight [P, D], h.0.ln_1, h.0.attn.c_attn.weight [D, 3 D], h.0.attn.c_proj, h.0.ln_2, h.0.mlp.c_fc,
-/// h.0.mlp.c_proj, ln_f. The default options are the smallest published model, of 124,439,808 parameters.
-/// Weights start normal with a deviation of 0.02; those that end a residual branch, 0.02 / sqrt(2 layers).
+/// h.0.mlp.c_proj, ln_f. The default options are the smallest published model, with 124,439,808 parameters.
+/// Initial weights are normal with a standard deviation of 0.02, or of 0.02 / sqrt(2 layers) at the end of a
+/// residual branch.
 class Gpt2 : public Module {
  public:
   /// Throws Error(value) when heads does not divide dimensions, or an extent is below 1.

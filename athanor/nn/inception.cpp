@@ -152,7 +152,7 @@ class InceptionAux : public Module {
         conv1_(add("conv1", BasicConv2d(128, {"conv1", 768, 5}, 0.01))),
         fc_(add("fc", inception_fc(768, classes, 0.001))) {}
   Tensor forward(const Tensor& x) override {
-    constexpr int64_t published = 17;  // pixels here, of images of 299
+    constexpr int64_t published = 17;  // pixels here for images of 299
     const bool fits = x.size(2) >= published && x.size(3) >= published;
     const Tensor y = fits ? avg_pool2d(x, 5, {.stride = 3}) : adaptive_avg_pool2d(x, 5);
     return fc_(mean(conv1_(conv0_(y)), {2, 3}));

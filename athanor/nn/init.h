@@ -18,9 +18,9 @@ struct Fans {
 /// Throws Error(shape) for a weight with less than two axes.
 Fans fans_of(const Shape& shape);
 
-/// A factor that makes up for how much a nonlinearity shrinks the standard deviation: "linear", "conv2d",
+/// A factor for initial weights, because a nonlinearity shrinks the standard deviation: "linear", "conv2d",
 /// "sigmoid": 1; "tanh": 5/3; "relu": sqrt(2); "leaky_relu": sqrt(2 / (1 + slope^2)); "selu": 3/4. Throws
-/// Error(name).
+/// Error(name) for other names.
 double gain(std::string_view nonlinearity, double slope = 0.01);
 
 Tensor zeros(const Shape& shape);

@@ -25,10 +25,10 @@ class LoraLayer : public Module {
   void merge_adapter();
 
  protected:
-  /// [outputs, inputs], or transposed().
+  /// The layer's weight: [outputs, inputs], or [inputs, outputs] if transposed().
   virtual const Parameter& adapted_weight() const = 0;
   virtual bool transposed() const { return false; }
-  /// What the layer computes, y, with what the adapter does.
+  /// The layer's own result y plus the adapter's result for x.
   Tensor with_adapter(const Tensor& y, const Tensor& x) const;
 
  private:
@@ -36,7 +36,7 @@ class LoraLayer : public Module {
   double scale_ = 0;
 };
 
-/// Gives an adapter to each such layer of a model except the classification layer, which is trained as it is.
+/// Adds an adapter to each LoraLayer of a model except the classification layer, which is trained as it is.
 /// Call this first, then make an optimizer of the parameters for which is_lora() is true. Throws Error(value)
 /// if a layer is smaller than the rank. Returns the number of layers with an adapter.
 int64_t add_lora(Module& model, const LoraOptions& options = {});

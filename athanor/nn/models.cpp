@@ -64,7 +64,7 @@ struct Entry {
   Objective objective = Objective::classes;
 };
 
-// Smaller images would be one pixel before the last stage with the stem of the paper.
+// With the paper's stem, smaller images would be one pixel before the last stage.
 constexpr int64_t small_image = 64;
 
 template <int First, int Second, int Third, int Fourth, bool Bottleneck>
@@ -138,7 +138,7 @@ const std::vector<Entry>& entries() {
   return all;
 }
 
-/// Of libraries, which are loaded when they are asked for.
+/// The entry of a library, which is loaded at the first call.
 const Entry& own_entry(const std::string& name) {
   static std::mutex mutex;
   static std::map<std::string, Entry> known;

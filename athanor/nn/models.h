@@ -25,12 +25,13 @@ enum class Objective { classes, pixels, next_token, masked_tokens };
 ///
 /// - "unet-small": UNet of 32 channels in its first stage;
 ///
-/// or from tokens i64[N, T] (input_shape is [T]) to logits of the token after each, [N, T, classes]:
+/// or from tokens i64[N, T] (input_shape is [T]) to logits of the next token at each position,
+/// [N, T, classes]:
 ///
 /// - "gpt2-nano", "gpt2-micro", "gpt2-mini", "gpt2-small": Gpt2 of 3 layers of 48 dimensions with 3 heads,
 ///   4 of 128 with 4, 6 of 192 with 6, 12 of 768 with 12, for at most T tokens;
 ///
-/// or to logits of the token at each place, [N, T, classes]:
+/// or to logits of the token at each position, [N, T, classes]:
 ///
 /// - "bert-tiny", "bert-mini", "bert-small", "bert-medium", "bert-base": BertForMaskedLM of 2 layers of 128
 ///   dimensions, 4 of 256, 4 of 512, 8 of 512, 12 of 768, with a head for each 64, for at most T tokens.
@@ -42,19 +43,20 @@ enum class Objective { classes, pixels, next_token, masked_tokens };
 std::unique_ptr<Module> make_model(const std::string& name, const Shape& input_shape, int64_t classes);
 
 /// Whether a name is the path of a library with your own model (see own_model.h): it has a '/', or ends
-/// with ".so". All that is here works with it.
+/// with ".so". All functions here work with it.
 bool is_own_model(const std::string& name);
-/// What a model is called where a path would be too long.
+/// A short name of a model: for a library, its file's name without folder and ending.
 std::string model_title(const std::string& name);
 
 /// Throws Error(name) for an unknown name.
 Objective objective_of(const std::string& name);
 /// Whether a model reads tokens, not images.
 bool is_language_model(const std::string& name);
-/// What to plan a model for where there is no data: {1, 28, 28} or what it was published for, or the tokens.
+/// The input to plan a model for if there is no data: an image ({1, 28, 28} or a usual size of the model), or
+/// the number of tokens.
 Shape default_input(const std::string& name);
 int64_t default_classes(const std::string& name);
-/// The tokens that a language model sees where nothing else is asked for.
+/// The number of tokens that a language model sees by default.
 int64_t default_context(const std::string& name);
 
 /// "mlp", "cnn", "resnet18", ..., "bert-base"

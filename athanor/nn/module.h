@@ -11,7 +11,7 @@
 
 namespace athanor::nn {
 
-/// A function of a tensor with parameters, made of smaller ones.
+/// A function of a tensor, with parameters, made of smaller modules.
 ///
 ///     class Perceptron : public nn::Module {
 ///      public:
@@ -21,8 +21,8 @@ namespace athanor::nn {
 ///       nn::Linear& fc2 = add("fc2", nn::Linear(512, 10));
 ///     };
 ///
-/// A module owns its children; `add` gives references to them that stay valid when the module is moved.
-/// Modules can be moved and not copied. Initial values are drawn from default_generator(), in the order in
+/// A module owns its children; `add` returns references to them that stay valid when the module is moved.
+/// Modules can be moved but not copied. Initial values are drawn from default_generator(), in the order in
 /// which layers are made: manual_seed() before that makes them reproducible.
 class Module {
  public:

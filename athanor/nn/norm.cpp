@@ -52,7 +52,7 @@ void BatchNorm::gather(const Tensor& x) {
   const Moments batch = moments(x, axes);
   const int64_t values = x.size() / channels_;
   const double count = static_cast<double>(values);
-  // Counted where the buffer is, as part of the step: reading it would let the host wait for a GPU.
+  // Counted on the buffer's device, as part of the step: reading it would make the host wait for a GPU.
   num_batches_tracked.assign(num_batches_tracked.value() + 1);
   const Tensor share = options_.momentum ? full({}, *options_.momentum, DType::f32, x.device())
                                          : 1 / cast(num_batches_tracked, DType::f32);

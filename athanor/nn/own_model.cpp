@@ -22,7 +22,7 @@ const OwnModel& load_own_model(const std::string& file) {
   static std::mutex mutex;
   static std::map<std::string, const OwnModel*> loaded;
   const std::lock_guard lock(mutex);
-  // A name without a folder would be looked for where the system's libraries are.
+  // A name without a folder would be looked for in the folders of the system's libraries.
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
   const OwnModel*& model = loaded[path];
   if (model != nullptr) return *model;
@@ -31,7 +31,7 @@ const OwnModel& load_own_model(const std::string& file) {
     throw Error(ErrorCode::usage, "there is no such library of a model", path, "Give its path, as ./mine.so");
   try {
     static_cast<void>(open_to_read(path));
-  } catch (const Error& error) {  // a folder, a device, a file that one may not read
+  } catch (const Error& error) {  // a folder, a device, or a file without permission to read
     throw Error(ErrorCode::usage, error.problem(), path, error.hint());
   }
   const os::Library library({path});

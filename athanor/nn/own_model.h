@@ -29,12 +29,13 @@ namespace athanor::nn {
 
 /// A library's description of its model.
 struct OwnModel {
-  /// Changes with the interface between libraries and program. Both are the first fields in every version.
+  /// `form` changes with the interface between libraries and program. In every version, it and `sizes` are
+  /// the first fields.
   uint64_t form = current_form;
   uint64_t sizes = current_sizes;
   std::unique_ptr<Module> (*make)(const Shape& input, int64_t classes) = nullptr;
   Objective objective = Objective::classes;
-  int64_t smallest = 1;  // height and width of images; of text 0
+  int64_t smallest = 1;  // height and width of images; 0 for text
 
   static constexpr uint64_t current_form = 1;
   /// The sizes of types, on which the headers of library and program must agree.

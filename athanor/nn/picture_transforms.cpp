@@ -26,7 +26,7 @@ Tensor places(int axis, int64_t extent, Device device) {
 
 Tensor channel(const Tensor& x, int64_t c) { return slice(x, 1, c, c + 1); }
 
-/// [B, 1, H, W], with torchvision's weights. Of images of one channel, that channel.
+/// The brightness [B, 1, H, W], with torchvision's weights. For images of one channel, that channel.
 Tensor brightness_of(const Tensor& x) {
   if (x.size(1) != 3) return channel(x, 0);
   return 0.2989 * channel(x, 0) + 0.587 * channel(x, 1) + 0.114 * channel(x, 2);
@@ -34,12 +34,13 @@ Tensor brightness_of(const Tensor& x) {
 
 Tensor cut(const Tensor& x) { return clamp(x, 0, 1); }
 
-/// Sum of each pixel's neighbours along an axis, mirrored at the edges, by weights [B, 1, 1, 2 half + 1].
+/// The sum of each pixel's neighbours along an axis (mirrored at the edges), weighted by `weights`
+/// [B, 1, 1, 2 half + 1].
 Tensor blur_along(const Tensor& x, int axis, const Tensor& weights, int64_t half) {
   const int64_t extent = x.size(axis);
   Tensor sum;
   for (int64_t k = -half; k <= half; ++k) {
-    // Where i + k is mirrored to: a triangle wave of period 2 (extent - 1).
+    // The position that i + k is mirrored to: a triangle wave of period 2 (extent - 1).
     const Tensor place = places(axis, extent, x.device()) + k;
     const int64_t period = std::max<int64_t>(1, 2 * (extent - 1));
     const Tensor wave = remainder(place, period);
@@ -63,7 +64,7 @@ Tensor shift(const Tensor& x, const Tensor& top, const Tensor& left, int64_t rea
   return gather(gather(framed, rows, 2), columns, 3);
 }
 
-// As torchvision's _get_inverse_affine_matrix, from pixels from the middle to positions from -1 to 1.
+// torchvision's _get_inverse_affine_matrix, for positions from -1 to 1 instead of pixels from the middle.
 Tensor affine(const Tensor& x, const Affine& how) {
   constexpr double degree = std::numbers::pi / 180;
   const auto height = static_cast<double>(x.size(2)), width = static_cast<double>(x.size(3));

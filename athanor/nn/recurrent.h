@@ -7,7 +7,7 @@ namespace athanor::nn {
 struct RecurrentOptions {
   int64_t layers = 1;
   bool bias = true;
-  bool bidirectional = false;  // a second one runs backwards; their results are concatenated
+  bool bidirectional = false;  // a second recurrence runs backwards; their results are concatenated
   double dropout = 0;          // after every layer but the last, in training
 };
 
@@ -22,7 +22,7 @@ class Recurrent : public Module {
   std::string describe() const override;
 
  protected:
-  /// Of one direction of a layer.
+  /// The weights of one direction of a layer.
   struct Weights {
     Parameter input, hidden, input_bias, hidden_bias;
   };
@@ -31,9 +31,9 @@ class Recurrent : public Module {
   /// Throws Error(value) for extents below 1 or a dropout outside [0, 1).
   Recurrent(const char* name, int64_t gates, size_t states, int64_t inputs, int64_t features,
             const RecurrentOptions& options);
-  /// x [N, T, I] through all layers. states[i]: [layers * directions, N, H], replaced by the last.
+  /// x [N, T, I] through all layers. states[i]: [layers * directions, N, H], replaced by the last state.
   Tensor run(const Tensor& x, std::vector<Tensor>& states) const;
-  /// x [N, T, I] through one direction. states[i]: [N, H] or {} (zeros), replaced by the last.
+  /// x [N, T, I] through one direction. states[i]: [N, H] or {} (zeros), replaced by the last state.
   virtual Tensor one_way(const Tensor& x, const Weights& weights, States& states) const = 0;
 
  private:
@@ -54,7 +54,7 @@ class LSTM : public Recurrent {
  public:
   LSTM(int64_t inputs, int64_t features, const RecurrentOptions& options = {});
   using Recurrent::forward;
-  /// From a given state, which becomes the last.
+  /// Starts from a given state and replaces it by the last state.
   Tensor forward(const Tensor& x, LstmState& state) const;
 
  protected:
@@ -66,7 +66,7 @@ class GRU : public Recurrent {
  public:
   GRU(int64_t inputs, int64_t features, const RecurrentOptions& options = {});
   using Recurrent::forward;
-  /// From a given state [layers * directions, N, H] ({}: zeros), which becomes the last.
+  /// Starts from a given state [layers * directions, N, H] ({}: zeros) and replaces it by the last state.
   Tensor forward(const Tensor& x, Tensor& state) const;
 
  protected:

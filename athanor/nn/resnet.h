@@ -19,7 +19,7 @@ class BasicBlock : public Module {
   Module* downsample_ = nullptr;
 };
 
-/// As BasicBlock with three convolutions: 1x1 to `width` channels, 3x3 with the stride, 1x1 to 4 width.
+/// Like BasicBlock, with three convolutions: 1x1 to `width` channels, 3x3 with the stride, 1x1 to 4 width.
 class Bottleneck : public Module {
  public:
   Bottleneck(int64_t inputs, int64_t width, int64_t stride = 1);
@@ -33,9 +33,9 @@ class Bottleneck : public Module {
 
 struct ResNetOptions {
   std::vector<int> blocks = {2, 2, 2, 2};  // of each stage
-  bool bottleneck = false;                 // of Bottleneck instead of BasicBlock
-  /// A 3x3 convolution with stride 1 begins, for small images; else 7x7 with stride 2 and a 3x3 max-pool with
-  /// stride 2, as in the paper.
+  bool bottleneck = false;                 // Bottleneck instead of BasicBlock
+  /// Whether the network begins with a 3x3 convolution of stride 1, for small images. Otherwise it begins
+  /// with a 7x7 convolution of stride 2 and a 3x3 max-pool of stride 2, as in the paper.
   bool small_stem = true;
 };
 

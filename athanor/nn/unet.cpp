@@ -51,7 +51,7 @@ UNet::UNet(int64_t channels, int64_t classes, int64_t features) {
 }
 
 Tensor UNet::forward(const Tensor& x) {
-  constexpr int64_t smallest = 16;  // what becomes one pixel at the bottom
+  constexpr int64_t smallest = 16;  // pixels that become one at the bottom
   const int64_t height = x.size(2), width = x.size(3);
   const int64_t below = (smallest - height % smallest) % smallest,
                 beside = (smallest - width % smallest) % smallest;

@@ -32,7 +32,7 @@ void Variable::assign(Tensor value) const {
 }
 
 void Variable::adopt(Tensor value) const {
-  // A value that has a history, or is the leaf of another parameter, is taken without these.
+  // The variable takes the value without its history, even if it is the leaf of another parameter.
   value = value.detach();
   if (cell_->slot) {
     value.node()->slot = cell_->slot;

@@ -51,7 +51,7 @@ class Variable {
   struct Cell {
     Tensor value;
     std::string name;
-    std::shared_ptr<GradSlot> slot;  // of parameters
+    std::shared_ptr<GradSlot> slot;  // only for parameters
   };
   Variable() = default;
   explicit Variable(std::shared_ptr<Cell> cell) : cell_(std::move(cell)) {}

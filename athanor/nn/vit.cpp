@@ -27,7 +27,7 @@ Linear vit_dense(int64_t inputs, int64_t outputs) {
   return layer;
 }
 
-/// torchvision's MLPBlock; its dropouts have no parameters, and no place here.
+/// torchvision's MLPBlock without its dropouts, which have no parameters.
 Sequential vit_mlp(int64_t dimensions) {
   Sequential mlp;
   mlp.append("0", vit_dense(dimensions, 4 * dimensions));

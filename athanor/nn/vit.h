@@ -14,13 +14,13 @@ struct ViTOptions {
   int64_t patch = 16, layers = 12, dimensions = 192, heads = 3;
 };
 
-/// Images [N, C, H, W] of one size -> logits [N, classes]. What does not fill a patch at the right and the
-/// bottom is left out.
+/// Images [N, C, H, W] of one size -> logits [N, classes]. Pixels at the right and the bottom that do not
+/// fill a patch are ignored.
 ///
 /// Parameters have torchvision's names: class_token, conv_proj, encoder.pos_embedding,
 /// encoder.layers.encoder_layer_0.self_attention.in_proj_weight, encoder.ln, heads.head. The default options
-/// are timm's vit_tiny_patch16_224, of 5,717,416 parameters for 224 x 224 pixels and 1000 classes. The head
-/// starts at zero, as torchvision's.
+/// are timm's vit_tiny_patch16_224, with 5,717,416 parameters for 224 x 224 pixels and 1000 classes. The
+/// head's initial weights are zero, as in torchvision.
 class ViT : public Module {
  public:
   /// Throws Error(value) when heads does not divide dimensions, and Error(shape) for images that are

@@ -12,7 +12,7 @@
 namespace athanor::optim {
 namespace {
 
-// The numbers of a step, in this order. They depend on the step's number. Where the host knows it, the
+// The numbers of a step, in this order. They depend on the step's number. If the host knows it, the
 // corrections are computed here, in double precision.
 enum Number : size_t {
   step_size,        // lr / (1 - beta1^t)

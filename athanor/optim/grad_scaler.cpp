@@ -27,7 +27,7 @@ std::string name_of(const nn::Parameter& parameter) {
   return parameter.name().empty() ? "" : fmt::format(": of '{}'", parameter.name());
 }
 
-// Whether one of them says so; most often many are the same.
+// Whether one of the flags is set. Often many of them are the same tensor.
 Tensor any_of(const std::vector<Tensor>& flags) {
   Tensor all;
   std::unordered_set<const Node*> seen;
@@ -67,7 +67,7 @@ void GradScaler::unscale(const std::vector<nn::Parameter>& parameters, std::sour
       throw Error(ErrorCode::usage,
                   fmt::format("unscale() of gradients that were unscaled in this step{}", name_of(parameter)),
                   to_string(where), "Call it once between backward() and step(), and update() after step()");
-  // The largest of all gradients; NaN where there is one.
+  // The largest of all gradients; NaN if there is one.
   Tensor largest;
   std::vector<std::shared_ptr<GradSlot>> slots;
   const Tensor inverse = 1 / scale_;
@@ -112,7 +112,7 @@ void GradScaler::update(std::source_location where) {
                 "Call scaler.step(optimizer) first");
   const Tensor in_row = tracker_ + 1, due = equal(in_row, options_.growth_interval);
   const Tensor overflow = any_of(overflows_);
-  // It does not grow to infinity.
+  // The scale does not grow to infinity.
   const Tensor grown = scale_ * options_.growth;
   const Tensor kept = athanor::where(due & less(grown, infinite), grown, scale_);
   scale_ = athanor::where(overflow, scale_ * options_.back_off, kept);

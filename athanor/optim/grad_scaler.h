@@ -15,13 +15,13 @@ namespace athanor::optim {
 
 struct GradScalerOptions {
   double initial_scale = 65536;
-  double growth = 2;               // of the scale, after
+  double growth = 2;               // the scale's factor after growth_interval steps
   int64_t growth_interval = 2000;  // steps in a row whose gradients were finite
-  double back_off = 0.5;           // of the scale, after a step with infinite gradients
+  double back_off = 0.5;           // the scale's factor after a step with infinite gradients
 };
 
 /// Multiplies the loss so that gradients do not vanish in f16, and divides them again before the update. A
-/// step whose gradients overflow is skipped. As PyTorch's torch.amp.GradScaler. Micikevicius and others
+/// step whose gradients overflow is skipped. Like PyTorch's torch.amp.GradScaler. Micikevicius and others
 /// (2018).
 ///
 ///     scaler.scale(loss).backward();
@@ -33,8 +33,8 @@ struct GradScalerOptions {
 /// All of this is part of the step's plan, so the host does not wait for the decision. A skipped step writes
 /// the old values of parameters and optimizer state.
 ///
-/// Several optimizers each take their step, or skip it, by their own gradients. update() comes once, after
-/// the last, and shrinks the scale if any gradient overflowed.
+/// With several optimizers, each makes or skips its step according to its own gradients. Call update() once,
+/// after the last step. It shrinks the scale if any gradient overflowed.
 class GradScaler {
  public:
   /// The scale and its counters are kept on `device`. Throws Error(value) for options out of range.
@@ -47,7 +47,7 @@ class GradScaler {
   /// Error(usage) when called again before update(), even after the optimizer's step.
   void unscale(const std::vector<nn::Parameter>& parameters,
                std::source_location where = std::source_location::current());
-  /// The optimizer's step, unless a gradient was infinite or NaN. Unscales first the gradients that were not
+  /// The optimizer's step, unless a gradient was infinite or NaN. First unscales the gradients that were not
   /// unscaled since update(). Throws Error(usage) when called again for this optimizer before update().
   void step(Optimizer& optimizer, std::source_location where = std::source_location::current());
   /// Shrinks the scale after a step that was skipped, and lets it grow after many that were not. Throws
@@ -75,7 +75,7 @@ class GradScaler {
 
   GradScalerOptions options_;
   Tensor scale_, tracker_, skipped_;
-  // Of the step under way:
+  // For the step under way:
   std::unordered_map<std::shared_ptr<GradSlot>, Tensor> unscaled_;  // bool: whether a gradient overflowed
   std::vector<Tensor> overflows_;                                   // the same, one for each unscale()
   std::unordered_set<const Optimizer*> stepped_;

@@ -41,7 +41,7 @@ class NumberTensors {
   std::vector<Tensor> made_;
 };
 
-// The number of a step without those before that were skipped: f32.
+// The number of a step, without the skipped steps before it: f32.
 Tensor steps_made(const Tensor& skipped, int64_t step) {
   return cast(Tensor::scalar(step, DType::i64, skipped.device()) - skipped, DType::f32);
 }

@@ -20,9 +20,9 @@ struct ParamGroup {
   std::optional<double> weight_decay = {};  // instead of the optimizer's
 };
 
-/// A step of which only the device knows whether it is made.
+/// Lets the device decide whether a step is skipped.
 struct StepGuard {
-  Tensor skip = {};  // bool: parameters and state stay as they are. Undefined: the step is made
+  Tensor skip = {};  // bool; if true, parameters and state stay as they are. Undefined: the step is made
 };
 
 /// Moves parameters down their gradients.
@@ -33,7 +33,7 @@ struct StepGuard {
 ///
 /// step() only extends the graph. It CONSUMES the gradients: it takes them from the parameters, so that the
 /// plan need not keep them in memory and the next backward() starts from nothing; zero_grad() is needed only
-/// to drop gradients unused. To look at a gradient, keep a handle on it (parameter.grad()) before step().
+/// to drop unused gradients. To look at a gradient, keep a handle on it (parameter.grad()) before step().
 ///
 /// Rates and all numbers that change from step to step are inputs of the plan, so that every step runs the
 /// same plan. Parameters and state are updated in place.
@@ -45,7 +45,7 @@ class Optimizer {
 
   /// Updates every parameter that has a gradient.
   void step(std::source_location where = std::source_location::current()) { step({}, where); }
-  /// The same, unless the guard says otherwise (GradScaler).
+  /// The same, unless the guard skips the step (GradScaler).
   void step(const StepGuard& guard, std::source_location where = std::source_location::current());
   /// Drops the gradients.
   void zero_grad() const;
@@ -54,21 +54,21 @@ class Optimizer {
   /// Sets the rate of the following steps; see schedule.h. Throws Error(value) unless it is finite and not
   /// negative.
   void set_lr(double lr);
-  /// The number of steps made so far, those that a guard skipped among them.
+  /// The number of steps made so far, including those that a guard skipped.
   int64_t steps() const { return steps_; }
 
   /// From now on, keeps the parameters' state in host memory. Each step copies it to the parameter's
-  /// device and back, as steps of the plan beside its kernels. Numbers stay the same.
+  /// device and back, as steps of the plan while its kernels run. Numbers stay the same.
   void offload_state();
 
-  /// Of all groups.
+  /// The parameters of all groups.
   std::vector<nn::Parameter> parameters() const;
-  /// The memory that the parameters' state takes; of one device, what lies there.
+  /// The bytes of the parameters' state, on one device or (none) on all.
   uint64_t state_bytes(std::optional<Device> of = {}) const;
   /// "step" (i64), "lr" (f64), after a step with a guard "skipped" (i64), and the state of each parameter:
   /// "fc1.weight.exp_avg".
   nn::StateDict state_dict() const;
-  /// Throws Error(name|shape) as Module::load_state_dict. After an error nothing has changed.
+  /// Throws Error(name|shape) like Module::load_state_dict. After an error nothing has changed.
   void load_state_dict(const nn::StateDict& state);
 
   /// The present state, to restore it if a step is built but given up before it runs.
@@ -94,8 +94,8 @@ class Optimizer {
   /// The numbers that this step's update ops read besides tensors: one vector for each group, an input of the
   /// plan.
   virtual std::vector<double> numbers(const Rates& rates) const = 0;
-  /// The same if some steps were skipped, so that the device counts: `step` is f32, and `rates.step`
-  /// counts the skipped ones too. f32[as many].
+  /// The same if steps may have been skipped, so that the device counts: `step` (f32) leaves out skipped
+  /// steps, and `rates.step` includes them. Returns as many numbers, f32.
   virtual Tensor numbers(const Rates& rates, const Tensor& step) const = 0;
   /// Returns the parameter's new value and replaces the elements of `state` by new ones. `decays`: its weight
   /// decay is not 0.
@@ -121,7 +121,7 @@ class Optimizer {
   std::vector<std::string> state_names_;
   double lr_;
   int64_t steps_ = 0;
-  Tensor skipped_;  // i64: how many of them guards skipped; undefined before the first with a guard
+  Tensor skipped_;  // i64: how many steps guards skipped; undefined before the first step with a guard
 };
 
 /// All parameters as one group.

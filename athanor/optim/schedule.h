@@ -41,8 +41,8 @@ struct ScheduleOptions {
   double lr = 1e-3;
   int64_t total_steps = 0;    // steps of the whole run, including warm-up
   int64_t warm_up_steps = 0;  // not used with one-cycle, which has its own
-  double gamma = 0.1;         // step
-  int64_t step_every = 0;     // step; 0: a third of the run
+  double gamma = 0.1;         // for "step"
+  int64_t step_every = 0;     // for "step"; 0: a third of the run
 };
 /// "constant", "step", "cosine" or "one-cycle". Throws Error(name) with the nearest match.
 Schedule make_schedule(const std::string& name, const ScheduleOptions& options);

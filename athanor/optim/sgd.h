@@ -12,7 +12,7 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
-/// With momentum, as PyTorch (which differs from Sutskever et al. 2013 in where the rate enters):
+/// With momentum, as in PyTorch (which differs from Sutskever et al. 2013 in where the rate enters):
 ///
 ///     g = gradient + weight_decay p
 ///     b = momentum b + (1 - dampening) g      (b = g in the first step)
